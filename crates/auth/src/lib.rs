@@ -1,0 +1,1 @@
+//! cephx: keys, tickets, authorizers, capability strings.

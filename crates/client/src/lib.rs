@@ -1,0 +1,1 @@
+//! The library that programs link: Cluster, Pool, Fs.

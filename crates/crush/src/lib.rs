@@ -1,0 +1,1 @@
+//! CRUSH placement: pure functions of a map and a key.

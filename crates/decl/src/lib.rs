@@ -1,0 +1,1 @@
+//! Options, commands, events and health codes, each declared once.

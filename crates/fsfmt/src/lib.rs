@@ -1,0 +1,1 @@
+//! The stored formats of the metadata server.

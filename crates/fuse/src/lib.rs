@@ -1,0 +1,1 @@
+//! The kernel's FUSE requests, served by the client.

@@ -1,0 +1,1 @@
+//! The cluster maps: MonMap, OsdMap, FsMap, MdsMap and what they consist of.

@@ -1,0 +1,1 @@
+//! A session to a monitor: maps, subscriptions, tickets.

@@ -1,0 +1,1 @@
+//! A msgr2.1 connection as a state machine.

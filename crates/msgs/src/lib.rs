@@ -1,0 +1,1 @@
+//! Every client-visible message, declared once.

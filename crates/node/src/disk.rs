@@ -1,0 +1,78 @@
+//! Disks as a node sees them: numbered devices of a fixed sector size, with unordered writes and a flush.
+
+use std::fmt;
+use stdx::{Buf, Bufs};
+
+stdx::ids! {
+    /// A device of the node: 0 is the first.
+    pub struct DiskId(u8) = "disk{}";
+}
+
+/// What a node is told about a device when it is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DiskInfo {
+    /// Which.
+    pub id: DiskId,
+    /// Bytes; a multiple of 4096.
+    pub size: u64,
+    /// The largest unit that a power loss leaves either old or new, in bytes (512 or 4096).
+    pub sector: u32,
+}
+
+/// An operation. Operations in flight at once may be carried out in any order.
+#[derive(Clone, Debug)]
+pub enum DiskOp {
+    /// Read `len` bytes at `offset`, both multiples of the sector size.
+    Read {
+        /// Device.
+        disk: DiskId,
+        /// Byte offset.
+        offset: u64,
+        /// Bytes.
+        len: usize,
+    },
+    /// Write at `offset`; offset and length are multiples of the sector size. Ended does **not** mean durable: until a
+    /// later flush has ended, a power loss may keep, lose or tear each sector on its own.
+    Write {
+        /// Device.
+        disk: DiskId,
+        /// Byte offset.
+        offset: u64,
+        /// What.
+        data: Bufs,
+    },
+    /// Make durable all writes that had **ended** before this was issued.
+    Flush {
+        /// Device.
+        disk: DiskId,
+    },
+    /// The range's content is not needed any more; reads of it give anything until it is written again.
+    Discard {
+        /// Device.
+        disk: DiskId,
+        /// Byte offset.
+        offset: u64,
+        /// Bytes.
+        len: u64,
+    },
+}
+
+/// How an operation ended: the bytes of a read (empty otherwise), or why not.
+pub type DiskResult = Result<Buf, DiskError>;
+
+/// A failed operation. After a failed flush nothing may be believed durable that was not before: the owner must stop.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DiskError {
+    /// Positive errno of the host (EIO, ENOSPC …).
+    pub errno: i32,
+    /// What was tried, where.
+    pub what: String,
+}
+
+impl fmt::Display for DiskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: errno {}", self.what, self.errno)
+    }
+}
+
+impl std::error::Error for DiskError {}

@@ -1,0 +1,58 @@
+//! A message with its transaction id: a client-visible one or one between our own daemons.
+
+use wire::{DecodeError, RawMsg};
+
+/// A decoded message.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Msg {
+    /// The sender's transaction id; a reply carries that of its request. 0 where the kind has none.
+    pub tid: u64,
+    /// What.
+    pub body: Body,
+}
+
+/// Either family of messages. Numbers from [`peer::FIRST_KIND`] on are ours.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Body {
+    /// Ceph's client protocol.
+    Client(msgs::Body),
+    /// Between our own daemons.
+    Peer(peer::Body),
+}
+
+impl Msg {
+    /// A message with a tid.
+    pub fn new(tid: u64, body: impl Into<Body>) -> Self {
+        Self { tid, body: body.into() }
+    }
+
+    /// As the messenger carries it.
+    pub fn to_raw(&self) -> RawMsg {
+        match &self.body {
+            Body::Client(body) => body.to_raw(self.tid),
+            Body::Peer(body) => body.to_raw(self.tid),
+        }
+    }
+
+    /// Decodes an untrusted message.
+    pub fn from_raw(raw: RawMsg) -> Result<Self, DecodeError> {
+        if raw.kind >= peer::FIRST_KIND {
+            let (tid, body) = peer::Body::from_raw(raw)?;
+            return Ok(Self { tid, body: Body::Peer(body) });
+        }
+        let (tid, body) = msgs::Body::from_raw(raw)?;
+        Ok(Self { tid, body: Body::Client(body) })
+    }
+}
+
+impl From<msgs::Body> for Body {
+    fn from(body: msgs::Body) -> Self {
+        Self::Client(body)
+    }
+}
+
+impl From<peer::Body> for Body {
+    fn from(body: peer::Body) -> Self {
+        Self::Peer(body)
+    }
+}

@@ -1,0 +1,1 @@
+//! The object storage daemon role.

@@ -1,0 +1,1 @@
+//! Messages between our own daemons.

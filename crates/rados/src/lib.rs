@@ -1,0 +1,1 @@
+//! The client's object operation engine.

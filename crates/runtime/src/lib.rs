@@ -1,0 +1,1 @@
+//! Sockets, files, clocks, threads and entropy.

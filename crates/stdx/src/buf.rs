@@ -1,0 +1,219 @@
+//! Bulk data: reference-counted, sliceable memory, aligned to 4 KiB, that carries a raw (seed 0) crc32c for each
+//! 4 KiB block (DESIGN, decision 1). The same `Buf` goes from the socket to replicas, disk and socket;
+//! checksums of frames are combined from those of its blocks and never recomputed after a copy.
+
+use crate::reserve::Reservation;
+use crate::{Rng, crc32c};
+use std::fmt;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+/// The unit of alignment and of checksums, in bytes.
+pub const BLOCK: usize = 4096;
+
+/// Immutable shared bytes. Cloning and slicing copy nothing.
+#[derive(Clone)]
+pub struct Buf {
+    memory: Arc<Memory>,
+    start: usize,
+    len: usize,
+}
+
+/// Unique memory on its way to become a [`Buf`]; zeroed when made.
+pub struct BufMut(Memory);
+
+struct Memory {
+    bytes: Vec<u8>,
+    /// First used byte in `bytes`: a 4 KiB-aligned address where the memory was made by `BufMut::zeroed`.
+    origin: usize,
+    len: usize,
+    /// Raw crc32c of each whole or last partial block, counted from `origin`; made when first asked for.
+    crcs: OnceLock<Box<[u32]>>,
+    reservation: Option<Reservation>,
+}
+
+impl Memory {
+    fn used(&self) -> &[u8] {
+        &self.bytes[self.origin..self.origin + self.len]
+    }
+}
+
+impl BufMut {
+    /// `len` zero bytes at a 4 KiB-aligned address.
+    pub fn zeroed(len: usize) -> Self {
+        let bytes = vec![0; len + BLOCK - 1];
+        let origin = bytes.as_ptr().align_offset(BLOCK);
+        assert!(origin < BLOCK, "align_offset must succeed for bytes");
+        Self(Memory { bytes, origin, len, crcs: OnceLock::new(), reservation: None })
+    }
+
+    /// Ties `reservation` to the life of this memory and all slices of it.
+    pub fn set_reservation(&mut self, reservation: Reservation) {
+        self.0.reservation = Some(reservation);
+    }
+
+    /// The bytes, to fill.
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        let Memory { bytes, origin, len, .. } = &mut self.0;
+        &mut bytes[*origin..*origin + *len]
+    }
+
+    /// Ends the mutable life.
+    pub fn freeze(self) -> Buf {
+        let len = self.0.len;
+        Buf { memory: Arc::new(self.0), start: 0, len }
+    }
+}
+
+impl Buf {
+    /// No bytes.
+    pub fn empty() -> Self {
+        Self::from(Vec::new())
+    }
+
+    /// An aligned copy of `bytes`.
+    pub fn copy_from(bytes: &[u8]) -> Self {
+        let mut buf = BufMut::zeroed(bytes.len());
+        buf.as_mut_slice().copy_from_slice(bytes);
+        buf.freeze()
+    }
+
+    /// `len` zero bytes.
+    pub fn zeros(len: usize) -> Self {
+        BufMut::zeroed(len).freeze()
+    }
+
+    /// `len` bytes of the stream of `seed`; for tests and benchmarks.
+    pub fn pattern(seed: u64, len: usize) -> Self {
+        let mut buf = BufMut::zeroed(len);
+        Rng::from_seed(seed).fill(buf.as_mut_slice());
+        buf.freeze()
+    }
+
+    /// A part of it, sharing the memory. Panics where the range is outside.
+    pub fn slice(&self, range: std::ops::Range<usize>) -> Self {
+        assert!(range.start <= range.end && range.end <= self.len, "slice {range:?} of {} bytes", self.len);
+        Self { memory: self.memory.clone(), start: self.start + range.start, len: range.end - range.start }
+    }
+
+    /// Whether the first byte lies on a 4 KiB-aligned address, as direct I/O needs.
+    pub fn is_aligned(&self) -> bool {
+        (self.as_ptr() as usize).is_multiple_of(BLOCK)
+    }
+
+    /// The crc32c register over the bytes, from `seed`, combined from the block checksums where the slice
+    /// covers whole blocks.
+    pub fn crc32c(&self, seed: u32) -> u32 {
+        if self.start == 0 && self.len == self.memory.len || self.covers_whole_blocks() {
+            return self.block_crcs().fold(seed, |crc, (block, len)| crc32c::append(crc, block, len as u64));
+        }
+        crc32c::update(seed, self)
+    }
+
+    /// Whether each of its 4 KiB blocks is a block of the underlying memory.
+    fn covers_whole_blocks(&self) -> bool {
+        let end = self.start + self.len;
+        self.start.is_multiple_of(BLOCK) && (end.is_multiple_of(BLOCK) || end == self.memory.len)
+    }
+
+    /// Raw crc32c (seed 0) and length in bytes of each 4 KiB block of the buffer, the last one may be short.
+    pub fn block_crcs(&self) -> impl Iterator<Item = (u32, usize)> + '_ {
+        let shared = self.covers_whole_blocks().then(|| self.all_crcs());
+        let first = self.start / BLOCK;
+        self.chunks(BLOCK).enumerate().map(move |(i, chunk)| match shared {
+            Some(crcs) => (crcs[first + i], chunk.len()),
+            None => (crc32c::update(0, chunk), chunk.len()),
+        })
+    }
+
+    fn all_crcs(&self) -> &[u32] {
+        self.memory.crcs.get_or_init(|| self.memory.used().chunks(BLOCK).map(|c| crc32c::update(0, c)).collect())
+    }
+}
+
+impl Deref for Buf {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.memory.used()[self.start..self.start + self.len]
+    }
+}
+
+impl From<Vec<u8>> for Buf {
+    /// Takes the bytes without a copy; they are not aligned.
+    fn from(bytes: Vec<u8>) -> Self {
+        let len = bytes.len();
+        let memory = Memory { bytes, origin: 0, len, crcs: OnceLock::new(), reservation: None };
+        Self { memory: Arc::new(memory), start: 0, len }
+    }
+}
+
+impl Default for Buf {
+    fn default() -> Self {
+        Self::empty()
+    }
+}
+
+impl PartialEq for Buf {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+impl Eq for Buf {}
+
+impl fmt::Debug for Buf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buf({} bytes, crc {:08x})", self.len, self.crc32c(0))
+    }
+}
+
+impl fmt::Debug for BufMut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BufMut({} bytes)", self.0.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Budget;
+
+    #[test]
+    fn is_aligned_and_slices_without_copying() {
+        let buf = Buf::pattern(1, 3 * BLOCK + 17);
+        assert!(buf.is_aligned());
+        let part = buf.slice(BLOCK..2 * BLOCK + 5);
+        assert_eq!(&*part, &buf[BLOCK..2 * BLOCK + 5]);
+        assert!(part.is_aligned());
+        assert_eq!(part.as_ptr() as usize, buf.as_ptr() as usize + BLOCK);
+    }
+
+    #[test]
+    fn crc_of_any_slice_equals_the_plain_one() {
+        let buf = Buf::pattern(2, 5 * BLOCK + 100);
+        let mut rng = Rng::from_seed(3);
+        let mut cuts = vec![(0, buf.len()), (BLOCK, buf.len()), (BLOCK, 3 * BLOCK), (0, 0)];
+        for _ in 0..200 {
+            let a = rng.below(buf.len() as u64) as usize;
+            cuts.push((a, a + rng.below((buf.len() - a + 1) as u64) as usize));
+        }
+        for (a, b) in cuts {
+            let part = buf.slice(a..b);
+            for seed in [0, !0] {
+                assert_eq!(part.crc32c(seed), crc32c::update(seed, &part), "{a}..{b}");
+            }
+            let blocks: Vec<_> = part.chunks(BLOCK).map(|c| (crc32c::update(0, c), c.len())).collect();
+            assert_eq!(part.block_crcs().collect::<Vec<_>>(), blocks);
+        }
+    }
+
+    #[test]
+    fn a_reservation_lives_as_long_as_the_last_slice() {
+        let budget = Budget::new(1 << 20);
+        let mut made = BufMut::zeroed(8192);
+        made.set_reservation(budget.reserve(8192).expect("fits"));
+        let part = made.freeze().slice(1..2);
+        assert_eq!(budget.used(), 8192);
+        drop(part);
+        assert_eq!(budget.used(), 0);
+    }
+}

@@ -1,0 +1,130 @@
+//! Several [`Buf`]s read as one: a message's payload, a read's result, what a transaction writes.
+
+use crate::{Buf, BufMut};
+
+/// An ordered list of buffers. Appending and slicing copy no payload.
+#[derive(Clone, Default, Debug)]
+pub struct Bufs {
+    parts: Vec<Buf>,
+    len: usize,
+}
+
+impl Bufs {
+    /// No bytes.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Total length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The parts, none of them empty.
+    pub fn parts(&self) -> &[Buf] {
+        &self.parts
+    }
+
+    /// Appends one buffer.
+    pub fn push(&mut self, buf: Buf) {
+        if !buf.is_empty() {
+            self.len += buf.len();
+            self.parts.push(buf);
+        }
+    }
+
+    /// Appends all parts of `other`.
+    pub fn append(&mut self, other: Self) {
+        self.len += other.len;
+        self.parts.extend(other.parts);
+    }
+
+    /// A part of it, sharing the memory. Panics where the range is outside.
+    pub fn slice(&self, range: std::ops::Range<usize>) -> Self {
+        assert!(range.start <= range.end && range.end <= self.len, "slice {range:?} of {} bytes", self.len);
+        let mut out = Self::new();
+        let mut at = 0;
+        for part in &self.parts {
+            let (from, to) = (range.start.max(at), range.end.min(at + part.len()));
+            if from < to {
+                out.push(part.slice(from - at..to - at));
+            }
+            at += part.len();
+        }
+        out
+    }
+
+    /// One buffer with all bytes; copies only where there are several parts.
+    pub fn to_buf(&self) -> Buf {
+        match &self.parts[..] {
+            [] => Buf::empty(),
+            [one] => one.clone(),
+            many => {
+                let mut whole = BufMut::zeroed(self.len);
+                let mut at = 0;
+                for part in many {
+                    whole.as_mut_slice()[at..at + part.len()].copy_from_slice(part);
+                    at += part.len();
+                }
+                whole.freeze()
+            }
+        }
+    }
+
+    /// A copy of all bytes.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.len);
+        self.parts.iter().for_each(|p| out.extend_from_slice(p));
+        out
+    }
+
+    /// The crc32c register over all bytes, from `seed`.
+    pub fn crc32c(&self, seed: u32) -> u32 {
+        self.parts.iter().fold(seed, |crc, part| part.crc32c(crc))
+    }
+}
+
+impl From<Buf> for Bufs {
+    fn from(buf: Buf) -> Self {
+        let mut out = Self::new();
+        out.push(buf);
+        out
+    }
+}
+
+impl From<Vec<u8>> for Bufs {
+    fn from(bytes: Vec<u8>) -> Self {
+        Buf::from(bytes).into()
+    }
+}
+
+impl PartialEq for Bufs {
+    fn eq(&self, other: &Self) -> bool {
+        self.len == other.len && self.to_buf() == other.to_buf()
+    }
+}
+impl Eq for Bufs {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_across_parts_and_keeps_the_crc() {
+        let whole = Buf::pattern(9, 10_000);
+        let mut bufs = Bufs::new();
+        for (a, b) in [(0, 4096), (4096, 4096), (4096, 5000), (5000, 10_000)] {
+            bufs.push(whole.slice(a..b));
+        }
+        assert_eq!(bufs.parts().len(), 3, "empty parts are dropped");
+        assert_eq!(bufs.to_buf(), whole);
+        assert_eq!(bufs.crc32c(!0), crate::crc32c::update(!0, &whole));
+        assert_eq!(bufs.slice(4000..5001).to_vec(), &whole[4000..5001]);
+        assert_eq!(bufs.slice(4096..4096).parts().len(), 0);
+    }
+}

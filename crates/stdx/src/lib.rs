@@ -1,0 +1,18 @@
+//! Base types that every layer uses: time in nanoseconds, seeded randomness, bulk buffers that carry
+//! their checksums, byte reservations. Nothing here reads a clock, draws entropy or does I/O.
+
+mod buf;
+mod bufs;
+pub mod crc32c;
+mod id;
+mod map;
+mod reserve;
+mod rng;
+mod time;
+
+pub use buf::{BLOCK, Buf, BufMut};
+pub use bufs::Bufs;
+pub use map::{FastMap, FastSet};
+pub use reserve::{Budget, Reservation};
+pub use rng::Rng;
+pub use time::{Instant, Now, Wall};

@@ -1,0 +1,1 @@
+//! File layout to objects.
