@@ -1,0 +1,96 @@
+//! Developers' commands: `cargo xtask verify` is what CI runs and never writes, `cargo xtask fix` writes.
+
+use anyhow::{Context, Result, bail};
+use clap::{Parser, Subcommand};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Developers' commands of Nacre")]
+struct Args {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Check everything that must hold for a commit: format, lints, all tests, a sample of simulated clusters.
+    Verify {
+        /// Simulated clusters to run.
+        #[arg(long, default_value_t = 50)]
+        seeds: u64,
+    },
+    /// Format and apply the lints' machine-made suggestions.
+    Fix,
+    /// Run simulated clusters: one SEED with its trace, or many.
+    Sim {
+        /// Passed on to the simulator (`--seeds N`, `SEED`, `--help`).
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+}
+
+fn main() -> Result<()> {
+    match Args::parse().task {
+        Task::Verify { seeds } => verify(seeds),
+        Task::Fix => fix(),
+        Task::Sim { args } => sim(&args),
+    }
+}
+
+fn verify(seeds: u64) -> Result<()> {
+    step("format", cargo(&["fmt", "--all", "--check"]))?;
+    step("lints", cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
+    step("build", cargo(&["build", "--workspace", "--quiet"]))?;
+    if has_nextest() {
+        step("tests", cargo(&["nextest", "run", "--workspace", "--no-fail-fast", "--status-level", "fail"]))?;
+    } else {
+        step(
+            "tests",
+            cargo(&["test", "--workspace", "--quiet", "--lib", "--bins", "--tests", "--no-fail-fast"]),
+        )?;
+    }
+    step("examples in the documentation", cargo(&["test", "--workspace", "--quiet", "--doc"]))?;
+    sim(&["--seeds".to_owned(), seeds.to_string()])
+}
+
+fn fix() -> Result<()> {
+    step("lints", cargo(&["clippy", "--workspace", "--all-targets", "--fix", "--allow-dirty", "--quiet"]))?;
+    step("format", cargo(&["fmt", "--all"]))
+}
+
+/// The simulator is optimised: thousands of clusters a run.
+fn sim(args: &[String]) -> Result<()> {
+    let mut command = cargo(&["run", "--release", "--quiet", "-p", "sim", "--"]);
+    command.args(args);
+    step("simulation", command)
+}
+
+/// Runs one command, and says what was wrong with which line repeats it.
+fn step(what: &str, mut command: Command) -> Result<()> {
+    eprintln!("== {what}");
+    let began = Instant::now();
+    let line = format!("{command:?}").replace('"', "");
+    let status = command.status().with_context(|| format!("cannot run {line}"))?;
+    if !status.success() {
+        bail!("{what} failed; repeat it with: {line}");
+    }
+    eprintln!("== {what}: passed in {:.1} s", began.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn has_nextest() -> bool {
+    cargo(&["nextest", "--version"]).output().is_ok_and(|out| out.status.success())
+}
+
+fn cargo(args: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(args).current_dir(root());
+    command
+}
+
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).to_owned()
+}
