@@ -194,8 +194,8 @@ pub struct Peer {
     pub features: u64,
     /// Accepted connections: what the peer's key allows on our kind of daemon, unparsed.
     pub caps: String,
-    /// Connections that we opened to a monitor: tickets and session key.
-    pub outcome: Option<Box<auth::Outcome>>,
+    /// Connections that we opened to a monitor: our global id and tickets.
+    pub tickets: Option<Box<auth::Tickets>>,
 }
 
 /// Why a connection ended.

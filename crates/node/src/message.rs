@@ -26,6 +26,14 @@ impl Msg {
         Self { tid, body: body.into() }
     }
 
+    /// The message type's number.
+    pub fn kind(&self) -> u16 {
+        match &self.body {
+            Body::Client(body) => body.kind(),
+            Body::Peer(body) => body.kind(),
+        }
+    }
+
     /// As the messenger carries it.
     pub fn to_raw(&self) -> RawMsg {
         match &self.body {

@@ -127,7 +127,9 @@ impl Buf {
     }
 
     fn all_crcs(&self) -> &[u32] {
-        self.memory.crcs.get_or_init(|| self.memory.used().chunks(BLOCK).map(|c| crc32c::update(0, c)).collect())
+        self.memory
+            .crcs
+            .get_or_init(|| self.memory.used().chunks(BLOCK).map(|c| crc32c::update(0, c)).collect())
     }
 }
 

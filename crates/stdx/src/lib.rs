@@ -6,13 +6,14 @@ mod bufs;
 pub mod crc32c;
 mod id;
 mod map;
+pub mod mutants;
 mod reserve;
 mod rng;
 mod time;
 
 pub use buf::{BLOCK, Buf, BufMut};
 pub use bufs::Bufs;
-pub use map::{FastMap, FastSet};
+pub use map::{FastMap, FastSet, FoldHasher};
 pub use reserve::{Budget, Reservation};
 pub use rng::Rng;
 pub use time::{Instant, Now, Wall};

@@ -1,0 +1,55 @@
+//! Daemons and clients behind one type, so that one world can run them all.
+
+use node::{Input, Never, Node, Output};
+use stdx::{Instant, Now};
+
+/// Gives a node without local callers the request and reply types of its world.
+#[derive(Debug)]
+pub struct Daemon<N, Request, Reply> {
+    inner: N,
+    out: Vec<Output<Never>>,
+    types: std::marker::PhantomData<fn(Request) -> Reply>,
+}
+
+impl<N, Request, Reply> Daemon<N, Request, Reply> {
+    /// Wraps a daemon.
+    pub fn new(inner: N) -> Self {
+        Self { inner, out: Vec::new(), types: std::marker::PhantomData }
+    }
+}
+
+impl<N: Node<Request = Never, Reply = Never>, Request, Reply> Node for Daemon<N, Request, Reply> {
+    type Request = Request;
+    type Reply = Reply;
+
+    fn handle(&mut self, now: Now, input: Input<Request>, out: &mut Vec<Output<Reply>>) {
+        let input = match input {
+            Input::Start => Input::Start,
+            Input::Timer => Input::Timer,
+            Input::Connected { conn, peer } => Input::Connected { conn, peer },
+            Input::Message { conn, msg } => Input::Message { conn, msg },
+            Input::Closed { conn, reason } => Input::Closed { conn, reason },
+            Input::Disk { id, result } => Input::Disk { id, result },
+            Input::Admin { id, command } => Input::Admin { id, command },
+            Input::Request { .. } => unreachable!("daemons have no local callers"),
+        };
+        self.inner.handle(now, input, &mut self.out);
+        out.extend(self.out.drain(..).map(|output| match output {
+            Output::Connect { conn, to } => Output::Connect { conn, to },
+            Output::Send { conn, msg } => Output::Send { conn, msg },
+            Output::Close { conn } => Output::Close { conn },
+            Output::Disk { id, op } => Output::Disk { id, op },
+            Output::AdminReply { id, code, output } => Output::AdminReply { id, code, output },
+            Output::Reply { reply, .. } => match reply {},
+            Output::Keys(keys) => Output::Keys(keys),
+            Output::GlobalIds(range) => Output::GlobalIds(range),
+            Output::Event(event) => Output::Event(event),
+            Output::Ready => Output::Ready,
+            Output::Stop(result) => Output::Stop(result),
+        }));
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.inner.deadline()
+    }
+}

@@ -1,0 +1,241 @@
+//! A simulated disk that keeps only what it promised (the contract of `node::DiskOp`): writes may end in any order, a flush
+//! covers the writes that had ended before it was issued, and a power loss keeps, loses or tears everything else, sector by sector.
+
+use node::{DiskError, DiskOp, DiskOpId, DiskResult};
+use std::collections::BTreeMap;
+use stdx::{BufMut, Bufs, Rng};
+
+/// Bytes that a power loss leaves either old or new.
+pub const SECTOR: u64 = 512;
+
+/// How the machine under a disk stops.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Crash {
+    /// `kill -9`: what has ended stays; each sector of what is in flight happens or does not.
+    Process,
+    /// Power loss: each sector that no flush covers is kept or lost on its own.
+    Power,
+}
+
+/// A sparse disk.
+#[derive(Debug, Default)]
+pub struct SimDisk {
+    /// Bytes.
+    pub size: u64,
+    /// Sector number to its content as of the last flush; absent sectors are zeros.
+    durable: BTreeMap<u64, Sector>,
+    /// Sector number to its versions that no flush covers yet, oldest first, each with its number in the order of
+    /// ended writes. Any of them may be what a power loss leaves.
+    volatile: BTreeMap<u64, Vec<(u64, Sector)>>,
+    /// Operations issued and not ended, in order of issue.
+    in_flight: BTreeMap<DiskOpId, InFlight>,
+    /// Counts ended writes; a flush covers those up to its issue.
+    ended: u64,
+    /// Whether flushes lie: they end without making anything durable.
+    pub lying: bool,
+    /// Whether all operations fail with EIO.
+    pub broken: bool,
+}
+
+type Sector = std::sync::Arc<[u8; SECTOR as usize]>;
+
+#[derive(Debug)]
+struct InFlight {
+    op: DiskOp,
+    /// Ended writes when it was issued.
+    issued_at: u64,
+}
+
+impl SimDisk {
+    /// A disk of `size` zero bytes.
+    pub fn new(size: u64) -> Self {
+        assert!(size.is_multiple_of(4096), "whole 4 KiB blocks");
+        Self { size, ..Self::default() }
+    }
+
+    /// Takes an operation; [`Self::end`] carries it out.
+    pub fn issue(&mut self, id: DiskOpId, op: DiskOp) {
+        let (offset, len) = match &op {
+            DiskOp::Read { offset, len, .. } => (*offset, *len as u64),
+            DiskOp::Write { offset, data, .. } => (*offset, data.len() as u64),
+            DiskOp::Flush { .. } => (0, 0),
+            DiskOp::Discard { offset, len, .. } => (*offset, *len),
+        };
+        assert!(offset.is_multiple_of(SECTOR) && len.is_multiple_of(SECTOR), "unaligned: {op:?}");
+        assert!(offset + len <= self.size, "beyond the end of {} bytes: {op:?}", self.size);
+        let old = self.in_flight.insert(id, InFlight { op, issued_at: self.ended });
+        assert!(old.is_none(), "{id} issued twice");
+    }
+
+    /// Ends an operation.
+    pub fn end(&mut self, id: DiskOpId) -> DiskResult {
+        let InFlight { op, issued_at } = self.in_flight.remove(&id).expect("an operation in flight");
+        if self.broken {
+            return Err(DiskError { errno: 5, what: format!("simulated disk: {}", name(&op)) });
+        }
+        match op {
+            DiskOp::Read { offset, len, .. } => Ok(self.read(offset, len)),
+            DiskOp::Write { offset, data, .. } => {
+                self.ended += 1;
+                for (sector, content) in sectors(offset, &data) {
+                    self.volatile.entry(sector).or_default().push((self.ended, content));
+                }
+                Ok(stdx::Buf::empty())
+            }
+            DiskOp::Flush { .. } => {
+                if !self.lying {
+                    self.harden(issued_at);
+                }
+                Ok(stdx::Buf::empty())
+            }
+            DiskOp::Discard { .. } => Ok(stdx::Buf::empty()),
+        }
+    }
+
+    /// Makes durable, of each sector, the last version that was written by the first `until` ended writes.
+    fn harden(&mut self, until: u64) {
+        let durable = &mut self.durable;
+        self.volatile.retain(|sector, versions| {
+            let covered = versions.iter().take_while(|(at, _)| *at <= until).count();
+            if let Some((_, content)) = versions.drain(..covered).next_back() {
+                durable.insert(*sector, content);
+            }
+            !versions.is_empty()
+        });
+    }
+
+    fn read(&self, offset: u64, len: usize) -> stdx::Buf {
+        let mut out = BufMut::zeroed(len);
+        for (i, chunk) in out.as_mut_slice().chunks_mut(SECTOR as usize).enumerate() {
+            let sector = offset / SECTOR + i as u64;
+            let newest =
+                self.volatile.get(&sector).and_then(|versions| versions.last()).map(|(_, content)| content);
+            if let Some(content) = newest.or_else(|| self.durable.get(&sector)) {
+                chunk.copy_from_slice(&content[..]);
+            }
+        }
+        out.freeze()
+    }
+
+    /// The machine stops. Everything that was in flight or (on a power loss) volatile goes sector by sector one way or the other.
+    pub fn crash(&mut self, how: Crash, rng: &mut Rng) {
+        // Each disk draws how much of the unsynced survives: all, none and anything between must all happen.
+        let keep_of_8 = rng.below(9);
+        for (sector, mut versions) in std::mem::take(&mut self.volatile) {
+            let survivor = match how {
+                Crash::Process => versions.pop(),
+                Crash::Power if rng.chance(keep_of_8, 8) => Some(rng.pick(&versions).clone()),
+                Crash::Power => None,
+            };
+            if let Some((_, content)) = survivor {
+                self.durable.insert(sector, content);
+            }
+        }
+        for (_, InFlight { op, .. }) in std::mem::take(&mut self.in_flight) {
+            if let DiskOp::Write { offset, data, .. } = op {
+                for (sector, content) in sectors(offset, &data) {
+                    if rng.chance(keep_of_8, 8) {
+                        self.durable.insert(sector, content);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Flips one bit of a sector that was written; for tests of checksums. Gives the byte offset, `None` on an empty disk.
+    pub fn flip_bit(&mut self, rng: &mut Rng) -> Option<u64> {
+        let sectors: Vec<u64> = self.durable.keys().copied().collect();
+        let sector = *sectors.get(rng.below(sectors.len().max(1) as u64) as usize)?;
+        let mut content = *self.durable[&sector];
+        let byte = rng.below(SECTOR) as usize;
+        content[byte] ^= 1 << rng.below(8);
+        self.durable.insert(sector, content.into());
+        Some(sector * SECTOR + byte as u64)
+    }
+
+    /// Bytes that are not zeros because they were written.
+    pub fn written_bytes(&self) -> u64 {
+        (self.durable.len() + self.volatile.len()) as u64 * SECTOR
+    }
+}
+
+fn sectors(offset: u64, data: &Bufs) -> impl Iterator<Item = (u64, Sector)> {
+    let whole = data.to_buf();
+    (0..whole.len() as u64 / SECTOR).map(move |i| {
+        let start = (i * SECTOR) as usize;
+        let mut content = [0; SECTOR as usize];
+        content.copy_from_slice(&whole[start..start + SECTOR as usize]);
+        (offset / SECTOR + i, content.into())
+    })
+}
+
+fn name(op: &DiskOp) -> &'static str {
+    match op {
+        DiskOp::Read { .. } => "read",
+        DiskOp::Write { .. } => "write",
+        DiskOp::Flush { .. } => "flush",
+        DiskOp::Discard { .. } => "discard",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use node::DiskId;
+    use stdx::Buf;
+
+    const DISK: DiskId = DiskId(0);
+
+    fn write(disk: &mut SimDisk, id: u64, offset: u64, byte: u8) {
+        disk.issue(DiskOpId(id), DiskOp::Write { disk: DISK, offset, data: vec![byte; 4096].into() });
+    }
+
+    fn read(disk: &mut SimDisk, offset: u64) -> Buf {
+        disk.issue(DiskOpId(999), DiskOp::Read { disk: DISK, offset, len: 4096 });
+        disk.end(DiskOpId(999)).expect("reads work")
+    }
+
+    #[test]
+    fn a_flush_covers_only_writes_that_ended_before_it_was_issued() {
+        let mut survivals = [0, 0];
+        for seed in 0..64 {
+            let mut disk = SimDisk::new(1 << 20);
+            write(&mut disk, 1, 0, 1);
+            disk.end(DiskOpId(1)).expect("written");
+            disk.issue(DiskOpId(2), DiskOp::Flush { disk: DISK });
+            write(&mut disk, 3, 4096, 2);
+            disk.end(DiskOpId(3)).expect("written");
+            disk.end(DiskOpId(2)).expect("flushed");
+            disk.crash(Crash::Power, &mut Rng::from_seed(seed));
+            assert_eq!(read(&mut disk, 0)[..], [1; 4096], "flushed data survives");
+            let second = read(&mut disk, 4096);
+            survivals[0] += usize::from(second.iter().all(|b| *b == 2));
+            survivals[1] += usize::from(second.iter().all(|b| *b == 0));
+        }
+        assert!(survivals.iter().all(|n| *n > 0), "unflushed data is kept and lost: {survivals:?}");
+    }
+
+    #[test]
+    fn overwriting_during_a_flush_does_not_undo_what_it_covers() {
+        for seed in 0..64 {
+            let mut disk = SimDisk::new(1 << 20);
+            write(&mut disk, 1, 0, 1);
+            disk.end(DiskOpId(1)).expect("written");
+            disk.issue(DiskOpId(2), DiskOp::Flush { disk: DISK });
+            write(&mut disk, 3, 0, 2);
+            disk.end(DiskOpId(3)).expect("written");
+            disk.end(DiskOpId(2)).expect("flushed");
+            disk.crash(Crash::Power, &mut Rng::from_seed(seed));
+            assert!(read(&mut disk, 0).iter().all(|b| *b == 1 || *b == 2), "never what was there before");
+        }
+    }
+
+    #[test]
+    fn a_killed_process_keeps_what_has_ended() {
+        let mut disk = SimDisk::new(1 << 20);
+        write(&mut disk, 1, 0, 7);
+        disk.end(DiskOpId(1)).expect("written");
+        disk.crash(Crash::Process, &mut Rng::from_seed(1));
+        assert_eq!(read(&mut disk, 0)[..], [7; 4096]);
+    }
+}

@@ -1,0 +1,199 @@
+//! Links: what two nodes see of one connection. Ordered, each message at most once; a broken link ends at both ends.
+
+use crate::disk::Crash;
+use crate::world::{Slot, What, World};
+use node::{CloseReason, ConnId, Msg};
+use std::collections::BTreeMap;
+use stdx::Instant;
+
+/// All links of a world, by number.
+#[derive(Default)]
+pub(crate) struct Links {
+    links: BTreeMap<usize, Link>,
+    by_end: BTreeMap<(Slot, ConnId), (usize, usize)>,
+    next: usize,
+}
+
+struct Link {
+    /// The opener and, once established, the acceptor.
+    ends: [Option<End>; 2],
+    target: Option<Slot>,
+    lossless: bool,
+    /// The latest arrival so far, towards the opener and towards the acceptor: order is kept by never arriving earlier.
+    latest: [Instant; 2],
+    /// Sent before the link was established.
+    pending: Vec<Msg>,
+    /// Sent while the direction was cut: (sending end, message).
+    held: Vec<(usize, Msg)>,
+}
+
+#[derive(Clone, Copy)]
+struct End {
+    slot: Slot,
+    life: u64,
+    conn: ConnId,
+}
+
+impl Links {
+    pub(crate) fn open(
+        &mut self,
+        slot: Slot,
+        life: u64,
+        conn: ConnId,
+        target: Option<Slot>,
+        lossless: bool,
+    ) -> usize {
+        let link = self.next;
+        self.next += 1;
+        let opener = Some(End { slot, life, conn });
+        self.links.insert(
+            link,
+            Link {
+                ends: [opener, None],
+                target,
+                lossless,
+                latest: [Instant(0); 2],
+                pending: Vec::new(),
+                held: Vec::new(),
+            },
+        );
+        let old = self.by_end.insert((slot, conn), (link, 0));
+        assert!(old.is_none(), "{conn} opened twice");
+        link
+    }
+
+    /// The opener of a link that is not established yet, and its target.
+    pub(crate) fn opening(&self, link: usize) -> Option<(Slot, u64, ConnId, Option<Slot>)> {
+        let link = self.links.get(&link)?;
+        let End { slot, life, conn } = link.ends[0]?;
+        Some((slot, life, conn, link.target))
+    }
+
+    pub(crate) fn establish(&mut self, link: usize, slot: Slot, life: u64, conn: ConnId) {
+        self.links.get_mut(&link).expect("a link").ends[1] = Some(End { slot, life, conn });
+        self.by_end.insert((slot, conn), (link, 1));
+    }
+
+    pub(crate) fn forget(&mut self, link: usize) {
+        if let Some(link) = self.links.remove(&link) {
+            for end in link.ends.into_iter().flatten() {
+                self.by_end.remove(&(end.slot, end.conn));
+            }
+        }
+    }
+
+    pub(crate) fn take_pending(&mut self, link: usize) -> Vec<Msg> {
+        self.links.get_mut(&link).map(|l| std::mem::take(&mut l.pending)).unwrap_or_default()
+    }
+
+    /// When something that could arrive `at` end `towards` does arrive, keeping order.
+    pub(crate) fn arrive(&mut self, link: usize, towards: usize, at: Instant) -> Instant {
+        let latest = &mut self.links.get_mut(&link).expect("a link").latest[towards];
+        *latest = at.max(Instant(latest.0 + 1));
+        *latest
+    }
+}
+
+impl<Req, Rep> World<Req, Rep> {
+    pub(crate) fn send(&mut self, slot: Slot, conn: ConnId, msg: Msg) {
+        let Some(&(number, side)) = self.links.by_end.get(&(slot, conn)) else { return };
+        let link = self.links.links.get_mut(&number).expect("indexed");
+        if link.ends[1].is_none() {
+            link.pending.push(msg);
+            return;
+        }
+        self.transmit(number, side, msg);
+    }
+
+    /// Sends over an established link, from end `side`.
+    pub(crate) fn transmit(&mut self, number: usize, side: usize, msg: Msg) {
+        let Some(link) = self.links.links.get(&number) else { return };
+        let (Some(from), Some(to)) = (link.ends[side], link.ends[1 - side]) else { return };
+        let lossless = link.lossless;
+        if self.is_cut(from.slot, to.slot) {
+            self.links.links.get_mut(&number).expect("seen").held.push((side, msg));
+            return;
+        }
+        let every = self.faults.break_every;
+        if !lossless && every > 0 && self.rng().chance(1, every) {
+            return self.break_link(number);
+        }
+        let msg = if self.encode { recode(msg) } else { msg };
+        let at = self.arrival();
+        let at = self.links.arrive(number, 1 - side, at);
+        self.due_input(at, to.slot, What::Message { conn: to.conn, msg });
+    }
+
+    /// A message is lost: nothing that was sent and has not arrived is certain, and both ends learn of it at some time.
+    fn break_link(&mut self, number: usize) {
+        let Some(link) = self.links.links.get(&number) else { return };
+        let ends = link.ends;
+        for (side, end) in ends.into_iter().enumerate() {
+            if let Some(end) = end {
+                let at = self.arrival();
+                let at = self.links.arrive(number, side, at);
+                self.due_input(at, end.slot, What::Closed { conn: end.conn, reason: CloseReason::Lost });
+            }
+        }
+        self.links.forget(number);
+    }
+
+    /// The node closes its end: what it sent still arrives, then the other end is told.
+    pub(crate) fn close(&mut self, slot: Slot, conn: ConnId) {
+        let Some(&(number, side)) = self.links.by_end.get(&(slot, conn)) else { return };
+        let other = self.links.links[&number].ends[1 - side];
+        if let Some(other) = other {
+            let at = self.arrival();
+            let at = self.links.arrive(number, 1 - side, at);
+            self.due_input(at, other.slot, What::Closed { conn: other.conn, reason: CloseReason::Lost });
+        }
+        self.links.forget(number);
+    }
+
+    /// A node died: its peers see the connection end at once after a kill, and a while later after a power loss.
+    pub(crate) fn end_links_of(&mut self, slot: Slot, how: Crash) {
+        let numbers: Vec<(usize, usize)> =
+            self.links.by_end.range((slot, ConnId(0))..=(slot, ConnId(u64::MAX))).map(|(_, v)| *v).collect();
+        for (number, side) in numbers {
+            let link = &self.links.links[&number];
+            let (other, lossless) = (link.ends[1 - side], link.lossless);
+            if let Some(other) = other {
+                let reason = if lossless { CloseReason::Reset } else { CloseReason::Lost };
+                let mut at = self.arrival();
+                if how == Crash::Power {
+                    at = at + std::time::Duration::from_secs(5);
+                }
+                let at = self.links.arrive(number, 1 - side, at);
+                self.due_input(at, other.slot, What::Closed { conn: other.conn, reason });
+            }
+            self.links.forget(number);
+        }
+    }
+
+    /// A direction is healed: what was held back goes on its way.
+    pub(crate) fn release_held(&mut self, from: Slot, to: Slot) {
+        let mut released = Vec::new();
+        for (number, link) in &mut self.links.links {
+            let ends = link.ends;
+            let matches = |side: usize| {
+                let slot = |end: Option<End>| end.map(|e| e.slot);
+                slot(ends[side]) == Some(from) && slot(ends[1 - side]) == Some(to)
+            };
+            let (now, later): (Vec<_>, Vec<_>) =
+                std::mem::take(&mut link.held).into_iter().partition(|(side, _)| matches(*side));
+            link.held = later;
+            released.extend(now.into_iter().map(|(side, msg)| (*number, side, msg)));
+        }
+        for (number, side, msg) in released {
+            self.transmit(number, side, msg);
+        }
+    }
+}
+
+/// Encodes and decodes a message, as the real path does.
+fn recode(msg: Msg) -> Msg {
+    match Msg::from_raw(msg.to_raw()) {
+        Ok(decoded) => decoded,
+        Err(error) => panic!("own message does not decode, {error}: {msg:?}"),
+    }
+}

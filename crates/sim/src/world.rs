@@ -1,0 +1,580 @@
+//! The world: nodes, links between them, disks and one clock, driven from one seed in one thread.
+//!
+//! One event at a time is taken from a queue ordered by time; a node handles it and its outputs become new events. Nothing
+//! here depends on anything but the seed and the code, so a run can be replayed from its number.
+
+use crate::disk::{Crash, SimDisk};
+use crate::faults::Faults;
+use crate::link::Links;
+use crate::trace::Trace;
+use node::{
+    CloseReason, ConnId, DiskId, DiskInfo, DiskOp, DiskOpId, Event, Input, Level, Msg, Node, Output, Peer,
+    RequestId, Target,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use stdx::{Instant, Now, Rng, Wall};
+use wire::{EntityAddr, EntityType};
+
+/// The wall clock at simulated time 0: 2026-01-01.
+const EPOCH: u64 = 1_767_225_600_000_000_000;
+/// A connection attempt that nobody answers ends after this.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+stdx::ids! {
+    /// A place for a node: its host, address and disks, which outlive the node's process.
+    pub struct Slot(usize) = "slot{}";
+}
+
+/// What a node is made with, at each start.
+#[derive(Debug)]
+pub struct Boot {
+    /// Its address, with a nonce that no earlier start had.
+    pub addr: EntityAddr,
+    /// Its disks.
+    pub disks: Vec<DiskInfo>,
+    /// Its randomness.
+    pub rng: Rng,
+    /// The wall clock, for what is decided before the first input.
+    pub wall: Wall,
+}
+
+/// Makes a slot's node, at each start anew.
+pub type Maker<Req, Rep> = Box<dyn FnMut(Boot) -> Box<dyn Node<Request = Req, Reply = Rep>>>;
+
+/// What a slot is made of.
+pub struct SlotSpec<Req, Rep> {
+    /// For the trace: `osd.0`.
+    pub name: String,
+    /// What it is to those who connect; `None` for clients, which listen nowhere.
+    pub service: Option<EntityType>,
+    /// Where it listens.
+    pub addr: SocketAddr,
+    /// Sizes of its disks in bytes.
+    pub disks: Vec<u64>,
+    /// Makes the node.
+    pub make: Maker<Req, Rep>,
+}
+
+struct Place<Req, Rep> {
+    spec: SlotSpec<Req, Rep>,
+    node: Option<Box<dyn Node<Request = Req, Reply = Rep>>>,
+    /// Counts starts; what was meant for an earlier life is dropped.
+    life: u64,
+    nonce: u32,
+    disks: Vec<SimDisk>,
+    keys: Option<Arc<auth::ServerKeys>>,
+    global_ids: Arc<auth::GlobalIds>,
+    rng: Rng,
+    /// This node's clock runs so many millionths fast.
+    drift_ppm: i64,
+    timer: Option<Instant>,
+    ready: bool,
+    stopped: Option<Result<(), String>>,
+    next_accepted: u64,
+    /// Connections that the node believes open: nothing reaches it from others.
+    open: BTreeSet<ConnId>,
+}
+
+/// What is due at some time.
+pub(crate) enum Due {
+    Input { slot: Slot, life: u64, what: What },
+    Handshake { link: usize },
+}
+
+/// An input without its generic request.
+pub(crate) enum What {
+    Start,
+    Timer,
+    Connected { conn: ConnId, peer: Box<Peer> },
+    Message { conn: ConnId, msg: Msg },
+    Closed { conn: ConnId, reason: CloseReason },
+    DiskEnd { disk: DiskId, id: DiskOpId },
+}
+
+/// A simulated world of nodes that take `Req` and answer `Rep`.
+pub struct World<Req, Rep> {
+    now: Instant,
+    rng: Rng,
+    /// How it behaves; may be changed at any time.
+    pub faults: Faults,
+    queue: BTreeMap<(Instant, u64), Due>,
+    next_event: u64,
+    places: Vec<Place<Req, Rep>>,
+    pub(crate) links: Links,
+    /// Directions (from, to) in which nothing passes.
+    cut: BTreeSet<(Slot, Slot)>,
+    /// What happened.
+    pub trace: Trace,
+    next_request: u64,
+    replies: Vec<(Slot, RequestId, Rep)>,
+    /// Events of level warning and error, with the node's name.
+    pub complaints: Vec<(String, Event)>,
+    /// Whether each message is encoded and decoded on its way.
+    pub encode: bool,
+    /// Initiators of connections on their way to a handshake, by link.
+    targets: BTreeMap<usize, Box<Target>>,
+    scratch: Vec<Output<Rep>>,
+}
+
+impl<Req, Rep> World<Req, Rep> {
+    /// An empty world.
+    pub fn new(seed: u64, faults: Faults) -> Self {
+        Self {
+            now: Instant(1_000_000_000),
+            rng: Rng::from_seed(seed),
+            faults,
+            queue: BTreeMap::new(),
+            next_event: 0,
+            places: Vec::new(),
+            links: Links::default(),
+            cut: BTreeSet::new(),
+            trace: Trace::default(),
+            next_request: 1,
+            replies: Vec::new(),
+            complaints: Vec::new(),
+            encode: seed.is_multiple_of(8),
+            targets: BTreeMap::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Simulated time.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// The world's randomness, for what a scenario decides.
+    pub fn rng(&mut self) -> &mut Rng {
+        &mut self.rng
+    }
+
+    /// Adds a place; [`Self::start`] starts its node.
+    pub fn add(&mut self, spec: SlotSpec<Req, Rep>) -> Slot {
+        let drift = self.faults.clock_drift_ppm;
+        let drift_ppm = self.rng.below(2 * drift + 1) as i64 - drift as i64;
+        let disks = spec.disks.iter().map(|size| SimDisk::new(*size)).collect();
+        let rng = self.rng.fork();
+        self.places.push(Place {
+            spec,
+            node: None,
+            life: 0,
+            nonce: 0,
+            disks,
+            keys: None,
+            global_ids: Arc::new(auth::GlobalIds::new()),
+            rng,
+            drift_ppm,
+            timer: None,
+            ready: false,
+            stopped: None,
+            next_accepted: ConnId::ACCEPTED,
+            open: BTreeSet::new(),
+        });
+        Slot(self.places.len() - 1)
+    }
+
+    /// Starts a slot's node, which must not be running.
+    pub fn start(&mut self, slot: Slot) {
+        let wall = Wall(EPOCH + self.now.0);
+        let place = &mut self.places[slot.0];
+        assert!(place.node.is_none(), "{} runs already", place.spec.name);
+        place.life += 1;
+        place.nonce = place.rng.u32() | 1;
+        place.timer = None;
+        place.open.clear();
+        place.ready = false;
+        place.stopped = None;
+        place.keys = None;
+        place.global_ids = Arc::new(auth::GlobalIds::new());
+        let disks = place.disks.iter().enumerate().map(|(i, d)| DiskInfo {
+            id: DiskId(i as u8),
+            size: d.size,
+            sector: crate::disk::SECTOR as u32,
+        });
+        let boot = Boot {
+            addr: EntityAddr::msgr2(place.spec.addr, place.nonce),
+            disks: disks.collect(),
+            rng: place.rng.fork(),
+            wall,
+        };
+        place.node = Some((place.spec.make)(boot));
+        let life = place.life;
+        self.trace.note(
+            self.now,
+            &[1, slot.0 as u64, life],
+            format_args!("{} starts", self.places[slot.0].spec.name),
+        );
+        self.due(self.now, Due::Input { slot, life, what: What::Start });
+    }
+
+    /// Stops a slot's node as a killed process or with its machine's power. Nothing where it does not run.
+    pub fn crash(&mut self, slot: Slot, how: Crash) {
+        let place = &mut self.places[slot.0];
+        if place.node.take().is_none() {
+            return;
+        }
+        place.ready = false;
+        for disk in &mut place.disks {
+            disk.crash(how, &mut self.rng);
+        }
+        let name = &self.places[slot.0].spec.name;
+        self.trace.note(self.now, &[2, slot.0 as u64, how as u64], format_args!("{name} crashes ({how:?})"));
+        self.end_links_of(slot, how);
+    }
+
+    /// Whether a slot's node runs.
+    pub fn is_up(&self, slot: Slot) -> bool {
+        self.places[slot.0].node.is_some()
+    }
+
+    /// Whether a slot's node has said [`Output::Ready`] in this life.
+    pub fn is_ready(&self, slot: Slot) -> bool {
+        self.places[slot.0].ready
+    }
+
+    /// How a slot's node ended by itself, if it did.
+    pub fn stopped(&self, slot: Slot) -> Option<&Result<(), String>> {
+        self.places[slot.0].stopped.as_ref()
+    }
+
+    /// A slot's disk.
+    pub fn disk(&mut self, slot: Slot, disk: usize) -> &mut SimDisk {
+        &mut self.places[slot.0].disks[disk]
+    }
+
+    /// A slot's name.
+    pub fn name(&self, slot: Slot) -> &str {
+        &self.places[slot.0].spec.name
+    }
+
+    /// Cuts (or heals) what `from` sends to `to`.
+    pub fn set_cut(&mut self, from: Slot, to: Slot, cut: bool) {
+        let changed = if cut { self.cut.insert((from, to)) } else { self.cut.remove(&(from, to)) };
+        if changed {
+            self.trace.note(
+                self.now,
+                &[3, from.0 as u64, to.0 as u64, u64::from(cut)],
+                format_args!("{from} to {to}: cut {cut}"),
+            );
+        }
+        if changed && !cut {
+            self.release_held(from, to);
+        }
+    }
+
+    /// Heals all cuts.
+    pub fn heal_all(&mut self) {
+        for (from, to) in self.cut.clone() {
+            self.set_cut(from, to, false);
+        }
+    }
+
+    /// Hands a request to a slot's node now; its answer comes by [`Self::take_replies`], or never where the node dies.
+    pub fn request(&mut self, slot: Slot, request: Req) -> RequestId {
+        let id = RequestId(self.next_request);
+        self.next_request += 1;
+        self.trace.note(
+            self.now,
+            &[4, slot.0 as u64, id.0],
+            format_args!("{id} to {}", self.places[slot.0].spec.name),
+        );
+        self.feed(slot, Input::Request { id, request });
+        id
+    }
+
+    /// Answers since the last call, in their order.
+    pub fn take_replies(&mut self) -> Vec<(Slot, RequestId, Rep)> {
+        std::mem::take(&mut self.replies)
+    }
+
+    /// Takes the next event, if one is due by `until`. Time stands at the event's, or at `until`.
+    pub fn step(&mut self, until: Instant) -> bool {
+        match self.queue.first_key_value() {
+            Some(((at, _), _)) if *at <= until => {
+                let ((at, _), due) = self.queue.pop_first().expect("just seen");
+                self.now = at;
+                self.carry_out(due);
+                true
+            }
+            _ => {
+                self.now = self.now.max(until);
+                false
+            }
+        }
+    }
+
+    /// Runs for a span of simulated time.
+    pub fn run_for(&mut self, span: Duration) {
+        let until = self.now + span;
+        while self.step(until) {}
+    }
+
+    /// Runs until `done` or for `limit`; says whether it is done.
+    pub fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&mut Self) -> bool) -> bool {
+        let until = self.now + limit;
+        loop {
+            if done(self) {
+                return true;
+            }
+            if !self.step(until) {
+                return done(self);
+            }
+        }
+    }
+
+    pub(crate) fn due(&mut self, at: Instant, due: Due) {
+        self.queue.insert((at, self.next_event), due);
+        self.next_event += 1;
+    }
+
+    pub(crate) fn due_input(&mut self, at: Instant, slot: Slot, what: What) {
+        let life = self.places[slot.0].life;
+        self.due(at, Due::Input { slot, life, what });
+    }
+
+    pub(crate) fn is_cut(&self, from: Slot, to: Slot) -> bool {
+        self.cut.contains(&(from, to))
+    }
+
+    /// When a message sent now arrives at the earliest.
+    pub(crate) fn arrival(&mut self) -> Instant {
+        let (least, most) = self.faults.delay;
+        let mut delay = self.rng.range(least, most + 1);
+        if self.faults.slow_message_every > 0 && self.rng.chance(1, self.faults.slow_message_every) {
+            delay *= 100;
+        }
+        self.now + Duration::from_nanos(delay)
+    }
+
+    fn carry_out(&mut self, due: Due) {
+        match due {
+            Due::Handshake { link } => self.handshake(link),
+            Due::Input { slot, life, what } => {
+                let place = &mut self.places[slot.0];
+                if place.life != life || place.node.is_none() {
+                    return;
+                }
+                let input = match what {
+                    What::Start => Input::Start,
+                    What::Timer => {
+                        // Superseded by an earlier one, which armed it anew.
+                        if place.timer != Some(self.now) {
+                            return;
+                        }
+                        place.timer = None;
+                        Input::Timer
+                    }
+                    What::Connected { conn, .. } | What::Message { conn, .. }
+                        if !place.open.contains(&conn) =>
+                    {
+                        return;
+                    }
+                    What::Connected { conn, peer } => Input::Connected { conn, peer },
+                    What::Message { conn, msg } => Input::Message { conn, msg },
+                    What::Closed { conn, .. } if !place.open.remove(&conn) => return,
+                    What::Closed { conn, reason } => Input::Closed { conn, reason },
+                    What::DiskEnd { disk, id } => {
+                        Input::Disk { id, result: place.disks[disk.0 as usize].end(id) }
+                    }
+                };
+                self.note_input(slot, &input);
+                self.feed(slot, input);
+            }
+        }
+    }
+
+    fn note_input(&mut self, slot: Slot, input: &Input<Req>) {
+        let name = &self.places[slot.0].spec.name;
+        let at = self.now;
+        let who = slot.0 as u64;
+        let note = |trace: &mut Trace, numbers: &[u64], text: std::fmt::Arguments<'_>| {
+            trace.note(at, numbers, format_args!("{name}: {text}"));
+        };
+        match input {
+            Input::Start => note(&mut self.trace, &[10, who], format_args!("start")),
+            Input::Timer => note(&mut self.trace, &[11, who], format_args!("timer")),
+            Input::Connected { conn, peer } => {
+                note(&mut self.trace, &[12, who, conn.0], format_args!("{conn} connected to {}", peer.name));
+            }
+            Input::Message { conn, msg } => {
+                note(
+                    &mut self.trace,
+                    &[13, who, conn.0, msg.tid, u64::from(msg.kind())],
+                    format_args!("{conn} {msg:?}"),
+                );
+            }
+            Input::Closed { conn, reason } => {
+                note(&mut self.trace, &[14, who, conn.0, *reason as u64], format_args!("{conn} {reason}"));
+            }
+            Input::Disk { id, result } => {
+                note(
+                    &mut self.trace,
+                    &[15, who, id.0, u64::from(result.is_ok())],
+                    format_args!("{id} ended"),
+                );
+            }
+            Input::Admin { id, .. } => note(&mut self.trace, &[16, who, id.0], format_args!("{id}")),
+            Input::Request { id, .. } => note(&mut self.trace, &[17, who, id.0], format_args!("{id}")),
+        }
+    }
+
+    fn local_time(&self, slot: Slot) -> Now {
+        let place = &self.places[slot.0];
+        let drift = self.now.0 as i128 * i128::from(place.drift_ppm) / 1_000_000;
+        let mono = (i128::from(self.now.0) + drift) as u64;
+        Now { mono: Instant(mono), wall: Wall(EPOCH + mono) }
+    }
+
+    /// The inverse of [`Self::local_time`], rounded up.
+    fn global_time(&self, slot: Slot, local: Instant) -> Instant {
+        let million = 1_000_000i128;
+        let scale = million + i128::from(self.places[slot.0].drift_ppm);
+        Instant((i128::from(local.0) * million / scale + 1).min(i128::from(u64::MAX)) as u64)
+    }
+
+    fn feed(&mut self, slot: Slot, input: Input<Req>) {
+        let now = self.local_time(slot);
+        let mut out = std::mem::take(&mut self.scratch);
+        let Some(node) = &mut self.places[slot.0].node else { return };
+        node.handle(now, input, &mut out);
+        for output in out.drain(..) {
+            // A node that has stopped says nothing more.
+            if self.places[slot.0].node.is_some() {
+                self.put_out(slot, output);
+            }
+        }
+        self.scratch = out;
+        self.arm(slot);
+    }
+
+    fn arm(&mut self, slot: Slot) {
+        let Some(deadline) = self.places[slot.0].node.as_ref().and_then(|n| n.deadline()) else { return };
+        let at = self.global_time(slot, deadline).max(self.now + Duration::from_nanos(1));
+        let place = &mut self.places[slot.0];
+        if place.timer.is_none_or(|armed| at < armed) {
+            place.timer = Some(at);
+            self.due_input(at, slot, What::Timer);
+        }
+    }
+
+    fn put_out(&mut self, slot: Slot, output: Output<Rep>) {
+        match output {
+            Output::Connect { conn, to } => self.connect(slot, conn, to),
+            Output::Send { conn, msg } => self.send(slot, conn, msg),
+            Output::Close { conn } => {
+                self.places[slot.0].open.remove(&conn);
+                self.close(slot, conn);
+            }
+            Output::Disk { id, op } => self.issue(slot, id, op),
+            Output::AdminReply { .. } => {}
+            Output::Reply { id, reply } => {
+                self.trace.note(self.now, &[5, slot.0 as u64, id.0], format_args!("{id} answered"));
+                self.replies.push((slot, id, reply));
+            }
+            Output::Keys(keys) => self.places[slot.0].keys = Some(keys),
+            Output::GlobalIds(range) => {
+                self.places[slot.0].global_ids.push(range);
+            }
+            Output::Event(event) => {
+                self.trace.note(
+                    self.now,
+                    &[6, slot.0 as u64],
+                    format_args!("{slot} {}: {}", event.name, event.detail),
+                );
+                if event.level <= Level::Warn {
+                    self.complaints.push((self.places[slot.0].spec.name.clone(), event));
+                }
+            }
+            Output::Ready => self.places[slot.0].ready = true,
+            Output::Stop(result) => {
+                self.crash(slot, Crash::Process);
+                self.places[slot.0].stopped = Some(result);
+            }
+        }
+    }
+
+    fn issue(&mut self, slot: Slot, id: DiskOpId, op: DiskOp) {
+        let disk = match &op {
+            DiskOp::Read { disk, .. }
+            | DiskOp::Write { disk, .. }
+            | DiskOp::Flush { disk }
+            | DiskOp::Discard { disk, .. } => *disk,
+        };
+        let (least, most) = self.faults.disk;
+        let mut time = self.rng.range(least, most + 1);
+        if matches!(op, DiskOp::Flush { .. }) {
+            time *= 10;
+        }
+        if self.faults.slow_disk_every > 0 && self.rng.chance(1, self.faults.slow_disk_every) {
+            time *= 100;
+        }
+        self.places[slot.0].disks[disk.0 as usize].issue(id, op);
+        self.due_input(self.now + Duration::from_nanos(time), slot, What::DiskEnd { disk, id });
+    }
+
+    fn connect(&mut self, slot: Slot, conn: ConnId, to: Box<Target>) {
+        assert!(conn.0 & ConnId::ACCEPTED == 0, "{conn} has a number that belongs to the world");
+        let peer = self
+            .places
+            .iter()
+            .position(|p| p.spec.service == Some(to.service) && Some(p.spec.addr) == to.addr.addr);
+        let link = self.links.open(slot, self.places[slot.0].life, conn, peer.map(Slot), to.lossless);
+        self.places[slot.0].open.insert(conn);
+        self.targets.insert(link, to);
+        let at = self.arrival();
+        self.due(at, Due::Handshake { link });
+    }
+
+    fn handshake(&mut self, link: usize) {
+        let (Some(target), Some((from, life, conn, to))) =
+            (self.targets.remove(&link), self.links.opening(link))
+        else {
+            return;
+        };
+        if self.places[from.0].life != life || self.places[from.0].node.is_none() {
+            return;
+        }
+        let reachable = to.filter(|to| !self.is_cut(from, *to) && !self.is_cut(*to, from));
+        let Some(to) = reachable else {
+            self.links.forget(link);
+            let at = self.now + CONNECT_TIMEOUT;
+            return self.due_input(at, from, What::Closed { conn, reason: CloseReason::TimedOut });
+        };
+        match self.authenticate(from, to, *target) {
+            Err(reason) => {
+                self.links.forget(link);
+                let at = self.arrival();
+                self.due_input(at, from, What::Closed { conn, reason });
+            }
+            Ok((accepted, opened)) => {
+                let place = &mut self.places[to.0];
+                place.next_accepted += 1;
+                let other = ConnId(place.next_accepted);
+                place.open.insert(other);
+                self.links.establish(link, to, place.life, other);
+                let at = self.links.arrive(link, 1, self.now);
+                self.due_input(at, to, What::Connected { conn: other, peer: Box::new(accepted) });
+                let back = self.arrival();
+                let back = self.links.arrive(link, 0, back);
+                self.due_input(back, from, What::Connected { conn, peer: Box::new(opened) });
+                for msg in self.links.take_pending(link) {
+                    self.transmit(link, 0, msg);
+                }
+            }
+        }
+    }
+
+    fn authenticate(&mut self, from: Slot, to: Slot, target: Target) -> Result<(Peer, Peer), CloseReason> {
+        let now = self.local_time(to);
+        let from_addr = EntityAddr::msgr2(self.places[from.0].spec.addr, self.places[from.0].nonce);
+        let place = &mut self.places[to.0];
+        if place.node.is_none() || (target.addr.nonce != 0 && target.addr.nonce != place.nonce) {
+            return Err(CloseReason::Refused);
+        }
+        let keys = place.keys.clone().ok_or(CloseReason::Lost)?;
+        crate::handshake::run(target, &keys, &place.global_ids, now, from_addr, &mut place.rng)
+    }
+}
