@@ -1,1 +1,33 @@
-//! cephx: keys, tickets, authorizers, capability strings.
+//! cephx and `none`: keys, tickets, authorizers, capability strings (PROTOCOL.md 2).
+//!
+//! Pure functions and small state machines: payloads in, payloads out. The messenger drives a handshake with
+//! [`MonAuthenticator`] or [`ServiceAuthenticator`] at the accepting end and [`Initiator`] at the other; a monitor
+//! answers later renewals with [`ServerKeys::answer_request`]. What a role publishes to its acceptors is one
+//! immutable [`ServerKeys`] and one shared [`GlobalIds`].
+
+mod caps;
+mod cephx;
+mod client;
+mod error;
+mod global_ids;
+mod key;
+mod keyring;
+mod mon;
+mod rotating;
+mod sealed;
+mod server_keys;
+mod service;
+mod step;
+
+pub use caps::{Access, CapsError, ClassCall, MdsCap, MonCap, OsdCap, OsdTarget, Perm, check_caps};
+pub use cephx::TicketBlob;
+pub use client::{Credentials, Initiator, InitiatorDone, InitiatorStep, Ticket, Tickets};
+pub use error::AuthError;
+pub use global_ids::GlobalIds;
+pub use key::{Key, Secret};
+pub use keyring::{Keyring, KeyringEntry};
+pub use mon::MonAuthenticator;
+pub use rotating::{ExpiringKey, RotatingKeys};
+pub use server_keys::{EntityAuth, ServerKeys};
+pub use service::ServiceAuthenticator;
+pub use step::{AuthDone, AuthStep, Authenticator, ConMode, Method};

@@ -1,0 +1,152 @@
+//! `mds` capabilities.
+
+use super::CapsError;
+use super::parser::Parser;
+
+/// What a client may do in the file systems.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct MdsCap {
+    grants: Vec<MdsGrant>,
+}
+
+/// What an operation does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Reads.
+    Read,
+    /// Changes.
+    Write,
+    /// Sets quotas or layouts.
+    SetPolicy,
+    /// Makes or removes snapshots.
+    Snapshot,
+}
+
+#[derive(Clone, PartialEq, Debug, Default)]
+struct MdsGrant {
+    read: bool,
+    write: bool,
+    policy: bool,
+    snapshot: bool,
+    /// `*`: also what has no letter (commands to the daemon).
+    all: bool,
+    /// Without slashes at the ends.
+    path: Option<String>,
+    fsname: Option<String>,
+    uid: Option<u32>,
+    gids: Vec<u32>,
+    root_squash: bool,
+}
+
+impl MdsCap {
+    /// Parses a capability string.
+    pub fn parse(text: &str) -> Result<Self, CapsError> {
+        // What MDSs of old have for one another.
+        if text.trim() == "allow" {
+            let grant =
+                MdsGrant { read: true, write: true, policy: true, snapshot: true, ..MdsGrant::default() };
+            return Ok(Self { grants: vec![grant] });
+        }
+        Ok(Self { grants: Parser::grants(text, grant)? })
+    }
+
+    /// Whether it is `allow *`.
+    pub fn is_allow_all(&self) -> bool {
+        self.grants.iter().any(|g| g.all && g.unconditional())
+    }
+
+    /// Whether anything at all is granted in this file system: else a session is refused.
+    pub fn allows_fs(&self, fsname: &str) -> bool {
+        self.grants.iter().any(|g| g.in_fs(fsname))
+    }
+
+    /// Whether a user may do `access` to `path` (from the file system's root, `/a/b`).
+    pub fn allows(&self, fsname: &str, path: &str, uid: u32, gids: &[u32], access: Access) -> bool {
+        self.grants
+            .iter()
+            .any(|g| g.in_fs(fsname) && g.covers(path) && g.is_user(uid, gids) && g.grants(access, uid))
+    }
+
+    /// The directory that a mount must start at or below, if every grant has a path.
+    pub fn root_paths(&self, fsname: &str) -> Vec<&str> {
+        self.grants.iter().filter(|g| g.in_fs(fsname)).map(|g| g.path.as_deref().unwrap_or("")).collect()
+    }
+}
+
+impl MdsGrant {
+    fn unconditional(&self) -> bool {
+        self.path.is_none() && self.fsname.is_none() && self.uid.is_none() && !self.root_squash
+    }
+
+    fn in_fs(&self, fsname: &str) -> bool {
+        self.fsname.as_ref().is_none_or(|f| f == "*" || f == fsname)
+    }
+
+    fn covers(&self, path: &str) -> bool {
+        let Some(root) = &self.path else { return true };
+        let below = path.trim_matches('/').strip_prefix(root.as_str());
+        root.is_empty() || below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    fn is_user(&self, uid: u32, gids: &[u32]) -> bool {
+        self.uid.is_none_or(|u| u == uid)
+            && (self.gids.is_empty() || self.uid.is_none() || self.gids.iter().any(|g| gids.contains(g)))
+    }
+
+    fn grants(&self, access: Access, uid: u32) -> bool {
+        let squashed = self.root_squash && uid == 0;
+        match access {
+            Access::Read => self.read,
+            Access::Write => self.write && !squashed,
+            Access::SetPolicy => self.policy && !squashed,
+            Access::Snapshot => self.snapshot && !squashed,
+        }
+    }
+
+    fn letters(&mut self, word: &str) -> bool {
+        if word == "*" || word == "all" {
+            (self.read, self.write, self.policy, self.snapshot, self.all) = (true, true, true, true, true);
+            return true;
+        }
+        for c in word.chars() {
+            match c {
+                'r' => self.read = true,
+                'w' => self.write = true,
+                'p' => self.policy = true,
+                's' => self.snapshot = true,
+                _ => return false,
+            }
+        }
+        self.read
+    }
+}
+
+fn grant(p: &mut Parser<'_>) -> Result<MdsGrant, CapsError> {
+    if !p.eat_word("allow") {
+        return Err(p.error("`allow`"));
+    }
+    let mut out = MdsGrant::default();
+    let word = p.peek();
+    if !out.letters(word) {
+        return Err(p.error("`*`, `r`, or `rw` with `p` or `s`"));
+    }
+    p.eat_word(word);
+    while !p.grant_ends() {
+        if p.eat_word("path") {
+            out.path = Some(p.value("a path")?.trim_matches('/').to_owned());
+        } else if p.eat_word("fsname") {
+            out.fsname = Some(p.value("a file system's name")?);
+        } else if p.eat_word("root_squash") {
+            out.root_squash = true;
+        } else if p.eat_word("uid") {
+            p.eat('=');
+            out.uid = p.numbers()?.first().copied();
+        } else if p.eat_word("gids") {
+            p.eat('=');
+            out.gids = p.numbers()?;
+        } else {
+            return Err(p.error("`path`, `fsname`, `root_squash`, `uid`, `gids`, `,` or the end"));
+        }
+    }
+    Ok(out)
+}

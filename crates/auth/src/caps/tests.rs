@@ -1,0 +1,166 @@
+use super::*;
+use std::collections::BTreeMap;
+
+fn args(list: &[(&str, &str)]) -> BTreeMap<String, String> {
+    list.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+}
+
+#[test]
+fn mon_grants_add_up_and_are_limited_to_their_service() {
+    let cap = MonCap::parse("allow r, allow service osd w").expect("parses");
+    assert!(cap.allows("mon", Perm::R) && cap.allows("osd", Perm::RW));
+    assert!(!cap.allows("mon", Perm::W) && !cap.allows("osd", Perm::X));
+    assert!(!cap.is_allow_all());
+    for all in ["allow *", "allow all", "allow *,", "profile admin", " allow\t* ; allow r"] {
+        assert!(MonCap::parse(all).expect("parses").is_allow_all(), "{all}");
+    }
+    assert!(!MonCap::parse("").expect("nothing is granted").allows("mon", Perm::R));
+    assert!(MonCap::parse("allow rwx").expect("parses").allows("auth", Perm::RW.and(Perm::X)));
+}
+
+#[test]
+fn mon_commands_are_granted_with_their_arguments() {
+    let cap = MonCap::parse("allow command \"auth get\" with entity=client.a, allow command 'osd dump'")
+        .expect("parses");
+    assert!(cap.allows_command("auth", Perm::X, "auth get", &args(&[("entity", "client.a")])));
+    assert!(!cap.allows_command("auth", Perm::X, "auth get", &args(&[("entity", "client.b")])));
+    assert!(!cap.allows_command("auth", Perm::X, "auth get", &args(&[])));
+    assert!(cap.allows_command("osd", Perm::R, "osd dump", &args(&[("format", "json")])));
+    assert!(!cap.allows_command("osd", Perm::R, "osd tree", &args(&[])));
+    let boot = MonCap::parse("allow profile bootstrap-mds").expect("parses");
+    let mut wanted = args(&[
+        ("entity", "mds.a"),
+        ("caps_mon", "allow profile mds"),
+        ("caps_osd", "allow rwx"),
+        ("caps_mds", "allow"),
+    ]);
+    assert!(boot.allows_command("auth", Perm::X, "auth get-or-create", &wanted));
+    wanted.insert("entity".into(), "client.evil".into());
+    assert!(!boot.allows_command("auth", Perm::X, "auth get-or-create", &wanted));
+}
+
+#[test]
+fn a_client_of_rbd_may_read_maps_and_blocklist() {
+    let cap = MonCap::parse("profile rbd").expect("parses");
+    assert!(cap.allows("mon", Perm::R) && cap.allows("osd", Perm::R) && !cap.allows("osd", Perm::W));
+    assert!(cap.allows_command("osd", Perm::RW, "osd blocklist", &args(&[("blocklistop", "add")])));
+    assert!(!cap.allows_command("osd", Perm::RW, "osd blocklist", &args(&[("blocklistop", "rm")])));
+}
+
+fn target<'a>(
+    pool: &'a str,
+    apps: &'a BTreeMap<String, BTreeMap<String, String>>,
+    ns: &'a str,
+    object: &'a str,
+) -> OsdTarget<'a> {
+    OsdTarget { pool, applications: apps, namespace: ns.as_bytes(), object: object.as_bytes() }
+}
+
+#[test]
+fn osd_grants_match_pool_namespace_prefix_and_tag() {
+    let cephfs = BTreeMap::from([("cephfs".to_owned(), args(&[("data", "fs1")]))]);
+    let none = BTreeMap::new();
+    let on = |caps: &str, t: &OsdTarget<'_>| OsdCap::parse(caps).expect("parses").allows(t, true, true, &[]);
+    let t = target("p", &none, "n1", "obj.1");
+    for (caps, expected) in [
+        ("allow *", true),
+        ("allow rw", true),
+        ("allow r", false),
+        ("allow r, allow w", true),
+        ("allow rw pool=p", true),
+        ("allow rw pool p", true),
+        ("allow pool p rw", true),
+        ("allow rwx pool=other", false),
+        ("allow rw namespace=n1", true),
+        ("allow rw namespace=n*", true),
+        ("allow rw namespace=\"\"", false),
+        ("allow rw object_prefix obj.", true),
+        ("allow rw object_prefix=x", false),
+        ("allow rw tag cephfs data=fs1", false),
+        ("profile rbd pool=p", true),
+        ("profile rbd-read-only", false),
+    ] {
+        assert_eq!(on(caps, &t), expected, "{caps}");
+    }
+    let t = target("p", &cephfs, "", "1000.0");
+    for (caps, expected) in [
+        ("allow rw tag cephfs data=fs1", true),
+        ("allow rw tag cephfs data=*", true),
+        ("allow rw tag cephfs *=*", true),
+        ("allow rw tag cephfs metadata=*", false),
+        ("allow rw tag rbd *=*", false),
+        ("allow rw namespace=''", true),
+    ] {
+        assert_eq!(on(caps, &t), expected, "{caps}");
+    }
+    assert!(OsdCap::parse("allow *").expect("parses").is_allow_all());
+    assert!(!OsdCap::parse("allow * pool=p").expect("parses").is_allow_all());
+}
+
+#[test]
+fn osd_class_calls_need_x_or_their_name() {
+    let none = BTreeMap::new();
+    let t = target("p", &none, "", "rbd_header.1");
+    let call = ClassCall { class: "rbd", method: "get_size", read: true, write: false };
+    let attach = ClassCall { class: "rbd", method: "child_attach", read: true, write: true };
+    for (caps, get, att) in [
+        ("allow rwx", true, true),
+        ("allow rw", false, false),
+        ("allow class-read", true, false),
+        ("allow class rbd", true, true),
+        ("allow class rbd get_size", true, false),
+        ("allow class lock", false, false),
+        ("profile rbd-read-only", true, true),
+    ] {
+        let cap = OsdCap::parse(caps).expect("parses");
+        assert_eq!(cap.allows(&t, false, false, &[call]), get, "{caps}");
+        assert_eq!(cap.allows(&t, false, false, &[call, attach]), get && att, "{caps}");
+    }
+}
+
+#[test]
+fn mds_grants_cover_a_path_and_below() {
+    let cap =
+        MdsCap::parse("allow r, allow rw path=/home/a, allow rwps path=\"/b c\" fsname=two").expect("parses");
+    let may = |fs: &str, path: &str, access| cap.allows(fs, path, 1000, &[], access);
+    assert!(may("one", "/x", Access::Read) && !may("one", "/x", Access::Write));
+    assert!(may("one", "/home/a", Access::Write) && may("one", "/home/a/b", Access::Write));
+    assert!(!may("one", "/home/ab", Access::Write) && !may("one", "/home/a", Access::Snapshot));
+    assert!(may("two", "/b c/d", Access::Snapshot) && !may("one", "/b c/d", Access::Write));
+    assert!(MdsCap::parse("allow *").expect("parses").is_allow_all());
+    assert!(!MdsCap::parse("allow * path=/").expect("parses").is_allow_all());
+    assert!(MdsCap::parse("allow").expect("parses").allows("f", "/", 0, &[], Access::SetPolicy));
+}
+
+#[test]
+fn mds_grants_know_users_and_squash_root() {
+    let cap = MdsCap::parse("allow rw uid=7 gids=8,9, allow r root_squash").expect("parses");
+    assert!(cap.allows("f", "/", 7, &[9], Access::Write) && !cap.allows("f", "/", 7, &[1], Access::Write));
+    assert!(cap.allows("f", "/", 1, &[], Access::Read) && !cap.allows("f", "/", 1, &[8], Access::Write));
+    let squash = MdsCap::parse("allow rw root_squash").expect("parses");
+    assert!(
+        squash.allows("f", "/", 5, &[], Access::Write) && !squash.allows("f", "/", 0, &[], Access::Write)
+    );
+}
+
+#[test]
+fn errors_name_the_byte_and_what_was_expected() {
+    for (service, text, at, word) in [
+        ("mon", "deny *", 0, "allow"),
+        ("mon", "allow", 5, "rwx"),
+        ("mon", "allow rwz", 6, "rwx"),
+        ("mon", "allow profile nothing", 14, "profile"),
+        ("mon", "allow r allow w", 8, "`,`"),
+        ("mon", "allow command \"x", 14, "closed"),
+        ("osd", "allow pool=p", 12, "rwx"),
+        ("osd", "allow rw tag cephfs data", 24, "`=`"),
+        ("osd", "allow rw pools=x", 9, "`,`"),
+        ("mds", "allow q", 6, "rw"),
+        ("mds", "allow rw pat=/x", 9, "path"),
+        ("rgw", "allow *", 0, "mon, osd"),
+    ] {
+        let error = check_caps(service, text).expect_err(text);
+        assert!(error.at == at && error.expected.contains(word), "{text}: {error}");
+    }
+    assert_eq!(check_caps("mgr", "allow *"), Ok(()));
+}

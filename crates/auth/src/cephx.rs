@@ -1,0 +1,109 @@
+//! The structures of cephx (PROTOCOL.md 2.2) and the challenge's answer.
+
+use crate::sealed::put_sealed;
+use crate::{Key, Secret};
+use wire::{EntityName, Utime, Writer, wire_structs};
+
+pub(crate) const GET_AUTH_SESSION_KEY: u16 = 0x0100;
+pub(crate) const GET_PRINCIPAL_SESSION_KEY: u16 = 0x0200;
+pub(crate) const GET_ROTATING_KEY: u16 = 0x0400;
+
+/// First byte of an AUTH_REQUEST's payload: a ticket for a service.
+pub(crate) const MODE_AUTHORIZER: u8 = 1;
+/// First byte of an AUTH_REQUEST's payload: a principal at a monitor.
+pub(crate) const MODE_MON: u8 = 10;
+
+wire_structs! {
+    /// A ticket as its holder carries it: sealed under a rotating key that only the service knows.
+    pub struct TicketBlob[u8 1] {
+        /// Which of the service's rotating keys.
+        pub secret_id: u64,
+        /// Ciphertext of the ticket.
+        pub blob: Vec<u8>,
+    }
+
+    pub(crate) struct ServerChallenge[u8 1] {
+        pub server_challenge: u64,
+    }
+
+    pub(crate) struct Authenticate[u8 3] {
+        pub client_challenge: u64,
+        pub key: u64,
+        pub old_ticket: TicketBlob,
+        pub other_keys: u32 = since 2,
+    }
+
+    pub(crate) struct ChallengeBlob[plain] {
+        pub server_challenge: u64,
+        pub client_challenge: u64,
+    }
+
+    pub(crate) struct ServiceTicket[u8 1] {
+        pub session_key: Key,
+        /// A duration.
+        pub validity: Utime,
+    }
+
+    pub(crate) struct CapsInfo[u8 1] {
+        pub allow_all: bool,
+        /// The encoding of a string.
+        pub caps: Vec<u8>,
+    }
+
+    pub(crate) struct AuthTicket[u8 2] {
+        pub name: EntityName,
+        pub global_id: u64,
+        /// Long unused; all bits set.
+        pub auid: u64,
+        pub created: Utime,
+        pub expires: Utime,
+        pub caps: CapsInfo,
+        pub flags: u32,
+    }
+
+    pub(crate) struct ServiceTicketInfo[u8 1] {
+        pub ticket: AuthTicket,
+        pub session_key: Key,
+    }
+
+    pub(crate) struct Authorize[u8 2] {
+        pub nonce: u64,
+        pub have_challenge: bool = since 2,
+        pub challenge_plus_one: u64 = since 2,
+    }
+
+    pub(crate) struct AuthorizeChallenge[u8 1] {
+        pub server_challenge: u64,
+    }
+
+    pub(crate) struct AuthorizeReply[u8 2] {
+        pub nonce_plus_one: u64,
+        pub connection_secret: Secret = since 2,
+    }
+
+    pub(crate) struct ServiceTicketRequest[u8 1] {
+        pub keys: u32,
+    }
+}
+
+impl CapsInfo {
+    pub(crate) fn new(text: &str) -> Self {
+        Self { allow_all: false, caps: Writer::encode(text) }
+    }
+
+    /// The capability string; unreadable ones grant nothing.
+    pub(crate) fn text(&self) -> String {
+        match self.allow_all {
+            true => "allow *".to_owned(),
+            false => wire::Reader::new(&self.caps).get().unwrap_or_default(),
+        }
+    }
+}
+
+/// What proves possession of the principal's key: the xor of the whole little-endian u64 words of the *encoded*
+/// blob, its u32 length prefix included and the odd bytes at its end left out.
+pub(crate) fn challenge_answer(key: &Key, server_challenge: u64, client_challenge: u64) -> u64 {
+    let mut w = Writer::new();
+    put_sealed(&mut w, key, &ChallengeBlob { server_challenge, client_challenge });
+    w.as_slice().chunks_exact(8).fold(0, |x, word| x ^ u64::from_le_bytes(word.try_into().expect("8 bytes")))
+}

@@ -1,0 +1,34 @@
+//! What can go wrong in an exchange.
+
+use wire::DecodeError;
+
+/// Why a payload was refused.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum AuthError {
+    /// Bytes that are not what the protocol says.
+    #[error("malformed: {0}")]
+    Malformed(#[from] DecodeError),
+    /// A ciphertext that the key does not open.
+    #[error("cannot be decrypted with this key")]
+    WrongKey,
+    /// A key of a type or length that this build cannot use.
+    #[error("unusable key: {0}")]
+    BadKey(String),
+    /// The other end refused or answered something else than was asked.
+    #[error("refused: {0}")]
+    Refused(String),
+    /// A keyring file that cannot be read, with the line.
+    #[error("keyring, line {line}: {what}")]
+    Keyring {
+        /// Counted from 1.
+        line: usize,
+        /// What was expected.
+        what: String,
+    },
+}
+
+impl AuthError {
+    pub(crate) fn refused(why: impl Into<String>) -> Self {
+        Self::Refused(why.into())
+    }
+}

@@ -1,0 +1,36 @@
+//! The envelope of encrypted values: {u8 1, u64 magic, value} under a key.
+
+use crate::{AuthError, Key};
+use wire::{Decode, Encode, Reader, Writer};
+
+const MAGIC: u64 = 0xff00_9cad_8826_aa55;
+
+/// The bare ciphertext of an enveloped value.
+pub(crate) fn seal<T: Encode + ?Sized>(key: &Key, value: &T) -> Vec<u8> {
+    let mut w = Writer::new();
+    w.put(&1u8);
+    w.put(&MAGIC);
+    w.put(value);
+    key.encrypt(w.as_slice())
+}
+
+/// Opens a bare ciphertext; whatever follows the value is ignored, as a later version may add fields.
+pub(crate) fn open<T: Decode>(key: &Key, cipher: &[u8]) -> Result<T, AuthError> {
+    let plain = key.decrypt(cipher)?;
+    let mut r = Reader::new(&plain);
+    // With a wrong key even the padding may look right; the magic then does not.
+    if r.get::<u8>().is_err() || r.get::<u64>() != Ok(MAGIC) {
+        return Err(AuthError::WrongKey);
+    }
+    Ok(r.get()?)
+}
+
+/// Appends a u32 length and the ciphertext.
+pub(crate) fn put_sealed<T: Encode + ?Sized>(w: &mut Writer, key: &Key, value: &T) {
+    w.blob(&seal(key, value));
+}
+
+/// Reads a u32 length and opens the ciphertext.
+pub(crate) fn get_sealed<T: Decode>(r: &mut Reader<'_>, key: &Key) -> Result<T, AuthError> {
+    open(key, r.blob()?)
+}

@@ -1,0 +1,235 @@
+//! What an acceptor knows: principals, rotating keys, what is allowed. A snapshot that never changes.
+
+use crate::cephx::{
+    self, AuthTicket, Authorize, CapsInfo, ServiceTicket, ServiceTicketInfo, ServiceTicketRequest,
+};
+use crate::sealed::{self, get_sealed, put_sealed};
+use crate::{AuthError, Key, Method, RotatingKeys, TicketBlob};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use stdx::{Now, Rng};
+use wire::{EntityName, EntityType, Reader, Utime, Writer, wire_structs};
+
+wire_structs! {
+    /// A principal.
+    pub struct EntityAuth[v 1/1] {
+        /// Its secret.
+        pub key: Key,
+        /// Capability strings by service (`mon`, `osd`, `mds`, `mgr`).
+        pub caps: BTreeMap<String, String>,
+    }
+}
+
+/// The snapshot that a role publishes to its acceptors whenever one of its parts changes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ServerKeys {
+    /// Our own role.
+    pub service: EntityType,
+    /// The methods allowed, the preferred one first.
+    pub methods: Vec<Method>,
+    /// At a monitor all principals; elsewhere unused.
+    pub entities: BTreeMap<EntityName, EntityAuth>,
+    /// At a monitor those of AUTH, MON, MDS, OSD and MGR; elsewhere those of `service`.
+    pub rotating: BTreeMap<EntityType, RotatingKeys>,
+    /// Validity of what a monitor session's key is renewed with.
+    pub auth_ticket_ttl: Duration,
+    /// Validity of service tickets.
+    pub service_ticket_ttl: Duration,
+}
+
+/// Ceph's `auth_mon_ticket_ttl` and `auth_service_ticket_ttl`.
+const AUTH_TICKET_TTL: Duration = Duration::from_secs(72 * 3600);
+const SERVICE_TICKET_TTL: Duration = Duration::from_secs(3600);
+
+/// The services whose tickets clients may ask for, in the order in which they are given.
+const SERVICES: [EntityType; 4] = [EntityType::MON, EntityType::MDS, EntityType::OSD, EntityType::MGR];
+
+impl ServerKeys {
+    /// No principals and no keys yet; whoever connects is told to come back.
+    pub fn new(service: EntityType, methods: Vec<Method>) -> Self {
+        Self {
+            service,
+            methods,
+            entities: BTreeMap::new(),
+            rotating: BTreeMap::new(),
+            auth_ticket_ttl: AUTH_TICKET_TTL,
+            service_ticket_ttl: SERVICE_TICKET_TTL,
+        }
+    }
+
+    /// The methods' numbers, for AUTH_BAD_METHOD.
+    pub fn method_numbers(&self) -> Vec<u32> {
+        self.methods.iter().map(|m| *m as u32).collect()
+    }
+
+    /// The capability string of `name` for `service`; empty where it has none.
+    pub fn caps(&self, name: &EntityName, service: EntityType) -> &str {
+        self.entities.get(name).and_then(|e| e.caps.get(service.name())).map_or("", String::as_str)
+    }
+
+    /// The rotating keys of `service`, if we hold them.
+    pub fn rotating_for(&self, service: EntityType) -> Option<&RotatingKeys> {
+        self.rotating.get(&service)
+    }
+
+    /// The answer to a request that came as MAuth on an authenticated session: new service tickets, or the rotating
+    /// keys of the asker's role. `peer` is whom the connection was authenticated as. The bytes go into MAuthReply.
+    pub fn answer_request(
+        &self,
+        peer: &EntityName,
+        request: &[u8],
+        now: Now,
+        rng: &mut Rng,
+    ) -> Result<Vec<u8>, AuthError> {
+        let mut r = Reader::new(request);
+        let kind: u16 = r.get()?;
+        match kind {
+            cephx::GET_PRINCIPAL_SESSION_KEY => {
+                let info = self.verify_authorizer(EntityType::AUTH, &mut r, now)?.info;
+                if info.ticket.name != *peer {
+                    return Err(AuthError::refused("the ticket is another principal's"));
+                }
+                let wanted: ServiceTicketRequest = r.get()?;
+                let mut w = response_header(kind);
+                w.raw(&self.service_tickets(&info.session_key, &info.ticket, wanted.keys, now, rng));
+                Ok(w.into_vec())
+            }
+            cephx::GET_ROTATING_KEY => {
+                let key =
+                    &self.entities.get(peer).ok_or_else(|| AuthError::refused("unknown principal"))?.key;
+                let keys = self.rotating.get(&peer.ty).filter(|_| peer.ty != EntityType::CLIENT);
+                let keys = keys.ok_or_else(|| AuthError::refused("no rotating keys for this role"))?;
+                let mut w = response_header(kind);
+                w.blob(&keys.seal_for(key));
+                Ok(w.into_vec())
+            }
+            other => Err(AuthError::refused(format!("request {other:#x} is not known"))),
+        }
+    }
+
+    /// Opens a ticket of `service` and checks that it is still valid.
+    pub(crate) fn open_ticket(
+        &self,
+        service: EntityType,
+        blob: &TicketBlob,
+        now: Now,
+    ) -> Result<ServiceTicketInfo, AuthError> {
+        let key = self.rotating.get(&service).and_then(|k| k.get(blob.secret_id));
+        let key =
+            key.ok_or_else(|| AuthError::refused(format!("ticket under unknown key {}", blob.secret_id)))?;
+        let info: ServiceTicketInfo = sealed::open(key, &blob.blob)?;
+        if now.wall > info.ticket.expires.into() {
+            return Err(AuthError::refused("the ticket has expired"));
+        }
+        Ok(info)
+    }
+
+    /// Reads an authorizer and checks its ticket and that its bearer holds the ticket's session key.
+    pub(crate) fn verify_authorizer(
+        &self,
+        service: EntityType,
+        r: &mut Reader<'_>,
+        now: Now,
+    ) -> Result<Authorizer, AuthError> {
+        let version: u8 = r.get()?;
+        let (global_id, service_id, blob): (u64, u32, TicketBlob) = (r.get()?, r.get()?, r.get()?);
+        if version != cephx::MODE_AUTHORIZER || service_id != u32::from(service.0) {
+            return Err(AuthError::refused(format!("an authorizer v{version} for service {service_id:#x}")));
+        }
+        let info = self.open_ticket(service, &blob, now)?;
+        if info.ticket.global_id != global_id {
+            return Err(AuthError::refused("the ticket is of another global id"));
+        }
+        let authorize = get_sealed(r, &info.session_key)?;
+        Ok(Authorizer { info, authorize })
+    }
+
+    /// A ticket for `service`: its session key and validity sealed under `holder`, and the blob to carry.
+    /// `None` where we hold no keys of that service.
+    fn grant(&self, service: EntityType, ticket: AuthTicket, session_key: Key, now: Now) -> Option<Grant> {
+        let keys = self.rotating.get(&service)?;
+        let (secret_id, key) = keys.current()?;
+        let ttl = if service == EntityType::AUTH { self.auth_ticket_ttl } else { self.service_ticket_ttl };
+        let ttl = keys.ticket_ttl(now.wall, ttl);
+        let ticket =
+            AuthTicket { auid: !0, created: now.wall.into(), expires: (now.wall + ttl).into(), ..ticket };
+        let info = ServiceTicketInfo { ticket, session_key: session_key.clone() };
+        let blob = TicketBlob { secret_id, blob: sealed::seal(&key.key, &info) };
+        let validity =
+            Utime { sec: u32::try_from(ttl.as_secs()).unwrap_or(u32::MAX), nsec: ttl.subsec_nanos() };
+        Some(Grant { service, offer: ServiceTicket { session_key, validity }, blob, ticket: info.ticket })
+    }
+
+    /// The first ticket of a session, for the monitors themselves.
+    pub(crate) fn grant_auth(
+        &self,
+        name: &EntityName,
+        global_id: u64,
+        session_key: Key,
+        now: Now,
+    ) -> Option<Grant> {
+        let caps = CapsInfo::new(self.caps(name, EntityType::MON));
+        let ticket = AuthTicket { name: name.clone(), global_id, caps, ..AuthTicket::default() };
+        self.grant(EntityType::AUTH, ticket, session_key, now)
+    }
+
+    /// Tickets for all services in the mask `wanted` of which we hold keys, sealed under `holder`.
+    pub(crate) fn service_tickets(
+        &self,
+        holder: &Key,
+        parent: &AuthTicket,
+        wanted: u32,
+        now: Now,
+        rng: &mut Rng,
+    ) -> Vec<u8> {
+        let wanted = SERVICES.into_iter().filter(|s| wanted & u32::from(s.0) != 0);
+        let grants: Vec<_> = wanted
+            .filter_map(|service| {
+                let caps = CapsInfo::new(self.caps(&parent.name, service));
+                self.grant(service, AuthTicket { caps, ..parent.clone() }, Key::generate(now.wall, rng), now)
+            })
+            .collect();
+        encode_grants(&grants, holder, None)
+    }
+}
+
+/// An authorizer whose ticket and proof are in order; the challenge is still to be checked.
+pub(crate) struct Authorizer {
+    pub info: ServiceTicketInfo,
+    pub authorize: Authorize,
+}
+
+/// A ticket on its way to its holder.
+pub(crate) struct Grant {
+    service: EntityType,
+    offer: ServiceTicket,
+    blob: TicketBlob,
+    pub ticket: AuthTicket,
+}
+
+/// The start of every answer: {u16 request, i32 status}.
+pub(crate) fn response_header(kind: u16) -> Writer {
+    let mut w = Writer::new();
+    w.put(&kind);
+    w.put(&0i32);
+    w
+}
+
+/// The list of tickets; `old` is the previous session key of a holder that renews, which then seals the blobs too.
+pub(crate) fn encode_grants(grants: &[Grant], holder: &Key, old: Option<&Key>) -> Vec<u8> {
+    let mut w = Writer::new();
+    w.put(&1u8);
+    w.count(grants.len());
+    for grant in grants {
+        w.put(&u32::from(grant.service.0));
+        w.put(&1u8);
+        put_sealed(&mut w, holder, &grant.offer);
+        w.put(&old.is_some());
+        let blob = Writer::encode(&grant.blob);
+        match old {
+            Some(old) => put_sealed(&mut w, old, &blob[..]),
+            None => w.blob(&blob),
+        }
+    }
+    w.into_vec()
+}

@@ -1,0 +1,124 @@
+//! What an authenticator answers, and the numbers of methods and modes.
+
+use crate::{Key, MonAuthenticator, Secret, ServiceAuthenticator};
+use stdx::{Now, Rng};
+use wire::EntityName;
+
+/// An authentication method.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Method {
+    /// Trust whoever connects.
+    None = 1,
+    /// Tickets.
+    Cephx = 2,
+}
+
+impl Method {
+    /// The wire's number.
+    pub fn from_wire(n: u32) -> Option<Self> {
+        match n {
+            1 => Some(Self::None),
+            2 => Some(Self::Cephx),
+            _ => None,
+        }
+    }
+}
+
+/// How frames are protected after the handshake.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum ConMode {
+    /// Checksums.
+    Crc = 1,
+    /// AES-128-GCM; only with cephx.
+    Secure = 2,
+}
+
+impl ConMode {
+    /// The wire's number.
+    pub fn from_wire(n: u32) -> Option<Self> {
+        match n {
+            1 => Some(Self::Crc),
+            2 => Some(Self::Secure),
+            _ => None,
+        }
+    }
+}
+
+/// The next step at the accepting end.
+#[derive(Clone, PartialEq, Debug)]
+pub enum AuthStep {
+    /// Send AUTH_REPLY_MORE with this.
+    More(Vec<u8>),
+    /// Send AUTH_DONE.
+    Done(AuthDone),
+    /// Send AUTH_BAD_METHOD with -errno; the peer may try again with another method.
+    Fail {
+        /// Positive errno: EOPNOTSUPP where the method is not allowed, EACCES where proof failed.
+        errno: i32,
+        /// For the log.
+        why: String,
+    },
+    /// Nothing is wrong but we cannot serve yet (no keys or global ids): drop the connection, the peer tries again.
+    NotReady(&'static str),
+}
+
+/// A finished handshake at the accepting end.
+#[derive(Clone, PartialEq, Debug)]
+pub struct AuthDone {
+    /// The peer's global id.
+    pub global_id: u64,
+    /// Payload of AUTH_DONE.
+    pub blob: Vec<u8>,
+    /// Signs AUTH_SIGNATURE; no key with `none`.
+    pub session_key: Key,
+    /// Keys secure mode; empty in crc mode.
+    pub connection_secret: Secret,
+    /// Who it is.
+    pub entity: EntityName,
+    /// Its capability string for our service.
+    pub caps: String,
+}
+
+/// The accepting end of any role.
+#[derive(Debug)]
+pub enum Authenticator {
+    /// At a monitor.
+    Mon(MonAuthenticator),
+    /// At an OSD or MDS.
+    Service(ServiceAuthenticator),
+}
+
+impl Authenticator {
+    /// The payload of AUTH_REQUEST, once the mode was chosen.
+    pub fn request(
+        &mut self,
+        method: Method,
+        mode: ConMode,
+        payload: &[u8],
+        now: Now,
+        rng: &mut Rng,
+    ) -> AuthStep {
+        match self {
+            Self::Mon(a) => a.request(method, mode, payload, now, rng),
+            Self::Service(a) => a.request(method, mode, payload, now, rng),
+        }
+    }
+
+    /// The payload of AUTH_REQUEST_MORE.
+    pub fn more(&mut self, payload: &[u8], now: Now, rng: &mut Rng) -> AuthStep {
+        match self {
+            Self::Mon(a) => a.more(payload, now, rng),
+            Self::Service(a) => a.more(payload, now, rng),
+        }
+    }
+}
+
+/// `EACCES`.
+pub(crate) fn denied(why: impl std::fmt::Display) -> AuthStep {
+    AuthStep::Fail { errno: 13, why: why.to_string() }
+}
+
+/// `EOPNOTSUPP`.
+pub(crate) fn bad_method() -> AuthStep {
+    AuthStep::Fail { errno: 95, why: "this method is not allowed here".into() }
+}
