@@ -1,5 +1,17 @@
-//! Options, commands, events and health codes, each declared once.
+//! Options, commands and health codes: each declared once, with everything that is said of it anywhere (validation,
+//! help, defaults, what to do).
+//!
+//! Entry points: [`commands::Cmd`] and [`args::Args`] (an administrator's command line, checked), [`options`] (names,
+//! types and defaults), [`health::Code`].
 
-mod conf;
+pub mod args;
+pub mod commands;
+pub mod describe;
+pub mod health;
+pub mod options;
+pub mod sig;
 
-pub use conf::{Conf, ConfError, MON_PORT};
+pub use args::{ArgError, Args};
+pub use commands::{Cmd, Command};
+pub use health::{Code, Severity};
+pub use options::{OptionDecl, OptionType};

@@ -1,0 +1,245 @@
+//! A command as clients send it, one JSON object, checked against its declaration.
+
+use crate::commands::Cmd;
+use crate::sig::{Kind, Param, Word, parse};
+use serde_json::{Map, Value};
+use std::fmt;
+use wire::Uuid;
+
+/// Why a command line was refused: one sentence for its author.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ArgError(pub String);
+
+impl fmt::Display for ArgError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ArgError {}
+
+/// The arguments of a known command. Types, ranges, choices and presence were checked; getters may be trusted.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Args {
+    values: Map<String, Value>,
+}
+
+impl Args {
+    /// Parses and checks the text of a command.
+    pub fn parse(text: &str) -> Result<(Cmd, Self), ArgError> {
+        let values = match serde_json::from_str::<Value>(text) {
+            Ok(Value::Object(values)) => values,
+            Ok(_) => return Err(ArgError("a command must be a JSON object with a `prefix`".into())),
+            Err(e) => return Err(ArgError(format!("the command is not valid JSON: {e}"))),
+        };
+        let prefix = values.get("prefix").and_then(Value::as_str).unwrap_or_default();
+        let words: Vec<&str> = prefix.split_whitespace().collect();
+        let prefix = words.join(" ");
+        let mut error = None;
+        // A prefix may have several forms (`osd crush set` has): the first that fits is meant.
+        for cmd in Cmd::ALL.iter().filter(|c| c.prefix() == prefix) {
+            match check(*cmd, values.clone()) {
+                Ok(args) => return Ok((*cmd, args)),
+                Err(e) => error = error.or(Some(e)),
+            }
+        }
+        Err(error.unwrap_or_else(|| ArgError(format!("command not known: `{prefix}` (see `ceph --help`)"))))
+    }
+
+    /// Arguments without a declaration, for tests and internal callers.
+    pub fn from_map(values: Map<String, Value>) -> Self {
+        Self { values }
+    }
+
+    /// `plain` where the client asks for nothing else.
+    pub fn format(&self) -> &str {
+        self.opt_str("format").unwrap_or("plain")
+    }
+
+    /// A text.
+    pub fn opt_str(&self, name: &str) -> Option<&str> {
+        self.values.get(name).and_then(Value::as_str)
+    }
+
+    /// A text that the declaration demands.
+    pub fn str(&self, name: &str) -> &str {
+        self.opt_str(name).unwrap_or_default()
+    }
+
+    /// A list of texts; a single one counts as a list.
+    pub fn list(&self, name: &str) -> Vec<String> {
+        match self.values.get(name) {
+            Some(Value::Array(items)) => items.iter().map(text_of).collect(),
+            Some(Value::Null) | None => Vec::new(),
+            Some(one) => vec![text_of(one)],
+        }
+    }
+
+    /// A whole number.
+    pub fn int(&self, name: &str) -> Option<i64> {
+        self.values.get(name).and_then(as_int)
+    }
+
+    /// A decimal number.
+    pub fn float(&self, name: &str) -> Option<f64> {
+        self.values.get(name).and_then(as_float)
+    }
+
+    /// Whether a flag is there. Old clients send it as a text.
+    pub fn flag(&self, name: &str) -> bool {
+        match self.values.get(name) {
+            Some(Value::Bool(b)) => *b,
+            Some(Value::String(s)) => !s.is_empty() && s != "false" && s != "no",
+            _ => false,
+        }
+    }
+
+    /// An OSD's number.
+    pub fn osd(&self, name: &str) -> Option<i32> {
+        self.values.get(name).and_then(|v| parse_osd(&text_of(v)))
+    }
+}
+
+/// `3` or `osd.3`.
+pub fn parse_osd(text: &str) -> Option<i32> {
+    text.strip_prefix("osd.").unwrap_or(text).parse().ok().filter(|id: &i32| *id >= 0)
+}
+
+fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(s) => s.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn as_int(value: &Value) -> Option<i64> {
+    match value {
+        Value::String(s) => s.trim().parse().ok(),
+        Value::Number(n) => n.as_i64().or_else(|| n.as_f64().filter(|f| f.fract() == 0.0).map(|f| f as i64)),
+        _ => None,
+    }
+}
+
+fn as_float(value: &Value) -> Option<f64> {
+    let number = match value {
+        Value::String(s) => s.trim().parse().ok(),
+        other => other.as_f64(),
+    };
+    number.filter(|f| f.is_finite())
+}
+
+fn check(cmd: Cmd, mut values: Map<String, Value>) -> Result<Args, ArgError> {
+    for word in parse(cmd.decl().signature) {
+        let Word::Param(param) = word else { continue };
+        values.retain(|_, v| !v.is_null());
+        let Some(value) = values.get(param.name) else {
+            if param.optional || param.kind == Kind::Bool {
+                continue;
+            }
+            return Err(ArgError(format!("missing required argument `{}` ({})", param.name, cmd.usage())));
+        };
+        match value {
+            Value::Array(items) if param.many => {
+                if items.is_empty() && !param.optional {
+                    return Err(ArgError(format!("`{}` needs at least one value", param.name)));
+                }
+                items.iter().try_for_each(|item| check_value(&param, item))?;
+            }
+            one => check_value(&param, one)?,
+        }
+    }
+    Ok(Args { values })
+}
+
+fn check_value(param: &Param, value: &Value) -> Result<(), ArgError> {
+    let bad = |what: &str| Err(ArgError(format!("{}: `{}` is not {what}", param.name, text_of(value))));
+    match param.kind {
+        Kind::Int => match as_int(value) {
+            Some(n) => check_range(param, n as f64),
+            None => bad("a whole number"),
+        },
+        Kind::Float => match as_float(value) {
+            Some(n) => check_range(param, n),
+            None => bad("a number"),
+        },
+        Kind::Osd
+            if parse_osd(&text_of(value)).is_none() && !matches!(&*text_of(value), "any" | "all" | "*") =>
+        {
+            bad("an OSD (write 0 or osd.0)")
+        }
+        Kind::Uuid if Uuid::parse(&text_of(value)).is_none() => bad("a uuid"),
+        Kind::Choices => {
+            let choices = param.choices.unwrap_or_default();
+            match choices.split('|').any(|c| c == text_of(value)) {
+                true => Ok(()),
+                false => bad(&format!("one of {}", choices.replace('|', ", "))),
+            }
+        }
+        Kind::Bool => match value {
+            Value::Bool(_) | Value::String(_) => Ok(()),
+            _ => bad("a flag"),
+        },
+        _ => match value {
+            Value::String(s) => check_chars(param, s),
+            Value::Number(_) => Ok(()),
+            _ => bad("a text"),
+        },
+    }
+}
+
+fn check_range(param: &Param, n: f64) -> Result<(), ArgError> {
+    let Some(range) = param.range else { return Ok(()) };
+    let (low, high) = range.split_once('|').unwrap_or((range, ""));
+    let below = low.parse::<f64>().is_ok_and(|low| n < low);
+    let above = high.parse::<f64>().is_ok_and(|high| n > high);
+    match (below, above) {
+        (true, _) => Err(ArgError(format!("{}: {n} is less than {low}", param.name))),
+        (_, true) => Err(ArgError(format!("{}: {n} is more than {high}", param.name))),
+        _ => Ok(()),
+    }
+}
+
+fn check_chars(param: &Param, text: &str) -> Result<(), ArgError> {
+    let Some(chars) = param.chars else { return Ok(()) };
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c) || c == '=' && chars.contains('=');
+    match text.chars().find(|c| !allowed(*c)) {
+        Some(c) => Err(ArgError(format!("{}: `{c}` is not allowed, only {chars}", param.name))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> String {
+        Args::parse(text).expect_err("is wrong").0
+    }
+
+    #[test]
+    fn checks_presence_types_ranges_and_choices() {
+        let (cmd, args) =
+            Args::parse(r#"{"prefix":"osd pool create","pool":"p","pg_num":32}"#).expect("right");
+        assert_eq!((cmd, args.str("pool"), args.int("pg_num")), (Cmd::OsdPoolCreate, "p", Some(32)));
+        assert!(error(r#"{"prefix":"osd pool create"}"#).contains("`pool`"));
+        assert!(error(r#"{"prefix":"osd pool create","pool":"p","pg_num":-1}"#).contains("less than 0"));
+        assert!(error(r#"{"prefix":"osd pool create","pool":"p","pg_num":"x"}"#).contains("whole number"));
+        assert!(error(r#"{"prefix":"osd set","key":"foo"}"#).contains("one of"));
+        assert!(error(r#"{"prefix":"osd find","id":"mon.0"}"#).contains("an OSD"));
+        assert!(error(r#"{"prefix":"nosuch"}"#).contains("not known"));
+        assert!(error("[1]").contains("JSON object"));
+        assert!(error("{").contains("not valid JSON"));
+    }
+
+    #[test]
+    fn reads_lists_and_flags_as_old_and_new_clients_send_them() {
+        let (_, args) = Args::parse(r#"{"prefix":"osd out","ids":["1","osd.2"]}"#).expect("right");
+        assert_eq!(args.list("ids"), ["1", "osd.2"]);
+        for flag in ["true", r#""--yes-i-really-mean-it""#] {
+            let text = format!(r#"{{"prefix":"osd lost","id":0,"yes_i_really_mean_it":{flag}}}"#);
+            let (_, args) = Args::parse(&text).expect("right");
+            assert!(args.flag("yes_i_really_mean_it"));
+            assert_eq!(args.osd("id"), Some(0));
+        }
+    }
+}

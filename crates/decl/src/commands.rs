@@ -1,0 +1,233 @@
+//! The monitor's command table: one line a command, from which come clients' help and validation, the permission check
+//! and the exhaustive dispatch in the monitor.
+
+use crate::sig::{Word, parse};
+
+/// What is declared of a command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Command {
+    /// Prefix and arguments, in the notation of [`crate::sig`].
+    pub signature: &'static str,
+    /// Which service's capability it needs.
+    pub module: &'static str,
+    /// `r`, `rw`, `rx`, `rwx`.
+    pub perm: &'static str,
+    /// Not shown in help: old spellings.
+    pub hidden: bool,
+    /// One line for people.
+    pub help: &'static str,
+}
+
+macro_rules! commands {
+    ($($name:ident = $module:literal $perm:literal $signature:literal $help:literal $(, $hidden:ident)?;)*) => {
+        /// A command.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        pub enum Cmd { $( #[doc = $help] $name ),* }
+
+        impl Cmd {
+            /// Every command.
+            pub const ALL: &'static [Self] = &[ $( Self::$name ),* ];
+
+            /// Its declaration.
+            pub fn decl(self) -> &'static Command {
+                match self { $( Self::$name => &Command {
+                    signature: $signature,
+                    module: $module,
+                    perm: $perm,
+                    hidden: commands!(@hidden $($hidden)?),
+                    help: $help,
+                } ),* }
+            }
+        }
+    };
+    (@hidden) => { false };
+    (@hidden hidden) => { true };
+}
+
+impl Cmd {
+    /// The words before the first argument.
+    pub fn prefix(self) -> String {
+        let literal = |word| if let Word::Literal(text) = word { Some(text) } else { None };
+        parse(self.decl().signature).into_iter().filter_map(literal).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The line that reminds of the arguments.
+    pub fn usage(self) -> String {
+        let mut out = Vec::new();
+        for word in parse(self.decl().signature) {
+            out.push(match word {
+                Word::Literal(text) => text.to_owned(),
+                Word::Param(p) if p.optional => format!("[<{}>]", p.name),
+                Word::Param(p) => format!("<{}>", p.name),
+            });
+        }
+        out.join(" ")
+    }
+}
+
+commands! {
+    Descriptions = "mon" "r" "get_command_descriptions" "Describes all commands in JSON", hidden;
+    Status = "mon" "r" "status" "Shows the state of the cluster";
+    Health = "mon" "r" "health detail:choice?(detail)" "Shows what is wrong, with `detail` where and what to do";
+    Df = "mon" "r" "df detail:choice?(detail)" "Shows space used and free, by device class and pool";
+    Fsid = "mon" "r" "fsid" "Prints the cluster's id";
+    Version = "mon" "r" "version" "Prints this monitor's version";
+    Versions = "mon" "r" "versions" "Counts running daemons by version";
+    Features = "mon" "r" "features" "Counts connected daemons and clients by feature bits";
+    QuorumStatus = "mon" "r" "quorum_status" "Shows which monitors agree";
+    MonStat = "mon" "r" "mon stat" "One line on the monitors";
+    MonDump = "mon" "r" "mon dump epoch:int?[0]" "Prints the map of monitors";
+    MonGetmap = "mon" "r" "mon getmap epoch:int?[0]" "Writes the map of monitors in binary form";
+    MonMetadata = "mon" "r" "mon metadata id:str?" "Shows what monitors say of their host";
+    MonVersions = "mon" "r" "mon versions" "Counts monitors by version";
+    MonFeatureLs = "mon" "r" "mon feature ls" "Lists the features that monitors need to have";
+    TimeSyncStatus = "mon" "r" "time-sync-status" "Shows the clock differences of the monitors";
+    NodeLs = "mon" "r" "node ls type:choice?(all|osd|mon|mds|mgr)" "Lists hosts and the daemons on them";
+    Log = "mon" "rw" "log logtext:str*" "Writes a line to the cluster log";
+    LogLast = "mon" "r" "log last num:int?[1] level:choice?(debug|info|sec|warn|error) channel:choice?(*|cluster|audit|cephadm)" "Prints the last lines of the cluster log";
+
+    OsdStat = "osd" "r" "osd stat" "One line on the OSDs";
+    OsdDump = "osd" "r" "osd dump epoch:int?[0]" "Prints the OSD map";
+    OsdTree = "osd" "r" "osd tree epoch:int?[0] states:choice*?(up|down|in|out|destroyed)" "Shows OSDs in the CRUSH hierarchy";
+    OsdLs = "osd" "r" "osd ls epoch:int?[0]" "Lists OSD numbers";
+    OsdLsTree = "osd" "r" "osd ls-tree epoch:int?[0] name:str" "Lists the OSDs under a CRUSH bucket";
+    OsdGetmap = "osd" "r" "osd getmap epoch:int?[0]" "Writes the OSD map in binary form";
+    OsdGetcrushmap = "osd" "r" "osd getcrushmap epoch:int?[0]" "Writes the CRUSH map in binary form";
+    OsdGetmaxosd = "osd" "r" "osd getmaxosd" "Prints the size of the OSD table";
+    OsdFind = "osd" "r" "osd find id:osd" "Shows where an OSD is";
+    OsdMetadata = "osd" "r" "osd metadata id:osd?" "Shows what OSDs say of themselves and their host";
+    OsdVersions = "osd" "r" "osd versions" "Counts OSDs by version";
+    OsdMap = "osd" "r" "osd map pool:pool object:object nspace:str?" "Shows which PG and OSDs an object belongs to";
+    OsdDf = "osd" "r" "osd df output_method:choice?(plain|tree) filter_by:choice?(class|name) filter:str?" "Shows space used and free, by OSD";
+    OsdPerf = "osd" "r" "osd perf" "Shows the commit latency of each OSD";
+    OsdBlockedBy = "osd" "r" "osd blocked-by" "Shows which OSDs hold up the peering of others";
+    OsdUtilization = "osd" "r" "osd utilization" "Shows how evenly PGs are spread over OSDs";
+    OsdLspools = "osd" "r" "osd lspools" "Lists pools with their ids";
+    OsdOkToStop = "osd" "r" "osd ok-to-stop ids:str* max:int?[0]" "Says whether these OSDs can stop with all data staying available";
+    OsdSafeToDestroy = "osd" "r" "osd safe-to-destroy ids:str*" "Says whether these OSDs hold no data that is needed";
+
+    OsdNew = "osd" "rw" "osd new uuid:uuid id:osd?" "Registers an OSD; reads its cephx secret as JSON from -i";
+    OsdOut = "osd" "rw" "osd out ids:str*" "Moves data away from OSDs";
+    OsdIn = "osd" "rw" "osd in ids:str*" "Lets OSDs hold data";
+    OsdDown = "osd" "rw" "osd down ids:str* definitely_dead:bool?" "Marks OSDs down; running ones come back at once";
+    OsdLost = "osd" "rw" "osd lost id:osd yes_i_really_mean_it:bool?" "Declares that an OSD's data will never come back";
+    OsdPurge = "osd" "rw" "osd purge id:osd force:bool? yes_i_really_mean_it:bool?" "Forgets an OSD: number, CRUSH position and key";
+    OsdRm = "osd" "rw" "osd rm ids:str*" "Forgets OSDs that are down";
+    OsdSet = "osd" "rw" "osd set key:choice(full|pause|noup|nodown|noout|noin|nobackfill|norebalance|norecover|noscrub|nodeep-scrub|notieragent|nosnaptrim) yes_i_really_mean_it:bool?" "Sets a cluster-wide flag";
+    OsdUnset = "osd" "rw" "osd unset key:choice(full|pause|noup|nodown|noout|noin|nobackfill|norebalance|norecover|noscrub|nodeep-scrub|notieragent|nosnaptrim)" "Clears a cluster-wide flag";
+    OsdReweight = "osd" "rw" "osd reweight id:osd weight:float[0.0|1.0]" "Lets an OSD hold only a part of its share";
+    OsdPrimaryAffinity = "osd" "rw" "osd primary-affinity id:osd weight:float[0.0|1.0]" "Sets how readily an OSD becomes a primary";
+    OsdSetFullRatio = "osd" "rw" "osd set-full-ratio ratio:float[0.0|1.0]" "Sets the use at which writes stop";
+    OsdSetNearfullRatio = "osd" "rw" "osd set-nearfull-ratio ratio:float[0.0|1.0]" "Sets the use at which a warning appears";
+    OsdSetBackfillfullRatio = "osd" "rw" "osd set-backfillfull-ratio ratio:float[0.0|1.0]" "Sets the use at which an OSD takes no more backfill";
+    OsdGetRequireMinCompatClient = "osd" "r" "osd get-require-min-compat-client" "Prints the oldest release of clients that may connect";
+    OsdBlocklistLs = "osd" "r" "osd blocklist ls" "Lists clients that may not write any more";
+    OsdBlocklist = "osd" "rw" "osd blocklist blocklistop:choice(add|rm) addr:addr expire:float?[0.0]" "Forbids a client's instance to write, or allows it again";
+    OsdBlocklistClear = "osd" "rw" "osd blocklist clear" "Empties the blocklist";
+    OsdBlacklistLs = "osd" "r" "osd blacklist ls" "Old spelling of `osd blocklist ls`", hidden;
+    OsdBlacklist = "osd" "rw" "osd blacklist blacklistop:choice(add|rm) addr:addr expire:float?[0.0]" "Old spelling of `osd blocklist`", hidden;
+    OsdPgUpmapItems = "osd" "rw" "osd pg-upmap-items pgid:pg id:osd*" "Moves a PG from some OSDs to others, given in pairs";
+    OsdRmPgUpmapItems = "osd" "rw" "osd rm-pg-upmap-items pgid:pg" "Takes back `osd pg-upmap-items`";
+
+    OsdPoolCreate = "osd" "rw" "osd pool create pool:pool pg_num:int?[0] pgp_num:int?[0] pool_type:choice?(replicated|erasure) erasure_code_profile:str?/n/ rule:str? expected_num_objects:int?[0] size:int?[0] pg_num_min:int?[0] pg_num_max:int?[0] autoscale_mode:choice?(on|off|warn) bulk:bool? target_size_bytes:int?[0] target_size_ratio:float?[0.0]" "Creates a pool";
+    OsdPoolLs = "osd" "r" "osd pool ls detail:choice?(detail)" "Lists pools";
+    OsdPoolRm = "osd" "rw" "osd pool rm pool:pool pool2:pool? yes_i_really_really_mean_it:bool? yes_i_really_really_mean_it_not_faking:bool?" "Removes a pool and everything in it";
+    OsdPoolDelete = "osd" "rw" "osd pool delete pool:pool pool2:pool? yes_i_really_really_mean_it:bool? yes_i_really_really_mean_it_not_faking:bool?" "Old spelling of `osd pool rm`", hidden;
+    OsdPoolRename = "osd" "rw" "osd pool rename srcpool:pool destpool:pool" "Renames a pool";
+    OsdPoolGet = "osd" "r" "osd pool get pool:pool var:choice(size|min_size|pg_num|pgp_num|crush_rule|hashpspool|nodelete|nopgchange|nosizechange|write_fadvise_dontneed|noscrub|nodeep-scrub|use_gmt_hitset|fast_read|pg_autoscale_mode|bulk|all)" "Prints a pool's setting";
+    OsdPoolSet = "osd" "rw" "osd pool set pool:pool var:choice(size|min_size|pg_num|pgp_num|crush_rule|nodelete|nopgchange|nosizechange|noscrub|nodeep-scrub|pg_autoscale_mode|bulk) val:str yes_i_really_mean_it:bool?" "Changes a pool's setting";
+    OsdPoolSetQuota = "osd" "rw" "osd pool set-quota pool:pool field:choice(max_objects|max_bytes) val:str" "Limits a pool's objects or bytes; 0 takes the limit away";
+    OsdPoolGetQuota = "osd" "r" "osd pool get-quota pool:pool" "Prints a pool's limits";
+    OsdPoolStats = "osd" "r" "osd pool stats pool_name:pool?" "Shows what goes on in pools";
+    OsdPoolAppEnable = "osd" "rw" "osd pool application enable pool:pool app:str/n/ yes_i_really_mean_it:bool?" "Says what a pool is used for";
+    OsdPoolAppDisable = "osd" "rw" "osd pool application disable pool:pool app:str yes_i_really_mean_it:bool?" "Takes back `osd pool application enable`";
+    OsdPoolAppSet = "osd" "rw" "osd pool application set pool:pool app:str key:str/n/ value:str/e/" "Sets metadata of a pool's application";
+    OsdPoolAppRm = "osd" "rw" "osd pool application rm pool:pool app:str key:str" "Removes metadata of a pool's application";
+    OsdPoolAppGet = "osd" "r" "osd pool application get pool:pool? app:str? key:str?" "Shows what pools are used for";
+    OsdPoolMksnap = "osd" "rw" "osd pool mksnap pool:pool snap:str" "Takes a snapshot of a pool";
+    OsdPoolRmsnap = "osd" "rw" "osd pool rmsnap pool:pool snap:str" "Removes a snapshot of a pool";
+
+    OsdCrushDump = "osd" "r" "osd crush dump" "Prints the CRUSH map";
+    OsdCrushTree = "osd" "r" "osd crush tree shadow:choice?(--show-shadow)" "Shows the CRUSH hierarchy";
+    OsdCrushRuleLs = "osd" "r" "osd crush rule ls" "Lists placement rules";
+    OsdCrushRuleDump = "osd" "r" "osd crush rule dump name:str?/n/" "Prints placement rules";
+    OsdCrushClassLs = "osd" "r" "osd crush class ls" "Lists device classes";
+    OsdCrushTunables = "osd" "r" "osd crush show-tunables" "Prints how hard CRUSH tries";
+    OsdEcProfileLs = "osd" "r" "osd erasure-code-profile ls" "Lists erasure code profiles";
+    OsdEcProfileGet = "osd" "r" "osd erasure-code-profile get name:str/n/" "Prints an erasure code profile";
+
+    PgStat = "pg" "r" "pg stat" "One line on the PGs";
+    PgDump = "pg" "r" "pg dump dumpcontents:choice*?(all|summary|sum|delta|pools|osds|pgs|pgs_brief)" "Prints the state of all PGs";
+    PgLs = "pg" "r" "pg ls pool:int? states:str*?" "Lists PGs, by pool and state";
+    PgLsByPool = "pg" "r" "pg ls-by-pool poolstr:str states:str*?" "Lists the PGs of a pool";
+    PgLsByOsd = "pg" "r" "pg ls-by-osd osd:osd pool:int? states:str*?" "Lists the PGs on an OSD";
+    PgLsByPrimary = "pg" "r" "pg ls-by-primary osd:osd pool:int? states:str*?" "Lists the PGs of which an OSD is the primary";
+    PgDumpStuck = "pg" "r" "pg dump_stuck stuckops:choice*?(inactive|unclean|stale|undersized|degraded) threshold:int?" "Lists PGs that have been in a bad state for long";
+    PgMap = "pg" "r" "pg map pgid:pg" "Shows the OSDs of a PG";
+
+    FsLs = "fs" "r" "fs ls" "Lists file systems";
+    FsNew = "fs" "rw" "fs new fs_name:str/n/ metadata:str data:str force:bool? allow_dangerous_metadata_overlay:bool? fscid:int?[0] recover:bool?" "Makes a file system of two pools";
+    FsRm = "fs" "rw" "fs rm fs_name:str yes_i_really_mean_it:bool?" "Forgets a file system; its pools stay";
+    FsFail = "fs" "rw" "fs fail fs_name:str" "Takes a file system and its metadata servers down";
+    FsGet = "mds" "r" "fs get fs_name:str" "Prints a file system's map";
+    FsDump = "mds" "r" "fs dump epoch:int?[0]" "Prints all file systems' maps";
+    FsSet = "mds" "rw" "fs set fs_name:str var:choice(max_mds|max_file_size|session_timeout|session_autoclose|joinable|down|allow_new_snaps|standby_count_wanted) val:str yes_i_really_mean_it:bool? yes_i_really_really_mean_it:bool?" "Changes a file system's setting";
+    FsStatus = "mds" "r" "fs status fs:str?" "Shows ranks and pools of file systems";
+    FsAuthorize = "auth" "rwx" "fs authorize filesystem:str entity:str caps:str*" "Makes a key for a file system";
+    MdsStat = "mds" "r" "mds stat" "One line on the metadata servers";
+    MdsMetadata = "mds" "r" "mds metadata who:str?" "Shows what metadata servers say of themselves and their host";
+    MdsVersions = "mds" "r" "mds versions" "Counts metadata servers by version";
+    MdsFail = "mds" "rw" "mds fail role_or_gid:str" "Replaces a metadata server by a standby";
+    MdsOkToStop = "mds" "r" "mds ok-to-stop ids:str*" "Says whether these metadata servers can stop without an outage";
+    MdsCompatShow = "mds" "r" "mds compat show" "Prints the features of the stored metadata";
+
+    AuthLs = "auth" "rx" "auth ls" "Lists keys and what they allow";
+    AuthGet = "auth" "rx" "auth get entity:str" "Prints a key as a keyring";
+    AuthGetKey = "auth" "rx" "auth get-key entity:str" "Prints a key alone";
+    AuthPrintKey = "auth" "rx" "auth print-key entity:str" "Prints a key alone";
+    AuthPrintKeyOld = "auth" "rx" "auth print_key entity:str" "Old spelling of `auth print-key`", hidden;
+    AuthExport = "auth" "rx" "auth export entity:str?" "Prints one or all keys as a keyring";
+    AuthImport = "auth" "rwx" "auth import" "Takes over the keys of a keyring given with -i";
+    AuthAdd = "auth" "rwx" "auth add entity:str caps:str*?" "Adds a key; a new one, or that of a keyring given with -i";
+    AuthGetOrCreate = "auth" "rwx" "auth get-or-create entity:str caps:str*?" "Prints a key as a keyring, making it where there is none";
+    AuthGetOrCreateKey = "auth" "rwx" "auth get-or-create-key entity:str caps:str*?" "Prints a key alone, making it where there is none";
+    AuthCaps = "auth" "rwx" "auth caps entity:str caps:str*" "Replaces what a key allows";
+    AuthRm = "auth" "rwx" "auth rm entity:str" "Removes a key";
+    AuthDel = "auth" "rwx" "auth del entity:str" "Old spelling of `auth rm`", hidden;
+
+    ConfigSet = "config" "rw" "config set who:str name:str value:str force:bool?" "Sets an option for daemons or clients";
+    ConfigRm = "config" "rw" "config rm who:str name:str" "Takes back `config set`";
+    ConfigGet = "config" "r" "config get who:str key:str?" "Shows the options that a daemon or client gets from here";
+    ConfigDump = "mon" "r" "config dump" "Lists all options that were set";
+    ConfigLs = "config" "r" "config ls" "Lists all options";
+    ConfigHelp = "config" "r" "config help key:str" "Explains an option";
+    ConfigKeyGet = "config-key" "r" "config-key get key:str" "Prints a stored value";
+    ConfigKeySet = "config-key" "rw" "config-key set key:str val:str?" "Stores a value, or the file given with -i";
+    ConfigKeyPut = "config-key" "rw" "config-key put key:str val:str?" "Old spelling of `config-key set`", hidden;
+    ConfigKeyRm = "config-key" "rw" "config-key rm key:str" "Removes a stored value";
+    ConfigKeyDel = "config-key" "rw" "config-key del key:str" "Old spelling of `config-key rm`", hidden;
+    ConfigKeyExists = "config-key" "r" "config-key exists key:str" "Says whether a value is stored";
+    ConfigKeyLs = "config-key" "r" "config-key ls" "Lists the keys of stored values";
+    ConfigKeyDump = "config-key" "r" "config-key dump key:str?" "Prints stored values, of keys that begin so";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_is_the_line_that_a_user_types() {
+        assert_eq!(Cmd::OsdFind.usage(), "osd find <id>");
+        assert_eq!(Cmd::PgLsByPool.usage(), "pg ls-by-pool <poolstr> [<states>]");
+    }
+
+    #[test]
+    fn permissions_are_sets_of_rwx_and_readers_do_not_write() {
+        for cmd in Cmd::ALL {
+            let perm = cmd.decl().perm;
+            assert!(["r", "rw", "rx", "rwx"].contains(&perm), "{cmd:?}");
+        }
+        assert_eq!(Cmd::Status.decl().perm, "r");
+        assert_eq!(Cmd::AuthGet.decl().perm, "rx", "a key is a secret: reading it needs x");
+    }
+}

@@ -1,0 +1,94 @@
+//! Health codes: each with how bad it is, what it means for users and what to do.
+
+/// How bad.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Severity {
+    /// Service is degraded or at risk.
+    Warn,
+    /// Service or data is lost until somebody acts.
+    Error,
+}
+
+impl Severity {
+    /// `HEALTH_WARN`, `HEALTH_ERR`.
+    pub fn status(self) -> &'static str {
+        match self {
+            Self::Warn => "HEALTH_WARN",
+            Self::Error => "HEALTH_ERR",
+        }
+    }
+
+    /// As `health detail` marks it.
+    pub fn tag(self) -> &'static str {
+        match self {
+            Self::Warn => "[WRN]",
+            Self::Error => "[ERR]",
+        }
+    }
+}
+
+macro_rules! codes {
+    ($($name:ident = $text:literal $severity:ident $advice:literal;)*) => {
+        /// A condition that an administrator should know of. Names are Ceph's, for the tools that match on them.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        pub enum Code { $( #[doc = $advice] $name ),* }
+
+        impl Code {
+            /// Every code.
+            pub const ALL: &'static [Self] = &[ $( Self::$name ),* ];
+
+            /// Its name in Ceph's vocabulary.
+            pub fn name(self) -> &'static str {
+                match self { $( Self::$name => $text ),* }
+            }
+
+            /// How bad.
+            pub fn severity(self) -> Severity {
+                match self { $( Self::$name => Severity::$severity ),* }
+            }
+
+            /// What to do about it.
+            pub fn advice(self) -> &'static str {
+                match self { $( Self::$name => $advice ),* }
+            }
+        }
+    };
+}
+
+codes! {
+    OsdDown = "OSD_DOWN" Warn "start the OSD again; its log says why it stopped";
+    OsdHostDown = "OSD_HOST_DOWN" Warn "check the host's power and network";
+    PgAvailability = "PG_AVAILABILITY" Warn "some data can't be read or written: bring OSDs of these PGs back";
+    PgDegraded = "PG_DEGRADED" Warn "some data has too few copies: recovery runs as soon as enough OSDs are up";
+    PgRecoveryFull = "PG_RECOVERY_FULL" Error "add space: no OSD has room for the missing copies";
+    ObjectUnfound = "OBJECT_UNFOUND" Error "bring back the OSD that has the newest version";
+    TooFewOsds = "TOO_FEW_OSDS" Warn "add OSDs, or lower osd_pool_default_size";
+    PoolNoRedundancy = "POOL_NO_REDUNDANCY" Warn "raise the pool's size to keep more than one copy";
+    PoolAppNotEnabled = "POOL_APP_NOT_ENABLED" Warn "run `ceph osd pool application enable POOL cephfs|rbd|rgw|NAME`";
+    PoolFull = "POOL_FULL" Warn "raise the quota (`ceph osd pool set-quota`) or delete data";
+    OsdmapFlags = "OSDMAP_FLAGS" Warn "clear with `ceph osd unset FLAG` when the work is done";
+    OsdFull = "OSD_FULL" Error "writes are blocked: add OSDs or delete data";
+    OsdBackfillFull = "OSD_BACKFILLFULL" Warn "recovery to these OSDs is blocked: add OSDs or delete data";
+    OsdNearFull = "OSD_NEARFULL" Warn "add OSDs or delete data before writes are blocked";
+    MdsAllDown = "MDS_ALL_DOWN" Error "start a metadata server: mounts wait for it";
+    MdsUpLessThanMax = "MDS_UP_LESS_THAN_MAX" Warn "start another metadata server or lower max_mds";
+    FsDegraded = "FS_DEGRADED" Warn "a metadata server is recovering: mounts wait until it is active";
+    MdsDamage = "MDS_DAMAGE" Error "the metadata of a file system is damaged: see the metadata server's log";
+    MonDown = "MON_DOWN" Warn "start the missing monitors";
+    MonClockSkew = "MON_CLOCK_SKEW" Warn "synchronize the monitors' clocks";
+    AuthInsecureGlobalIdReclaim = "AUTH_INSECURE_GLOBAL_ID_RECLAIM" Warn "upgrade the clients";
+    SlowOps = "SLOW_OPS" Warn "see `ceph daemon NAME ops` of the named daemons";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_code_has_its_own_name_and_says_what_to_do() {
+        let names: BTreeSet<_> = Code::ALL.iter().map(|c| c.name()).collect();
+        assert_eq!(names.len(), Code::ALL.len());
+        assert!(Code::ALL.iter().all(|c| c.advice().len() > 10));
+    }
+}

@@ -1,0 +1,202 @@
+//! Options of daemons, each with type, default and meaning; names and defaults are Ceph's where it has the option.
+
+use std::time::Duration;
+
+/// The type of an option's value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OptionType {
+    /// A whole number, not negative.
+    Uint,
+    /// A decimal number.
+    Float,
+    /// Seconds, decimal.
+    Secs,
+    /// `true` or `false`.
+    Bool,
+    /// Bytes, with an optional K, M, G or T.
+    Size,
+    /// Any text.
+    Str,
+}
+
+/// What is declared of an option.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct OptionDecl {
+    /// Its name.
+    pub name: &'static str,
+    /// Its type.
+    pub ty: OptionType,
+    /// Where nobody sets it.
+    pub default: &'static str,
+    /// `basic`, `advanced`, `dev`.
+    pub level: &'static str,
+    /// One sentence.
+    pub help: &'static str,
+}
+
+macro_rules! options {
+    ($($name:literal $ty:ident $default:literal $level:literal $help:literal;)*) => {
+        /// All options.
+        pub const ALL: &[OptionDecl] = &[ $( OptionDecl {
+            name: $name, ty: OptionType::$ty, default: $default, level: $level, help: $help,
+        } ),* ];
+    };
+}
+
+options! {
+    "auth_mon_ticket_ttl" Secs "259200" "advanced" "life of a session with the monitors before its key is renewed";
+    "auth_service_ticket_ttl" Secs "3600" "advanced" "life of a ticket for OSDs or metadata servers; also how often service keys rotate";
+    "auth_cluster_required" Str "cephx" "advanced" "how daemons prove who they are: cephx or none";
+    "auth_service_required" Str "cephx" "advanced" "how clients prove to daemons who they are: cephx or none";
+    "auth_client_required" Str "cephx" "advanced" "how daemons prove to clients who they are: cephx or none";
+    "mon_allow_pool_delete" Bool "false" "advanced" "whether pools can be removed";
+    "mon_max_pg_per_osd" Uint "250" "advanced" "most PG copies for each OSD that a new pool may lead to";
+    "mon_osd_down_out_interval" Secs "600" "advanced" "how long an OSD is down before its data is copied elsewhere";
+    "mon_osd_min_down_reporters" Uint "2" "advanced" "how many OSDs must report another one before it is marked down";
+    "mon_osd_report_timeout" Secs "900" "advanced" "an OSD that reports nothing for so long is marked down";
+    "mon_osd_min_in_ratio" Float "0.75" "advanced" "no OSD is marked out by itself where fewer than this part would stay in";
+    "mon_osd_full_ratio" Float "0.95" "advanced" "use of an OSD at which writes stop; for new clusters";
+    "mon_osd_backfillfull_ratio" Float "0.90" "advanced" "use of an OSD at which it takes no more backfill; for new clusters";
+    "mon_osd_nearfull_ratio" Float "0.85" "advanced" "use of an OSD at which a warning appears; for new clusters";
+    "mon_log_max" Uint "10000" "advanced" "lines of the cluster log kept in memory";
+    "mon_min_osdmap_epochs" Uint "500" "advanced" "OSD map epochs kept";
+    "mon_warn_on_pool_no_app" Bool "true" "advanced" "whether a pool in use without an application is a warning";
+    "mon_warn_on_pool_no_redundancy" Bool "true" "advanced" "whether a pool of size 1 is a warning";
+    "mds_beacon_interval" Secs "4" "advanced" "how often a metadata server reports itself";
+    "mds_beacon_grace" Secs "15" "advanced" "a metadata server that reports nothing for so long is replaced";
+    "mds_cache_memory_limit" Size "64M" "basic" "memory for a metadata server's cache";
+    "mds_cache_max_inodes" Uint "0" "advanced" "most inodes in a metadata server's cache; 0 leaves it to the memory limit";
+    "mds_journal_limit" Size "64M" "advanced" "bytes of a metadata server's journal before it is trimmed";
+    "osd_crush_chooseleaf_type" Uint "1" "dev" "CRUSH type that copies are spread over in the first rule: 1 hosts, 0 OSDs; for new clusters";
+    "osd_crush_initial_weight" Float "-1" "advanced" "CRUSH weight of a new OSD; negative takes its size in TiB";
+    "osd_crush_update_on_start" Bool "true" "advanced" "whether an OSD moves itself to its host in the CRUSH map when it starts";
+    "osd_heartbeat_interval" Secs "6" "advanced" "how often OSDs look whether others are alive";
+    "osd_heartbeat_grace" Secs "20" "advanced" "an OSD that gives no sign for so long is reported";
+    "osd_max_object_size" Size "128M" "advanced" "largest object";
+    "osd_memory_target" Size "64M" "basic" "memory that an OSD keeps to";
+    "osd_pool_default_size" Uint "3" "advanced" "copies in a new pool";
+    "osd_pool_default_min_size" Uint "0" "advanced" "copies that a write needs in a new pool; 0 is more than half of them";
+    "osd_pool_default_pg_num" Uint "32" "advanced" "PGs of a new pool";
+    "osd_pool_default_crush_rule" Str "-1" "advanced" "rule of a new pool; -1 is the first one";
+    "osd_pool_default_pg_autoscale_mode" Str "off" "advanced" "kept for clients; PGs are not changed by themselves yet";
+    "osd_max_backfills" Uint "1" "advanced" "PGs that one OSD fills at a time";
+    "osd_recovery_max_active" Uint "3" "advanced" "objects that one OSD recovers at a time";
+}
+
+/// Names of options that belong to clients: they are stored and handed out, not interpreted.
+const CLIENT_PREFIXES: &[&str] = &[
+    "client_",
+    "rbd_",
+    "rados_",
+    "rgw_",
+    "ms_",
+    "objecter_",
+    "fuse_",
+    "log_",
+    "debug_",
+    "librados_",
+    "keyring",
+];
+
+/// The declaration of an option.
+pub fn find(name: &str) -> Option<&'static OptionDecl> {
+    ALL.iter().find(|o| o.name == name)
+}
+
+/// Whether this is an option that we hand to clients without knowing it.
+pub fn is_clients(name: &str) -> bool {
+    CLIENT_PREFIXES.iter().any(|p| name.starts_with(p))
+}
+
+/// The form of a name in which `-` and ` ` count as `_`.
+pub fn normalize(name: &str) -> String {
+    name.trim().chars().map(|c| if matches!(c, '-' | ' ') { '_' } else { c }).collect()
+}
+
+impl OptionDecl {
+    /// Whether `value` is one of the type; else what is expected.
+    pub fn check(&self, value: &str) -> Result<(), String> {
+        let ok = match self.ty {
+            OptionType::Uint => value.trim().parse::<u64>().is_ok(),
+            OptionType::Float => value.trim().parse::<f64>().is_ok_and(f64::is_finite),
+            OptionType::Secs => parse_secs(value).is_some(),
+            OptionType::Bool => parse_bool(value).is_some(),
+            OptionType::Size => parse_size(value).is_some(),
+            OptionType::Str => true,
+        };
+        let expected = match self.ty {
+            OptionType::Uint => "a whole number",
+            OptionType::Float => "a number",
+            OptionType::Secs => "seconds",
+            OptionType::Bool => "true or false",
+            OptionType::Size => "bytes, such as 64M",
+            OptionType::Str => "a text",
+        };
+        if ok { Ok(()) } else { Err(format!("{}: `{value}` is not {expected}", self.name)) }
+    }
+}
+
+/// Seconds.
+pub fn parse_secs(text: &str) -> Option<Duration> {
+    let secs: f64 = text.trim().parse().ok()?;
+    Duration::try_from_secs_f64(secs).ok()
+}
+
+/// `true`, `1`, `yes`, `on` and their opposites.
+pub fn parse_bool(text: &str) -> Option<bool> {
+    match text.trim() {
+        "true" | "1" | "yes" | "on" => Some(true),
+        "false" | "0" | "no" | "off" => Some(false),
+        _ => None,
+    }
+}
+
+/// Bytes: a number with an optional unit of 1024 (`K`, `M`, `G`, `T`, with or without `i`, `B`).
+pub fn parse_size(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let shift = match text[digits..].trim().trim_end_matches('B').trim_end_matches('i') {
+        "" => 0,
+        "K" | "k" => 10,
+        "M" | "m" => 20,
+        "G" | "g" => 30,
+        "T" | "t" => 40,
+        _ => return None,
+    };
+    if let Ok(whole) = text[..digits].parse::<u64>() {
+        return whole.checked_mul(1 << shift);
+    }
+    let number: f64 = text[..digits].parse().ok()?;
+    Some((number * f64::from(shift).exp2()) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn defaults_are_of_their_type_and_names_are_unique() {
+        let mut seen = BTreeSet::new();
+        for option in ALL {
+            assert_eq!(option.check(option.default), Ok(()), "{}", option.name);
+            assert!(seen.insert(option.name) && normalize(option.name) == option.name, "{}", option.name);
+        }
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(parse_size("4096"), Some(4096));
+        assert_eq!(parse_size("64M"), Some(64 << 20));
+        assert_eq!(parse_size("1.5 GiB"), Some(3 << 29));
+        assert_eq!(parse_size("x"), None);
+        assert_eq!(parse_size("1 parsec"), None);
+    }
+
+    #[test]
+    fn refuses_values_of_the_wrong_type() {
+        let option = find("osd_pool_default_size").expect("declared");
+        assert!(option.check("three").expect_err("no number").contains("whole number"));
+        assert!(is_clients("rbd_default_features") && !is_clients("osd_pool_default_size"));
+    }
+}
