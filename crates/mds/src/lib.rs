@@ -1,1 +1,5 @@
 //! The metadata server role.
+
+mod config;
+
+pub use config::{MdsConfig, MdsOptions};
