@@ -5,8 +5,10 @@
 //! bucket `-1 - i` sits in slot `i`.
 
 mod codec;
+mod hash;
 mod types;
 
+pub use hash::{hash32, hash32_2, hash32_3, hash32_4, hash32_5};
 pub use types::{
     Bucket, BucketData, ChooseArg, ChooseArgMap, CrushMap, DEFAULT_CHOOSE_ARGS, ITEM_NONE, ITEM_UNDEF, Rule,
     RuleMask, Step, Tunables, WEIGHT_ONE,

@@ -1,0 +1,59 @@
+//! From a name to a placement seed (PROTOCOL.md 4.3, steps 1 and 2). The hash is Robert Jenkins' of 1996, in the
+//! public domain (<https://burtleburtle.net/bob/hash/evahash.html>); directory entries are hashed by it too.
+
+/// Separates namespace and name in what is hashed.
+const NS_SEPARATOR: u8 = 0x1f;
+
+fn mix([mut a, mut b, mut c]: [u32; 3]) -> [u32; 3] {
+    for (right, left, last) in [(13, 8, 13), (12, 16, 5), (3, 10, 15)] {
+        a = a.wrapping_sub(b).wrapping_sub(c) ^ (c >> right);
+        b = b.wrapping_sub(c).wrapping_sub(a) ^ (a << left);
+        c = c.wrapping_sub(a).wrapping_sub(b) ^ (b >> last);
+    }
+    [a, b, c]
+}
+
+/// The hash of a string.
+pub fn ceph_str_hash_rjenkins(text: &[u8]) -> u32 {
+    let mut state = [0x9e37_79b9, 0x9e37_79b9, 0];
+    let mut words = text.chunks_exact(12);
+    for chunk in &mut words {
+        add_words(&mut state, chunk, 0);
+        state = mix(state);
+    }
+    // The last word's lowest byte belongs to the length.
+    let rest = words.remainder();
+    state[2] = state[2].wrapping_add(text.len() as u32);
+    add_words(&mut state, &rest[..rest.len().min(8)], 0);
+    if rest.len() > 8 {
+        add_words(&mut state, &rest[8..], 9);
+    }
+    mix(state)[2]
+}
+
+/// Adds up to 12 bytes as little-endian words, the first of them at byte `at` of the three words.
+fn add_words(state: &mut [u32; 3], bytes: &[u8], at: usize) {
+    for (i, byte) in (at..).zip(bytes) {
+        state[i / 4] = state[i / 4].wrapping_add(u32::from(*byte) << (8 * (i % 4)));
+    }
+}
+
+/// The hash of an object: of its locator's key where it has one, else of its name, within its namespace.
+pub fn object_hash(ns: &[u8], key_or_name: &[u8]) -> u32 {
+    if ns.is_empty() {
+        return ceph_str_hash_rjenkins(key_or_name);
+    }
+    ceph_str_hash_rjenkins(&[ns, &[NS_SEPARATOR], key_or_name].concat())
+}
+
+/// `hash` modulo `n`, such that growing `n` by one moves only the objects of one group. `mask` is the next power
+/// of two, less one.
+pub fn stable_mod(hash: u32, n: u32, mask: u32) -> u32 {
+    if hash & mask < n { hash & mask } else { hash & (mask >> 1) }
+}
+
+/// The mask of [`stable_mod`] for `n` groups.
+pub fn stable_mod_mask(n: u32) -> u32 {
+    // In 64 bits, because the next power of two of more than 2^31 has no room in 32.
+    (u64::from(n.max(1)).next_power_of_two() - 1) as u32
+}

@@ -1,0 +1,25 @@
+//! What only our own daemons know; committed by the monitors with the same epoch as the OSD map, so that Ceph's
+//! encodings carry no fields of ours (DESIGN, decision 10).
+
+use crate::{Epoch, OsdId};
+use std::collections::BTreeMap;
+
+wire::wire_structs! {
+    /// The servers' own map.
+    pub struct NacreMap[v 1/1] {
+        /// The OSD map that it belongs to.
+        pub epoch: Epoch,
+        /// The newest formats that may be written: raised once every daemon reports that it reads them.
+        pub feature_level: u32,
+        /// OSDs whose process is known to be gone, by the `up_from` of the incarnation: its leases need not be
+        /// waited out.
+        pub dead: BTreeMap<OsdId, Epoch>,
+    }
+}
+
+impl NacreMap {
+    /// Whether the incarnation of `osd` that came up in `up_from`, and with it every earlier one, is gone.
+    pub fn is_dead(&self, osd: OsdId, up_from: Epoch) -> bool {
+        self.dead.get(&osd).is_some_and(|dead| *dead >= up_from)
+    }
+}
