@@ -6,6 +6,7 @@
 
 pub mod args;
 pub mod commands;
+mod conf;
 pub mod describe;
 pub mod health;
 pub mod options;
@@ -13,5 +14,6 @@ pub mod sig;
 
 pub use args::{ArgError, Args};
 pub use commands::{Cmd, Command};
+pub use conf::{Conf, ConfError, MON_PORT};
 pub use health::{Code, Severity};
 pub use options::{OptionDecl, OptionType};
