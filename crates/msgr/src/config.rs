@@ -1,0 +1,88 @@
+//! What a connection is told when it is made.
+
+use auth::{Authenticator, ConMode, Initiator};
+use std::time::Duration;
+use wire::{AddrVec, EntityAddr, EntityType};
+
+/// What we claim: Pacific's bits without 31, which together with others would read as Reef (PROTOCOL.md 1.5).
+pub const FEATURES: u64 = 0x3f01_cfbd_7ffd_ffff;
+/// What a peer must have: MSG_ADDR2, without which there are no msgr2 addresses.
+pub const REQUIRED_FEATURES: u64 = 1 << 59;
+
+/// What both ends need.
+#[derive(Clone, Debug)]
+pub struct Common {
+    /// Our role.
+    pub entity_type: EntityType,
+    /// Our number within the role: OSD id, monitor's or MDS's rank, a client's global id; -1 where not known yet.
+    pub num: i64,
+    /// Our addresses; of a client one of type "any" with port 0 and its nonce.
+    pub addrs: AddrVec,
+    /// The peer's socket address as we see it.
+    pub peer_addr: EntityAddr,
+    /// Modes that we allow, the preferred one first. The acceptor takes the first of its own that the peer offers.
+    pub con_modes: Vec<ConMode>,
+    /// A count of this process's connections, higher for each one.
+    pub global_seq: u64,
+    /// How long the handshake may take.
+    pub handshake_timeout: Duration,
+    /// How long a connection may be silent before it counts as dead; `None` for ever. An initiator sends a keepalive
+    /// every third of it.
+    pub idle_timeout: Option<Duration>,
+    /// The most bytes that may wait to be sent or, on a lossless session, to be acknowledged; beyond it the
+    /// connection is closed.
+    pub max_queued: usize,
+}
+
+impl Common {
+    /// Defaults for all that is not asked for.
+    pub fn new(entity_type: EntityType, num: i64, addrs: AddrVec, peer_addr: EntityAddr) -> Self {
+        Self {
+            entity_type,
+            num,
+            addrs,
+            peer_addr,
+            con_modes: vec![ConMode::Crc, ConMode::Secure],
+            global_seq: 1,
+            handshake_timeout: Duration::from_secs(20),
+            idle_timeout: None,
+            max_queued: 1 << 30,
+        }
+    }
+}
+
+/// For [`crate::Conn::accept`].
+#[derive(Debug)]
+pub struct AcceptConfig {
+    /// What both ends need.
+    pub common: Common,
+    /// Who may come in.
+    pub auth: Auth,
+    /// Monitors and OSDs keep no session: what is in flight when the connection breaks is lost, and the client
+    /// asks again. An MDS is lossless towards clients.
+    pub lossy: bool,
+}
+
+/// The acceptor's side of the authentication, with the numbers of the methods that it allows.
+#[derive(Debug)]
+pub struct Auth {
+    /// The state machine.
+    pub machine: Authenticator,
+    /// For AUTH_BAD_METHOD.
+    pub methods: Vec<u32>,
+}
+
+/// For [`crate::Conn::connect`].
+#[derive(Debug)]
+pub struct ConnectConfig {
+    /// What both ends need.
+    pub common: Common,
+    /// Who we are.
+    pub auth: Initiator,
+    /// The role that must answer.
+    pub peer_type: EntityType,
+    /// The address that we dial, with the nonce of the incarnation that we mean.
+    pub target: EntityAddr,
+    /// Whether we ask for no session; the acceptor decides.
+    pub lossy: bool,
+}

@@ -1,0 +1,235 @@
+//! Lossless sessions: what must survive a broken connection, and where it waits for the next one.
+
+use crate::config::Common;
+use std::collections::{BTreeMap, VecDeque};
+use stdx::Instant;
+use wire::{AddrVec, EntityName, RawMsg};
+
+/// The state of a session that outlives its connection. Opaque: taken from one [`crate::Conn`], given to the next.
+#[derive(Debug, Default)]
+pub struct Session {
+    /// The client's name for it.
+    pub(crate) client_cookie: u64,
+    /// The server's name for it; 0 until the first handshake is complete, or where it is lossy.
+    pub(crate) server_cookie: u64,
+    /// The highest of the peer's connection counts seen.
+    pub(crate) global_seq: u64,
+    /// How often the client came back.
+    pub(crate) connect_seq: u64,
+    /// The last message received.
+    pub(crate) in_seq: u64,
+    /// The last message given a number.
+    pub(crate) out_seq: u64,
+    /// Messages not sent or not acknowledged, with their numbers.
+    pub(crate) out: VecDeque<(u64, RawMsg)>,
+    /// How many at the front of `out` were sent on the present connection.
+    pub(crate) sent: usize,
+    /// Bytes in `out`.
+    pub(crate) queued: usize,
+    /// Whether sent messages are kept until acknowledged.
+    pub(crate) lossless: bool,
+    /// Whether the peer is to be told of `in_seq`.
+    pub(crate) ack_due: bool,
+    /// Whom the session belongs to.
+    pub(crate) owner: Option<Owner>,
+}
+
+/// Who may take a session up again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Owner {
+    pub entity: EntityName,
+    pub global_id: u64,
+}
+
+fn size(msg: &RawMsg) -> usize {
+    // Something for the header, so that empty messages are bounded too.
+    msg.front.len() + msg.middle.len() + msg.data.len() + 64
+}
+
+impl Session {
+    /// The server's name for it, by which it is kept in a table.
+    pub fn cookie(&self) -> u64 {
+        self.server_cookie
+    }
+
+    /// Bytes that wait to be sent or acknowledged.
+    pub fn queued(&self) -> usize {
+        self.queued
+    }
+
+    /// Adds a message; also while there is no connection.
+    pub fn push(&mut self, msg: RawMsg) {
+        self.out_seq += 1;
+        self.queued += size(&msg);
+        self.out.push_back((self.out_seq, msg));
+    }
+
+    /// Adds a message while parked, bounded as `common` says; `false` where there is no room.
+    pub fn push_bounded(&mut self, msg: RawMsg, common: &Common) -> bool {
+        let fits = self.queued + size(&msg) <= common.max_queued;
+        if fits {
+            self.push(msg);
+        }
+        fits
+    }
+
+    /// The next message to send on this connection.
+    pub(crate) fn next(&mut self) -> Option<(u64, RawMsg)> {
+        if !self.lossless {
+            let (seq, msg) = self.out.pop_front()?;
+            self.queued -= size(&msg);
+            return Some((seq, msg));
+        }
+        let (seq, msg) = self.out.get(self.sent)?;
+        self.sent += 1;
+        Some((*seq, msg.clone()))
+    }
+
+    /// Whether a message waits to be sent.
+    pub(crate) fn has_next(&self) -> bool {
+        self.sent < self.out.len()
+    }
+
+    /// The peer has everything up to `seq`.
+    pub(crate) fn acked(&mut self, seq: u64) {
+        while self.sent > 0 && self.out.front().is_some_and(|(s, _)| *s <= seq) {
+            self.pop_acked();
+        }
+    }
+
+    fn pop_acked(&mut self) {
+        if let Some((_, msg)) = self.out.pop_front() {
+            self.queued -= size(&msg);
+            self.sent = self.sent.saturating_sub(1);
+        }
+    }
+
+    /// A new connection, on which the peer says that it has everything up to `seq`: send the rest again.
+    pub(crate) fn rewind(&mut self, seq: u64) {
+        while self.out.front().is_some_and(|(s, _)| *s <= seq) {
+            self.pop_acked();
+        }
+        self.sent = 0;
+    }
+}
+
+/// A client's wish to go on with its session.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Resume {
+    /// The server's name for the session.
+    pub server_cookie: u64,
+    /// The client's name for it.
+    pub client_cookie: u64,
+    /// Who was authenticated on the new connection.
+    pub entity: EntityName,
+    /// Its global id.
+    pub global_id: u64,
+    /// Its addresses.
+    pub addrs: AddrVec,
+}
+
+/// What [`SessionTable::claim`] found.
+#[derive(Debug)]
+pub enum Claim<K> {
+    /// No such session: resume with `None`, the client is told to start anew.
+    Unknown,
+    /// It was waiting.
+    Parked(K, Box<Session>),
+    /// Its old connection does not know yet that it is dead: take it from there with
+    /// [`crate::Conn::take_session`], which closes it.
+    Live(K),
+}
+
+/// The lossless sessions of one role by server cookie; `K` is what the runtime calls a logical connection, which
+/// stays the same above.
+#[derive(Debug)]
+pub struct SessionTable<K> {
+    entries: BTreeMap<u64, Entry<K>>,
+}
+
+#[derive(Debug)]
+struct Entry<K> {
+    key: K,
+    client_cookie: u64,
+    owner: Owner,
+    /// The session and since when it waits, while it has no connection.
+    parked: Option<(Box<Session>, Instant)>,
+}
+
+impl<K> Default for SessionTable<K> {
+    fn default() -> Self {
+        Self { entries: BTreeMap::new() }
+    }
+}
+
+impl<K: Copy + PartialEq> SessionTable<K> {
+    /// No sessions.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sessions known, with and without a connection.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Takes the session of a connection that broke; gives it back where nobody may resume it.
+    pub fn park(&mut self, key: K, session: Session, now: Instant) -> Option<Session> {
+        let Some(owner) = session.owner.clone().filter(|_| session.server_cookie != 0 && session.lossless) else {
+            return Some(session);
+        };
+        let client_cookie = session.client_cookie;
+        let cookie = session.server_cookie;
+        self.entries.insert(cookie, Entry { key, client_cookie, owner, parked: Some((Box::new(session), now)) });
+        None
+    }
+
+    /// Notes that the session `cookie` lives on connection `key`, after `Ready` of a connection that is not lossy.
+    /// A session of the same client that began with the same client cookie is thereby over: its key is given back,
+    /// to be closed above.
+    pub fn live(&mut self, key: K, cookie: u64, client_cookie: u64, entity: &EntityName, global_id: u64) -> Option<K> {
+        let owner = Owner { entity: entity.clone(), global_id };
+        let same = |e: &Entry<K>| e.owner == owner && e.client_cookie == client_cookie && e.key != key;
+        let old = self.entries.iter().find(|(c, e)| **c != cookie && same(e)).map(|(c, e)| (*c, e.key));
+        self.entries.insert(cookie, Entry { key, client_cookie, owner: owner.clone(), parked: None });
+        let (old_cookie, old_key) = old?;
+        self.entries.remove(&old_cookie);
+        Some(old_key)
+    }
+
+    /// Looks for the session that a client wants back; its owner must be whom the new connection authenticated.
+    pub fn claim(&mut self, want: &Resume) -> Claim<K> {
+        let owner = Owner { entity: want.entity.clone(), global_id: want.global_id };
+        match self.entries.get_mut(&want.server_cookie) {
+            Some(e) if e.owner == owner && e.client_cookie == want.client_cookie => match e.parked.take() {
+                Some((session, _)) => Claim::Parked(e.key, session),
+                None => Claim::Live(e.key),
+            },
+            _ => Claim::Unknown,
+        }
+    }
+
+    /// The parked session of `key`, to queue messages on.
+    pub fn parked_mut(&mut self, key: K) -> Option<&mut Session> {
+        let entry = self.entries.values_mut().find(|e| e.key == key)?;
+        entry.parked.as_mut().map(|(s, _)| &mut **s)
+    }
+
+    /// Forgets a session, closed by us or by the client.
+    pub fn remove(&mut self, key: K) {
+        self.entries.retain(|_, e| e.key != key);
+    }
+
+    /// Forgets the sessions parked before `before`, and gives their keys to be closed above.
+    pub fn expire(&mut self, before: Instant) -> Vec<K> {
+        let old = |e: &Entry<K>| e.parked.as_ref().is_some_and(|(_, since)| *since < before);
+        let keys = self.entries.values().filter(|e| old(e)).map(|e| e.key).collect();
+        self.entries.retain(|_, e| !old(e));
+        keys
+    }
+}
