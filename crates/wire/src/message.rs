@@ -42,7 +42,12 @@ pub trait Message: Sized {
         let what = if raw.kind != Self::KIND {
             format!("message type {} where {} was expected", raw.kind, Self::NAME)
         } else if raw.compat > Self::VERSION {
-            format!("{} needs a reader of version {}, this one knows {}", Self::NAME, raw.compat, Self::VERSION)
+            format!(
+                "{} needs a reader of version {}, this one knows {}",
+                Self::NAME,
+                raw.compat,
+                Self::VERSION
+            )
         } else {
             return Self::decode_parts(raw);
         };

@@ -1,0 +1,33 @@
+//! Messages between clients and metadata servers (PROTOCOL.md 6).
+
+mod args;
+mod cap_bits;
+mod caps;
+mod inode;
+mod other;
+mod reconnect;
+mod reply;
+mod request;
+mod session;
+
+pub use args::{
+    ArgBytes, FileLockArgs, GetattrArgs, LookupInoArgs, MkdirArgs, MknodArgs, OpenArgs, ReaddirArgs,
+    RequestArgs, SetattrArgs, SetlayoutArgs, SetxattrArgs, setattr_mask,
+};
+pub use cap_bits::{Caps, cap};
+pub use caps::{CapBody, CapFile, CapPeer, ClientCaps, cap_flag, cap_op};
+pub use inode::{DirLayout, DirStat, FragTreeSplit, InodeStat, InodeStatCap, LeaseStat, QuotaInfo};
+pub use other::{
+    CapReleaseItem, ClientCapRelease, ClientLease, ClientMetrics, ClientQuota, ClientReclaim,
+    ClientReclaimReply, ClientRequestForward, ClientSnap, lease_action, snap_op,
+};
+pub use reconnect::{CapReconnect, ClientReconnect, SnapRealmReconnect};
+pub use reply::{
+    ClientReply, CreatedInode, FileLock, ReaddirEntry, ReaddirReply, ReplyDentry, ReplyTrace, SnapRealmInfo,
+    readdir_flag,
+};
+pub use request::{ClientRequest, DentryRelease, FilePath, MdsOp, request_flag};
+pub use session::{ClientSession, SessionHead, cephfs_feature, session_flag, session_op};
+
+/// The version of inline data that means "there is none" (CEPH_INLINE_NONE).
+pub const INLINE_NONE: u64 = u64::MAX;

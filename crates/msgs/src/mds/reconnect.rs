@@ -1,0 +1,83 @@
+//! What a client says of its state to an MDS that took over (MClientReconnect).
+
+use maps::SnapId;
+use std::collections::BTreeMap;
+use wire::{DecodeError, Message, RawMsg, Reader, Sample, Writer, wire_structs};
+
+wire_structs! {
+    /// A cap that the client claims.
+    pub struct CapReconnect[v 2/1] {
+        /// Path below `pathbase`.
+        pub path: Vec<u8>,
+        /// Its number.
+        pub cap_id: u64,
+        /// Cap bits wanted.
+        pub wanted: u32,
+        /// Cap bits held.
+        pub issued: u32,
+        /// Snapshot realm.
+        pub snaprealm: u64,
+        /// Inode where the path begins.
+        pub pathbase: u64,
+        /// File locks held, encoded.
+        pub flock: Vec<u8>,
+        /// Newest snapshot sequence that the client has seen for it.
+        pub snap_follows: SnapId = since 2,
+    }
+
+    /// A snapshot realm that the client knows.
+    #[derive(Copy, Eq)]
+    pub struct SnapRealmReconnect[v 1/1] {
+        /// Its directory.
+        pub ino: u64,
+        /// Newest snapshot sequence.
+        pub seq: SnapId,
+        /// Directory of its parent.
+        pub parent: u64,
+    }
+}
+
+/// All caps and realms of a client, in the **data** segment of the message.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct ClientReconnect {
+    /// By inode.
+    pub caps: BTreeMap<u64, CapReconnect>,
+    /// Realms.
+    pub realms: Vec<SnapRealmReconnect>,
+    /// Whether another message follows.
+    pub more: bool,
+}
+
+impl Message for ClientReconnect {
+    const KIND: u16 = 23;
+    const NAME: &'static str = "client_reconnect";
+    const VERSION: u16 = 5;
+    const COMPAT: u16 = 4;
+
+    fn encode_parts(&self, raw: &mut RawMsg) {
+        let mut w = Writer::new();
+        w.put(&self.caps);
+        w.put(&self.realms);
+        w.put(&self.more);
+        raw.data = w.into_vec().into();
+    }
+
+    fn decode_parts(raw: &RawMsg) -> Result<Self, DecodeError> {
+        let bytes = raw.data.to_buf();
+        let r = &mut Reader::new(&bytes);
+        if raw.version < 4 {
+            return Err(
+                r.error(format!("client_reconnect version {}: clients older than Nautilus", raw.version))
+            );
+        }
+        let (caps, realms) = (r.get()?, r.get()?);
+        let more = raw.version >= 5 && r.get()?;
+        Ok(Self { caps, realms, more })
+    }
+}
+
+impl Sample for ClientReconnect {
+    fn sample(rng: &mut stdx::Rng) -> Self {
+        Self { caps: Sample::sample(rng), realms: Sample::sample(rng), more: Sample::sample(rng) }
+    }
+}

@@ -1,0 +1,174 @@
+//! Sessions (MClientSession).
+
+use crate::Versioned;
+use std::collections::BTreeMap;
+use wire::{DecodeError, Fields, Message, RawMsg, Reader, Sample, Timespec, Writer, wire_structs};
+
+/// Codes of [`SessionHead::op`].
+pub mod session_op {
+    macro_rules! ops {
+        ($($name:ident = $value:literal;)*) => {
+            $( #[allow(missing_docs)] pub const $name: u32 = $value; )*
+            /// The name in lower case, as Ceph prints it.
+            pub fn name(op: u32) -> String {
+                match op {
+                    $( $value => stringify!($name).to_lowercase(), )*
+                    other => format!("session-op-{other}"),
+                }
+            }
+        };
+    }
+    ops! {
+        REQUEST_OPEN = 0;
+        OPEN = 1;
+        REQUEST_CLOSE = 2;
+        CLOSE = 3;
+        REQUEST_RENEWCAPS = 4;
+        RENEWCAPS = 5;
+        STALE = 6;
+        RECALL_STATE = 7;
+        FLUSHMSG = 8;
+        FLUSHMSG_ACK = 9;
+        FORCE_RO = 10;
+        REJECT = 11;
+        REQUEST_FLUSH_MDLOG = 12;
+    }
+}
+
+/// Bits of [`ClientSession::flags`].
+pub mod session_flag {
+    /// The client is on the OSDs' blocklist.
+    pub const BLOCKLISTED: u32 = 1;
+}
+
+/// Bit numbers of [`ClientSession::features`].
+#[allow(missing_docs)]
+pub mod cephfs_feature {
+    pub const JEWEL: u32 = 5;
+    pub const KRAKEN: u32 = 6;
+    pub const LUMINOUS: u32 = 7;
+    pub const MIMIC: u32 = 8;
+    pub const REPLY_ENCODING: u32 = 9;
+    pub const RECLAIM_CLIENT: u32 = 10;
+    pub const LAZY_CAP_WANTED: u32 = 11;
+    pub const MULTI_RECONNECT: u32 = 12;
+    pub const DELEG_INO: u32 = 13;
+    pub const METRIC_COLLECT: u32 = 14;
+    pub const ALTERNATE_NAME: u32 = 15;
+    pub const NOTIFY_SESSION_STATE: u32 = 16;
+    pub const OP_GETVXATTR: u32 = 17;
+    pub const RETRY_FWD_32BITS: u32 = 18;
+    pub const NEW_SNAPREALM_INFO: u32 = 19;
+    pub const HAS_OWNER_UIDGID: u32 = 20;
+    pub const MDS_AUTH_CAPS_CHECK: u32 = 21;
+}
+
+wire_structs! {
+    /// The part that every version has.
+    #[derive(Copy, Eq)]
+    pub struct SessionHead[plain] {
+        /// One of [`session_op`].
+        pub op: u32,
+        /// Of RENEWCAPS, FLUSHMSG.
+        pub seq: u64,
+        /// Of the sender.
+        pub stamp: Timespec,
+        /// Of RECALL_STATE: keep at most so many caps.
+        pub max_caps: u32,
+        /// Of RECALL_STATE: keep at most so many leases.
+        pub max_leases: u32,
+    }
+
+    /// What follows from version 2 on, with the version that each came in.
+    struct Extension[plain] {
+        metadata: BTreeMap<String, String> = since 2,
+        features: Vec<u8> = since 3,
+        metric_spec: Versioned = since 4,
+        flags: u32 = since 5,
+        cap_auths: Vec<Versioned> = since 6,
+        oldest_client_tid: u64 = since 7,
+    }
+}
+
+/// Opens, renews, closes a session. Sent in version 5 where it says more than its head, in version 1 otherwise, as
+/// Ceph 16 does.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct ClientSession {
+    /// What and when.
+    pub head: SessionHead,
+    /// Of the client: `hostname`, `root`, `entity_id`, …; of a REJECT: `error_string`.
+    pub metadata: BTreeMap<String, String>,
+    /// Bitset of [`cephfs_feature`], lowest byte first.
+    pub features: Vec<u8>,
+    /// The metrics that are understood, uninterpreted.
+    pub metric_spec: Versioned,
+    /// [`session_flag`] bits.
+    pub flags: u32,
+    /// Of version 7; never sent.
+    pub oldest_client_tid: u64,
+}
+
+impl ClientSession {
+    /// A message with nothing but a head.
+    pub fn of(op: u32, seq: u64) -> Self {
+        Self { head: SessionHead { op, seq, ..SessionHead::default() }, ..Self::default() }
+    }
+
+    /// Whether feature bit `bit` is set.
+    pub fn has_feature(&self, bit: u32) -> bool {
+        self.features.get(bit as usize / 8).is_some_and(|byte| byte >> (bit % 8) & 1 == 1)
+    }
+
+    /// The encoded form of a set of features that is at most 64 bits wide: as many whole 8-byte words as needed.
+    pub fn feature_bytes(mask: u64) -> Vec<u8> {
+        if mask == 0 { Vec::new() } else { mask.to_le_bytes().to_vec() }
+    }
+}
+
+impl Message for ClientSession {
+    const KIND: u16 = 22;
+    const NAME: &'static str = "client_session";
+    const VERSION: u16 = 7;
+    const COMPAT: u16 = 1;
+
+    fn encode_parts(&self, raw: &mut RawMsg) {
+        let mut w = Writer::new();
+        w.put(&self.head);
+        raw.version = 1;
+        if !self.metadata.is_empty() || !self.features.is_empty() || self.flags != 0 {
+            raw.version = 5;
+            w.put(&self.metadata);
+            w.put(&self.features);
+            w.put(&self.metric_spec);
+            w.put(&self.flags);
+        }
+        raw.front = w.into_vec();
+    }
+
+    fn decode_parts(raw: &RawMsg) -> Result<Self, DecodeError> {
+        let r = &mut Reader::new(&raw.front);
+        let head = r.get()?;
+        let e = Extension::decode_fields(r, raw.version)?;
+        Ok(Self {
+            head,
+            metadata: e.metadata,
+            features: e.features,
+            metric_spec: e.metric_spec,
+            flags: e.flags,
+            oldest_client_tid: e.oldest_client_tid,
+        })
+    }
+}
+
+impl Sample for ClientSession {
+    fn sample(rng: &mut stdx::Rng) -> Self {
+        let mut out = Self { head: Sample::sample(rng), ..Self::default() };
+        if rng.chance(1, 2) {
+            out.metadata = Sample::sample(rng);
+            out.features = vec![1, 2, 3];
+            out.metric_spec = Sample::sample(rng);
+            out.flags = Sample::sample(rng);
+        }
+        out
+    }
+}

@@ -1,0 +1,164 @@
+//! Structures inside the data of operations: what omap and listing operations read and what they return.
+
+use maps::{HObject, IntervalSet, SnapId};
+use std::collections::{BTreeMap, BTreeSet};
+use stdx::Bufs;
+use wire::{Decode, DecodeError, Encode, Reader, Writer, wire_structs};
+
+/// Reads an operation's input; all of it must be used.
+pub fn read<T: Decode>(data: &Bufs) -> Result<T, DecodeError> {
+    let bytes = data.to_buf();
+    let mut r = Reader::new(&bytes);
+    let out = r.get()?;
+    r.finish()?;
+    Ok(out)
+}
+
+/// Encodes an operation's input.
+pub fn write<T: Encode>(value: &T) -> Bufs {
+    Writer::encode(value).into()
+}
+
+/// The input of OMAPSETVALS, and the first part of what OMAPGETVALS returns.
+pub type OmapValues = BTreeMap<Vec<u8>, Vec<u8>>;
+/// The input of OMAPRMKEYS and OMAPGETVALSBYKEYS.
+pub type OmapKeys = BTreeSet<Vec<u8>>;
+/// The input of OMAP_CMP: key to (value, operator of [`super::cmp_op`]).
+pub type OmapAssertions = BTreeMap<Vec<u8>, (Vec<u8>, i32)>;
+/// The input of OMAPRMKEYRANGE: first key, and the key behind the last.
+pub type OmapKeyRange = (Vec<u8>, Vec<u8>);
+/// What OMAPGETVALS returns: entries, and whether more follow.
+pub type OmapValuesReply = (OmapValues, bool);
+/// What OMAPGETKEYS returns: keys, and whether more follow.
+pub type OmapKeysReply = (OmapKeys, bool);
+/// What STAT returns: size and time of modification.
+pub type StatReply = (u64, wire::Utime);
+/// What SPARSE_READ returns: extents (offset, length), then their bytes one after another.
+pub type SparseReply = (BTreeMap<u64, u64>, Bufs);
+
+wire_structs! {
+    /// The input of OMAPGETKEYS.
+    pub struct OmapGetKeys[plain] {
+        /// Only keys behind this one.
+        pub start_after: Vec<u8>,
+        /// At most so many.
+        pub max: u64,
+    }
+
+    /// The input of OMAPGETVALS.
+    pub struct OmapGetVals[plain] {
+        /// Only keys behind this one.
+        pub start_after: Vec<u8>,
+        /// At most so many.
+        pub max: u64,
+        /// Only keys that begin so.
+        pub prefix: Vec<u8>,
+    }
+
+    /// One object in a listing.
+    #[derive(Eq)]
+    pub struct ListEntry[plain] {
+        /// Namespace.
+        pub namespace: Vec<u8>,
+        /// Name.
+        pub oid: Vec<u8>,
+        /// Locator key.
+        pub locator: Vec<u8>,
+    }
+
+    /// What PGNLS returns. The operation's result is 1 at the end of the PG.
+    pub struct PgNlsReply[v 1/1] {
+        /// Where to go on.
+        pub handle: HObject,
+        /// The objects.
+        pub entries: Vec<ListEntry>,
+    }
+
+    /// One watcher of an object.
+    pub struct WatchItem[v 2/1] {
+        /// Who.
+        pub name: wire::EntityId,
+        /// Its number for the watch.
+        pub cookie: u64,
+        /// Seconds until it is dropped.
+        pub timeout: u32,
+        /// From where.
+        pub addr: wire::EntityAddr = since 2,
+    }
+
+    /// What LIST_WATCHERS returns.
+    pub struct ListWatchersReply[v 1/1] {
+        /// All of them.
+        pub entries: Vec<WatchItem>,
+    }
+
+    /// A clone in [`ListSnapsReply`].
+    pub struct CloneInfo[v 1/1] {
+        /// Its id, or [`SnapId::HEAD`] for the head.
+        pub cloneid: SnapId,
+        /// The snapshots that it serves, ascending.
+        pub snaps: Vec<SnapId>,
+        /// Ranges that it shares with the next newer clone.
+        pub overlap: IntervalSet,
+        /// Bytes.
+        pub size: u64,
+    }
+
+    /// What LIST_SNAPS returns.
+    pub struct ListSnapsReply[v 2/1] {
+        /// Oldest first, the head last.
+        pub clones: Vec<CloneInfo>,
+        /// Of the object's snapshot set.
+        pub seq: SnapId = since 2,
+    }
+
+    /// The input of NOTIFY.
+    pub struct NotifyInput[plain] {
+        /// 1.
+        pub version: u32,
+        /// Seconds to wait for acknowledgements; 0 for the default.
+        pub timeout: u32,
+        /// For the watchers.
+        pub payload: Vec<u8>,
+    }
+
+    /// The input of NOTIFY_ACK.
+    pub struct NotifyAckInput[plain] {
+        /// Which notification.
+        pub notify_id: u64,
+        /// Which watch.
+        pub watch_cookie: u64,
+        /// For the notifier.
+        pub reply: Vec<u8>,
+    }
+
+    /// What a completed notification brings: who answered what, and who did not in time, as (client, cookie).
+    pub struct NotifyReply[plain] {
+        /// Answers.
+        pub acks: Vec<((u64, u64), Vec<u8>)>,
+        /// Those who are missing.
+        pub missed: Vec<(u64, u64)>,
+    }
+}
+
+/// A PGNLS cursor: no data means the beginning of the PG.
+pub fn read_cursor(data: &Bufs) -> Result<Option<HObject>, DecodeError> {
+    if data.is_empty() { Ok(None) } else { read(data).map(Some) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stdx::Rng;
+    use wire::Sample;
+
+    #[test]
+    fn inputs_survive_their_encoding() {
+        let mut rng = Rng::from_seed(3);
+        let values = OmapValues::sample(&mut rng);
+        assert_eq!(read::<OmapValues>(&write(&values)).expect("own encoding"), values);
+        let reply = PgNlsReply::sample(&mut rng);
+        assert_eq!(read::<PgNlsReply>(&write(&reply)).expect("own encoding"), reply);
+        assert!(read::<OmapGetKeys>(&Bufs::from(vec![1, 2])).is_err());
+    }
+}

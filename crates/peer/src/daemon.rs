@@ -1,0 +1,245 @@
+//! Between daemons and monitors.
+
+use maps::{Epoch, Fscid, Gid, MdsRank, MdsState, ObjectStatSum, OsdId, PgId, StoreStatfs};
+use std::collections::BTreeMap;
+use wire::{AddrVec, EntityId, Utime, Uuid, wire_structs};
+
+wire_structs! {
+    /// The state of one PG, as its primary reports it.
+    pub struct PgStat[v 1/1] {
+        /// Which.
+        pub pgid: PgId,
+        /// Bits of [`pg_state`].
+        pub state: u64,
+        /// Version of the newest update.
+        pub version: maps::EVersion,
+        /// Counts reports of this PG in one epoch, so that an old report does not replace a newer one.
+        pub reported_seq: u64,
+        /// The reporter's map.
+        pub reported_epoch: Epoch,
+        /// Since when `state` is what it is.
+        pub last_change: Utime,
+        /// Since when it is active.
+        pub last_active: Utime,
+        /// When it was last clean.
+        pub last_clean: Utime,
+        /// When it was last scrubbed.
+        pub last_scrub: Utime,
+        /// When its data was last read and compared.
+        pub last_deep_scrub: Utime,
+        /// Entries in its log.
+        pub log_size: u64,
+        /// Where CRUSH wants it.
+        pub up: Vec<OsdId>,
+        /// Who serves it.
+        pub acting: Vec<OsdId>,
+        /// Objects and bytes.
+        pub stats: ObjectStatSum,
+        /// OSDs that it waits for while peering.
+        pub blocked_by: Vec<OsdId>,
+    }
+
+    /// Usage of one pool on one OSD.
+    pub struct OsdPoolStat[v 1/1] {
+        /// Pool.
+        pub pool: i64,
+        /// On this OSD's device.
+        pub store: StoreStatfs,
+    }
+}
+
+/// Bits of [`PgStat::state`], Ceph's numbers.
+#[allow(missing_docs)]
+pub mod pg_state {
+    macro_rules! states {
+        ($($name:ident = $bit:literal $text:literal;)*) => {
+            $( pub const $name: u64 = 1 << $bit; )*
+            /// The names of the bits joined by `+`, as Ceph prints them; `unknown` for none.
+            pub fn name(state: u64) -> String {
+                let names: Vec<&str> = [$( (1u64 << $bit, $text) ),*].iter().filter(|(bit, _)| state & bit != 0).map(|(_, t)| *t).collect();
+                if names.is_empty() { "unknown".to_owned() } else { names.join("+") }
+            }
+        };
+    }
+    states! {
+        CREATING = 0 "creating";
+        ACTIVE = 1 "active";
+        CLEAN = 2 "clean";
+        DOWN = 4 "down";
+        RECOVERY_UNFOUND = 5 "recovery_unfound";
+        BACKFILL_UNFOUND = 6 "backfill_unfound";
+        PREMERGE = 7 "premerge";
+        SCRUBBING = 8 "scrubbing";
+        DEGRADED = 10 "degraded";
+        INCONSISTENT = 11 "inconsistent";
+        PEERING = 12 "peering";
+        REPAIR = 13 "repair";
+        RECOVERING = 14 "recovering";
+        BACKFILL_WAIT = 15 "backfill_wait";
+        INCOMPLETE = 16 "incomplete";
+        STALE = 17 "stale";
+        REMAPPED = 18 "remapped";
+        DEEP_SCRUB = 19 "deep";
+        BACKFILLING = 20 "backfilling";
+        BACKFILL_TOOFULL = 21 "backfill_toofull";
+        RECOVERY_WAIT = 22 "recovery_wait";
+        UNDERSIZED = 23 "undersized";
+        ACTIVATING = 24 "activating";
+        PEERED = 25 "peered";
+        SNAPTRIM = 26 "snaptrim";
+        SNAPTRIM_WAIT = 27 "snaptrim_wait";
+        RECOVERY_TOOFULL = 28 "recovery_toofull";
+        SNAPTRIM_ERROR = 29 "snaptrim_error";
+        FORCED_RECOVERY = 30 "forced_recovery";
+        FORCED_BACKFILL = 31 "forced_backfill";
+        FAILED_REPAIR = 32 "failed_repair";
+    }
+}
+
+wire::messages! {
+    /// First message of a daemon on a connection to another daemon: which one it is. An OSD names its id, an MDS its gid.
+    pub struct Hello = 0xe100 "hello" [v 1/1] {
+        /// Of the cluster; another one ends the connection.
+        pub fsid: Uuid,
+        /// Who.
+        pub from: EntityId,
+        /// The sender's OSD map.
+        pub epoch: Epoch,
+    }
+
+    /// OSD to monitor: mark me up. Answered by a map in which it is up at these addresses.
+    pub struct OsdBoot = 0xe101 "osd_boot" [v 1/1] {
+        /// Which.
+        pub osd: OsdId,
+        /// Of its store.
+        pub uuid: Uuid,
+        /// Of the cluster.
+        pub fsid: Uuid,
+        /// For clients; the nonce is the incarnation.
+        pub addrs: AddrVec,
+        /// For other OSDs.
+        pub cluster_addrs: AddrVec,
+        /// For heartbeats.
+        pub heartbeat_addrs: AddrVec,
+        /// The newest map that it has.
+        pub epoch: Epoch,
+        /// The newest map in which it was up and that it had processed.
+        pub boot_epoch: Epoch,
+        /// Feature bits.
+        pub features: u64,
+        /// Feature level that it can do.
+        pub feature_level: u32,
+        /// `ceph osd metadata`.
+        pub metadata: BTreeMap<String, String>,
+        /// CRUSH weight to be added with, in 1/65536 (TiB); 0 for unknown.
+        pub crush_weight: u32,
+        /// `hdd`, `ssd`, `nvme`.
+        pub device_class: String,
+        /// Where to put it in the CRUSH tree: type to name.
+        pub crush_location: BTreeMap<String, String>,
+    }
+
+    /// OSD to monitor: raise my up_thru to this epoch, so that a PG may go active.
+    pub struct OsdAlive = 0xe102 "osd_alive" [v 1/1] {
+        /// Which.
+        pub osd: OsdId,
+        /// Wanted.
+        pub want: Epoch,
+        /// The newest map that it has.
+        pub epoch: Epoch,
+    }
+
+    /// OSD to monitor: another OSD does not answer, or answers again.
+    pub struct OsdFailure = 0xe103 "osd_failure" [v 1/1] {
+        /// Who says it.
+        pub reporter: OsdId,
+        /// Which.
+        pub target: OsdId,
+        /// Its addresses, with the nonce of the incarnation that is meant.
+        pub target_addrs: AddrVec,
+        /// The process refused a connection: it is dead, no lease of it has to be waited out.
+        pub refused: bool,
+        /// The report is taken back.
+        pub alive_again: bool,
+        /// For how many seconds it has not answered.
+        pub failed_for_s: u32,
+        /// The reporter's map.
+        pub epoch: Epoch,
+    }
+
+    /// OSD to monitor, now and then: still here.
+    pub struct OsdBeacon = 0xe104 "osd_beacon" [v 1/1] {
+        /// Which.
+        pub osd: OsdId,
+        /// The newest map that it has.
+        pub epoch: Epoch,
+        /// The oldest epoch that one of its PGs may still need.
+        pub min_last_epoch_clean: Epoch,
+        /// Of its device.
+        pub store: StoreStatfs,
+    }
+
+    /// OSD to monitor: statistics of the PGs that it is primary of, and of its device.
+    pub struct PgStats = 0xe105 "pg_stats" [v 1/1] {
+        /// Who says it.
+        pub osd: OsdId,
+        /// The newest map that it has.
+        pub epoch: Epoch,
+        /// Those that changed since the last report on this session, all in the first.
+        pub pgs: Vec<PgStat>,
+        /// PGs that it was primary of and is not any more.
+        pub removed: Vec<PgId>,
+        /// Of its device.
+        pub store: StoreStatfs,
+        /// By pool.
+        pub pools: Vec<OsdPoolStat>,
+        /// Commit latency in milliseconds.
+        pub commit_latency_ms: u32,
+        /// OSDs that it exchanges heartbeats with.
+        pub heartbeat_peers: Vec<OsdId>,
+    }
+
+    /// MDS to monitor, every few seconds; and back, as acknowledgement with the same `seq`.
+    pub struct MdsBeacon = 0xe106 "mds_beacon" [v 1/1] {
+        /// Of the cluster.
+        pub fsid: Uuid,
+        /// Identity of this run of the daemon: its global id.
+        pub gid: Gid,
+        /// Name of the daemon.
+        pub name: String,
+        /// Counts beacons.
+        pub seq: u64,
+        /// State that it is in, or wants to enter.
+        pub state: MdsState,
+        /// The newest MDS map that it has.
+        pub epoch: Epoch,
+        /// For clients; the nonce is the incarnation.
+        pub addrs: AddrVec,
+        /// Feature bits.
+        pub features: u64,
+        /// Feature level that it can do.
+        pub feature_level: u32,
+        /// Rank that it holds, or -1.
+        pub rank: MdsRank,
+        /// File system to join by preference, or -1.
+        pub join_fs: Fscid,
+        /// Health codes and texts.
+        pub health: BTreeMap<String, String>,
+        /// `ceph mds metadata`; in the first beacon.
+        pub metadata: BTreeMap<String, String>,
+    }
+
+    /// OSD or MDS to monitor: the service keys that clients' tickets of my kind are sealed with. Sent again before they expire.
+    pub struct GetRotatingKeys = 0xe107 "get_rotating_keys" [v 1/1] {
+        /// Kind of daemon (Ceph's number).
+        pub service: u8,
+    }
+
+    /// Answers [`GetRotatingKeys`]. The connection must be encrypted, or the keys be sealed.
+    pub struct RotatingKeys = 0xe108 "rotating_keys" [v 1/1] {
+        /// Kind of daemon.
+        pub service: u8,
+        /// Encoded by `auth`, sealed with the session's key.
+        pub keys: Vec<u8>,
+    }
+}

@@ -1,0 +1,194 @@
+//! Between OSDs: heartbeats, replication, peering, recovery. Contents that only the OSD interprets (transactions, log
+//! entries, PG info) travel encoded: their structures are the OSD's stored formats, which have versions of their own.
+
+use maps::{EVersion, Epoch, HObject, OsdId, ReqId, Spg};
+use stdx::Bufs;
+use wire::Uuid;
+
+/// Codes of [`OsdPing::op`].
+pub mod ping_op {
+    /// Answer, please.
+    pub const PING: u8 = 0;
+    /// The answer.
+    pub const REPLY: u8 = 1;
+    /// The map says that you are down.
+    pub const YOU_DIED: u8 = 2;
+}
+
+wire::messages! {
+    /// A heartbeat, on a connection of its own.
+    pub struct OsdPing = 0xe200 "osd_ping" [v 1/1] {
+        /// Of the cluster.
+        pub fsid: Uuid,
+        /// One of [`ping_op`].
+        pub op: u8,
+        /// The sender.
+        pub from: OsdId,
+        /// The sender's map.
+        pub epoch: Epoch,
+        /// The sender has been up since this epoch.
+        pub up_from: Epoch,
+        /// The pinging side's monotonic clock in nanoseconds; comes back unchanged in the reply.
+        pub stamp: u64,
+        /// Until when the replier may serve reads of PGs shared with the pinger, in nanoseconds after `stamp`; 0 for no lease.
+        pub lease_ns: u64,
+    }
+
+    /// Primary to replica: make this update durable.
+    pub struct RepOp = 0xe201 "rep_op" [v 1/1] {
+        /// Which PG; of erasure-coded ones with the receiver's shard.
+        pub pgid: Spg,
+        /// The primary's map.
+        pub epoch: Epoch,
+        /// The interval began at this epoch: a replica of a newer interval refuses.
+        pub min_epoch: Epoch,
+        /// The client's request.
+        pub reqid: ReqId,
+        /// Of the update.
+        pub version: EVersion,
+        /// All updates up to here are durable on all replicas and may be read.
+        pub committed_to: EVersion,
+        /// The log may be cut off up to here.
+        pub trim_to: EVersion,
+        /// The object.
+        pub object: HObject,
+        /// Encoded log entries.
+        pub log: Vec<u8>,
+        /// Encoded store transaction; payload that it refers to is in `data`.
+        pub transaction: Vec<u8>,
+        /// Payload.
+        pub data: Bufs = data,
+    }
+
+    /// Answers [`RepOp`] once the update is durable.
+    pub struct RepOpReply = 0xe202 "rep_op_reply" [v 1/1] {
+        /// As in the request.
+        pub pgid: Spg,
+        /// As in the request.
+        pub epoch: Epoch,
+        /// As in the request.
+        pub version: EVersion,
+        /// 0, or a negative errno: the replica's store failed.
+        pub result: i32,
+        /// All updates up to here are durable on this replica.
+        pub last_complete: EVersion,
+    }
+
+    /// Primary to a former or present member of the PG: what do you have?
+    pub struct PgQuery = 0xe203 "pg_query" [v 1/1] {
+        /// Which.
+        pub pgid: Spg,
+        /// The primary's map.
+        pub epoch: Epoch,
+        /// The interval began at this epoch.
+        pub interval: Epoch,
+        /// Wants the log from behind `since` on, not only the info.
+        pub want_log: bool,
+        /// See `want_log`.
+        pub since: EVersion,
+    }
+
+    /// Answers [`PgQuery`] without log; also sent unasked by an OSD that has a PG and sees a new primary.
+    pub struct PgNotify = 0xe204 "pg_notify" [v 1/1] {
+        /// Which.
+        pub pgid: Spg,
+        /// The sender's map.
+        pub epoch: Epoch,
+        /// Of the query that it answers, or the sender's own.
+        pub interval: Epoch,
+        /// The sender has a copy; otherwise `info` is empty.
+        pub exists: bool,
+        /// Encoded PG info.
+        pub info: Vec<u8>,
+    }
+
+    /// Primary to replica: the agreed state, without a log that the replica has already.
+    pub struct PgInfo = 0xe205 "pg_info" [v 1/1] {
+        /// Which.
+        pub pgid: Spg,
+        /// The sender's map.
+        pub epoch: Epoch,
+        /// The interval began at this epoch.
+        pub interval: Epoch,
+        /// The PG is active from now on.
+        pub activate: bool,
+        /// Encoded PG info.
+        pub info: Vec<u8>,
+    }
+
+    /// Primary to replica when it activates, or replica to primary on [`PgQuery`]: info and log.
+    pub struct PgLog = 0xe206 "pg_log" [v 1/1] {
+        /// Which.
+        pub pgid: Spg,
+        /// The sender's map.
+        pub epoch: Epoch,
+        /// The interval began at this epoch.
+        pub interval: Epoch,
+        /// The PG is active from now on.
+        pub activate: bool,
+        /// Encoded PG info.
+        pub info: Vec<u8>,
+        /// Encoded log entries, oldest first.
+        pub log: Vec<u8>,
+        /// Encoded set of objects that the sender misses.
+        pub missing: Vec<u8>,
+    }
+
+    /// A whole object, or a part of one, for recovery and backfill.
+    pub struct Push = 0xe207 "push" [v 1/1] {
+        /// Which PG.
+        pub pgid: Spg,
+        /// The sender's map.
+        pub epoch: Epoch,
+        /// The interval began at this epoch.
+        pub interval: Epoch,
+        /// Which object.
+        pub object: HObject,
+        /// Its version.
+        pub version: EVersion,
+        /// Offset of the part in the object.
+        pub offset: u64,
+        /// The first part: what the receiver has is replaced.
+        pub first: bool,
+        /// The last part: the object is complete.
+        pub last: bool,
+        /// The object does not exist at this version.
+        pub deleted: bool,
+        /// Encoded xattrs and omap entries of this part.
+        pub attributes: Vec<u8>,
+        /// The part's bytes.
+        pub data: Bufs = data,
+    }
+
+    /// Answers [`Push`] once it is durable.
+    pub struct PushReply = 0xe208 "push_reply" [v 1/1] {
+        /// As in the request.
+        pub pgid: Spg,
+        /// As in the request.
+        pub epoch: Epoch,
+        /// As in the request.
+        pub interval: Epoch,
+        /// As in the request.
+        pub object: HObject,
+        /// Where to go on; the object's end after the last part.
+        pub next_offset: u64,
+        /// 0 or a negative errno.
+        pub result: i32,
+    }
+
+    /// Primary to a member that has an object that the primary misses: push it to me. Answered by [`Push`].
+    pub struct Pull = 0xe209 "pull" [v 1/1] {
+        /// Which PG.
+        pub pgid: Spg,
+        /// The sender's map.
+        pub epoch: Epoch,
+        /// The interval began at this epoch.
+        pub interval: Epoch,
+        /// Which object.
+        pub object: HObject,
+        /// The version needed.
+        pub version: EVersion,
+        /// From here on.
+        pub offset: u64,
+    }
+}
