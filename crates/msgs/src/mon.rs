@@ -215,6 +215,8 @@ wire::messages! {
         pub snapid: SnapId,
         /// Of the pool or snapshot.
         pub name: String,
+        /// Once the CRUSH rule.
+        pub unused: u8 = since 3,
         /// For a new pool; -1 for the default.
         pub crush_rule: i16 = since 4,
     }

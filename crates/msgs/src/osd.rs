@@ -361,12 +361,14 @@ wire::messages! {
         pub ver: u64,
         /// Number of the notification.
         pub notify_id: u64,
-        /// The notifier's payload, or an [`crate::op::input::NotifyReply`].
+        /// The notifier's payload.
         pub payload: Vec<u8>,
         /// -ETIMEDOUT where somebody did not answer.
         pub return_code: i32 = since 2,
         /// The notifier.
         pub notifier_gid: u64 = since 3,
+        /// Of a completion: an encoded [`crate::op::input::NotifyReply`].
+        pub data: Bufs = data,
     }
 
     /// OSD to client and back: hold operations on a range of objects.
