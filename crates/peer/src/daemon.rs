@@ -242,4 +242,22 @@ wire::messages! {
         /// Encoded by `auth`, sealed with the session's key.
         pub keys: Vec<u8>,
     }
+
+    /// Monitor to OSDs and MDSs that subscribed to `nacremap`: the servers' own map.
+    pub struct NacreMap = 0xe109 "nacre_map" [v 1/1] {
+        /// Of the cluster.
+        pub fsid: Uuid,
+        /// The map.
+        pub map: maps::NacreMap,
+    }
+
+    /// Primary to monitor: let these OSDs serve these PGs meanwhile; an empty list takes it back.
+    pub struct OsdPgTemp = 0xe10a "osd_pg_temp" [v 1/1] {
+        /// Who asks.
+        pub osd: OsdId,
+        /// The newest map that it has.
+        pub epoch: Epoch,
+        /// PG to acting set.
+        pub pg_temp: BTreeMap<PgId, Vec<OsdId>>,
+    }
 }

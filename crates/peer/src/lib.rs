@@ -22,6 +22,7 @@ wire::message_bodies! {
     pub enum Body {
         MonHello, MonPaxos, MonForward, MonForwardReply,
         Hello, OsdBoot, OsdAlive, OsdFailure, OsdBeacon, PgStats, MdsBeacon, GetRotatingKeys, RotatingKeys,
+        NacreMap, OsdPgTemp,
         OsdPing, RepOp, RepOpReply, PgQuery, PgNotify, PgInfo, PgLog, Push, PushReply, Pull,
         MdsPeer,
     }
