@@ -158,14 +158,14 @@ pub struct InitiatorDone {
 }
 
 /// The connecting end's state machine for one connection.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Initiator {
     credentials: Credentials,
     tickets: Tickets,
     target: Target,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Target {
     /// The services wanted, our challenge once answered.
     Mon {
