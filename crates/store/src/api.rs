@@ -61,6 +61,12 @@ impl ObjectKey {
     }
 }
 
+impl Default for ObjectKey {
+    fn default() -> Self {
+        Self::head(0, 0, b"", b"", b"")
+    }
+}
+
 impl Ord for ObjectKey {
     fn cmp(&self, other: &Self) -> Ordering {
         let rank = |k: &Self| (k.pool, k.shard, k.hash.reverse_bits());
