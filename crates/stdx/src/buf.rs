@@ -58,6 +58,12 @@ impl BufMut {
         &mut bytes[*origin..*origin + *len]
     }
 
+    /// Shortens it to `len` bytes, which must not be more than it has.
+    pub fn truncate(&mut self, len: usize) {
+        assert!(len <= self.0.len, "truncate {} bytes to {len}", self.0.len);
+        self.0.len = len;
+    }
+
     /// Ends the mutable life.
     pub fn freeze(self) -> Buf {
         let len = self.0.len;
