@@ -1,1 +1,5 @@
 //! The file system client role.
+
+mod api;
+
+pub use api::*;

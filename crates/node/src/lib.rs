@@ -146,7 +146,7 @@ pub enum Output<Reply> {
     },
     /// Answer an [`Input::Request`].
     Reply {
-        /// Which.
+        /// Which; 0 where nobody asked (a notice to all local callers).
         id: RequestId,
         /// The answer.
         reply: Reply,

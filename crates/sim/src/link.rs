@@ -11,6 +11,8 @@ use stdx::Instant;
 pub(crate) struct Links {
     links: BTreeMap<usize, Link>,
     by_end: BTreeMap<(Slot, ConnId), (usize, usize)>,
+    /// Ends whose peer lost its power and did not say so: the next message to it after its restart is refused.
+    orphans: BTreeMap<(Slot, ConnId), Slot>,
     next: usize,
 }
 
@@ -96,13 +98,25 @@ impl Links {
 
 impl<Req, Rep> World<Req, Rep> {
     pub(crate) fn send(&mut self, slot: Slot, conn: ConnId, msg: Msg) {
-        let Some(&(number, side)) = self.links.by_end.get(&(slot, conn)) else { return };
+        let Some(&(number, side)) = self.links.by_end.get(&(slot, conn)) else {
+            return self.send_to_orphan(slot, conn);
+        };
         let link = self.links.links.get_mut(&number).expect("indexed");
         if link.ends[1].is_none() {
             link.pending.push(msg);
             return;
         }
         self.transmit(number, side, msg);
+    }
+
+    fn send_to_orphan(&mut self, slot: Slot, conn: ConnId) {
+        if let Some(peer) = self.links.orphans.get(&(slot, conn)).copied()
+            && self.is_up(peer)
+        {
+            self.links.orphans.remove(&(slot, conn));
+            let at = self.arrival();
+            self.due_input(at, slot, What::Closed { conn, reason: CloseReason::Lost });
+        }
     }
 
     /// Sends over an established link, from end `side`.
@@ -161,6 +175,7 @@ impl<Req, Rep> World<Req, Rep> {
                 let reason = if lossless { CloseReason::Reset } else { CloseReason::Lost };
                 let mut at = self.arrival();
                 if how == Crash::Power {
+                    self.links.orphans.insert((other.slot, other.conn), slot);
                     at = at + std::time::Duration::from_secs(5);
                 }
                 let at = self.links.arrive(number, 1 - side, at);
