@@ -1,1 +1,34 @@
-//! Sockets, files, clocks, threads and entropy.
+//! The world of a running node, and the only place with sockets, files, clocks, threads and entropy.
+//!
+//! Entry points: [`EventLoop::spawn`] runs a [`node::Node`] from its [`NodeSpec`]; [`open_disk`] and [`Listener::bind`]
+//! make what a node must know before it is made; [`Handle`] is how local callers reach it.
+//!
+//! ```text
+//! socket tasks ─┐                                   ┌─ connections (net)
+//! disk threads ─┼─ inbox ─ Driver ─ Node::handle ─ outputs ─┼─ disks (disk)
+//! admin, calls ─┘                                   └─ answers
+//! ```
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "this is the layer that the lints keep everybody else out of"
+)]
+
+mod admin;
+mod clock;
+mod disk;
+mod driver;
+mod entropy;
+mod handle;
+mod loops;
+mod metrics;
+mod net;
+
+pub use admin::ask as ask_admin;
+pub use clock::now;
+pub use disk::{DiskBackend, DiskOpenError, DiskPool, DiskSpec, FileDisk, open as open_disk};
+pub use entropy::{nonce, rng};
+pub use handle::{Completion, Gone, Handle};
+pub use loops::{EventLoop, NodeSpec, Notice};
+pub use metrics::Metrics;
+pub use net::{Limits, ListenError, Listener};

@@ -1,0 +1,136 @@
+//! Opening a device: what is refused, and what the refusal says.
+
+use super::{DiskPool, FileDisk};
+use node::{DiskId, DiskInfo};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+/// Which device to open, as what.
+#[derive(Clone, Debug)]
+pub struct DiskSpec {
+    /// A regular file or a block device.
+    pub path: PathBuf,
+    /// The role's number for it.
+    pub id: DiskId,
+    /// Create a sparse file of so many bytes where there is none.
+    pub create_size: Option<u64>,
+}
+
+/// Why a device was not opened. The text says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum DiskOpenError {
+    /// Another process has it.
+    #[error(
+        "{0} is in use by another running nacre process: stop that one first, or choose another directory"
+    )]
+    Locked(PathBuf),
+    /// It is neither a file nor a block device.
+    #[error("{0} is {1}: give a regular file, a partition or a disk")]
+    Kind(PathBuf, &'static str),
+    /// Too small to hold anything.
+    #[error("{path} has {size} bytes: a device needs at least {needed}")]
+    Small {
+        /// Which.
+        path: PathBuf,
+        /// What it has.
+        size: u64,
+        /// What is needed.
+        needed: u64,
+    },
+    /// The host refused.
+    #[error("cannot {what} {path}: {error}{hint}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The host's answer.
+        error: std::io::Error,
+        /// What to do about it, starting with `; `, or nothing.
+        hint: &'static str,
+    },
+}
+
+impl DiskOpenError {
+    fn io(what: &'static str, path: &Path, error: impl Into<std::io::Error>) -> Self {
+        let error = error.into();
+        let hint = match error.raw_os_error() {
+            Some(libc::EACCES | libc::EPERM) => {
+                "; run as a user who may write there, or choose another directory"
+            }
+            Some(libc::EROFS) => "; the file system is mounted read-only: choose another directory",
+            Some(libc::ENOSPC | libc::EDQUOT) => {
+                "; the file system is full: free some space or choose another directory"
+            }
+            Some(libc::EFBIG) => "; the file system holds no file of that size: give a smaller --osd-size",
+            Some(libc::ENOENT) => "; it does not exist",
+            _ => "",
+        };
+        Self::Io { what, path: path.to_owned(), error, hint }
+    }
+}
+
+/// Less than this holds no store.
+const SMALLEST: u64 = 64 << 20;
+
+/// Opens, and where asked creates, the device, and locks it for this process.
+pub fn open(spec: &DiskSpec, pool: &DiskPool) -> Result<FileDisk, DiskOpenError> {
+    let path = &spec.path;
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(spec.create_size.is_some())
+        .truncate(false)
+        .open(path)
+        .map_err(|e| DiskOpenError::io("open", path, e))?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|e| match e {
+        rustix::io::Errno::WOULDBLOCK => DiskOpenError::Locked(path.clone()),
+        e => DiskOpenError::io("lock", path, e),
+    })?;
+    let kind = file.metadata().map_err(|e| DiskOpenError::io("examine", path, e))?.file_type();
+    let size = if kind.is_file() {
+        file_size(&file, path, spec.create_size)?
+    } else if kind.is_block_device() {
+        device_size(&file, path)?
+    } else {
+        let found = if kind.is_dir() { "a directory" } else { "neither a file nor a block device" };
+        return Err(DiskOpenError::Kind(path.clone(), found));
+    };
+    let size = size / 4096 * 4096;
+    if size < SMALLEST {
+        return Err(DiskOpenError::Small { path: path.clone(), size, needed: SMALLEST });
+    }
+    // A page-cache page is written back in whole sectors; 512 is what every device keeps untorn.
+    let info = DiskInfo { id: spec.id, size, sector: 512 };
+    Ok(FileDisk::new(file, path.clone(), info, kind.is_file(), pool.clone()))
+}
+
+/// The size of a file, which gets its full (sparse) length when it is new.
+fn file_size(file: &File, path: &Path, create_size: Option<u64>) -> Result<u64, DiskOpenError> {
+    let len = file.metadata().map_err(|e| DiskOpenError::io("examine", path, e))?.len();
+    match create_size {
+        Some(wanted) if len == 0 => {
+            file.set_len(wanted).map_err(|e| DiskOpenError::io("size", path, e))?;
+            // The length and the directory entry must survive a power loss before anything inside is relied on.
+            file.sync_all().map_err(|e| DiskOpenError::io("sync", path, e))?;
+            sync_parent(path)?;
+            Ok(wanted)
+        }
+        _ => Ok(len),
+    }
+}
+
+fn sync_parent(path: &Path) -> Result<(), DiskOpenError> {
+    let parent = match path.parent() {
+        Some(p) if !p.as_os_str().is_empty() => p,
+        _ => Path::new("."),
+    };
+    File::open(parent).and_then(|dir| dir.sync_all()).map_err(|e| DiskOpenError::io("sync", parent, e))
+}
+
+fn device_size(mut file: &File, path: &Path) -> Result<u64, DiskOpenError> {
+    use std::io::{Seek, SeekFrom};
+    file.seek(SeekFrom::End(0)).map_err(|e| DiskOpenError::io("measure", path, e))
+}

@@ -1,0 +1,281 @@
+//! Drives one node: takes what happened from its inbox, hands it over one input at a time, and carries out the outputs.
+
+use crate::clock;
+use crate::disk::DiskBackend;
+use crate::handle::Answer;
+use crate::metrics::Metrics;
+use crate::net::{Net, NetEvent};
+use node::{AdminId, DiskId, DiskOp, DiskOpId, DiskResult, Input, Level, Node, Output, RequestId};
+use std::pin::Pin;
+use stdx::{FastMap, Instant};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Sleep;
+
+/// What happens to a node, before it becomes an [`Input`].
+pub(crate) enum Event<Req, Rep> {
+    /// From its connections.
+    Net(NetEvent),
+    /// From its disks.
+    Disk(DiskOpId, DiskResult),
+    /// From its admin socket, with where the answer goes.
+    Admin(String, oneshot::Sender<(i32, String)>),
+    /// From a local caller.
+    Request(Req, Answer<Rep>),
+    /// Somebody wants to hear what the node says unasked.
+    Listen(Listener<Rep>),
+    /// The process ends.
+    Stop,
+}
+
+/// Hears what a node says to all local callers, by a reply to no request.
+pub(crate) type Listener<Rep> = Box<dyn FnMut(Rep) + Send>;
+
+/// The sending end of a node's queue, for any thread.
+pub(crate) struct Inbox<Req, Rep>(mpsc::UnboundedSender<Event<Req, Rep>>);
+
+impl<Req, Rep> Clone for Inbox<Req, Rep> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<Req, Rep> Inbox<Req, Rep> {
+    /// The two ends. The queue has no bound of its own: what waits in it is paid from the connections' budgets, the
+    /// node's own disk operations and the callers' patience.
+    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<Event<Req, Rep>>) {
+        let (tx, rx) = mpsc::unbounded_channel();
+        (Self(tx), rx)
+    }
+
+    /// Queues an event; lost where the node has ended.
+    pub(crate) fn send(&self, event: Event<Req, Rep>) {
+        let _ = self.0.send(event);
+    }
+}
+
+/// What a driver reports to whoever started the node.
+pub(crate) type OnReady = Box<dyn FnOnce() + Send>;
+
+/// A node with all that the world holds for it.
+pub(crate) struct Driver<N: Node> {
+    node: N,
+    name: String,
+    net: Net,
+    disks: Vec<Box<dyn DiskBackend>>,
+    inbox: Inbox<N::Request, N::Reply>,
+    metrics: Metrics,
+    on_ready: Option<OnReady>,
+    requests: FastMap<RequestId, Answer<N::Reply>>,
+    admins: FastMap<AdminId, oneshot::Sender<(i32, String)>>,
+    listener: Option<Listener<N::Reply>>,
+    next_id: u64,
+    outputs: Vec<Output<N::Reply>>,
+    stopped: Option<Result<(), String>>,
+}
+
+/// Events handled before other tasks of the loop get their turn.
+const BATCH: usize = 64;
+
+impl<N: Node> Driver<N>
+where
+    N::Request: Send + 'static,
+    N::Reply: Send + 'static,
+{
+    pub(crate) fn new(
+        node: N,
+        name: String,
+        net: Net,
+        disks: Vec<Box<dyn DiskBackend>>,
+        inbox: Inbox<N::Request, N::Reply>,
+        metrics: Metrics,
+        on_ready: OnReady,
+    ) -> Self {
+        Self {
+            node,
+            name,
+            net,
+            disks,
+            inbox,
+            metrics,
+            on_ready: Some(on_ready),
+            requests: FastMap::default(),
+            admins: FastMap::default(),
+            listener: None,
+            next_id: 0,
+            outputs: Vec::new(),
+            stopped: None,
+        }
+    }
+
+    /// Runs until the node stops or is stopped.
+    pub(crate) async fn run(
+        mut self,
+        mut events: mpsc::UnboundedReceiver<Event<N::Request, N::Reply>>,
+    ) -> Result<(), String> {
+        self.step(Input::Start);
+        let mut timer = Timer::new();
+        while self.stopped.is_none() {
+            timer.arm(self.node.deadline());
+            tokio::select! {
+                event = events.recv() => match event {
+                    Some(event) => self.take(event),
+                    None => break,
+                },
+                () = timer.passed() => {}
+            }
+            let mut more = BATCH;
+            while more > 0 && self.stopped.is_none() {
+                let Ok(event) = events.try_recv() else { break };
+                self.take(event);
+                more -= 1;
+            }
+            // After the events, so that a late timer sees what had already arrived.
+            if self.stopped.is_none() && self.node.deadline().is_some_and(|at| at <= clock::now().mono) {
+                self.step(Input::Timer);
+            }
+            self.net.after_batch();
+            if more == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+        self.net.shut_down().await;
+        self.stopped.unwrap_or(Ok(()))
+    }
+
+    fn take(&mut self, event: Event<N::Request, N::Reply>) {
+        match event {
+            Event::Net(event) => {
+                if let Some((input, _held)) = self.net.to_input(event) {
+                    self.step(input);
+                }
+            }
+            Event::Disk(id, result) => {
+                if let Err(error) = &result {
+                    self.metrics.count("disk_errors");
+                    tracing::error!(node = self.name, %error, "disk");
+                }
+                self.step(Input::Disk { id, result });
+            }
+            Event::Admin(command, answer) => match self.own_admin(&command) {
+                Some(output) => drop(answer.send((0, output))),
+                None => {
+                    let id = AdminId(self.next_id());
+                    self.admins.insert(id, answer);
+                    self.step(Input::Admin { id, command });
+                }
+            },
+            Event::Request(request, answer) => {
+                let id = RequestId(self.next_id());
+                self.requests.insert(id, answer);
+                self.step(Input::Request { id, request });
+            }
+            Event::Listen(listener) => self.listener = Some(listener),
+            Event::Stop => self.stopped = Some(Ok(())),
+        }
+    }
+
+    fn next_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    /// Commands that the world answers itself, because only it knows.
+    fn own_admin(&self, command: &str) -> Option<String> {
+        let asks = |prefix: &str| command.contains(&format!("\"{prefix}\""));
+        if asks("perf dump") {
+            return Some(format!("{{\"counters\":{}}}\n", self.metrics.to_json()));
+        }
+        asks("connections").then(|| self.net.to_json())
+    }
+
+    fn step(&mut self, input: Input<N::Request>) {
+        let mut outputs = std::mem::take(&mut self.outputs);
+        self.node.handle(clock::now(), input, &mut outputs);
+        for output in outputs.drain(..) {
+            self.carry_out(output);
+        }
+        self.outputs = outputs;
+    }
+
+    fn carry_out(&mut self, output: Output<N::Reply>) {
+        match output {
+            Output::Connect { conn, to } => self.net.connect(conn, *to),
+            Output::Send { conn, msg } => self.net.send(conn, msg),
+            Output::Close { conn } => self.net.close(conn),
+            Output::Disk { id, op } => self.start_disk(id, op),
+            Output::AdminReply { id, code, output } => {
+                if let Some(answer) = self.admins.remove(&id) {
+                    // The caller may have gone.
+                    let _ = answer.send((code, output));
+                }
+            }
+            Output::Reply { id: RequestId(0), reply } => {
+                if let Some(listener) = &mut self.listener {
+                    listener(reply);
+                }
+            }
+            Output::Reply { id, reply } => {
+                let answer = self.requests.remove(&id);
+                answer.expect("a node answers each request once").give(reply);
+            }
+            Output::Keys(keys) => self.net.set_keys(keys),
+            Output::GlobalIds(range) => self.net.add_global_ids(range),
+            Output::Event(event) => self.report(&event),
+            Output::Ready => {
+                if let Some(ready) = self.on_ready.take() {
+                    ready();
+                }
+            }
+            Output::Stop(result) => self.stopped = Some(result),
+        }
+    }
+
+    fn start_disk(&mut self, id: DiskOpId, op: DiskOp) {
+        let (DiskOp::Read { disk: DiskId(disk), .. }
+        | DiskOp::Write { disk: DiskId(disk), .. }
+        | DiskOp::Flush { disk: DiskId(disk) }
+        | DiskOp::Discard { disk: DiskId(disk), .. }) = op;
+        let inbox = self.inbox.clone();
+        let disk = self.disks.get(usize::from(disk)).expect("a node uses only the disks it was given");
+        disk.start(op, Box::new(move |result| inbox.send(Event::Disk(id, result))));
+    }
+
+    fn report(&self, event: &node::Event) {
+        self.metrics.count(event.name);
+        let (node, name, detail) = (&self.name, event.name, &event.detail);
+        match event.level {
+            Level::Error => tracing::error!(node, name, "{detail}"),
+            Level::Warn => tracing::warn!(node, name, "{detail}"),
+            Level::Info => tracing::info!(node, name, "{detail}"),
+            Level::Debug => tracing::debug!(node, name, "{detail}"),
+        }
+    }
+}
+
+/// One timer, moved only when the deadline moves.
+struct Timer {
+    sleep: Pin<Box<Sleep>>,
+    armed: Option<Instant>,
+}
+
+impl Timer {
+    fn new() -> Self {
+        Self { sleep: Box::pin(tokio::time::sleep_until(tokio::time::Instant::now())), armed: None }
+    }
+
+    fn arm(&mut self, deadline: Option<Instant>) {
+        if let Some(at) = deadline
+            && (self.armed != deadline || self.sleep.is_elapsed())
+        {
+            self.sleep.as_mut().reset(clock::to_host(at));
+        }
+        self.armed = deadline;
+    }
+
+    async fn passed(&mut self) {
+        match self.armed {
+            Some(_) => self.sleep.as_mut().await,
+            None => std::future::pending().await,
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! How local callers reach a node from any thread: blocking, or with a completion.
+
+use crate::driver::{Event, Inbox};
+use std::sync::mpsc;
+
+/// Called once with the answer, on the node's event loop: it must not block.
+pub type Completion<Rep> = Box<dyn FnOnce(Result<Rep, Gone>) + Send>;
+
+/// The node has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the node has stopped")]
+pub struct Gone;
+
+/// A way to a running node. Clones lead to the same node.
+pub struct Handle<Req, Rep>(Inbox<Req, Rep>);
+
+impl<Req, Rep> Clone for Handle<Req, Rep> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<Req: Send + 'static, Rep: Send + 'static> Handle<Req, Rep> {
+    pub(crate) fn new(inbox: Inbox<Req, Rep>) -> Self {
+        Self(inbox)
+    }
+
+    /// Sends a request; `done` is called once with the answer, or with [`Gone`] where the node has ended or ends before.
+    pub fn submit(&self, request: Req, done: impl FnOnce(Result<Rep, Gone>) + Send + 'static) {
+        self.0.send(Event::Request(request, Answer(Some(Box::new(done)))));
+    }
+
+    /// Sends a request and waits for the answer. Not to be called on an event loop.
+    pub fn call(&self, request: Req) -> Result<Rep, Gone> {
+        let (tx, rx) = mpsc::sync_channel(1);
+        self.submit(request, move |reply| {
+            // The caller waits below, whatever happens.
+            let _ = tx.send(reply);
+        });
+        rx.recv().unwrap_or(Err(Gone))
+    }
+
+    /// Calls `listener` on the node's event loop with all that the node says unasked. A later listener replaces it.
+    pub fn listen(&self, listener: impl FnMut(Rep) + Send + 'static) {
+        self.0.send(Event::Listen(Box::new(listener)));
+    }
+
+    /// Ends the node as a signal would: nothing more is sent, disks are closed.
+    pub fn stop(&self) {
+        self.0.send(Event::Stop);
+    }
+}
+
+/// A completion that says [`Gone`] when it is dropped unused.
+pub(crate) struct Answer<Rep>(Option<Completion<Rep>>);
+
+impl<Rep> Answer<Rep> {
+    pub(crate) fn give(mut self, reply: Rep) {
+        if let Some(done) = self.0.take() {
+            done(Ok(reply));
+        }
+    }
+}
+
+impl<Rep> Drop for Answer<Rep> {
+    fn drop(&mut self) {
+        if let Some(done) = self.0.take() {
+            done(Err(Gone));
+        }
+    }
+}

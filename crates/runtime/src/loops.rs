@@ -1,0 +1,144 @@
+//! Event loops: each is one thread with a current-thread tokio runtime, and owns the sockets of the nodes on it.
+
+use crate::admin::AdminSocket;
+use crate::disk::DiskBackend;
+use crate::driver::{Driver, Inbox};
+use crate::handle::Handle;
+use crate::metrics::Metrics;
+use crate::net::{Limits, Listener, Net, NetSpec};
+use node::Node;
+use std::path::PathBuf;
+use std::sync::mpsc::Sender;
+use std::thread::JoinHandle;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::task::{LocalSet, spawn_local};
+use wire::EntityName;
+
+/// The world of one node, made before the node itself because a node wants to know its addresses and disks.
+pub struct NodeSpec {
+    /// `osd.0`; names its log lines and notices.
+    pub name: EntityName,
+    /// Where it accepts connections; `None` for clients.
+    pub listener: Option<Listener>,
+    /// The incarnation that it announces, see [`crate::nonce`].
+    pub nonce: u32,
+    /// Its disks, in the order of their ids.
+    pub disks: Vec<Box<dyn DiskBackend>>,
+    /// Where its admin socket goes.
+    pub admin_socket: Option<PathBuf>,
+    /// What its connections may hold.
+    pub limits: Limits,
+}
+
+/// What becomes of nodes.
+#[derive(Debug)]
+pub enum Notice {
+    /// It is ready for its clients.
+    Ready(EntityName),
+    /// It has ended; an error says why.
+    Ended(EntityName, Result<(), String>),
+    /// The process was asked to end.
+    Signal,
+}
+
+type Task = Box<dyn FnOnce() + Send>;
+
+/// A running event loop. Dropping it ends its nodes and waits for its thread.
+pub struct EventLoop {
+    tasks: Option<UnboundedSender<Task>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl EventLoop {
+    /// Starts a thread.
+    pub fn start(name: &str) -> std::io::Result<Self> {
+        let (tasks, mut queue) = unbounded_channel::<Task>();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            let local = LocalSet::new();
+            local.block_on(&runtime, async move {
+                while let Some(task) = queue.recv().await {
+                    task();
+                }
+            });
+        })?;
+        Ok(Self { tasks: Some(tasks), thread: Some(thread) })
+    }
+
+    /// Runs a node on this loop. `make` is called on the loop's thread; `notices` hears when the node is ready and when it
+    /// has ended, also by a panic.
+    pub fn spawn<N>(
+        &self,
+        spec: NodeSpec,
+        make: impl FnOnce() -> N + Send + 'static,
+        notices: Sender<Notice>,
+    ) -> Handle<N::Request, N::Reply>
+    where
+        N: Node + 'static,
+        N::Request: Send + 'static,
+        N::Reply: Send + 'static,
+    {
+        let (inbox, events) = Inbox::new();
+        let handle = Handle::new(inbox.clone());
+        let task = move || {
+            let (name, ready) = (spec.name.clone(), notices.clone());
+            let on_ready = {
+                let name = name.clone();
+                // Nobody listens any more where the process is ending.
+                Box::new(move || drop(ready.send(Notice::Ready(name))))
+            };
+            match prepare(spec, make, inbox, on_ready) {
+                Ok(driver) => drop(spawn_local(async move {
+                    let result = spawn_local(driver.run(events)).await;
+                    let result = result.unwrap_or_else(|e| Err(format!("internal error: {e}")));
+                    drop(notices.send(Notice::Ended(name, result)));
+                })),
+                Err(error) => drop(notices.send(Notice::Ended(name, Err(error)))),
+            }
+        };
+        let queue = self.tasks.as_ref().expect("taken only by drop");
+        queue.send(Box::new(task)).unwrap_or_else(|_| panic!("the loop outlives its handle"));
+        handle
+    }
+}
+
+impl Drop for EventLoop {
+    fn drop(&mut self) {
+        drop(self.tasks.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic of the loop has been printed.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn prepare<N>(
+    spec: NodeSpec,
+    make: impl FnOnce() -> N,
+    inbox: Inbox<N::Request, N::Reply>,
+    on_ready: Box<dyn FnOnce() + Send>,
+) -> Result<Driver<N>, String>
+where
+    N: Node + 'static,
+    N::Request: Send + 'static,
+    N::Reply: Send + 'static,
+{
+    let metrics = Metrics::default();
+    if let Some(path) = &spec.admin_socket {
+        let socket = AdminSocket::bind(path).map_err(|e| format!("cannot make {}: {e}", path.display()))?;
+        spawn_local(socket.serve(inbox.clone()));
+    }
+    let net = {
+        let inbox = inbox.clone();
+        let sink = Box::new(move |event| inbox.send(crate::driver::Event::Net(event)));
+        let spec = NetSpec {
+            name: spec.name.clone(),
+            nonce: spec.nonce,
+            listener: spec.listener,
+            limits: spec.limits,
+            metrics: metrics.clone(),
+        };
+        Net::start(spec, sink)?
+    };
+    Ok(Driver::new(make(), spec.name.to_string(), net, spec.disks, inbox, metrics, on_ready))
+}

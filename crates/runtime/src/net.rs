@@ -1,0 +1,288 @@
+//! A node's connections: numbers them, accepts and dials, and turns what happens on them into inputs.
+
+mod dial;
+mod link;
+mod listen;
+mod session;
+mod socket;
+
+pub use listen::{ListenError, Listener};
+
+use crate::metrics::Metrics;
+use auth::{GlobalIds, ServerKeys};
+use link::Link;
+use msgr::SessionTable;
+use node::{CloseReason, ConnId, Input, Msg, Peer, Target};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use stdx::{Budget, Reservation, Rng};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+use wire::{AddrType, AddrVec, EntityAddr, EntityName, EntityType};
+
+/// What a node's connections may hold and how long they may take.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Bytes of messages from clients that were read and are not yet handled; beyond it nothing more is read.
+    pub client_bytes: u64,
+    /// The same for other daemons, kept apart so that daemons never wait for one another's clients.
+    pub daemon_bytes: u64,
+    /// Bytes that wait for a peer to read them; a client with half of it is not read from, any peer with more is closed.
+    pub queued_bytes: usize,
+    /// How long a dialled socket may take to open.
+    pub connect_timeout: Duration,
+    /// How long the handshake may take.
+    pub handshake_timeout: Duration,
+    /// After how long without a byte a connection that we dialled is dead; keepalives are sent at a third of it.
+    pub idle_timeout: Duration,
+    /// How long a peer may leave what we sent unread.
+    pub stall_timeout: Duration,
+    /// How long a lossless session waits for its client to come back.
+    pub session_timeout: Duration,
+    /// Connections at once.
+    pub connections: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            client_bytes: 64 << 20,
+            daemon_bytes: 64 << 20,
+            queued_bytes: 256 << 20,
+            connect_timeout: Duration::from_secs(10),
+            handshake_timeout: Duration::from_secs(20),
+            idle_timeout: Duration::from_secs(30),
+            stall_timeout: Duration::from_secs(60),
+            session_timeout: Duration::from_secs(600),
+            connections: 10_000,
+        }
+    }
+}
+
+/// What happened on a connection, on its way to the node.
+pub(crate) enum NetEvent {
+    Connected { conn: ConnId, peer: Box<Peer> },
+    Message { conn: ConnId, msg: Msg, held: Option<Reservation> },
+    Closed { conn: ConnId, reason: CloseReason },
+}
+
+/// Where connections put their events: the node's inbox.
+pub(crate) type Sink = Box<dyn Fn(NetEvent)>;
+
+/// What a node's connections are made from.
+pub(crate) struct NetSpec {
+    pub(crate) name: EntityName,
+    pub(crate) nonce: u32,
+    pub(crate) listener: Option<Listener>,
+    pub(crate) limits: Limits,
+    pub(crate) metrics: Metrics,
+}
+
+/// All connections of one node. Lives on one thread; tasks share it by `Rc`.
+pub(crate) struct Net {
+    shared: Rc<Shared>,
+}
+
+/// What the tasks of a node's connections share. No borrow is held across an `await`.
+pub(crate) struct Shared {
+    service: EntityType,
+    num: Cell<i64>,
+    addrs: AddrVec,
+    limits: Limits,
+    metrics: Metrics,
+    sink: Sink,
+    client_budget: Budget,
+    daemon_budget: Budget,
+    /// Told when the node has handled something, which may have freed budget.
+    handled: Notify,
+    /// `None` where a lossless session waits for its client.
+    links: RefCell<BTreeMap<ConnId, Option<Rc<Link>>>>,
+    sessions: RefCell<SessionTable<ConnId>>,
+    keys: watch::Sender<Option<Arc<ServerKeys>>>,
+    global_ids: Arc<GlobalIds>,
+    /// Ranges for which `global_ids` had no room yet.
+    more_global_ids: RefCell<Vec<Range<u64>>>,
+    rng: RefCell<Rng>,
+    next_accepted: Cell<u64>,
+    global_seq: Cell<u64>,
+    tasks: RefCell<JoinSet<()>>,
+}
+
+/// How long connections may take to send what is left when their node ends.
+const LAST_WORDS: Duration = Duration::from_millis(300);
+
+impl Net {
+    /// Starts accepting (once the node has given keys). Called on the node's event loop.
+    pub(crate) fn start(spec: NetSpec, sink: Sink) -> Result<Self, String> {
+        let addrs = match &spec.listener {
+            Some(listener) => AddrVec::from(EntityAddr::msgr2(listener.addr(), spec.nonce)),
+            None => {
+                let any = std::net::SocketAddr::from(([0, 0, 0, 0], 0));
+                AddrVec::from(EntityAddr { ty: AddrType::ANY, nonce: spec.nonce, addr: Some(any) })
+            }
+        };
+        let shared = Rc::new(Shared {
+            service: spec.name.ty,
+            num: Cell::new(spec.name.id.parse().unwrap_or(-1)),
+            addrs,
+            client_budget: Budget::new(spec.limits.client_bytes),
+            daemon_budget: Budget::new(spec.limits.daemon_bytes),
+            limits: spec.limits,
+            metrics: spec.metrics,
+            sink,
+            handled: Notify::new(),
+            links: RefCell::default(),
+            sessions: RefCell::default(),
+            keys: watch::Sender::new(None),
+            global_ids: Arc::new(GlobalIds::new()),
+            more_global_ids: RefCell::default(),
+            rng: RefCell::new(crate::entropy::rng()),
+            next_accepted: Cell::new(0),
+            global_seq: Cell::new(0),
+            tasks: RefCell::new(JoinSet::new()),
+        });
+        if let Some(listener) = spec.listener {
+            let listener = listener.into_tokio().map_err(|e| format!("cannot listen: {e}"))?;
+            shared.spawn(listen::accept_all(listener, shared.clone()));
+            shared.spawn(session::expire(shared.clone()));
+        }
+        Ok(Self { shared })
+    }
+
+    /// [`node::Output::Connect`].
+    pub(crate) fn connect(&self, conn: ConnId, to: Target) {
+        assert!(conn.0 & ConnId::ACCEPTED == 0, "{conn}: numbers with the top bit are the world's");
+        let link = Rc::new(dial::new_link(&self.shared, &to));
+        link.set_id(conn);
+        let old = self.shared.links.borrow_mut().insert(conn, Some(link.clone()));
+        assert!(old.is_none(), "{conn} is used twice");
+        self.shared.spawn(dial::run(conn, to, link, self.shared.clone()));
+    }
+
+    /// [`node::Output::Send`].
+    pub(crate) fn send(&self, conn: ConnId, msg: Msg) {
+        self.shared.metrics.count("messages_out");
+        let link = self.shared.links.borrow().get(&conn).cloned();
+        match link {
+            Some(Some(link)) => link.send(msg.to_raw()),
+            Some(None) => self.shared.send_parked(conn, &msg),
+            None => {}
+        }
+    }
+
+    /// [`node::Output::Close`].
+    pub(crate) fn close(&self, conn: ConnId) {
+        self.shared.sessions.borrow_mut().remove(conn);
+        if let Some(Some(link)) = self.shared.links.borrow_mut().remove(&conn) {
+            link.finish();
+        }
+    }
+
+    /// [`node::Output::Keys`].
+    pub(crate) fn set_keys(&self, keys: Arc<ServerKeys>) {
+        self.shared.keys.send_replace(Some(keys));
+    }
+
+    /// [`node::Output::GlobalIds`].
+    pub(crate) fn add_global_ids(&self, range: Range<u64>) {
+        self.shared.more_global_ids.borrow_mut().push(range);
+        self.shared.refill_global_ids();
+    }
+
+    /// What the node is told of an event, with what must live until it was handled; nothing of a connection that the
+    /// node has closed.
+    pub(crate) fn to_input<R>(&self, event: NetEvent) -> Option<(Input<R>, Option<Reservation>)> {
+        let shared = &self.shared;
+        match event {
+            NetEvent::Connected { conn, peer } if shared.is_open(conn) => {
+                shared.metrics.count("connected");
+                Some((Input::Connected { conn, peer }, None))
+            }
+            NetEvent::Message { conn, msg, held } if shared.is_open(conn) => {
+                shared.metrics.count("messages_in");
+                Some((Input::Message { conn, msg }, held))
+            }
+            NetEvent::Closed { conn, reason } if shared.is_open(conn) => {
+                shared.links.borrow_mut().remove(&conn);
+                shared.sessions.borrow_mut().remove(conn);
+                Some((Input::Closed { conn, reason }, None))
+            }
+            _ => None,
+        }
+    }
+
+    /// After some inputs were handled.
+    pub(crate) fn after_batch(&self) {
+        self.shared.handled.notify_waiters();
+        // Finished tasks are collected, or the set would grow for ever.
+        while self.shared.tasks.borrow_mut().try_join_next().is_some() {}
+    }
+
+    /// Lets connections send what waits, for a moment, and ends them.
+    pub(crate) async fn shut_down(&self) {
+        let links = std::mem::take(&mut *self.shared.links.borrow_mut());
+        let links: Vec<Rc<Link>> = links.into_values().flatten().collect();
+        links.iter().for_each(|link| link.finish());
+        let deadline = tokio::time::Instant::now() + LAST_WORDS;
+        for link in &links {
+            // What is not sent by then is lost, as with any crash.
+            let _ = tokio::time::timeout_at(deadline, link.ended()).await;
+        }
+        self.shared.tasks.borrow_mut().abort_all();
+    }
+
+    /// The open connections, for the admin socket.
+    pub(crate) fn to_json(&self) -> String {
+        let links = self.shared.links.borrow();
+        let parts: Vec<String> = links.values().flatten().map(|link| link.to_json()).collect();
+        let (client, daemon) = (self.shared.client_budget.used(), self.shared.daemon_budget.used());
+        format!(
+            "{{\"client_bytes\":{client},\"daemon_bytes\":{daemon},\"sessions\":{},\"connections\":[{}]}}\n",
+            self.shared.sessions.borrow().len(),
+            parts.join(",")
+        )
+    }
+}
+
+impl Shared {
+    fn spawn(&self, task: impl Future<Output = ()> + 'static) {
+        self.tasks.borrow_mut().spawn_local(task);
+    }
+
+    /// Whether the node knows the connection and has not closed it.
+    fn is_open(&self, conn: ConnId) -> bool {
+        self.links.borrow().contains_key(&conn)
+    }
+
+    fn next_accepted(&self) -> ConnId {
+        self.next_accepted.set(self.next_accepted.get() + 1);
+        ConnId(self.next_accepted.get() | ConnId::ACCEPTED)
+    }
+
+    fn refill_global_ids(&self) {
+        self.more_global_ids.borrow_mut().retain(|range| !self.global_ids.push(range.clone()));
+    }
+
+    /// The part of a messenger's configuration that all connections have in common.
+    fn common(&self, peer_addr: EntityAddr) -> msgr::Common {
+        self.global_seq.set(self.global_seq.get() + 1);
+        let mut common = msgr::Common::new(self.service, self.num.get(), self.addrs.clone(), peer_addr);
+        common.global_seq = self.global_seq.get();
+        common.handshake_timeout = self.limits.handshake_timeout;
+        common.max_queued = self.limits.queued_bytes;
+        common
+    }
+
+    fn fork_rng(&self) -> Rng {
+        self.rng.borrow_mut().fork()
+    }
+
+    /// The budget that messages of this kind of peer are counted in.
+    fn budget(&self, peer: EntityType) -> &Budget {
+        if peer == EntityType::CLIENT { &self.client_budget } else { &self.daemon_budget }
+    }
+}

@@ -1,0 +1,123 @@
+//! One connection as the node's outputs and the socket's task share it.
+
+use msgr::Conn;
+use node::{ConnId, Peer};
+use std::cell::{Cell, RefCell, RefMut};
+use std::net::SocketAddr;
+use tokio::sync::Notify;
+use wire::{EntityType, RawMsg};
+
+/// The messenger's machine and what its task must be told.
+pub(super) struct Link {
+    conn: RefCell<Conn>,
+    /// Set once the node knows it (dialled: from the start; accepted: when it is ready).
+    id: Cell<Option<ConnId>>,
+    socket_addr: SocketAddr,
+    peer: Cell<EntityType>,
+    peer_name: RefCell<String>,
+    is_ready: Cell<bool>,
+    /// There is something to send, or to end.
+    wake: Notify,
+    /// Ends once everything is sent.
+    finishing: Cell<bool>,
+    ended: Notify,
+    has_ended: Cell<bool>,
+}
+
+impl Link {
+    pub(super) fn new(conn: Conn, socket_addr: SocketAddr) -> Self {
+        Self {
+            conn: RefCell::new(conn),
+            id: Cell::new(None),
+            socket_addr,
+            peer: Cell::new(EntityType::CLIENT),
+            peer_name: RefCell::default(),
+            is_ready: Cell::new(false),
+            wake: Notify::new(),
+            finishing: Cell::new(false),
+            ended: Notify::new(),
+            has_ended: Cell::new(false),
+        }
+    }
+
+    pub(super) fn conn(&self) -> RefMut<'_, Conn> {
+        self.conn.borrow_mut()
+    }
+
+    /// A lossless session that dials again does so with a new machine.
+    pub(super) fn replace_conn(&self, conn: Conn) {
+        *self.conn.borrow_mut() = conn;
+        self.is_ready.set(false);
+    }
+
+    pub(super) fn id(&self) -> Option<ConnId> {
+        self.id.get()
+    }
+
+    pub(super) fn set_id(&self, id: ConnId) {
+        self.id.set(Some(id));
+    }
+
+    pub(super) fn socket_addr(&self) -> SocketAddr {
+        self.socket_addr
+    }
+
+    /// The peer's role; a client's until it is known.
+    pub(super) fn peer(&self) -> EntityType {
+        self.peer.get()
+    }
+
+    pub(super) fn set_ready(&self, peer: &Peer) {
+        self.peer.set(peer.id.ty);
+        *self.peer_name.borrow_mut() = peer.id.to_string();
+        self.is_ready.set(true);
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.is_ready.get()
+    }
+
+    /// Queues a message.
+    pub(super) fn send(&self, msg: RawMsg) {
+        self.conn.borrow_mut().send(msg);
+        self.wake.notify_one();
+    }
+
+    /// Ends it after what is queued was sent.
+    pub(super) fn finish(&self) {
+        self.finishing.set(true);
+        self.wake.notify_one();
+    }
+
+    pub(super) fn is_finishing(&self) -> bool {
+        self.finishing.get()
+    }
+
+    /// Its machine was changed from outside its task.
+    pub(super) fn poke(&self) {
+        self.wake.notify_one();
+    }
+
+    pub(super) async fn woken(&self) {
+        self.wake.notified().await;
+    }
+
+    /// Its task is over.
+    pub(super) fn set_ended(&self) {
+        self.has_ended.set(true);
+        self.ended.notify_waiters();
+    }
+
+    pub(super) async fn ended(&self) {
+        if !self.has_ended.get() {
+            self.ended.notified().await;
+        }
+    }
+
+    pub(super) fn to_json(&self) -> String {
+        let queued = self.conn.borrow().queued();
+        let id = self.id.get().unwrap_or_default();
+        let (peer, addr) = (self.peer_name.borrow(), self.socket_addr);
+        format!("{{\"conn\":\"{id}\",\"peer\":\"{peer}\",\"addr\":\"{addr}\",\"queued\":{queued}}}")
+    }
+}

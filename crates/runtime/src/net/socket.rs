@@ -1,0 +1,269 @@
+//! Moves bytes between a socket and a messenger's machine, and its events to the node.
+//!
+//! One task a socket. It reads only what the machine asks for, into the memory that it names; it reads nothing while
+//! the message budget is used up or a client leaves its answers unread, so that TCP holds the peer back.
+
+use super::link::Link;
+use super::{NetEvent, Shared, session};
+use crate::clock;
+use msgr::{Event, Reason, Want};
+use node::Msg;
+use std::collections::VecDeque;
+use std::io::{ErrorKind, IoSlice};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::time::Duration;
+use stdx::{Buf, Instant};
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+use tokio::time::Sleep;
+use wire::EntityType;
+
+/// Reads of one turn; then others of the loop get theirs.
+const READS_A_TURN: usize = 64;
+/// Bytes of one turn.
+const BYTES_A_TURN: usize = 2 << 20;
+/// Frames are taken from the machine up to so many bytes ahead of the socket.
+const WRITE_AHEAD: usize = 1 << 20;
+/// Segments of one vectored write.
+const SEGMENTS: usize = 128;
+/// How often a connection that waits for budget asks again, in case nobody says that some is free.
+const BUDGET_RETRY: Duration = Duration::from_millis(5);
+/// How long a connection that its node has closed may take to send the rest.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Serves an accepted socket to its end.
+pub(super) async fn serve_accepted(stream: TcpStream, link: Rc<Link>, shared: Rc<Shared>) {
+    let reason = Pump::new(&stream, &link, &shared).run().await;
+    shared.count_closed(&link, &reason);
+    session::socket_ended(&link, &reason, &shared);
+    link.set_ended();
+}
+
+/// A socket, its machine, and the bytes in between.
+pub(super) struct Pump<'a> {
+    stream: &'a TcpStream,
+    link: &'a Rc<Link>,
+    shared: &'a Rc<Shared>,
+    out: VecDeque<Buf>,
+    out_bytes: usize,
+    /// Since when nothing that waits could be written.
+    stalled: Option<Instant>,
+    finishing_since: Option<Instant>,
+    timer: Pin<Box<Sleep>>,
+    timer_at: Option<Instant>,
+}
+
+/// Why reading stopped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Reading {
+    /// Until the socket has more.
+    Socket,
+    /// Until there is budget.
+    Budget,
+    /// The machine wants nothing, or the peer must first read.
+    Paused,
+    /// Nothing: the turn is over.
+    More,
+}
+
+impl<'a> Pump<'a> {
+    pub(super) fn new(stream: &'a TcpStream, link: &'a Rc<Link>, shared: &'a Rc<Shared>) -> Self {
+        // Small messages are what latency is made of. An error would show at the first read.
+        let _ = stream.set_nodelay(true);
+        Self {
+            stream,
+            link,
+            shared,
+            out: VecDeque::new(),
+            out_bytes: 0,
+            stalled: None,
+            finishing_since: None,
+            timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            timer_at: None,
+        }
+    }
+
+    /// Runs until the connection is over.
+    pub(super) async fn run(mut self) -> Reason {
+        loop {
+            let reading = self.read();
+            if let Some(reason) = deliver(self.link, self.shared) {
+                // What the machine had to say last: why it refused.
+                self.write();
+                return reason;
+            }
+            self.write();
+            self.check_time();
+            if self.is_finished() {
+                self.link.conn().close(Reason::Local);
+                return Reason::Local;
+            }
+            if self.link.conn().is_closed() {
+                continue;
+            }
+            match reading {
+                Reading::More => tokio::task::yield_now().await,
+                _ => self.wait(reading).await,
+            }
+        }
+    }
+
+    fn read(&mut self) -> Reading {
+        let mut bytes = 0;
+        for _ in 0..READS_A_TURN {
+            let mut conn = self.link.conn();
+            let client = self.link.peer() == EntityType::CLIENT;
+            if client && conn.queued() + self.out_bytes > self.shared.limits.queued_bytes / 2 {
+                return Reading::Paused;
+            }
+            match conn.want() {
+                Want::Read(memory) => match self.stream.try_read(memory) {
+                    Ok(n) => {
+                        conn.filled(n, clock::now());
+                        bytes += n;
+                    }
+                    Err(e) if e.kind() == ErrorKind::WouldBlock => return Reading::Socket,
+                    Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                    Err(_) => conn.close(Reason::Eof),
+                },
+                Want::Budget(wanted) => match self.shared.budget(self.link.peer()).reserve(wanted) {
+                    Some(reservation) => conn.grant(Some(reservation), clock::now()),
+                    None => {
+                        self.shared.metrics.count("reads_waited_for_budget");
+                        return Reading::Budget;
+                    }
+                },
+                Want::Nothing => return Reading::Paused,
+            }
+            if bytes > BYTES_A_TURN {
+                break;
+            }
+        }
+        Reading::More
+    }
+
+    /// Writes until nothing waits or the socket is full.
+    fn write(&mut self) {
+        loop {
+            while self.out_bytes < WRITE_AHEAD {
+                let Some(bufs) = self.link.conn().poll_write() else { break };
+                self.out_bytes += bufs.len();
+                self.out.extend(bufs.parts().iter().cloned());
+            }
+            if self.out.is_empty() {
+                self.stalled = None;
+                return;
+            }
+            let slices: Vec<IoSlice<'_>> = self.out.iter().take(SEGMENTS).map(|b| IoSlice::new(b)).collect();
+            match self.stream.try_write_vectored(&slices) {
+                Ok(n) => {
+                    self.written(n);
+                    self.stalled = None;
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                    self.stalled.get_or_insert_with(|| clock::now().mono);
+                    return;
+                }
+                Err(_) => {
+                    self.out.clear();
+                    self.out_bytes = 0;
+                    return self.link.conn().close(Reason::Eof);
+                }
+            }
+        }
+    }
+
+    fn written(&mut self, mut n: usize) {
+        self.out_bytes -= n;
+        while n > 0 {
+            let first = self.out.front_mut().expect("the socket takes no more than it was given");
+            if first.len() > n {
+                *first = first.slice(n..first.len());
+                return;
+            }
+            n -= first.len();
+            self.out.pop_front();
+        }
+    }
+
+    /// Deadlines of the machine and our own.
+    fn check_time(&mut self) {
+        let now = clock::now();
+        let mut conn = self.link.conn();
+        if conn.deadline().is_some_and(|at| at <= now.mono) {
+            conn.tick(now);
+        }
+        if self.stalled.is_some_and(|since| now.mono >= since + self.shared.limits.stall_timeout) {
+            self.shared.metrics.count("peers_stalled");
+            conn.close(Reason::QueueFull);
+        }
+        if self.link.is_finishing() {
+            self.finishing_since.get_or_insert(now.mono);
+        }
+    }
+
+    /// Whether the node has closed it and nothing is left to send.
+    fn is_finished(&self) -> bool {
+        let Some(since) = self.finishing_since else { return false };
+        let sent = self.link.is_ready() && self.out.is_empty() && self.link.conn().queued() == 0;
+        sent || clock::now().mono >= since + FINISH_TIMEOUT
+    }
+
+    fn next_deadline(&self, reading: Reading) -> Option<Instant> {
+        let retry = (reading == Reading::Budget).then(|| clock::now().mono + BUDGET_RETRY);
+        let stalled = self.stalled.map(|since| since + self.shared.limits.stall_timeout);
+        let finish = self.finishing_since.map(|since| since + FINISH_TIMEOUT);
+        [self.link.conn().deadline(), stalled, finish, retry].into_iter().flatten().min()
+    }
+
+    async fn wait(&mut self, reading: Reading) {
+        let deadline = self.next_deadline(reading);
+        self.arm(deadline);
+        let interest = match (reading, self.out.is_empty()) {
+            (Reading::Socket, true) => Some(Interest::READABLE),
+            (Reading::Socket, false) => Some(Interest::READABLE | Interest::WRITABLE),
+            (_, false) => Some(Interest::WRITABLE),
+            (_, true) => None,
+        };
+        tokio::select! {
+            // An error shows at the next read or write.
+            _ = self.stream.ready(interest.unwrap_or(Interest::READABLE)), if interest.is_some() => {}
+            () = self.link.woken() => {}
+            () = self.shared.handled.notified(), if reading == Reading::Budget => {}
+            () = self.timer.as_mut(), if deadline.is_some() => self.timer_at = None,
+        }
+    }
+
+    /// A timer that fires too early costs less than one that is moved at every message.
+    fn arm(&mut self, deadline: Option<Instant>) {
+        if let Some(at) = deadline
+            && self.timer_at.is_none_or(|armed| at < armed)
+        {
+            self.timer.as_mut().reset(clock::to_host(at));
+            self.timer_at = Some(at);
+        }
+    }
+}
+
+/// Takes the machine's events; gives the reason once it is over.
+fn deliver(link: &Rc<Link>, shared: &Rc<Shared>) -> Option<Reason> {
+    loop {
+        let event = link.conn().poll_event()?;
+        match event {
+            Event::Ready(ready) => session::ready(link, *ready, shared),
+            Event::Resume(wanted) => session::resume(link, &wanted, shared),
+            Event::Message { .. } if link.is_finishing() => {}
+            Event::Message { msg, hold } => match (Msg::from_raw(msg), link.id()) {
+                (Ok(msg), Some(conn)) => (shared.sink)(NetEvent::Message { conn, msg, held: hold }),
+                (Ok(_), None) => unreachable!("messages come after Ready"),
+                (Err(error), _) => {
+                    tracing::warn!(peer = %link.socket_addr(), %error, "undecodable message");
+                    link.conn().close(Reason::Malformed(error));
+                }
+            },
+            Event::Closed(reason) => return Some(reason),
+        }
+    }
+}
