@@ -229,20 +229,6 @@ wire::messages! {
         pub metadata: BTreeMap<String, String>,
     }
 
-    /// OSD or MDS to monitor: the service keys that clients' tickets of my kind are sealed with. Sent again before they expire.
-    pub struct GetRotatingKeys = 0xe107 "get_rotating_keys" [v 1/1] {
-        /// Kind of daemon (Ceph's number).
-        pub service: u8,
-    }
-
-    /// Answers [`GetRotatingKeys`]. The connection must be encrypted, or the keys be sealed.
-    pub struct RotatingKeys = 0xe108 "rotating_keys" [v 1/1] {
-        /// Kind of daemon.
-        pub service: u8,
-        /// Encoded by `auth`, sealed with the session's key.
-        pub keys: Vec<u8>,
-    }
-
     /// Monitor to OSDs and MDSs that subscribed to `nacremap`: the servers' own map.
     pub struct NacreMap = 0xe109 "nacre_map" [v 1/1] {
         /// Of the cluster.

@@ -21,7 +21,7 @@ wire::message_bodies! {
     /// Any message between our own daemons.
     pub enum Body {
         MonHello, MonPaxos, MonForward, MonForwardReply,
-        Hello, OsdBoot, OsdAlive, OsdFailure, OsdBeacon, PgStats, MdsBeacon, GetRotatingKeys, RotatingKeys,
+        Hello, OsdBoot, OsdAlive, OsdFailure, OsdBeacon, PgStats, MdsBeacon,
         NacreMap, OsdPgTemp,
         OsdPing, RepOp, RepOpReply, PgQuery, PgNotify, PgInfo, PgLog, Push, PushReply, Pull,
         MdsPeer,
