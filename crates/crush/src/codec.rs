@@ -64,6 +64,9 @@ impl Decode for CrushMap {
         for _ in 0..max_rules {
             map.rules.push(if r.get::<u32>()? != 0 { Some(r.get()?) } else { None });
         }
+        if map.has_cycle() {
+            return Err(r.error("a bucket that contains itself"));
+        }
         map.types = decode_names(r)?;
         map.names = decode_names(r)?;
         map.rule_names = decode_names(r)?;

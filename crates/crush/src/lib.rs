@@ -4,8 +4,11 @@
 //! Weights are 16.16 fixed point (0x10000 is 1.0). Items >= 0 are devices (OSD ids), items < 0 buckets;
 //! bucket `-1 - i` sits in slot `i`.
 
+mod choose;
 mod codec;
 mod hash;
+mod ln;
+mod mapper;
 mod types;
 
 pub use hash::{hash32, hash32_2, hash32_3, hash32_4, hash32_5};

@@ -128,7 +128,7 @@ pub struct FsMap {
     /// Of this map.
     pub epoch: Epoch,
     /// The number of the next file system.
-    pub next_fscid: Fscid,
+    pub next_fscid: u64,
     /// What clients mount that name none; -1 for none.
     pub legacy_client_fscid: Fscid,
     /// What a new file system uses.
@@ -151,7 +151,7 @@ impl Default for FsMap {
     fn default() -> Self {
         Self {
             epoch: Epoch(0),
-            next_fscid: Fscid(1),
+            next_fscid: 1,
             legacy_client_fscid: Fscid::NONE,
             default_compat: CompatSet::mds_default(),
             enable_multiple: true,

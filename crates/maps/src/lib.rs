@@ -1,6 +1,7 @@
 //! The cluster maps: MonMap, OsdMap, FsMap, MdsMap, NacreMap, and what they consist of (PROTOCOL.md 3.3, 4, 6.1,
 //! appendix B). All encodings are Pacific's, which every client from Nautilus and Linux 5.11 on reads.
 
+mod apply;
 mod bits;
 mod compat;
 mod fsmap;
@@ -8,6 +9,7 @@ mod hash;
 mod hobject;
 mod ids;
 mod incremental;
+mod incremental_codec;
 mod interval_set;
 mod layout;
 mod mdsmap;
@@ -16,11 +18,14 @@ mod monmap;
 mod nacre;
 mod osd;
 mod osdmap;
+mod osdmap_codec;
 mod pg;
+mod placement;
 mod pool;
 mod pool_codec;
 mod stats;
 
+pub use apply::ApplyError;
 pub use bits::FeatureBits;
 pub use compat::CompatSet;
 pub use fsmap::{Filesystem, FsInfo, FsMap, FsMapUser, MirrorInfo, MirrorPeer};

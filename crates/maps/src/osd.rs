@@ -130,7 +130,7 @@ wire::wire_structs! {
         /// Its weight before it was marked out by itself.
         pub old_weight: u32,
         /// Scrub of purged snapshots.
-        pub last_purged_snaps_scrub: Epoch = since 3,
+        pub last_purged_snaps_scrub: Utime = since 3,
         /// When it was known to be dead.
         pub dead_epoch: Epoch = since 4,
     }
