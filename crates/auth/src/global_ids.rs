@@ -17,8 +17,8 @@ pub struct GlobalIds {
 }
 
 impl GlobalIds {
-    /// What monitors are to one another and to themselves: they need no committed id, as no duplicate detection
-    /// looks at them. Ranges start above.
+    /// What monitors are to one another while no id is there: no duplicate detection looks at them. Ranges start
+    /// above.
     pub const MON: u64 = 1;
     /// The lowest id that a range may hold.
     pub const FIRST: u64 = 4096;

@@ -84,7 +84,8 @@ impl MonAuthenticator {
 
     fn pick_id(&self, entity: &EntityName, proven: u64) -> Option<u64> {
         match (entity.ty, proven) {
-            (EntityType::MON, _) => Some(GlobalIds::MON),
+            // Monitors must find one another before any range of ids can be committed.
+            (EntityType::MON, _) => Some(self.ids.take().unwrap_or(GlobalIds::MON)),
             (_, 0) => self.ids.take(),
             (_, id) => Some(id),
         }

@@ -1,8 +1,19 @@
-//! The connection: what to read, what to write, what happened.
+//! The connection: what to read, what to write, what happened. The handshake's two sides are in `acceptor` and
+//! `initiator`, what follows it in `messages`.
 
-use crate::{AcceptConfig, ConnectConfig, Event, Reason, Session};
+use crate::acceptor::Acceptor;
+use crate::config::Common;
+use crate::control::{self, Hello};
+use crate::frame::tag;
+use crate::gcm::Gcm;
+use crate::initiator::Initiating;
+use crate::rx::{Frame, Item, Rx};
+use crate::tx::Tx;
+use crate::{AcceptConfig, ConnectConfig, Event, Ready, Reason, Session};
+use auth::{ConMode, Key, Secret};
+use std::collections::VecDeque;
 use stdx::{Bufs, Instant, Now, Reservation, Rng};
-use wire::RawMsg;
+use wire::{Decode, EntityAddr, EntityName, EntityType, RawMsg, Reader, Timespec};
 
 /// What a connection needs from its socket.
 #[derive(Debug)]
@@ -16,38 +27,374 @@ pub enum Want<'a> {
 }
 
 /// One connection, at either end.
+///
+/// Both ends go through: banner, HELLO, authentication, AUTH_SIGNATURE (from there on encrypted in secure mode),
+/// identification or reconnection, and then `Open`. Each input is worked off completely before the call returns.
 #[derive(Debug)]
-pub struct Conn {}
+pub struct Conn {
+    pub(crate) common: Common,
+    pub(crate) side: Side,
+    pub(crate) state: State,
+    pub(crate) rx: Rx,
+    pub(crate) tx: Tx,
+    pub(crate) rng: Rng,
+    pub(crate) session: Session,
+    pub(crate) peer: Peer,
+    events: VecDeque<Event>,
+    now: Now,
+    opened: Instant,
+    last_heard: Instant,
+    last_keepalive: Instant,
+}
+
+#[derive(Debug)]
+pub(crate) enum Side {
+    Acceptor(Acceptor),
+    Initiator(Initiating),
+}
+
+/// What is expected next from the peer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    Banner,
+    Hello,
+    /// Frames of the authentication.
+    Auth,
+    /// AUTH_SIGNATURE with this value.
+    Signature([u8; 32]),
+    /// CLIENT_IDENT or SESSION_RECONNECT at the acceptor, their answers at the initiator.
+    Ident,
+    /// At the acceptor: [`Conn::resume`] is awaited.
+    Resuming,
+    Open,
+    Closed,
+}
+
+/// What the handshake has found out so far.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub ty: EntityType,
+    pub entity: EntityName,
+    pub global_id: u64,
+    pub caps: String,
+    pub seen_as: EntityAddr,
+    pub mode: ConMode,
+    pub tickets: Option<auth::Tickets>,
+}
 
 impl Conn {
     /// The accepting end of a new socket.
-    pub fn accept(_config: AcceptConfig, _now: Now, _rng: Rng) -> Self { Self {} }
-    /// The connecting end of a new socket; with the session of an earlier connection to the same peer it goes on with that.
-    pub fn connect(_config: ConnectConfig, _session: Option<Session>, _now: Now, _rng: Rng) -> Self { Self {} }
+    pub fn accept(config: AcceptConfig, now: Now, rng: Rng) -> Self {
+        let session = Session { lossless: !config.lossy, ..Session::default() };
+        let side = Side::Acceptor(Acceptor::new(config.auth, config.lossy));
+        Self::new(config.common, side, session, now, rng)
+    }
+
+    /// The connecting end of a new socket. With the session of an earlier connection to the same peer it goes on
+    /// with that.
+    pub fn connect(config: ConnectConfig, session: Option<Session>, now: Now, mut rng: Rng) -> Self {
+        let mut session = session.unwrap_or_else(|| Session {
+            lossless: !config.lossy,
+            client_cookie: if config.lossy { 0 } else { rng.u64().max(1) },
+            ..Session::default()
+        });
+        if session.server_cookie != 0 {
+            session.connect_seq += 1;
+        }
+        let side =
+            Side::Initiator(Initiating::new(config.auth, config.peer_type, config.target, config.lossy));
+        Self::new(config.common, side, session, now, rng)
+    }
+
+    fn new(common: Common, side: Side, session: Session, now: Now, rng: Rng) -> Self {
+        let mut conn = Self {
+            common,
+            side,
+            state: State::Banner,
+            rx: Rx::new(),
+            tx: Tx::new(),
+            rng,
+            session,
+            peer: Peer {
+                ty: EntityType::default(),
+                entity: EntityName::default(),
+                global_id: 0,
+                caps: String::new(),
+                seen_as: EntityAddr::default(),
+                mode: ConMode::Crc,
+                tickets: None,
+            },
+            events: VecDeque::new(),
+            now,
+            opened: now.mono,
+            last_heard: now.mono,
+            last_keepalive: now.mono,
+        };
+        let mut w = wire::Writer::new();
+        w.raw(control::BANNER);
+        w.put(&16u16);
+        w.put(&control::REVISION_1);
+        w.put(&control::REVISION_1);
+        conn.tx.raw(w.as_slice());
+        conn
+    }
+
     /// What to read. Call it again after every other call.
-    pub fn want(&mut self) -> Want<'_> { Want::Nothing }
+    pub fn want(&mut self) -> Want<'_> {
+        match self.state {
+            State::Closed | State::Resuming => Want::Nothing,
+            _ => match self.rx.budget() {
+                Some(bytes) => Want::Budget(bytes),
+                None => Want::Read(self.rx.space()),
+            },
+        }
+    }
+
     /// `n` bytes were read into what [`Self::want`] gave; 0 is the end of the stream.
-    pub fn filled(&mut self, _n: usize, _now: Now) {}
+    pub fn filled(&mut self, n: usize, now: Now) {
+        if n == 0 {
+            return self.close(Reason::Eof);
+        }
+        (self.now, self.last_heard) = (now, now.mono);
+        self.rx.filled(n);
+        self.process();
+    }
+
     /// The answer to [`Want::Budget`]; `None` where nobody counts.
-    pub fn grant(&mut self, _reservation: Option<Reservation>, _now: Now) {}
-    /// The answer to [`Event::Resume`].
-    pub fn resume(&mut self, _session: Option<Session>, _now: Now) {}
+    pub fn grant(&mut self, reservation: Option<Reservation>, now: Now) {
+        self.now = now;
+        self.rx.grant(reservation);
+        self.process();
+    }
+
+    /// The answer to [`Event::Resume`]. The session is checked against what the client said; where it does not fit,
+    /// the client is told to try again on this connection.
+    pub fn resume(&mut self, session: Option<Session>, now: Now) {
+        self.now = now;
+        if self.state == State::Resuming {
+            self.state = State::Ident;
+            self.resume_session(session);
+            self.process();
+        }
+    }
+
     /// Sends a message once the connection is ready; before, it waits.
-    pub fn send(&mut self, _msg: RawMsg) {}
-    /// The next bytes for the socket, several frames at once; what is not written must be kept by the caller.
-    pub fn poll_write(&mut self) -> Option<Bufs> { None }
+    pub fn send(&mut self, msg: RawMsg) {
+        if self.state == State::Closed {
+            return;
+        }
+        self.session.push(msg);
+        if self.session.queued() > self.common.max_queued {
+            self.close(Reason::QueueFull);
+        }
+    }
+
+    /// The next bytes for the socket, several frames at once; what the socket did not take is kept by the caller.
+    pub fn poll_write(&mut self) -> Option<Bufs> {
+        if self.state == State::Open {
+            self.write_messages();
+        }
+        self.tx.take()
+    }
+
+    /// Whether [`Self::poll_write`] would give something.
+    pub fn has_output(&self) -> bool {
+        let waits = self.session.has_next() || self.session.ack_due;
+        self.tx.len() > 0 || self.state == State::Open && waits
+    }
+
     /// The next event.
-    pub fn poll_event(&mut self) -> Option<Event> { None }
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
     /// When [`Self::tick`] is to be called at the latest.
-    pub fn deadline(&self) -> Option<Instant> { None }
+    pub fn deadline(&self) -> Option<Instant> {
+        match self.state {
+            State::Closed => None,
+            State::Open => {
+                let idle = self.common.idle_timeout?;
+                let dead = self.last_heard + idle;
+                Some(if self.sends_keepalives() { dead.min(self.last_keepalive + idle / 3) } else { dead })
+            }
+            _ => Some(self.opened + self.common.handshake_timeout),
+        }
+    }
+
     /// Time has passed.
-    pub fn tick(&mut self, _now: Now) {}
-    /// Ends the connection; what waits is dropped. `Closed` follows as an event.
-    pub fn close(&mut self, _reason: Reason) {}
+    pub fn tick(&mut self, now: Now) {
+        self.now = now;
+        match (&self.state, self.common.idle_timeout) {
+            (State::Closed, _) | (State::Open, None) => {}
+            (State::Open, Some(idle)) => {
+                if now.mono >= self.last_heard + idle {
+                    self.close(Reason::Idle);
+                } else if self.sends_keepalives() && now.mono >= self.last_keepalive + idle / 3 {
+                    self.last_keepalive = now.mono;
+                    self.tx.control(tag::KEEPALIVE2, &Timespec::from(now.wall));
+                }
+            }
+            _ if now.mono >= self.opened + self.common.handshake_timeout => {
+                self.close(Reason::HandshakeTimeout)
+            }
+            _ => {}
+        }
+    }
+
+    fn sends_keepalives(&self) -> bool {
+        matches!(self.side, Side::Initiator(_))
+    }
+
+    /// Ends the connection; what waits is dropped, but for handshake frames that say why. `Closed` follows.
+    pub fn close(&mut self, reason: Reason) {
+        if self.state != State::Closed {
+            self.state = State::Closed;
+            self.events.push_back(Event::Closed(reason));
+        }
+    }
+
     /// Whether it has ended.
-    pub fn is_closed(&self) -> bool { true }
+    pub fn is_closed(&self) -> bool {
+        self.state == State::Closed
+    }
+
     /// Bytes of messages that wait to be sent or acknowledged.
-    pub fn queued(&self) -> usize { 0 }
-    /// The session, to park it or to go on with it on a new connection; closes this one.
-    pub fn take_session(&mut self) -> Option<Session> { None }
+    pub fn queued(&self) -> usize {
+        self.session.queued()
+    }
+
+    /// The client's name for the session, for [`crate::SessionTable::live`].
+    pub fn client_cookie(&self) -> u64 {
+        self.session.client_cookie
+    }
+
+    /// The session, to park it or to go on with it on a new connection; closes this one. `None` where it is lossy or
+    /// was never established.
+    pub fn take_session(&mut self) -> Option<Session> {
+        let kept = self.session.lossless && self.session.server_cookie != 0;
+        self.close(Reason::Replaced);
+        kept.then(|| std::mem::take(&mut self.session))
+    }
+
+    /// Works off everything that was read.
+    fn process(&mut self) {
+        while !matches!(self.state, State::Closed | State::Resuming) {
+            let done = match self.rx.next() {
+                Ok(None) => return,
+                Ok(Some(Item::Banner)) => self.banner(),
+                Ok(Some(Item::Frame(frame))) => self.frame(frame),
+                Err(reason) => Err(reason),
+            };
+            if let Err(reason) = done {
+                self.close(reason);
+            }
+        }
+    }
+
+    fn banner(&mut self) -> Result<(), Reason> {
+        self.state = State::Hello;
+        let hello = Hello { entity_type: self.common.entity_type, peer_addr: self.common.peer_addr };
+        self.tx.control(tag::HELLO, &hello);
+        Ok(())
+    }
+
+    fn frame(&mut self, frame: Frame) -> Result<(), Reason> {
+        match (&self.state, frame.tag) {
+            (State::Hello, tag::HELLO) => self.hello(&decode(&frame)?),
+            (State::Signature(expected), tag::AUTH_SIGNATURE) => {
+                let expected = *expected;
+                self.signature(&expected, &frame.control)
+            }
+            (State::Open, _) => self.open_frame(frame),
+            (State::Auth | State::Ident, _) => match self.side {
+                Side::Acceptor(_) => self.accept_frame(&frame),
+                Side::Initiator(_) => self.initiate_frame(&frame),
+            },
+            _ => Err(Reason::Unexpected(frame.tag)),
+        }
+    }
+
+    fn hello(&mut self, hello: &Hello) -> Result<(), Reason> {
+        (self.peer.ty, self.peer.seen_as) = (hello.entity_type, hello.peer_addr);
+        self.state = State::Auth;
+        match self.side {
+            Side::Acceptor(_) => Ok(()),
+            Side::Initiator(_) => self.start_auth(),
+        }
+    }
+
+    /// AUTH_DONE has passed: signs what was received, expects what was sent, and encrypts from here on.
+    pub(crate) fn start_signatures(&mut self, key: &Key, secret: &Secret) -> Result<(), Reason> {
+        let ours = key.sign(&self.rx.take_record());
+        let theirs = key.sign(&self.tx.take_record());
+        if self.peer.mode == ConMode::Secure {
+            let (down, up) = Gcm::pair(secret).ok_or(Reason::Frame("a short connection secret"))?;
+            let (send, receive) = match self.side {
+                Side::Acceptor(_) => (down, up),
+                Side::Initiator(_) => (up, down),
+            };
+            self.tx.encrypt(send);
+            self.rx.decrypt(receive);
+        }
+        self.tx.frame(tag::AUTH_SIGNATURE, &ours, &[], &[], &Bufs::new());
+        self.state = State::Signature(theirs);
+        Ok(())
+    }
+
+    fn signature(&mut self, expected: &[u8; 32], got: &[u8]) -> Result<(), Reason> {
+        let differ = expected.iter().zip(got).fold(0, |d, (a, b)| d | (a ^ b));
+        if differ != 0 || got.len() != expected.len() {
+            return Err(Reason::Signature);
+        }
+        self.state = State::Ident;
+        match self.side {
+            Side::Acceptor(_) => Ok(()),
+            Side::Initiator(_) => self.identify(),
+        }
+    }
+
+    /// The role that the peer claims must be the one that it proved. Only a client may run under any name, as the
+    /// tools do with `--name mon.`.
+    pub(crate) fn check_role(&self) -> Result<(), Reason> {
+        match self.peer.ty == EntityType::CLIENT || self.peer.ty == self.peer.entity.ty {
+            true => Ok(()),
+            false => Err(Reason::WrongPeer("it claims another role than its key has")),
+        }
+    }
+
+    /// The handshake is complete.
+    pub(crate) fn ready(&mut self, num: i64, addrs: wire::AddrVec, features: u64, resumed: bool) {
+        self.state = State::Open;
+        self.rx.messages = true;
+        self.last_keepalive = self.now.mono;
+        let ready = Ready {
+            peer_type: self.peer.ty,
+            entity: self.peer.entity.clone(),
+            num,
+            global_id: self.peer.global_id,
+            caps: std::mem::take(&mut self.peer.caps),
+            addrs,
+            seen_as: self.peer.seen_as,
+            features: features & crate::FEATURES,
+            mode: self.peer.mode,
+            lossy: !self.session.lossless,
+            cookie: self.session.server_cookie,
+            resumed,
+            tickets: self.peer.tickets.take(),
+        };
+        self.event(Event::Ready(Box::new(ready)));
+    }
+
+    pub(crate) fn event(&mut self, event: Event) {
+        self.events.push_back(event);
+    }
+
+    pub(crate) fn now(&self) -> Now {
+        self.now
+    }
+}
+
+/// The payload of a control frame; bytes that follow are a newer peer's.
+pub(crate) fn decode<T: Decode>(frame: &Frame) -> Result<T, Reason> {
+    Ok(Reader::new(&frame.control).get()?)
 }

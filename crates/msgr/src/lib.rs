@@ -15,10 +15,21 @@
 //! }
 //! ```
 
+mod acceptor;
 mod config;
 mod conn;
+mod control;
 mod event;
+mod frame;
+mod gcm;
+mod initiator;
+mod messages;
+mod rx;
 mod session;
+mod tx;
+
+#[cfg(test)]
+mod replay_tests;
 
 pub use config::{AcceptConfig, Auth, Common, ConnectConfig, FEATURES, REQUIRED_FEATURES};
 pub use conn::{Conn, Want};

@@ -180,19 +180,28 @@ impl<K: Copy + PartialEq> SessionTable<K> {
 
     /// Takes the session of a connection that broke; gives it back where nobody may resume it.
     pub fn park(&mut self, key: K, session: Session, now: Instant) -> Option<Session> {
-        let Some(owner) = session.owner.clone().filter(|_| session.server_cookie != 0 && session.lossless) else {
+        let Some(owner) = session.owner.clone().filter(|_| session.server_cookie != 0 && session.lossless)
+        else {
             return Some(session);
         };
         let client_cookie = session.client_cookie;
         let cookie = session.server_cookie;
-        self.entries.insert(cookie, Entry { key, client_cookie, owner, parked: Some((Box::new(session), now)) });
+        self.entries
+            .insert(cookie, Entry { key, client_cookie, owner, parked: Some((Box::new(session), now)) });
         None
     }
 
     /// Notes that the session `cookie` lives on connection `key`, after `Ready` of a connection that is not lossy.
     /// A session of the same client that began with the same client cookie is thereby over: its key is given back,
     /// to be closed above.
-    pub fn live(&mut self, key: K, cookie: u64, client_cookie: u64, entity: &EntityName, global_id: u64) -> Option<K> {
+    pub fn live(
+        &mut self,
+        key: K,
+        cookie: u64,
+        client_cookie: u64,
+        entity: &EntityName,
+        global_id: u64,
+    ) -> Option<K> {
         let owner = Owner { entity: entity.clone(), global_id };
         let same = |e: &Entry<K>| e.owner == owner && e.client_cookie == client_cookie && e.key != key;
         let old = self.entries.iter().find(|(c, e)| **c != cookie && same(e)).map(|(c, e)| (*c, e.key));

@@ -1,0 +1,88 @@
+//! After the handshake: messages, acknowledgements, keepalives.
+
+use crate::conn::{Conn, decode};
+use crate::control::{Header, Keepalive, MESSAGE_FLAGS};
+use crate::frame::tag;
+use crate::rx::Frame;
+use crate::{Event, Reason};
+use stdx::Bufs;
+use wire::{RawMsg, Writer};
+
+/// So many bytes are encoded at once: enough for one write, little enough to keep control frames prompt.
+const BATCH: usize = 256 << 10;
+
+impl Conn {
+    pub(crate) fn open_frame(&mut self, frame: Frame) -> Result<(), Reason> {
+        match frame.tag {
+            tag::MESSAGE => self.message(frame)?,
+            tag::KEEPALIVE2 => {
+                let keepalive: Keepalive = decode(&frame)?;
+                self.tx.control(tag::KEEPALIVE2_ACK, &keepalive);
+            }
+            tag::KEEPALIVE2_ACK => drop(decode::<Keepalive>(&frame)?),
+            tag::ACK => self.session.acked(decode(&frame)?),
+            other => return Err(Reason::Unexpected(other)),
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, frame: Frame) -> Result<(), Reason> {
+        let header: Header = decode(&frame)?;
+        if header.data_padding != 0 {
+            return Err(Reason::Frame("padding before the data"));
+        }
+        self.session.acked(header.ack_seq);
+        let had = self.session.in_seq;
+        if header.seq <= had {
+            // Sent again after a reconnect, though it had come: a duplicate is dropped, but acknowledged.
+            self.session.ack_due = self.session.lossless;
+            return Ok(());
+        }
+        // The first number of a session is free; after it none may be left out where nothing may be lost.
+        if self.session.lossless && had != 0 && header.seq != had + 1 {
+            return Err(Reason::Gap { had, got: header.seq });
+        }
+        self.session.in_seq = header.seq;
+        self.session.ack_due = self.session.lossless;
+        let msg = RawMsg {
+            kind: header.kind,
+            version: header.version,
+            compat: header.compat,
+            tid: header.tid,
+            priority: header.priority,
+            front: frame.front,
+            middle: frame.middle,
+            data: Bufs::from(frame.data),
+        };
+        self.event(Event::Message { msg, hold: frame.hold });
+        Ok(())
+    }
+
+    /// Encodes what waits, up to a batch.
+    pub(crate) fn write_messages(&mut self) {
+        while self.tx.len() < BATCH {
+            let Some((seq, msg)) = self.session.next() else { break };
+            // A message acknowledges too.
+            self.session.ack_due = false;
+            let header = Header {
+                seq,
+                tid: msg.tid,
+                kind: msg.kind,
+                priority: msg.priority,
+                version: msg.version,
+                data_padding: 0,
+                data_off: 0,
+                ack_seq: self.session.in_seq,
+                flags: MESSAGE_FLAGS,
+                compat: msg.compat,
+                reserved: 0,
+            };
+            self.tx.frame(tag::MESSAGE, &Writer::encode(&header), &msg.front, &msg.middle, &msg.data);
+        }
+        if self.session.ack_due {
+            self.session.ack_due = false;
+            let in_seq = self.session.in_seq;
+            self.tx.control(tag::ACK, &in_seq);
+        }
+    }
+}
