@@ -355,3 +355,11 @@ pub mod pool_op {
     /// Delete the self-managed snapshot `snapid`.
     pub const DELETE_UNMANAGED_SNAP: u32 = 0x22;
 }
+
+impl OsdMap {
+    /// The newest epoch that this message makes known.
+    pub fn newest_contained(&self) -> Epoch {
+        let last = |m: &BTreeMap<Epoch, Vec<u8>>| m.keys().next_back().copied().unwrap_or_default();
+        last(&self.incrementals).max(last(&self.fulls))
+    }
+}

@@ -1,0 +1,57 @@
+//! What a session gives its owner.
+
+use crate::Net;
+use auth::{RotatingKeys, Tickets};
+use maps::MonMap;
+use node::Msg;
+use std::sync::Arc;
+
+/// One output of [`crate::Monc`].
+#[derive(Debug)]
+pub enum MoncOut {
+    /// For the world.
+    Net(Net),
+    /// For the owner.
+    Told(Told),
+}
+
+impl From<Net> for MoncOut {
+    fn from(net: Net) -> Self {
+        Self::Net(net)
+    }
+}
+
+impl From<Told> for MoncOut {
+    fn from(told: Told) -> Self {
+        Self::Told(told)
+    }
+}
+
+/// What the owner learns.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Told {
+    /// A session is there, perhaps with another monitor than before: a daemon announces itself again.
+    Session {
+        /// Ours; stays the same over sessions as long as our ticket is good.
+        global_id: u64,
+    },
+    /// The session is gone; another one is being looked for.
+    Lost,
+    /// A monitor does not accept our key. Others are tried.
+    Denied,
+    /// All our tickets, anew: connect to services with them from now on.
+    Tickets(Box<Tickets>),
+    /// The keys of our own role, anew.
+    RotatingKeys(Box<RotatingKeys>),
+    /// A newer map of the monitors.
+    MonMap(Arc<MonMap>),
+    /// The answer to a request.
+    Reply {
+        /// The owner's number.
+        token: u64,
+        /// The answer.
+        body: msgs::Body,
+    },
+    /// Any other message of the monitor: maps, configuration, what daemons exchange with monitors.
+    Message(Msg),
+}

@@ -1,0 +1,72 @@
+//! Requests to a monitor that wait for their answer, and messages that wait for a session.
+
+use msgs::Body;
+use node::Msg;
+use std::collections::{BTreeMap, VecDeque};
+use wire::Message as _;
+
+/// Messages that may wait for a session; beyond that the oldest is dropped, as a lost session would have.
+const MAX_QUEUED: usize = 1024;
+
+/// Both kinds.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    next_tid: u64,
+    /// By tid: the owner's token and the request, to be sent again to another monitor.
+    waiting: BTreeMap<u64, (u64, Body)>,
+    queued: VecDeque<Msg>,
+}
+
+impl Requests {
+    /// A new tid.
+    pub(crate) fn tid(&mut self) -> u64 {
+        self.next_tid += 1;
+        self.next_tid
+    }
+
+    /// Remembers a request. `body` is made with its tid.
+    pub(crate) fn add(&mut self, token: u64, body: impl FnOnce(u64) -> Body) -> Msg {
+        let tid = self.tid();
+        let body = body(tid);
+        self.waiting.insert(tid, (token, body.clone()));
+        Msg::new(tid, body)
+    }
+
+    /// Forgets the request with the owner's number `token`.
+    pub(crate) fn cancel(&mut self, token: u64) {
+        self.waiting.retain(|_, (t, _)| *t != token);
+    }
+
+    /// The owner's number of the request that `body` answers.
+    pub(crate) fn answered(&mut self, tid: u64, body: &Body) -> Option<u64> {
+        let (key, asked) = match body {
+            Body::MonGetVersionReply(m) => (m.handle, msgs::MonGetVersion::KIND),
+            Body::MonCommandAck(_) => (tid, msgs::MonCommand::KIND),
+            Body::StatfsReply(_) => (tid, msgs::Statfs::KIND),
+            Body::GetPoolStatsReply(_) => (tid, msgs::GetPoolStats::KIND),
+            Body::PoolOpReply(_) => (tid, msgs::PoolOp::KIND),
+            _ => return None,
+        };
+        let (token, request) = self.waiting.get(&key)?;
+        let token = *token;
+        if request.kind() != asked {
+            return None;
+        }
+        self.waiting.remove(&key);
+        Some(token)
+    }
+
+    /// Keeps a message until there is a session.
+    pub(crate) fn queue(&mut self, msg: Msg) {
+        if self.queued.len() == MAX_QUEUED {
+            self.queued.pop_front();
+        }
+        self.queued.push_back(msg);
+    }
+
+    /// What a new session begins with: all unanswered requests, then what was queued.
+    pub(crate) fn for_new_session(&mut self) -> Vec<Msg> {
+        let requests = self.waiting.iter().map(|(tid, (_, body))| Msg::new(*tid, body.clone()));
+        requests.chain(std::mem::take(&mut self.queued)).collect()
+    }
+}

@@ -1,0 +1,350 @@
+//! The session itself: hunting, opening, what arrives, what is sent.
+
+use crate::hunt::Hunt;
+use crate::requests::Requests;
+use crate::subs::Subs;
+use crate::tickets::{Keeper, Renewed};
+use crate::{ConnSpace, MoncConfig, MoncOut, Net, Told};
+use auth::{Initiator, Tickets};
+use maps::MonMap;
+use msgs::Body;
+use node::{CloseReason, ConnId, Msg, Peer, Target};
+use std::sync::Arc;
+use stdx::{Bufs, Instant, Now, Rng};
+use wire::{EntityAddr, EntityType, Reader, Uuid};
+
+#[derive(Debug)]
+enum State {
+    /// No connection; the next round of hunting begins at this moment.
+    Paused(Instant),
+    /// One monitor is being tried until this moment.
+    Connecting(ConnId, EntityAddr, Instant),
+    /// There is a session.
+    Open(ConnId, EntityAddr),
+}
+
+/// A session to a monitor. Inputs: [`Self::connected`], [`Self::message`], [`Self::closed`], [`Self::timer`], and
+/// what the owner wants; [`Self::deadline`] says when it wants the timer.
+#[derive(Debug)]
+pub struct Monc {
+    config: MoncConfig,
+    rng: Rng,
+    conns: ConnSpace,
+    state: State,
+    hunt: Hunt,
+    keeper: Keeper,
+    subs: Subs,
+    requests: Requests,
+    monmap: Option<Arc<MonMap>>,
+}
+
+impl Monc {
+    /// No connection is made before [`Self::start`] or the first timer.
+    pub fn new(config: MoncConfig, rng: Rng) -> Self {
+        let mut subs = Subs::default();
+        subs.want("monmap", 0, false, &config.hostname);
+        Self {
+            rng,
+            conns: ConnSpace::new(config.space),
+            state: State::Paused(Instant::default()),
+            hunt: Hunt::new(config.mons.clone()),
+            keeper: Keeper::new(),
+            subs,
+            requests: Requests::default(),
+            monmap: None,
+            config,
+        }
+    }
+
+    /// Begins to look for a monitor.
+    pub fn start(&mut self, now: Now, out: &mut Vec<MoncOut>) {
+        if let State::Paused(_) = self.state {
+            self.hunt.begin_round(&mut self.rng);
+            self.try_next(now, out);
+        }
+    }
+
+    /// Whether inputs about `conn` are for this machine.
+    pub fn owns(&self, conn: ConnId) -> bool {
+        self.conns.owns(conn)
+    }
+
+    /// Whether there is a session.
+    pub fn is_open(&self) -> bool {
+        matches!(self.state, State::Open(..))
+    }
+
+    /// The monitors' map, once known.
+    pub fn monmap(&self) -> Option<&Arc<MonMap>> {
+        self.monmap.as_ref()
+    }
+
+    /// The cluster's id, once known; zeros before.
+    pub fn fsid(&self) -> Uuid {
+        self.monmap.as_ref().map(|m| m.fsid).unwrap_or_default()
+    }
+
+    /// Our global id, 0 before the first session.
+    pub fn global_id(&self) -> u64 {
+        self.keeper.tickets.global_id
+    }
+
+    /// Our tickets.
+    pub fn tickets(&self) -> &Tickets {
+        &self.keeper.tickets
+    }
+
+    /// Our half of the authentication towards an OSD or MDS.
+    pub fn service_auth(&self, service: EntityType) -> Box<Initiator> {
+        Box::new(Initiator::service(self.config.credentials.clone(), self.keeper.tickets.clone(), service))
+    }
+
+    /// When [`Self::timer`] is wanted.
+    pub fn deadline(&self) -> Option<Instant> {
+        match self.state {
+            State::Paused(at) | State::Connecting(_, _, at) => Some(at),
+            State::Open(..) => self.keeper.deadline(),
+        }
+    }
+
+    /// Time has passed.
+    pub fn timer(&mut self, now: Now, out: &mut Vec<MoncOut>) {
+        match self.state {
+            State::Paused(at) if at <= now.mono => {
+                self.hunt.begin_round(&mut self.rng);
+                self.try_next(now, out);
+            }
+            State::Connecting(conn, _, give_up_at) if give_up_at <= now.mono => {
+                out.push(Net::Close { conn }.into());
+                self.try_next(now, out);
+            }
+            State::Open(..) => self.renew(now, out),
+            _ => {}
+        }
+    }
+
+    /// A connection is there.
+    pub fn connected(&mut self, now: Now, conn: ConnId, peer: &Peer, out: &mut Vec<MoncOut>) {
+        let State::Connecting(ours, addr, _) = self.state else { return };
+        if ours != conn {
+            return;
+        }
+        self.state = State::Open(conn, addr);
+        self.hunt.reset();
+        self.keeper.begin_session(&self.config, peer.tickets.as_deref(), now);
+        if peer.tickets.is_some() {
+            out.push(Told::Tickets(Box::new(self.keeper.tickets.clone())).into());
+        }
+        if let Some(subscribe) = self.subs.all(&self.config.hostname) {
+            self.send_now(Msg::new(0, Body::from(subscribe)), out);
+        }
+        for msg in self.requests.for_new_session() {
+            self.send_now(msg, out);
+        }
+        out.push(Told::Session { global_id: self.global_id() }.into());
+        self.renew(now, out);
+    }
+
+    /// A connection is gone or was never made.
+    pub fn closed(&mut self, now: Now, conn: ConnId, reason: CloseReason, out: &mut Vec<MoncOut>) {
+        match self.state {
+            State::Connecting(ours, ..) if ours == conn => {
+                if reason == CloseReason::Denied {
+                    out.push(Told::Denied.into());
+                }
+                self.try_next(now, out);
+            }
+            State::Open(ours, _) if ours == conn => self.lose(now, out),
+            _ => {}
+        }
+    }
+
+    /// A message on one of our connections.
+    pub fn message(&mut self, now: Now, conn: ConnId, msg: Msg, out: &mut Vec<MoncOut>) {
+        if !matches!(self.state, State::Open(ours, _) if ours == conn) {
+            return;
+        }
+        let body = match &msg.body {
+            node::Body::Client(body) => body,
+            node::Body::Peer(body) => {
+                if let peer::Body::NacreMap(m) = body {
+                    self.subs.got("nacremap", m.map.epoch.0.into());
+                }
+                out.push(Told::Message(msg).into());
+                return;
+            }
+        };
+        match body {
+            Body::MonMap(m) => self.take_monmap(now, &m.map, out),
+            Body::AuthReply(m) => self.take_auth_reply(now, m, out),
+            Body::MonSubscribeAck(_) => {}
+            Body::OsdMap(m) => {
+                self.subs.got("osdmap", m.newest_contained().0.into());
+                out.push(Told::Message(msg).into());
+            }
+            Body::MdsMap(m) => {
+                self.subs.got_mdsmap(m.epoch.0.into());
+                out.push(Told::Message(msg).into());
+            }
+            Body::FsMap(m) => {
+                self.subs.got("fsmap", m.epoch.0.into());
+                out.push(Told::Message(msg).into());
+            }
+            Body::FsMapUser(m) => {
+                self.subs.got("fsmap.user", m.epoch.0.into());
+                out.push(Told::Message(msg).into());
+            }
+            _ => match self.requests.answered(msg.tid, body) {
+                Some(token) => out.push(Told::Reply { token, body: body.clone() }.into()),
+                None if is_reply(body) => {} // to a request that was cancelled, or answered by another monitor
+                None => out.push(Told::Message(msg).into()),
+            },
+        }
+    }
+
+    /// Wants `what` (`osdmap`, `mdsmap`, `mdsmap.FSCID`, `fsmap`, `fsmap.user`, `config`, …) from epoch `start` on,
+    /// once or from now on.
+    pub fn subscribe(&mut self, what: &str, start: u64, once: bool, out: &mut Vec<MoncOut>) {
+        if let Some(subscribe) = self.subs.want(what, start, once, &self.config.hostname)
+            && self.is_open()
+        {
+            self.send_now(Msg::new(0, Body::from(subscribe)), out);
+        }
+    }
+
+    /// Wants `what` no more.
+    pub fn unsubscribe(&mut self, what: &str) {
+        self.subs.forget(what);
+    }
+
+    /// The owner has epoch `epoch` of `what` from elsewhere: a new session asks for what comes after it.
+    pub fn got(&mut self, what: &str, epoch: u64) {
+        self.subs.got(what, epoch);
+    }
+
+    /// Sends a message, or keeps it until there is a session. It may be lost with a session.
+    pub fn send(&mut self, body: impl Into<node::Body>, out: &mut Vec<MoncOut>) {
+        let msg = Msg::new(self.requests.tid(), body);
+        if self.is_open() {
+            self.send_now(msg, out);
+        } else {
+            self.requests.queue(msg);
+        }
+    }
+
+    /// A command as one JSON object. Ends in [`Told::Reply`] with a `MonCommandAck`. Sent again to another monitor where the
+    /// session breaks: commands must bear that.
+    pub fn command(&mut self, token: u64, json: String, data: Bufs, out: &mut Vec<MoncOut>) {
+        let fsid = self.fsid();
+        self.request(
+            token,
+            |_| msgs::MonCommand { fsid, cmd: vec![json], data, ..Default::default() }.into(),
+            out,
+        );
+    }
+
+    /// Asks for the newest epoch of `what`. Ends in [`Told::Reply`] with a `MonGetVersionReply`.
+    pub fn get_version(&mut self, token: u64, what: &str, out: &mut Vec<MoncOut>) {
+        self.request(token, |handle| msgs::MonGetVersion { handle, what: what.to_owned() }.into(), out);
+    }
+
+    /// Any other request that a monitor answers: `Statfs`, `GetPoolStats`, `PoolOp`. `body` is given the message's tid.
+    pub fn request(&mut self, token: u64, body: impl FnOnce(u64) -> Body, out: &mut Vec<MoncOut>) {
+        let msg = self.requests.add(token, body);
+        if self.is_open() {
+            self.send_now(msg, out);
+        }
+    }
+
+    /// Forgets a request; its answer is dropped.
+    pub fn cancel(&mut self, token: u64) {
+        self.requests.cancel(token);
+    }
+
+    fn send_now(&self, msg: Msg, out: &mut Vec<MoncOut>) {
+        let State::Open(conn, _) = self.state else { panic!("only an open session sends") };
+        out.push(Net::Send { conn, msg }.into());
+    }
+
+    /// Tries the next monitor of the round, or pauses.
+    fn try_next(&mut self, now: Now, out: &mut Vec<MoncOut>) {
+        let Some(addr) = self.hunt.next_addr() else {
+            self.state = State::Paused(self.hunt.next_round_at(now.mono, &mut self.rng));
+            return;
+        };
+        let conn = self.conns.next_id();
+        let MoncConfig { credentials, services, .. } = &self.config;
+        let auth = Initiator::mon(credentials.clone(), self.keeper.tickets.clone(), services.clone());
+        let to = Target { service: EntityType::MON, addr, lossless: false, auth: Box::new(auth) };
+        out.push(Net::Connect { conn, to: Box::new(to) }.into());
+        self.state = State::Connecting(conn, addr, self.hunt.give_up_at(now.mono));
+    }
+
+    /// The session is gone: look for another monitor at once.
+    fn lose(&mut self, now: Now, out: &mut Vec<MoncOut>) {
+        out.push(Told::Lost.into());
+        self.hunt.begin_round(&mut self.rng);
+        self.try_next(now, out);
+    }
+
+    fn renew(&mut self, now: Now, out: &mut Vec<MoncOut>) {
+        let State::Open(conn, _) = self.state else { return };
+        match self.keeper.due(&self.config, now, &mut self.rng) {
+            Ok(Some(auth)) => {
+                let tid = self.requests.tid();
+                self.send_now(Msg::new(tid, Body::from(auth)), out);
+            }
+            Ok(None) => {}
+            Err(()) => {
+                // The AUTH ticket itself has expired: only a handshake gives another.
+                out.push(Net::Close { conn }.into());
+                self.lose(now, out);
+            }
+        }
+    }
+
+    fn take_auth_reply(&mut self, now: Now, reply: &msgs::AuthReply, out: &mut Vec<MoncOut>) {
+        match self.keeper.reply(&self.config, reply, now) {
+            Renewed::Tickets => out.push(Told::Tickets(Box::new(self.keeper.tickets.clone())).into()),
+            Renewed::RotatingKeys(keys) => out.push(Told::RotatingKeys(Box::new(keys)).into()),
+            Renewed::Failed => {}
+        }
+        self.renew(now, out);
+    }
+
+    fn take_monmap(&mut self, now: Now, bytes: &[u8], out: &mut Vec<MoncOut>) {
+        // A map that cannot be read is left aside: the addresses that we have brought us here.
+        let Ok(map) = Reader::new(bytes).get::<MonMap>() else { return };
+        self.subs.got("monmap", map.epoch.into());
+        if self.monmap.as_ref().is_some_and(|old| old.epoch >= map.epoch) {
+            return;
+        }
+        let addrs: Vec<EntityAddr> = map.mons.values().filter_map(|mon| mon.addrs.msgr2()).collect();
+        if !addrs.is_empty() {
+            self.hunt.set_all(addrs.clone());
+        }
+        let map = Arc::new(map);
+        self.monmap = Some(map.clone());
+        out.push(Told::MonMap(map).into());
+        // A monitor that was removed knows nothing new.
+        if let State::Open(conn, addr) = self.state
+            && !addrs.is_empty()
+            && !addrs.iter().any(|a| a.addr == addr.addr)
+            && !self.config.mons.contains(&addr)
+        {
+            out.push(Net::Close { conn }.into());
+            self.lose(now, out);
+        }
+    }
+}
+
+fn is_reply(body: &Body) -> bool {
+    matches!(
+        body,
+        Body::MonGetVersionReply(_)
+            | Body::MonCommandAck(_)
+            | Body::StatfsReply(_)
+            | Body::GetPoolStatsReply(_)
+            | Body::PoolOpReply(_)
+    )
+}
