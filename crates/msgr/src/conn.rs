@@ -268,10 +268,11 @@ impl Conn {
         self.session.client_cookie
     }
 
-    /// The session, to park it or to go on with it on a new connection; closes this one. `None` where it is lossy or
-    /// was never established.
+    /// The session, to park it or to go on with it on a new connection; closes this one. `None` where it is lossy, or
+    /// at an acceptor was never established. An initiator's keeps its cookie and what waits to be sent.
     pub fn take_session(&mut self) -> Option<Session> {
-        let kept = self.session.lossless && self.session.server_cookie != 0;
+        let begun = self.session.server_cookie != 0 || matches!(self.side, Side::Initiator(_));
+        let kept = self.session.lossless && begun;
         self.close(Reason::Replaced);
         kept.then(|| std::mem::take(&mut self.session))
     }

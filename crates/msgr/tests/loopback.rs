@@ -94,7 +94,8 @@ fn a_global_id_is_kept_only_with_proof() {
     let fresh = again(&mut world, Tickets::default());
     assert_eq!(fresh.b.ready().global_id, tickets.global_id + 1);
     // Another's number with one's own ticket.
-    let stolen = Tickets { global_id: tickets.global_id + 1, ..tickets };
+    let mut stolen = tickets;
+    stolen.global_id += 1;
     let refused = again(&mut world, stolen);
     assert!(matches!(refused.b.closed(), Some(Reason::Auth(_))), "{:?}", refused.b.events);
     assert!(matches!(refused.a.closed(), Some(Reason::Refused { errno: -13, .. })), "{:?}", refused.a.events);
