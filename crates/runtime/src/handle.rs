@@ -1,6 +1,7 @@
 //! How local callers reach a node from any thread: blocking, or with a completion.
 
 use crate::driver::{Event, Inbox};
+use crate::metrics::Metrics;
 use std::sync::mpsc;
 
 /// Called once with the answer, on the node's event loop: it must not block.
@@ -12,22 +13,30 @@ pub type Completion<Rep> = Box<dyn FnOnce(Result<Rep, Gone>) + Send>;
 pub struct Gone;
 
 /// A way to a running node. Clones lead to the same node.
-pub struct Handle<Req, Rep>(Inbox<Req, Rep>);
+pub struct Handle<Req, Rep> {
+    inbox: Inbox<Req, Rep>,
+    metrics: Metrics,
+}
 
 impl<Req, Rep> Clone for Handle<Req, Rep> {
     fn clone(&self) -> Self {
-        Self(self.0.clone())
+        Self { inbox: self.inbox.clone(), metrics: self.metrics.clone() }
     }
 }
 
 impl<Req: Send + 'static, Rep: Send + 'static> Handle<Req, Rep> {
-    pub(crate) fn new(inbox: Inbox<Req, Rep>) -> Self {
-        Self(inbox)
+    pub(crate) fn new(inbox: Inbox<Req, Rep>, metrics: Metrics) -> Self {
+        Self { inbox, metrics }
+    }
+
+    /// The node's counters.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     /// Sends a request; `done` is called once with the answer, or with [`Gone`] where the node has ended or ends before.
     pub fn submit(&self, request: Req, done: impl FnOnce(Result<Rep, Gone>) + Send + 'static) {
-        self.0.send(Event::Request(request, Answer(Some(Box::new(done)))));
+        self.inbox.send(Event::Request(request, Answer(Some(Box::new(done)))));
     }
 
     /// Sends a request and waits for the answer. Not to be called on an event loop.
@@ -42,12 +51,12 @@ impl<Req: Send + 'static, Rep: Send + 'static> Handle<Req, Rep> {
 
     /// Calls `listener` on the node's event loop with all that the node says unasked. A later listener replaces it.
     pub fn listen(&self, listener: impl FnMut(Rep) + Send + 'static) {
-        self.0.send(Event::Listen(Box::new(listener)));
+        self.inbox.send(Event::Listen(Box::new(listener)));
     }
 
     /// Ends the node as a signal would: nothing more is sent, disks are closed.
     pub fn stop(&self) {
-        self.0.send(Event::Stop);
+        self.inbox.send(Event::Stop);
     }
 }
 

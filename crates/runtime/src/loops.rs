@@ -79,7 +79,8 @@ impl EventLoop {
         N::Reply: Send + 'static,
     {
         let (inbox, events) = Inbox::new();
-        let handle = Handle::new(inbox.clone());
+        let metrics = Metrics::default();
+        let handle = Handle::new(inbox.clone(), metrics.clone());
         let task = move || {
             let (name, ready) = (spec.name.clone(), notices.clone());
             let on_ready = {
@@ -87,7 +88,7 @@ impl EventLoop {
                 // Nobody listens any more where the process is ending.
                 Box::new(move || drop(ready.send(Notice::Ready(name))))
             };
-            match prepare(spec, make, inbox, on_ready) {
+            match prepare(spec, make, inbox, metrics, on_ready) {
                 Ok(driver) => drop(spawn_local(async move {
                     let result = spawn_local(driver.run(events)).await;
                     let result = result.unwrap_or_else(|e| Err(format!("internal error: {e}")));
@@ -116,6 +117,7 @@ fn prepare<N>(
     spec: NodeSpec,
     make: impl FnOnce() -> N,
     inbox: Inbox<N::Request, N::Reply>,
+    metrics: Metrics,
     on_ready: Box<dyn FnOnce() + Send>,
 ) -> Result<Driver<N>, String>
 where
@@ -123,7 +125,6 @@ where
     N::Request: Send + 'static,
     N::Reply: Send + 'static,
 {
-    let metrics = Metrics::default();
     if let Some(path) = &spec.admin_socket {
         let socket = AdminSocket::bind(path).map_err(|e| format!("cannot make {}: {e}", path.display()))?;
         spawn_local(socket.serve(inbox.clone()));

@@ -127,6 +127,10 @@ impl<'a> Pump<'a> {
                     Err(e) if e.kind() == ErrorKind::Interrupted => {}
                     Err(_) => conn.close(Reason::Eof),
                 },
+                // A client asked for what it gets, and may keep it in its cache: it counts its requests instead.
+                Want::Budget(_) if self.shared.service == EntityType::CLIENT => {
+                    conn.grant(None, clock::now())
+                }
                 Want::Budget(wanted) => match self.shared.budget(self.link.peer()).reserve(wanted) {
                     Some(reservation) => conn.grant(Some(reservation), clock::now()),
                     None => {
