@@ -107,3 +107,18 @@ pub(crate) fn challenge_answer(key: &Key, server_challenge: u64, client_challeng
     put_sealed(&mut w, key, &ChallengeBlob { server_challenge, client_challenge });
     w.as_slice().chunks_exact(8).fold(0, |x, word| x ^ u64::from_le_bytes(word.try_into().expect("8 bytes")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_is_that_of_a_real_client() {
+        // From a connection of Ceph 16.2.15's `rados` to its monitor, with that throw-away cluster's key.
+        let key = Key::from_base64("AQAr8AFrPdktMBAArXJExl8pKfBsXeGHtvv8WA==").expect("a key");
+        let server = u64::from_le_bytes([0x3d, 0x9c, 0x10, 0x38, 0x0a, 0xe6, 0xef, 0x38]);
+        let client = u64::from_le_bytes([0xc9, 0x69, 0x12, 0x94, 0xb8, 0x66, 0x1d, 0x80]);
+        let answer = u64::from_le_bytes([0x54, 0x14, 0x31, 0x35, 0x0e, 0xcc, 0xf2, 0x62]);
+        assert_eq!(challenge_answer(&key, server, client), answer);
+    }
+}

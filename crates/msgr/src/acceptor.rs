@@ -2,9 +2,7 @@
 
 use crate::config::{Auth, FEATURES, REQUIRED_FEATURES};
 use crate::conn::{Conn, Side, State, decode};
-use crate::control::{
-    self, AuthBadMethod, AuthDone, AuthRequest, ClientIdent, FLAG_LOSSY, Reconnect, ServerIdent,
-};
+use crate::control::{AuthBadMethod, AuthDone, AuthRequest, ClientIdent, FLAG_LOSSY, Reconnect, ServerIdent};
 use crate::frame::tag;
 use crate::rx::Frame;
 use crate::session::Owner;
@@ -125,6 +123,8 @@ impl Conn {
             server_cookie: if lossy { 0 } else { self.rng.u64().max(1) },
             global_seq: ident.global_seq,
             owner: Some(self.owner()),
+            num: ident.num,
+            addrs: ident.addrs,
             ..Session::default()
         };
         waiting.out.into_iter().for_each(|(_, msg)| self.session.push(msg));
@@ -138,7 +138,7 @@ impl Conn {
             cookie: self.session.server_cookie,
         };
         self.tx.control(tag::SERVER_IDENT, &answer);
-        self.ready(ident.num, ident.addrs, ident.supported, false);
+        self.ready(ident.supported, false);
         Ok(())
     }
 
@@ -209,6 +209,6 @@ impl Conn {
         self.session.ack_due = false;
         let in_seq = self.session.in_seq;
         self.tx.control(tag::SESSION_RECONNECT_OK, &in_seq);
-        self.ready(control::UNKNOWN_NUM, asked.addrs, FEATURES, true);
+        self.ready(FEATURES, true);
     }
 }

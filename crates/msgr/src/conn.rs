@@ -364,17 +364,20 @@ impl Conn {
     }
 
     /// The handshake is complete.
-    pub(crate) fn ready(&mut self, num: i64, addrs: wire::AddrVec, features: u64, resumed: bool) {
+    pub(crate) fn ready(&mut self, features: u64, resumed: bool) {
+        if let Side::Initiator(_) = self.side {
+            self.peer.entity = EntityName::new(self.peer.ty, self.session.num.to_string());
+        }
         self.state = State::Open;
         self.rx.messages = true;
         self.last_keepalive = self.now.mono;
         let ready = Ready {
             peer_type: self.peer.ty,
             entity: self.peer.entity.clone(),
-            num,
+            num: self.session.num,
             global_id: self.peer.global_id,
             caps: std::mem::take(&mut self.peer.caps),
-            addrs,
+            addrs: self.session.addrs.clone(),
             seen_as: self.peer.seen_as,
             features: features & crate::FEATURES,
             mode: self.peer.mode,

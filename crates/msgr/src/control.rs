@@ -8,8 +8,6 @@ pub(crate) const BANNER: &[u8; 8] = b"ceph v2\n";
 pub(crate) const REVISION_1: u64 = 1;
 /// In CLIENT_IDENT and SERVER_IDENT: what is in flight is lost with the connection.
 pub(crate) const FLAG_LOSSY: u64 = 1;
-/// A peer that comes back does not repeat its number.
-pub(crate) const UNKNOWN_NUM: i64 = -1;
 /// Complete and without checksums of its own, as userland marks its messages.
 pub(crate) const MESSAGE_FLAGS: u8 = 3;
 

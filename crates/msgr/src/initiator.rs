@@ -7,7 +7,7 @@ use crate::frame::tag;
 use crate::rx::Frame;
 use crate::{Reason, Session};
 use auth::{AuthError, ConMode, Initiator, InitiatorStep, Method};
-use wire::{EntityAddr, EntityName, EntityType};
+use wire::{EntityAddr, EntityType};
 
 /// A server may send us back to start so many times.
 const MAX_RETRIES: u32 = 8;
@@ -156,8 +156,8 @@ impl Conn {
         }
         self.session.lossless = ident.flags & FLAG_LOSSY == 0;
         self.session.server_cookie = if self.session.lossless { ident.cookie } else { 0 };
-        self.peer.entity = EntityName::new(self.peer.ty, ident.num.to_string());
-        self.ready(ident.num, ident.addrs, ident.supported, false);
+        (self.session.num, self.session.addrs) = (ident.num, ident.addrs);
+        self.ready(ident.supported, false);
         Ok(())
     }
 
@@ -167,8 +167,7 @@ impl Conn {
         }
         self.session.rewind(peer_has);
         self.session.ack_due = false;
-        let target = self.initiating().target;
-        self.ready(crate::control::UNKNOWN_NUM, target.into(), FEATURES, true);
+        self.ready(FEATURES, true);
         Ok(())
     }
 

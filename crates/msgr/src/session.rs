@@ -32,6 +32,9 @@ pub struct Session {
     pub(crate) ack_due: bool,
     /// Whom the session belongs to.
     pub(crate) owner: Option<Owner>,
+    /// The peer's number and addresses, which a reconnection does not repeat.
+    pub(crate) num: i64,
+    pub(crate) addrs: AddrVec,
 }
 
 /// Who may take a session up again.

@@ -108,6 +108,7 @@ impl Scene {
     fn server_event(&mut self, event: Event, pair: &mut Pair) {
         match event {
             Event::Ready(r) if r.resumed => {
+                assert_eq!((r.num, r.addrs.0.len()), (r.global_id as i64, 1), "known from the first time");
                 let key =
                     self.table.live(self.key, r.cookie, pair.b.conn.client_cookie(), &r.entity, r.global_id);
                 assert_eq!(key, None);

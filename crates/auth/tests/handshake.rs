@@ -1,0 +1,303 @@
+//! Both ends against each other, renewals, and what must be refused.
+
+use auth::{
+    AuthDone, AuthStep, ConMode, Credentials, EntityAuth, GlobalIds, Initiator, InitiatorDone, InitiatorStep,
+    Key, Keyring, Method, MonAuthenticator, MonCap, RotatingKeys, ServerKeys, ServiceAuthenticator, Tickets,
+    check_caps,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use stdx::{Now, Rng, Wall};
+use wire::{EntityName, EntityType};
+
+const KEY: &str = "AQAr8AFrPdktMBAArXJExl8pKfBsXeGHtvv8WA==";
+/// Payload of AUTH_DONE.
+const DONE: &str = "\
+    0001000000000101000000200000000130000000f345b164e0eb515058e9231ad3b9b5fea2d9754dc1f33f8a739f58547193\
+    deea85d0534ec9655c023d1c16d984f73023006d0000000102000000000000006000000065217d93b83abd9b10fa4fdff080\
+    11855c846f1592865b198d1baaf131f069016836aece0e32051da1c2ac1af73faee934a4c11b6f2770c32e14dab6fa0c9c92\
+    be6412fb4bb0210ea8ecd1a5bf7085824dc5a4f9696d44c032f448783013896a5400000050000000f3328982dd2ea22d7f49\
+    0b3b2ffbe75558dafbc31397cd1c304536e6cf0dabe45f9c0cfb720b533c1fb660cd4289c9d1029ecdbc708635dae99d7afd\
+    191ab0262774a594c1bb49ef7132f03f827c978726020000010300000001000000013000000082c9390b802381d17ea1d14a\
+    b90dc6c4f49c61c179f9f2a18aeaec02df935bb579d96c7223aad3587cab5d0c632c09a9006d000000010200000000000000\
+    60000000bbe9604ec655f4abcd784e146116434c4a124b2eeb2fae07fe00632dcf70ca0900bde15f1de37e342f797b95d24f\
+    d58c1874e8e9f18ab3719efe3c4a3030ccb6f1562ef2bd95b0912f5a87a02f9a132dd92003abb44ea279df17faf7fe87a70b\
+    04000000013000000082c9390b802381d17ea1d14ab90dc6c410291f93432775a1b9d151d8d8813235feb5601d3af5cab08a\
+    8e2897f223ad46007d00000001020000000000000070000000780000eff66dc70c1ac4c71a63af733000f3463f36f7a1cdab\
+    c6539560dac4f96d67777ce0577a153626aa3341248a6a1b8f5aee62941db220b734004042412c5e2aaab3d04c4e9f12599a\
+    b5cbc6041397a7d2d68132f8e7b5e4a3a9705a288e886155ae6398556f1d6a9c5e29cef91510000000013000000082c9390b\
+    802381d17ea1d14ab90dc6c40c976246aad6e6187f652bb8abffa616da978250e92b7aec43be1649556664ea007d00000001\
+    020000000000000070000000590b94e5ea18aec1bd1e3c27ed1dcd8ba96c8d2e9d9a9d8bcb1903789eb46c3458c7aa537d93\
+    670969c079947c2100b9b71124a96c596a874b75c03f9d9926b23a61a078c00d9a6769e5be1bb44f87e4047930f876fa969d\
+    34387c140fcbb3981bd5ae1399a5a7cfa8e9c234c73d1f9c";
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+struct World {
+    rng: Rng,
+    now: Now,
+    name: EntityName,
+    key: Key,
+    mon: ServerKeys,
+    ids: Arc<GlobalIds>,
+}
+
+impl World {
+    fn new() -> Self {
+        let mut rng = Rng::from_seed(7);
+        let now = Now { wall: Wall(1_700_000_000_000_000_000), ..Now::default() };
+        let name = EntityName::parse("client.a").expect("a name");
+        let key = Key::generate(now.wall, &mut rng);
+        let mut mon = ServerKeys::new(EntityType::MON, vec![Method::Cephx]);
+        let caps = [("mon", "allow r"), ("osd", "allow rw")].map(|(k, v)| (k.to_owned(), v.to_owned()));
+        mon.entities.insert(name.clone(), EntityAuth { key: key.clone(), caps: BTreeMap::from(caps) });
+        for service in [EntityType::AUTH, EntityType::OSD] {
+            mon.rotating.insert(service, RotatingKeys::default().rotated(now.wall, HOUR, &mut rng));
+        }
+        let ids = Arc::new(GlobalIds::new());
+        assert!(ids.push(5000..6000));
+        Self { rng, now, name, key, mon, ids }
+    }
+
+    fn credentials(&self) -> Credentials {
+        Credentials { name: self.name.clone(), key: Some(self.key.clone()) }
+    }
+
+    /// A handshake with a monitor.
+    fn login(&mut self, tickets: Tickets, mode: ConMode) -> Result<(AuthDone, InitiatorDone), AuthStep> {
+        let (now, rng) = (self.now, &mut self.rng);
+        let mut client = Initiator::mon(
+            Credentials { name: self.name.clone(), key: Some(self.key.clone()) },
+            tickets,
+            vec![EntityType::OSD, EntityType::MDS],
+        );
+        let mut server = MonAuthenticator::new(Arc::new(self.mon.clone()), self.ids.clone());
+        let (method, payload) = client.start(now, rng).expect("starts");
+        let AuthStep::More(challenge) = server.request(method, mode, &payload, now, rng) else {
+            panic!("a challenge comes first")
+        };
+        let InitiatorStep::More(answer) = client.reply_more(&challenge, now, rng).expect("answers") else {
+            panic!("an answer")
+        };
+        match server.more(&answer, now, rng) {
+            AuthStep::Done(done) => {
+                let own = client.done(done.global_id, mode, &done.blob, now).expect("opens");
+                Ok((done, own))
+            }
+            other => Err(other),
+        }
+    }
+
+    fn tickets(&mut self) -> Tickets {
+        self.login(Tickets::default(), ConMode::Crc).expect("authenticated").1.tickets.expect("tickets")
+    }
+
+    fn osd(&self) -> Arc<ServerKeys> {
+        let mut keys = ServerKeys::new(EntityType::OSD, vec![Method::Cephx]);
+        keys.rotating.insert(EntityType::OSD, self.mon.rotating[&EntityType::OSD].clone());
+        Arc::new(keys)
+    }
+}
+
+/// A handshake with an OSD.
+fn visit(world: &mut World, tickets: &Tickets, mode: ConMode) -> Result<(AuthDone, InitiatorDone), AuthStep> {
+    let (osd, now) = (world.osd(), world.now);
+    let mut client = Initiator::service(world.credentials(), tickets.clone(), EntityType::OSD);
+    let mut server = ServiceAuthenticator::new(osd);
+    let rng = &mut world.rng;
+    let (method, payload) = client.start(now, rng).expect("a ticket");
+    let challenge = match server.request(method, mode, &payload, now, rng) {
+        AuthStep::More(challenge) => challenge,
+        other => return Err(other),
+    };
+    let InitiatorStep::More(answer) = client.reply_more(&challenge, now, rng).expect("answers") else {
+        panic!("an answer")
+    };
+    // Heard by somebody, the answer is of no use on another connection: its challenge differs.
+    let mut other = ServiceAuthenticator::new(world.mon_as_osd());
+    let rng = &mut world.rng;
+    assert!(matches!(other.request(method, mode, &answer, now, rng), AuthStep::More(_)), "challenged again");
+    assert!(matches!(other.more(&answer, now, rng), AuthStep::Fail { errno: 13, .. }), "a replay");
+    match server.more(&answer, now, rng) {
+        AuthStep::Done(done) => {
+            let own = client.done(done.global_id, mode, &done.blob, now).expect("opens");
+            Ok((done, own))
+        }
+        other => Err(other),
+    }
+}
+
+impl World {
+    fn mon_as_osd(&self) -> Arc<ServerKeys> {
+        self.osd()
+    }
+}
+
+#[test]
+fn both_ends_agree_on_keys_and_caps() {
+    for mode in [ConMode::Crc, ConMode::Secure] {
+        let mut world = World::new();
+        let (server, client) = world.login(Tickets::default(), mode).expect("authenticated");
+        assert_eq!((server.global_id, server.caps.as_str()), (5000, "allow r"));
+        assert_eq!(server.session_key, client.session_key);
+        assert_eq!(server.connection_secret, client.connection_secret);
+        assert_eq!(server.connection_secret.0.len(), if mode == ConMode::Secure { 64 } else { 0 });
+        let tickets = client.tickets.expect("tickets");
+        assert!(tickets.get(EntityType::OSD).is_some() && tickets.get(EntityType::AUTH).is_some());
+        assert!(tickets.get(EntityType::MDS).is_none(), "no keys for that service, no ticket");
+        let (server, client) = visit(&mut world, &tickets, mode).expect("authenticated");
+        assert_eq!((server.global_id, server.caps.as_str()), (5000, "allow rw"));
+        assert_eq!(server.session_key, client.session_key);
+        assert_eq!(server.connection_secret, client.connection_secret);
+        assert_eq!(server.entity, world.name);
+    }
+}
+
+#[test]
+fn tickets_are_renewed_and_old_ones_end() {
+    let mut world = World::new();
+    let mut tickets = world.tickets();
+    let first = tickets.get(EntityType::OSD).cloned().expect("a ticket");
+    assert_eq!(first.expires, world.now.wall + HOUR);
+    assert_eq!(tickets.due(&[EntityType::OSD], world.now.wall), vec![]);
+    world.now.wall = first.renew_after;
+    assert_eq!(tickets.due(&[EntityType::OSD], world.now.wall), vec![EntityType::OSD]);
+    let request = tickets.renewal_request(&[EntityType::OSD], world.now.wall, &mut world.rng).expect("valid");
+    let reply = world.mon.answer_request(&world.name, &request, world.now, &mut world.rng).expect("granted");
+    assert_eq!(tickets.apply_renewal(&reply, world.now.wall), Ok(()));
+    assert!(tickets.get(EntityType::OSD).expect("renewed").expires > first.expires);
+    // Of another principal on that connection.
+    let other = EntityName::parse("client.b").expect("a name");
+    assert!(world.mon.answer_request(&other, &request, world.now, &mut world.rng).is_err());
+    let old = {
+        let mut world = World::new();
+        world.tickets()
+    };
+    world.now.wall = first.expires + Duration::from_secs(1);
+    assert!(visit(&mut world, &old, ConMode::Crc).is_err(), "expired");
+    assert!(visit(&mut world, &tickets, ConMode::Crc).is_ok(), "renewed");
+}
+
+#[test]
+fn a_ticket_survives_one_rotation_but_not_all() {
+    let mut world = World::new();
+    let tickets = world.tickets();
+    let rotate = |world: &mut World| {
+        let keys = &world.mon.rotating[&EntityType::OSD];
+        let when = Wall::from(keys.current().expect("some").1.expiration);
+        let next = keys.rotated(when, HOUR, &mut Rng::from_seed(1));
+        world.mon.rotating.insert(EntityType::OSD, next);
+    };
+    rotate(&mut world);
+    assert!(visit(&mut world, &tickets, ConMode::Crc).is_ok(), "the previous key is still held");
+    rotate(&mut world);
+    rotate(&mut world);
+    assert!(matches!(visit(&mut world, &tickets, ConMode::Crc), Err(AuthStep::Fail { errno: 13, .. })));
+}
+
+#[test]
+fn a_lost_auth_ticket_means_a_new_global_id() {
+    let mut world = World::new();
+    let tickets = world.tickets();
+    world.now.wall = world.now.wall + HOUR * 1000;
+    let keys = RotatingKeys::default().rotated(world.now.wall, HOUR, &mut world.rng);
+    world.mon.rotating.insert(EntityType::AUTH, keys);
+    let (done, _) = world.login(tickets, ConMode::Crc).expect("authenticated");
+    assert_eq!(done.global_id, 5001);
+}
+
+#[test]
+fn a_principal_without_mon_caps_or_unknown_is_refused() {
+    let mut world = World::new();
+    world.mon.entities.values_mut().for_each(|e| drop(e.caps.remove("mon")));
+    assert!(matches!(world.login(Tickets::default(), ConMode::Crc), Err(AuthStep::Fail { errno: 13, .. })));
+    world.mon.entities.clear();
+    assert!(matches!(world.login(Tickets::default(), ConMode::Crc), Err(AuthStep::Fail { errno: 13, .. })));
+    assert_eq!(world.ids.left(), 1000, "refusals cost no ids");
+}
+
+#[test]
+fn daemons_fetch_the_rotating_keys_of_their_own_role() {
+    let mut world = World::new();
+    let osd = EntityName::parse("osd.0").expect("a name");
+    let key = Key::generate(world.now.wall, &mut world.rng);
+    world.mon.entities.insert(osd.clone(), EntityAuth { key: key.clone(), caps: BTreeMap::new() });
+    let request = Tickets::rotating_request();
+    let reply = world.mon.answer_request(&osd, &request, world.now, &mut world.rng).expect("granted");
+    let keys = Tickets::open_rotating(&reply, &key).expect("opens");
+    assert_eq!(Some(&keys), world.mon.rotating_for(EntityType::OSD));
+    assert!(Tickets::open_rotating(&reply, &world.key).is_err(), "only with the daemon's own key");
+    assert!(
+        world.mon.answer_request(&world.name, &request, world.now, &mut world.rng).is_err(),
+        "not for clients"
+    );
+}
+
+/// What a client of Ceph 16.2.15 sent and got from its monitor, with that (throw-away) cluster's key.
+#[test]
+fn reads_what_a_real_monitor_sent() {
+    let key = Key::from_base64(KEY).expect("a key");
+    let name = EntityName::parse("client.admin").expect("a name");
+    let credentials = Credentials { name, key: Some(key) };
+    let now = Now::default();
+    let mut client = Initiator::mon(credentials, Tickets::default(), vec![]);
+    let (_, payload) = client.start(now, &mut Rng::from_seed(1)).expect("starts");
+    assert_eq!(payload, hex("0a080000000500000061646d696e0000000000000000"));
+    let done = client.done(0x101b, ConMode::Secure, &hex(DONE), now).expect("opens");
+    let tickets = done.tickets.expect("tickets");
+    assert_eq!(done.connection_secret.0.len(), 64);
+    for service in [EntityType::AUTH, EntityType::MON, EntityType::OSD, EntityType::MGR] {
+        let ticket = tickets.get(service).expect("a ticket");
+        let hours = if service == EntityType::AUTH { 72 } else { 1 };
+        assert_eq!(ticket.expires, now.wall + HOUR * hours, "{service:?}");
+    }
+}
+
+fn hex(text: &str) -> Vec<u8> {
+    (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).expect("hex")).collect()
+}
+
+/// Arbitrary and damaged payloads everywhere: refused, never a panic.
+#[test]
+fn noise_is_refused_everywhere() {
+    let mut world = World::new();
+    let tickets = world.tickets();
+    let mut rng = Rng::from_seed(9);
+    let request = tickets.renewal_request(&[EntityType::OSD], world.now.wall, &mut rng).expect("valid");
+    let osd = world.osd();
+    let (now, name) = (world.now, world.name.clone());
+    let mut granted = 0;
+    for round in 0..3000 {
+        let mut noise = if round % 2 == 0 { request.clone() } else { vec![0; rng.below(200) as usize] };
+        if round % 2 == 0 {
+            let at = rng.below(noise.len() as u64) as usize;
+            noise[at] ^= 1 << rng.below(8);
+            noise.truncate(rng.range(1, 1 + noise.len() as u64 * 3 / 2) as usize);
+        } else {
+            rng.fill(&mut noise);
+        }
+        granted += usize::from(world.mon.answer_request(&name, &noise, now, &mut rng).is_ok());
+        assert!(tickets.clone().apply_renewal(&noise, now.wall).is_err());
+        for method in [Method::None, Method::Cephx] {
+            let mut mon = MonAuthenticator::new(Arc::new(world.mon.clone()), world.ids.clone());
+            assert!(!matches!(mon.request(method, ConMode::Crc, &noise, now, &mut rng), AuthStep::Done(_)));
+            assert!(!matches!(mon.more(&noise, now, &mut rng), AuthStep::Done(_)));
+            let mut service = ServiceAuthenticator::new(osd.clone());
+            assert!(!matches!(
+                service.request(method, ConMode::Crc, &noise, now, &mut rng),
+                AuthStep::Done(_)
+            ));
+            assert!(!matches!(service.more(&noise, now, &mut rng), AuthStep::Done(_)));
+        }
+        let text = String::from_utf8_lossy(&noise);
+        let _ = Keyring::parse(&text);
+        for service in ["mon", "osd", "mds"] {
+            let _ = check_caps(service, &text);
+            let _ = check_caps(service, &format!("allow {text}"));
+        }
+    }
+    // Only the nonce and the mask of wanted services may be changed without notice.
+    assert!(granted < 150, "{granted}");
+    assert!(!MonCap::default().is_allow_all());
+}
