@@ -1,0 +1,435 @@
+//! The engine: operations in flight, sessions to OSDs, the map.
+
+use crate::backoff::within;
+use crate::maps_in::{self, Took};
+use crate::op::{InFlight, Kind};
+use crate::session::OsdSession;
+use crate::target::{Place, Placement, is_paused};
+use crate::{Completion, RadosOut, RadosTold, Request, list};
+use auth::{Credentials, Initiator, Tickets};
+use maps::{Epoch, HObject, OsdId, OsdMap, pool_flags};
+use monc::{ConnSpace, Net};
+use msgs::{Body, OsdBackoff, OsdOpReply, backoff_op, errno};
+use node::{CloseReason, ConnId, Msg, Target};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use stdx::{Instant, Now, Rng};
+use wire::{EntityType, Utime};
+
+/// What an engine is made with.
+#[derive(Clone, Debug)]
+pub struct RadosConfig {
+    /// Who we are.
+    pub credentials: Credentials,
+    /// Our share of the node's connection numbers.
+    pub space: u8,
+    /// Operations that may be under way; more wait in order.
+    pub max_ops: usize,
+    /// Bytes of payload that may be under way; a single larger operation passes.
+    pub max_bytes: usize,
+}
+
+impl RadosConfig {
+    /// As Ceph's clients: 1024 operations, 100 MiB.
+    pub fn new(credentials: Credentials, space: u8) -> Self {
+        Self { credentials, space, max_ops: 1024, max_bytes: 100 << 20 }
+    }
+}
+
+/// An operation that was submitted but not yet admitted.
+type Waiting = (u64, Kind, Place, Request);
+
+/// The object operation engine. The owner hands it maps, and what concerns its connections ([`Self::owns`]).
+#[derive(Debug)]
+pub struct Rados {
+    config: RadosConfig,
+    rng: Rng,
+    conns: ConnSpace,
+    tickets: Tickets,
+    map: Arc<OsdMap>,
+    placement: Placement,
+    next_tid: u64,
+    /// By tid, which is the order of submission.
+    ops: BTreeMap<u64, InFlight>,
+    bytes: usize,
+    waiting: VecDeque<Waiting>,
+    sessions: BTreeMap<OsdId, OsdSession>,
+    /// The monitors were asked for the newest epoch.
+    epoch_asked: bool,
+}
+
+impl Rados {
+    /// An engine without a map.
+    pub fn new(config: RadosConfig, rng: Rng) -> Self {
+        Self {
+            rng,
+            conns: ConnSpace::new(config.space),
+            config,
+            tickets: Tickets::default(),
+            map: Arc::new(OsdMap::default()),
+            placement: Placement::default(),
+            next_tid: 0,
+            ops: BTreeMap::new(),
+            bytes: 0,
+            waiting: VecDeque::new(),
+            sessions: BTreeMap::new(),
+            epoch_asked: false,
+        }
+    }
+
+    /// Whether inputs about `conn` are for this machine.
+    pub fn owns(&self, conn: ConnId) -> bool {
+        self.conns.owns(conn)
+    }
+
+    /// The newest map; epoch 0 before the first.
+    pub fn map(&self) -> &Arc<OsdMap> {
+        &self.map
+    }
+
+    /// Operations that have not ended.
+    pub fn pending(&self) -> usize {
+        self.ops.len() + self.waiting.len()
+    }
+
+    /// Whether a further operation would be sent without waiting for others to end.
+    pub fn has_room(&self) -> bool {
+        self.waiting.is_empty() && self.ops.len() < self.config.max_ops && self.bytes < self.config.max_bytes
+    }
+
+    /// New tickets: used for connections from now on.
+    pub fn set_tickets(&mut self, tickets: Tickets) {
+        self.tickets = tickets;
+    }
+
+    /// Submits an operation; ends in [`RadosTold::Done`].
+    pub fn submit(&mut self, now: Now, token: u64, mut request: Request, out: &mut Vec<RadosOut>) {
+        if request.writes() && request.mtime == Utime::default() {
+            request.mtime = now.wall.into();
+        }
+        self.waiting.push_back((token, Kind::Plain, Place::Object, request));
+        self.admit(out);
+    }
+
+    /// Lists at most `max` objects behind `cursor` (see [`crate::cursor_start`]); ends in [`RadosTold::Listed`].
+    pub fn list(
+        &mut self,
+        token: u64,
+        namespace: &[u8],
+        cursor: &HObject,
+        max: u64,
+        out: &mut Vec<RadosOut>,
+    ) {
+        let request = list::request(cursor.pool, namespace, cursor, max);
+        self.waiting.push_back((token, Kind::List, Place::Hash(cursor.hash), request));
+        self.admit(out);
+    }
+
+    /// Forgets the operations with this token: no answer is told. Whether a write is carried out is then unknown.
+    pub fn cancel(&mut self, token: u64, out: &mut Vec<RadosOut>) {
+        self.waiting.retain(|(t, ..)| *t != token);
+        let tids: Vec<u64> =
+            self.ops.iter().filter(|(_, op)| op.token == token).map(|(tid, _)| *tid).collect();
+        tids.iter().for_each(|tid| drop(self.remove(*tid)));
+        self.admit(out);
+    }
+
+    /// When [`Self::timer`] is wanted.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.sessions.values().filter_map(|s| s.retry_at).min()
+    }
+
+    /// Time has passed.
+    pub fn timer(&mut self, now: Now, out: &mut Vec<RadosOut>) {
+        let due = |s: &OsdSession| s.retry_at.is_some_and(|at| at <= now.mono);
+        let osds: Vec<OsdId> = self.sessions.iter().filter(|(_, s)| due(s)).map(|(osd, _)| *osd).collect();
+        for osd in &osds {
+            self.session_mut(*osd).retry_at = None;
+        }
+        self.dispatch_unsent(out);
+        // Where nothing is left to say, nothing is kept.
+        self.sessions.retain(|_, s| s.conn.is_some() || s.retry_at.is_some());
+    }
+
+    /// A connection is gone or was never made.
+    pub fn closed(&mut self, now: Now, conn: ConnId, _reason: CloseReason, out: &mut Vec<RadosOut>) {
+        let Some(osd) = self.osd_of(conn) else { return };
+        self.sessions.get_mut(&osd).expect("found by its connection").lost(now.mono, &mut self.rng);
+        self.unsend(|op| op.target.is_some_and(|t| t.osd == Some(osd)));
+        // Most often the OSD is down and the map that says so is on its way.
+        self.want_next_map(out);
+    }
+
+    /// A message on one of our connections.
+    pub fn message(&mut self, conn: ConnId, msg: Msg, out: &mut Vec<RadosOut>) {
+        let Some(osd) = self.osd_of(conn) else { return };
+        self.session_mut(osd).worked();
+        match msg.body {
+            node::Body::Client(Body::OsdOpReply(reply)) => self.reply(osd, msg.tid, *reply, out),
+            node::Body::Client(Body::OsdMap(m)) => {
+                let epoch = m.newest_contained();
+                self.osd_map(&m, out);
+                if self.map.epoch >= epoch {
+                    out.push(RadosTold::GotMap(self.map.epoch).into());
+                }
+            }
+            node::Body::Client(Body::OsdBackoff(m)) => self.backoff(osd, conn, &m, out),
+            _ => {} // watches are not made here; nothing else is for a client
+        }
+    }
+
+    /// Maps, from a monitor or an OSD.
+    pub fn osd_map(&mut self, m: &msgs::OsdMap, out: &mut Vec<RadosOut>) {
+        let before = self.map.epoch;
+        let took = maps_in::take(&mut self.map, m);
+        if let Took::Gap(from) = took {
+            out.push(RadosTold::WantMap(from).into());
+        }
+        if self.map.epoch > before {
+            self.placement.clear();
+            out.push(RadosTold::Map(self.map.clone()).into());
+            self.drop_dead_sessions(out);
+            self.retarget(out);
+            self.admit(out);
+        }
+    }
+
+    /// The monitors' answer to [`RadosTold::WantNewestEpoch`].
+    pub fn newest_epoch(&mut self, newest: Epoch, out: &mut Vec<RadosOut>) {
+        self.epoch_asked = false;
+        for op in self.ops.values_mut().filter(|op| op.target.is_none()) {
+            op.gone_if_at = Some(op.gone_if_at.map_or(newest, |at| at.max(newest)));
+        }
+        if newest > self.map.epoch {
+            self.want_next_map(out);
+        }
+        self.fail_without_pool(out);
+        self.admit(out);
+    }
+
+    fn session_mut(&mut self, osd: OsdId) -> &mut OsdSession {
+        self.sessions.get_mut(&osd).expect("the caller has just found it")
+    }
+
+    fn osd_of(&self, conn: ConnId) -> Option<OsdId> {
+        self.sessions.iter().find(|(_, s)| s.conn == Some(conn)).map(|(osd, _)| *osd)
+    }
+
+    fn want_next_map(&self, out: &mut Vec<RadosOut>) {
+        let from = if self.map.epoch.0 == 0 { Epoch(0) } else { self.map.epoch.next() };
+        out.push(RadosTold::WantMap(from).into());
+    }
+
+    /// Takes waiting operations as far as the limits allow.
+    fn admit(&mut self, out: &mut Vec<RadosOut>) {
+        while let Some((_, _, _, request)) = self.waiting.front() {
+            let bytes = request.data_len();
+            let fits = self.ops.is_empty()
+                || self.ops.len() < self.config.max_ops && self.bytes + bytes <= self.config.max_bytes;
+            if !fits {
+                return;
+            }
+            let (token, kind, place, request) = self.waiting.pop_front().expect("looked at above");
+            self.next_tid += 1;
+            let tid = self.next_tid;
+            let target = self.placement.target(&self.map, &request.locator, &request.oid, &place);
+            let op = InFlight {
+                token,
+                kind,
+                request,
+                place,
+                target,
+                attempts: 0,
+                sent: false,
+                bytes,
+                gone_if_at: None,
+            };
+            self.bytes += bytes;
+            self.ops.insert(tid, op);
+            self.dispatch(tid, out);
+        }
+    }
+
+    fn remove(&mut self, tid: u64) -> Option<InFlight> {
+        let op = self.ops.remove(&tid)?;
+        self.bytes -= op.bytes;
+        Some(op)
+    }
+
+    /// Sends an operation if it has not been and nothing is in its way.
+    fn dispatch(&mut self, tid: u64, out: &mut Vec<RadosOut>) {
+        let Some(op) = self.ops.get(&tid) else { return };
+        if op.sent || self.map.epoch.0 == 0 {
+            return;
+        }
+        let pool = op.request.locator.pool;
+        let Some(target) = op.target else {
+            self.check_pool(tid, out);
+            return;
+        };
+        if self.map.pools.get(&pool).is_some_and(|p| p.has_flag(pool_flags::EIO)) {
+            self.finish_without_osd(tid, -errno::EIO, out);
+            return;
+        }
+        let Some(osd) = target.osd else { return };
+        if is_paused(&self.map, pool, op.request.flags) {
+            return;
+        }
+        let Some(conn) = self.connection(osd, out) else { return };
+        let op = self.ops.get_mut(&tid).expect("found above");
+        let backoffs = &self.sessions[&osd].backoffs;
+        if !backoffs.is_empty() && backoffs.blocks(target.spg, &op.position()) {
+            return;
+        }
+        let message = op.message(self.map.epoch);
+        out.push(Net::Send { conn, msg: Msg::new(tid, Body::from(message)) }.into());
+    }
+
+    /// Sends, in order of submission, all that has not been.
+    fn dispatch_unsent(&mut self, out: &mut Vec<RadosOut>) {
+        let tids: Vec<u64> = self.ops.iter().filter(|(_, op)| !op.sent).map(|(tid, _)| *tid).collect();
+        tids.into_iter().for_each(|tid| self.dispatch(tid, out));
+    }
+
+    fn unsend(&mut self, which: impl Fn(&InFlight) -> bool) {
+        self.ops.values_mut().filter(|op| which(op)).for_each(|op| op.sent = false);
+    }
+
+    /// The connection to an OSD, opened where there is none; `None` while waiting to try again.
+    fn connection(&mut self, osd: OsdId, out: &mut Vec<RadosOut>) -> Option<ConnId> {
+        let addr = self.map.client_addrs(osd)?.msgr2()?;
+        let session = self.sessions.entry(osd).or_insert_with(|| OsdSession::new(addr));
+        if session.conn.is_none() && session.retry_at.is_none() {
+            let conn = self.conns.next_id();
+            let RadosConfig { credentials, .. } = &self.config;
+            let auth = Initiator::service(credentials.clone(), self.tickets.clone(), EntityType::OSD);
+            let to = Target { service: EntityType::OSD, addr, lossless: false, auth: Box::new(auth) };
+            out.push(Net::Connect { conn, to: Box::new(to) }.into());
+            session.conn = Some(conn);
+        }
+        session.conn
+    }
+
+    /// Ends sessions with OSDs that the map says are down or elsewhere.
+    fn drop_dead_sessions(&mut self, out: &mut Vec<RadosOut>) {
+        let map = self.map.clone();
+        let alive =
+            |osd: OsdId, addr| map.is_up(osd) && map.client_addrs(osd).and_then(|a| a.msgr2()) == Some(addr);
+        let mut dead = Vec::new();
+        self.sessions.retain(|osd, session| {
+            let keep = alive(*osd, session.addr);
+            if !keep {
+                dead.push(*osd);
+                out.extend(session.conn.map(|conn| RadosOut::from(Net::Close { conn })));
+            }
+            keep
+        });
+        self.unsend(|op| op.target.is_some_and(|t| t.osd.is_some_and(|osd| dead.contains(&osd))));
+    }
+
+    /// Computes all targets anew after a change of the map, and sends what must be sent again.
+    fn retarget(&mut self, out: &mut Vec<RadosOut>) {
+        for op in self.ops.values_mut() {
+            let Request { locator, oid, .. } = &op.request;
+            let target = self.placement.target(&self.map, locator, oid, &op.place);
+            match (&op.target, &target) {
+                (Some(old), Some(new)) if !old.must_resend(new, &op.place) => {}
+                (Some(_), None) => {
+                    // The pool was there and is not any more: this map proves it.
+                    op.gone_if_at = Some(self.map.epoch);
+                    op.sent = false;
+                }
+                _ => op.sent = false,
+            }
+            op.target = target;
+        }
+        self.fail_without_pool(out);
+        self.dispatch_unsent(out);
+    }
+
+    /// There is no such pool on our map: find out whether there is on the newest.
+    fn check_pool(&mut self, tid: u64, out: &mut Vec<RadosOut>) {
+        let op = &self.ops[&tid];
+        match op.gone_if_at {
+            Some(at) if self.map.epoch >= at => self.finish_without_osd(tid, -errno::ENOENT, out),
+            Some(_) => {} // the map that decides is on its way
+            None if self.epoch_asked => {}
+            None => {
+                self.epoch_asked = true;
+                out.push(RadosTold::WantNewestEpoch.into());
+            }
+        }
+    }
+
+    fn fail_without_pool(&mut self, out: &mut Vec<RadosOut>) {
+        let gone =
+            |op: &InFlight| op.target.is_none() && op.gone_if_at.is_some_and(|at| self.map.epoch >= at);
+        let tids: Vec<u64> = self.ops.iter().filter(|(_, op)| gone(op)).map(|(tid, _)| *tid).collect();
+        tids.into_iter().for_each(|tid| self.finish_without_osd(tid, -errno::ENOENT, out));
+    }
+
+    fn finish_without_osd(&mut self, tid: u64, result: i32, out: &mut Vec<RadosOut>) {
+        let Some(op) = self.remove(tid) else { return };
+        let told = match op.kind {
+            Kind::Plain => {
+                let completion = Box::new(Completion { result, ..Completion::default() });
+                RadosTold::Done { token: op.token, completion }
+            }
+            Kind::List => RadosTold::Listed { token: op.token, result: Err(result) },
+        };
+        out.push(told.into());
+    }
+
+    fn reply(&mut self, osd: OsdId, tid: u64, reply: OsdOpReply, out: &mut Vec<RadosOut>) {
+        let Some(op) = self.ops.get(&tid) else { return };
+        let Some(target) = op.target.filter(|t| op.sent && t.osd == Some(osd)) else { return };
+        // The answer to an attempt that was sent again since may be followed by another.
+        if reply.retry_attempt >= 0 && reply.retry_attempt != op.attempts - 1 {
+            return;
+        }
+        let Some(op) = self.remove(tid) else { return };
+        if reply.result == -errno::EAGAIN {
+            // Not carried out: begins again as a new operation, before those that wait. It fits where it was.
+            self.waiting.push_front((op.token, op.kind, op.place, op.request));
+            self.admit(out);
+            return;
+        }
+        let pool = op.request.locator.pool;
+        let told = match op.kind {
+            Kind::Plain => RadosTold::Done {
+                token: op.token,
+                completion: Box::new(Completion {
+                    result: reply.result,
+                    ops: reply.ops,
+                    version: reply.user_version,
+                }),
+            },
+            Kind::List => {
+                let result = list::parse(pool, &target, &reply);
+                RadosTold::Listed { token: op.token, result }
+            }
+        };
+        out.push(told.into());
+        self.admit(out);
+    }
+
+    fn backoff(&mut self, osd: OsdId, conn: ConnId, m: &OsdBackoff, out: &mut Vec<RadosOut>) {
+        let session = self.session_mut(osd);
+        match m.op {
+            backoff_op::BLOCK => {
+                let ack = session.backoffs.block(m);
+                out.push(Net::Send { conn, msg: Msg::new(0, Body::from(ack)) }.into());
+                // The OSD has dropped what it had of this range.
+                self.unsend(|op| {
+                    let to_it = op.target.is_some_and(|t| t.osd == Some(osd) && t.spg == m.pgid);
+                    to_it && within(&op.position(), &m.begin, &m.end)
+                });
+            }
+            backoff_op::UNBLOCK => {
+                session.backoffs.unblock(m.id);
+                self.dispatch_unsent(out);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! From OSD map messages to the newest map.
+
+use maps::{Epoch, OsdMap, OsdMapIncremental};
+use std::sync::Arc;
+use wire::Reader;
+
+/// What a message of maps did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Took {
+    /// Nothing in it is newer.
+    Nothing,
+    /// There is a newer map.
+    Newer,
+    /// It does not follow what we have: ask from this epoch on, 0 for a whole map.
+    Gap(Epoch),
+}
+
+/// Applies what is newer than `map`.
+pub(crate) fn take(map: &mut Arc<OsdMap>, m: &msgs::OsdMap) -> Took {
+    let before = map.epoch;
+    if m.newest_contained() <= before {
+        return Took::Nothing;
+    }
+    let mut at = before;
+    while at < m.newest_contained() {
+        at = at.next();
+        let step = if map.epoch.0 > 0 && map.epoch.next() == at && m.incrementals.contains_key(&at) {
+            let decoded = Reader::new(&m.incrementals[&at]).get::<OsdMapIncremental>();
+            decoded.is_ok_and(|inc| Arc::make_mut(map).apply(&inc).is_ok())
+        } else if let Some(full) = m.fulls.get(&at) {
+            let decoded = Reader::new(full).get::<OsdMap>();
+            decoded.map(|full| *map = Arc::new(full)).is_ok()
+        } else {
+            continue;
+        };
+        if !step {
+            // What was sent does not decode or does not apply: only a whole map helps.
+            return Took::Gap(Epoch(0));
+        }
+    }
+    match map.epoch {
+        e if e < m.newest_contained() => Took::Gap(if e.0 == 0 { Epoch(0) } else { e.next() }),
+        _ => Took::Newer,
+    }
+}

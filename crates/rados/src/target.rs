@@ -1,0 +1,80 @@
+//! Where an operation goes.
+
+use maps::{Epoch, ObjectLocator, OsdId, OsdMap, PgId, Spg, osd_flags, pool_flags};
+use msgs::osd_flag;
+use std::collections::BTreeMap;
+
+/// What an operation is about, as far as placement goes.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Place {
+    /// An object.
+    Object,
+    /// The PG that holds this hash.
+    Hash(u32),
+}
+
+/// The PG and OSD that an operation was computed to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Target {
+    /// The PG, with the primary's shard.
+    pub(crate) spg: Spg,
+    /// The object's whole hash.
+    pub(crate) hash: u32,
+    /// The acting primary; `None` where the PG has none now.
+    pub(crate) osd: Option<OsdId>,
+    /// The pool's epoch of forced resends when the target was computed.
+    pub(crate) force_resend: Epoch,
+    /// The pool's number of PGs.
+    pub(crate) pg_num: u32,
+}
+
+impl Target {
+    /// Whether what was sent to `self` must be sent again to `new`. A listing is cut along PGs: it must know of splits.
+    pub(crate) fn must_resend(&self, new: &Self, place: &Place) -> bool {
+        let split = *place != Place::Object && self.pg_num != new.pg_num;
+        (self.spg, self.osd) != (new.spg, new.osd) || new.force_resend > self.force_resend || split
+    }
+}
+
+/// Placement of PGs on one map, each computed once.
+#[derive(Debug, Default)]
+pub(crate) struct Placement(BTreeMap<PgId, (Spg, Option<OsdId>)>);
+
+impl Placement {
+    /// Forgets everything: the map has changed.
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// The target on `map`; `None` where there is no such pool.
+    pub(crate) fn target(
+        &mut self,
+        map: &OsdMap,
+        locator: &ObjectLocator,
+        oid: &[u8],
+        place: &Place,
+    ) -> Option<Target> {
+        let pool = map.pools.get(&locator.pool)?;
+        let hash = match place {
+            Place::Object => locator.hash_of(oid),
+            Place::Hash(hash) => *hash,
+        };
+        let pg = pool.raw_pg_to_pg(PgId { pool: locator.pool, seed: hash });
+        let (spg, osd) = *self.0.entry(pg).or_insert_with(|| match map.primary_shard(pg) {
+            Some((spg, osd)) => (spg, Some(osd)),
+            None => (Spg::replicated(pg), None),
+        });
+        Some(Target { spg, hash, osd, force_resend: pool.last_force_op_resend, pg_num: pool.pg_num })
+    }
+}
+
+/// Whether the map says that an operation with these flags must wait.
+pub(crate) fn is_paused(map: &OsdMap, pool: i64, flags: u32) -> bool {
+    let (reads, writes) = (flags & osd_flag::READ != 0, flags & osd_flag::WRITE != 0);
+    let minds_full = writes && flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) == 0;
+    let full =
+        map.has_flag(osd_flags::FULL) || map.pools.get(&pool).is_some_and(|p| p.has_flag(pool_flags::FULL));
+    map.has_flag(osd_flags::PAUSERD) && reads
+        || map.has_flag(osd_flags::PAUSEWR) && writes
+        || full && minds_full
+}
