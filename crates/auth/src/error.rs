@@ -17,6 +17,10 @@ pub enum AuthError {
     /// The other end refused or answered something else than was asked.
     #[error("refused: {0}")]
     Refused(String),
+    /// A client wants a new AUTH ticket over its old connection (after three quarters of 72 hours). Close the connection:
+    /// the client comes back at once and gets it with a whole handshake, keeping its global id.
+    #[error("the client must authenticate anew")]
+    NeedsHandshake,
     /// A keyring file that cannot be read, with the line.
     #[error("keyring, line {line}: {what}")]
     Keyring {

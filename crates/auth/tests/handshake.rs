@@ -65,7 +65,7 @@ impl World {
     }
 
     /// A handshake with a monitor.
-    fn login(&mut self, tickets: Tickets, mode: ConMode) -> Result<(AuthDone, InitiatorDone), AuthStep> {
+    fn login(&mut self, tickets: Tickets, mode: ConMode) -> Result<(AuthDone, InitiatorDone), Box<AuthStep>> {
         let (now, rng) = (self.now, &mut self.rng);
         let mut client = Initiator::mon(
             Credentials { name: self.name.clone(), key: Some(self.key.clone()) },
@@ -85,7 +85,7 @@ impl World {
                 let own = client.done(done.global_id, mode, &done.blob, now).expect("opens");
                 Ok((done, own))
             }
-            other => Err(other),
+            other => Err(Box::new(other)),
         }
     }
 
@@ -101,7 +101,11 @@ impl World {
 }
 
 /// A handshake with an OSD.
-fn visit(world: &mut World, tickets: &Tickets, mode: ConMode) -> Result<(AuthDone, InitiatorDone), AuthStep> {
+fn visit(
+    world: &mut World,
+    tickets: &Tickets,
+    mode: ConMode,
+) -> Result<(AuthDone, InitiatorDone), Box<AuthStep>> {
     let (osd, now) = (world.osd(), world.now);
     let mut client = Initiator::service(world.credentials(), tickets.clone(), EntityType::OSD);
     let mut server = ServiceAuthenticator::new(osd);
@@ -109,7 +113,7 @@ fn visit(world: &mut World, tickets: &Tickets, mode: ConMode) -> Result<(AuthDon
     let (method, payload) = client.start(now, rng).expect("a ticket");
     let challenge = match server.request(method, mode, &payload, now, rng) {
         AuthStep::More(challenge) => challenge,
-        other => return Err(other),
+        other => return Err(Box::new(other)),
     };
     let InitiatorStep::More(answer) = client.reply_more(&challenge, now, rng).expect("answers") else {
         panic!("an answer")
@@ -124,7 +128,7 @@ fn visit(world: &mut World, tickets: &Tickets, mode: ConMode) -> Result<(AuthDon
             let own = client.done(done.global_id, mode, &done.blob, now).expect("opens");
             Ok((done, own))
         }
-        other => Err(other),
+        other => Err(Box::new(other)),
     }
 }
 
@@ -167,6 +171,10 @@ fn tickets_are_renewed_and_old_ones_end() {
     let reply = world.mon.answer_request(&world.name, &request, world.now, &mut world.rng).expect("granted");
     assert_eq!(tickets.apply_renewal(&reply, world.now.wall), Ok(()));
     assert!(tickets.get(EntityType::OSD).expect("renewed").expires > first.expires);
+    assert_eq!(
+        world.mon.answer_request(&world.name, &[0, 1], world.now, &mut world.rng),
+        Err(auth::AuthError::NeedsHandshake)
+    );
     // Of another principal on that connection.
     let other = EntityName::parse("client.b").expect("a name");
     assert!(world.mon.answer_request(&other, &request, world.now, &mut world.rng).is_err());
@@ -193,7 +201,8 @@ fn a_ticket_survives_one_rotation_but_not_all() {
     assert!(visit(&mut world, &tickets, ConMode::Crc).is_ok(), "the previous key is still held");
     rotate(&mut world);
     rotate(&mut world);
-    assert!(matches!(visit(&mut world, &tickets, ConMode::Crc), Err(AuthStep::Fail { errno: 13, .. })));
+    let refused = visit(&mut world, &tickets, ConMode::Crc).expect_err("no key opens it");
+    assert!(matches!(*refused, AuthStep::Fail { errno: 13, .. }));
 }
 
 #[test]
@@ -211,9 +220,11 @@ fn a_lost_auth_ticket_means_a_new_global_id() {
 fn a_principal_without_mon_caps_or_unknown_is_refused() {
     let mut world = World::new();
     world.mon.entities.values_mut().for_each(|e| drop(e.caps.remove("mon")));
-    assert!(matches!(world.login(Tickets::default(), ConMode::Crc), Err(AuthStep::Fail { errno: 13, .. })));
+    let refused = world.login(Tickets::default(), ConMode::Crc).expect_err("no caps");
+    assert!(matches!(*refused, AuthStep::Fail { errno: 13, .. }));
     world.mon.entities.clear();
-    assert!(matches!(world.login(Tickets::default(), ConMode::Crc), Err(AuthStep::Fail { errno: 13, .. })));
+    let refused = world.login(Tickets::default(), ConMode::Crc).expect_err("unknown");
+    assert!(matches!(*refused, AuthStep::Fail { errno: 13, .. }));
     assert_eq!(world.ids.left(), 1000, "refusals cost no ids");
 }
 

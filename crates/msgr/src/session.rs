@@ -206,7 +206,9 @@ impl<K: Copy + PartialEq> SessionTable<K> {
         global_id: u64,
     ) -> Option<K> {
         let owner = Owner { entity: entity.clone(), global_id };
-        let same = |e: &Entry<K>| e.owner == owner && e.client_cookie == client_cookie && e.key != key;
+        let same = |e: &Entry<K>| {
+            e.owner == owner && client_cookie != 0 && e.client_cookie == client_cookie && e.key != key
+        };
         let old = self.entries.iter().find(|(c, e)| **c != cookie && same(e)).map(|(c, e)| (*c, e.key));
         self.entries.insert(cookie, Entry { key, client_cookie, owner: owner.clone(), parked: None });
         let (old_cookie, old_key) = old?;

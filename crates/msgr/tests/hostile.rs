@@ -199,3 +199,91 @@ fn a_sender_that_is_never_acknowledged_is_cut_off() {
     }
     assert!(matches!(pair.b.conn.poll_event(), Some(Event::Closed(Reason::QueueFull))));
 }
+
+/// A frame in crc mode with correct checksums around arbitrary content.
+fn sealed(tag: u8, control: &[u8], payload: [&[u8]; 3]) -> Vec<u8> {
+    let crc = |b: &[u8]| stdx::crc32c::update(!0, b).to_le_bytes();
+    let all = [control, payload[0], payload[1], payload[2]];
+    let segments = all.iter().rposition(|s| !s.is_empty()).map_or(1, |i| i + 1);
+    let lens: Vec<u32> = all[..segments].iter().map(|s| s.len() as u32).collect();
+    let mut bytes = preamble(tag, &lens);
+    bytes.extend_from_slice(control);
+    bytes.extend_from_slice(&crc(control));
+    if segments > 1 {
+        payload.iter().for_each(|s| bytes.extend_from_slice(s));
+        bytes.push(0xe);
+        for (i, segment) in payload.iter().enumerate() {
+            bytes.extend_from_slice(&if i + 1 < segments { crc(segment) } else { [0; 4] });
+        }
+    }
+    bytes
+}
+
+/// A control payload: arbitrary bytes, or a plausible one with bytes changed.
+fn control(tag: u8, rng: &mut Rng) -> Vec<u8> {
+    let mut bytes = match rng.below(3) {
+        0 => vec![0; rng.below(200) as usize],
+        1 if tag == 17 => vec![0; 41],
+        _ => {
+            // An address vector, then numbers: the start of CLIENT_IDENT, SESSION_RECONNECT and others.
+            let mut w = wire::Writer::new();
+            w.put(&wire::AddrVec::from(World::server_addr()));
+            w.put(&World::server_addr());
+            (0..6).for_each(|_| w.put(&rng.below(4)));
+            w.into_vec()
+        }
+    };
+    for _ in 0..rng.below(6) {
+        if !bytes.is_empty() {
+            let at = rng.below(bytes.len() as u64) as usize;
+            bytes[at] = rng.u32() as u8;
+        }
+    }
+    if bytes.is_empty() { vec![1] } else { bytes }
+}
+
+/// Frames with correct checksums and arbitrary content, in every state, at both ends.
+#[test]
+fn well_formed_nonsense_never_panics() {
+    let mut rng = Rng::from_seed(11);
+    let mut reasons = BTreeSet::new();
+    for round in 0..4000 {
+        let mut world = World::new(round % 5, Method::None);
+        let tickets = world.tickets();
+        let lossy = rng.chance(1, 2);
+        let client = world.connect_service(&[ConMode::Crc], &tickets, lossy, None, 1);
+        let mut pair = Pair::new(client, world.accept_service(&[ConMode::Crc], lossy));
+        // Somewhere within the handshake or after it.
+        pair.cut = rng.below(900) as usize;
+        pair.run(&mut rng, world.now);
+        let mut bytes = Vec::new();
+        for _ in 0..rng.range(1, 6) {
+            let tag = if rng.chance(1, 3) { 17 } else { rng.range(1, 21) as u8 };
+            let control = control(tag, &mut rng);
+            let part = vec![7; rng.below(3000) as usize];
+            let empty: &[u8] = &[];
+            let payload = match (tag, rng.below(3)) {
+                (17, 0) => [&part[..], empty, empty],
+                (17, 1) => [&part[..part.len() / 2], &part[..1.min(part.len())], &part],
+                _ => [empty; 3],
+            };
+            bytes.extend(sealed(tag, &control, payload));
+        }
+        let end = if rng.chance(1, 2) { &mut pair.a } else { &mut pair.b };
+        // What was on its way comes first, so that frames stay whole.
+        let mut all: Vec<u8> = end.inbox.drain(..).collect();
+        if rng.chance(1, 2) {
+            all.clear();
+        }
+        all.extend(bytes);
+        let (_, reason) = drive(&mut end.conn, &all, world.now);
+        reasons.extend(reason.map(|r| r.name()));
+        if rng.chance(1, 2) {
+            end.conn.resume(None, world.now);
+        }
+        let _ = (end.conn.poll_write(), end.conn.take_session());
+    }
+    for name in ["unexpected", "malformed", "frame"] {
+        assert!(reasons.contains(name), "{name} in {reasons:?}");
+    }
+}
