@@ -1,0 +1,32 @@
+//! What a new cluster gets through the monitor's ordinary commands: pools and a file system.
+
+use super::CommandReply;
+use anyhow::{Context, Result, bail};
+use runtime::Handle;
+use serde_json::{Value, json};
+
+/// The name of the file system that `nacre dev` makes.
+pub(crate) const FS_NAME: &str = "cephfs";
+
+/// Makes the pools and the file system unless there is one.
+pub(crate) fn make_file_system(admin: &Handle<String, CommandReply>) -> Result<()> {
+    let found = ask(admin, &json!({ "prefix": "fs ls", "format": "json" }))?;
+    let found: Value = serde_json::from_slice(&found).context("the monitor's list of file systems")?;
+    if found.as_array().is_some_and(|list| !list.is_empty()) {
+        return Ok(());
+    }
+    for (pool, pgs) in [("cephfs_metadata", 16), ("cephfs_data", 32)] {
+        ask(admin, &json!({ "prefix": "osd pool create", "pool": pool, "pg_num": pgs }))?;
+    }
+    let make = json!({ "prefix": "fs new", "fs_name": FS_NAME, "metadata": "cephfs_metadata", "data": "cephfs_data" });
+    ask(admin, &make).map(|_| ())
+}
+
+/// The output of a command, or its error as the monitor words it.
+fn ask(admin: &Handle<String, CommandReply>, command: &Value) -> Result<Vec<u8>> {
+    let reply = admin.call(command.to_string())?;
+    if reply.code != 0 {
+        bail!("{}: {} (error {})", command["prefix"].as_str().unwrap_or_default(), reply.status, reply.code);
+    }
+    Ok(reply.data.to_vec())
+}

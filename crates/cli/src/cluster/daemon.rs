@@ -1,0 +1,188 @@
+//! Starts one daemon on an event loop, from its configuration file and directory; `nacre dev` and `nacre mon|osd|mds`
+//! start them alike.
+
+use super::layout::advise;
+use super::{files, hostname};
+use anyhow::{Context, Result, bail};
+use auth::{Credentials, Keyring, Method};
+use decl::Conf;
+use node::{DiskId, Never};
+use runtime::{
+    DiskBackend, DiskPool, DiskSpec, EventLoop, FileDisk, Handle, Limits, Listener, NodeSpec, Notice,
+};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::Sender;
+use wire::{EntityAddr, EntityName, EntityType, Uuid};
+
+/// Threads for blocking disk calls of a process: more than there are disks, as a flush holds one.
+const DISK_THREADS: usize = 8;
+
+/// What all daemons of a process share.
+pub(crate) struct Daemons {
+    loops: Vec<EventLoop>,
+    pool: DiskPool,
+    notices: Sender<Notice>,
+    next_loop: usize,
+}
+
+/// One daemon that is to be started.
+pub(crate) struct Daemon {
+    pub(super) name: EntityName,
+    pub(super) conf: Conf,
+    pub(super) osd_size: u64,
+    dir: PathBuf,
+}
+
+impl Daemons {
+    /// Starts `loops` event loops.
+    pub(crate) fn new(loops: usize, notices: Sender<Notice>) -> Result<Self> {
+        let loops: std::io::Result<Vec<_>> =
+            (0..loops).map(|i| EventLoop::start(&format!("loop-{i}"))).collect();
+        let pool = DiskPool::new(DISK_THREADS).context("cannot start threads")?;
+        Ok(Self { loops: loops.context("cannot start threads")?, pool, notices, next_loop: 0 })
+    }
+
+    /// Starts a daemon.
+    pub(crate) fn start(&mut self, daemon: &Daemon) -> Result<Handle<Never, Never>> {
+        let at = self.next_loop % self.loops.len();
+        self.next_loop += 1;
+        let (event_loop, notices) = (&self.loops[at], self.notices.clone());
+        match daemon.name.ty {
+            EntityType::MON => daemon.start_mon(&self.pool, event_loop, notices),
+            EntityType::OSD => daemon.start_osd(&self.pool, event_loop, notices),
+            _ => daemon.start_mds(event_loop, notices),
+        }
+        .with_context(|| daemon.name.to_string())
+    }
+
+    /// The first loop, for nodes of other kinds.
+    pub(crate) fn any_loop(&self) -> &EventLoop {
+        &self.loops[0]
+    }
+}
+
+impl Daemon {
+    /// The daemon `name` as the file at `conf` describes it.
+    pub(crate) fn new(name: EntityName, conf: &Path, osd_size: u64) -> Result<Self> {
+        let text = std::fs::read_to_string(conf).map_err(|e| advise("read", conf, e))?;
+        let conf_path = conf;
+        let conf = Conf::parse(&text).with_context(|| conf_path.display().to_string())?;
+        let option = format!("{}_data", name.ty.name());
+        let dir = conf.get(&name, &option).map(PathBuf::from).with_context(|| {
+            format!("{}: no `{} data` in [{}]", conf_path.display(), name.ty.name(), name.ty.name())
+        })?;
+        if !dir.is_dir() {
+            bail!("{} has no directory {}: check --id", name, dir.display());
+        }
+        Ok(Self { name, conf, dir, osd_size })
+    }
+
+    /// Where its process id goes.
+    pub(crate) fn pid_file(&self) -> Option<PathBuf> {
+        self.conf.get(&self.name, "pid_file").map(PathBuf::from)
+    }
+
+    pub(super) fn fsid(&self) -> Result<Uuid> {
+        let text = self.conf.get(&self.name, "fsid").context("no `fsid` in the configuration")?;
+        Uuid::parse(&text).with_context(|| format!("`fsid = {text}` is no uuid"))
+    }
+
+    pub(super) fn mon_addrs(&self) -> Result<Vec<EntityAddr>> {
+        Ok(self.conf.mon_hosts(&self.name)?)
+    }
+
+    pub(super) fn methods(&self) -> Vec<Method> {
+        if self.conf.uses_cephx(&self.name) { vec![Method::Cephx] } else { vec![Method::None] }
+    }
+
+    pub(super) fn keyring(&self) -> Result<Keyring> {
+        let path = match self.conf.get(&self.name, "keyring") {
+            Some(path) => PathBuf::from(path),
+            None => self.dir.join("keyring"),
+        };
+        let text = std::fs::read_to_string(&path).map_err(|e| advise("read", &path, e))?;
+        Keyring::parse(&text).with_context(|| path.display().to_string())
+    }
+
+    pub(super) fn credentials(&self) -> Result<Credentials> {
+        if !self.conf.uses_cephx(&self.name) {
+            return Ok(Credentials { name: self.name.clone(), key: None });
+        }
+        let ring = self.keyring()?;
+        let key =
+            ring.key(&self.name).with_context(|| format!("the keyring has no key for {}", self.name))?;
+        Ok(Credentials { name: self.name.clone(), key: Some(key.clone()) })
+    }
+
+    /// An address for a daemon whose port is not fixed: the one set, or that on which the monitors are reached.
+    pub(super) fn listen_anywhere(&self) -> Result<Listener> {
+        let ip = match self.conf.get(&self.name, "public_addr") {
+            Some(text) => {
+                text.parse::<IpAddr>().with_context(|| format!("`public addr = {text}` is no address"))?
+            }
+            None => local_ip_towards(self.mon_addrs()?.first().and_then(|m| m.addr))?,
+        };
+        Ok(Listener::bind(SocketAddr::new(ip, 0))?)
+    }
+
+    pub(super) fn spec(&self, listener: Listener, nonce: u32, disks: Vec<Box<dyn DiskBackend>>) -> NodeSpec {
+        let admin_socket = self.conf.get(&self.name, "admin_socket").map(PathBuf::from);
+        NodeSpec {
+            name: self.name.clone(),
+            listener: Some(listener),
+            nonce,
+            disks,
+            admin_socket,
+            limits: Limits::default(),
+        }
+    }
+
+    pub(super) fn disk(&self, size: u64, pool: &DiskPool) -> Result<FileDisk> {
+        let spec = DiskSpec { path: self.dir.join("block"), id: DiskId(0), create_size: Some(size) };
+        Ok(runtime::open_disk(&spec, pool)?)
+    }
+
+    /// The uuid of its store: made at the first start.
+    pub(super) fn uuid(&self) -> Result<Uuid> {
+        let path = self.dir.join("fsid");
+        match std::fs::read_to_string(&path) {
+            Ok(text) => Uuid::parse(text.trim()).with_context(|| format!("{} holds no uuid", path.display())),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                let mut bytes = [0; 16];
+                runtime::rng().fill(&mut bytes);
+                let uuid = Uuid::from_random(bytes);
+                files::write(&path, &format!("{uuid}\n"), 0o644)?;
+                Ok(uuid)
+            }
+            Err(e) => Err(advise("read", &path, e)),
+        }
+    }
+
+    /// What `ceph osd metadata` tells of it.
+    pub(super) fn metadata(&self) -> BTreeMap<String, String> {
+        let uname = rustix::system::uname();
+        let version = env!("CARGO_PKG_VERSION");
+        let pairs = [
+            ("hostname", hostname()),
+            ("arch", uname.machine().to_string_lossy().into_owned()),
+            ("kernel_version", uname.release().to_string_lossy().into_owned()),
+            ("ceph_version", format!("nacre version {version}")),
+            ("ceph_version_short", version.to_owned()),
+            ("osd_data", self.dir.display().to_string()),
+            ("osd_objectstore", "nacre".to_owned()),
+        ];
+        pairs.map(|(k, v)| (k.to_owned(), v)).into()
+    }
+}
+
+/// The address of this machine from which `peer` is reached.
+fn local_ip_towards(peer: Option<SocketAddr>) -> Result<IpAddr> {
+    let peer = peer.context("`mon host` is empty")?;
+    let any: SocketAddr =
+        if peer.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { (std::net::Ipv6Addr::UNSPECIFIED, 0).into() };
+    // Nothing is sent: connecting a datagram socket only looks up the route.
+    let socket = std::net::UdpSocket::bind(any).and_then(|s| s.connect(peer).and_then(|()| s.local_addr()));
+    Ok(socket.with_context(|| format!("no route to the monitor {peer}"))?.ip())
+}

@@ -1,0 +1,103 @@
+//! What lies where under a cluster's directory.
+
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+
+/// The paths of a cluster.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    dir: PathBuf,
+}
+
+/// Less free space than this holds no cluster, in bytes.
+const SPACE_NEEDED: u64 = 512 << 20;
+
+impl Layout {
+    /// Makes the directories where they are missing.
+    pub(crate) fn create(dir: &Path) -> Result<Self> {
+        std::fs::create_dir_all(dir).map_err(|e| advise("create", dir, e))?;
+        let dir = dir.canonicalize().with_context(|| format!("cannot use {}", dir.display()))?;
+        let out = Self { dir };
+        for sub in [out.run_dir(), out.dir.join("log")] {
+            std::fs::create_dir_all(&sub).map_err(|e| advise("create", &sub, e))?;
+        }
+        Ok(out)
+    }
+
+    /// Refuses a directory on a file system that is as good as full.
+    pub(crate) fn check_space(&self) -> Result<()> {
+        let stat = rustix::fs::statvfs(&self.dir)
+            .with_context(|| format!("cannot examine {}", self.dir.display()))?;
+        let free = stat.f_bavail * stat.f_frsize;
+        if free < SPACE_NEEDED {
+            bail!(
+                "{} is on a file system with only {} MiB free, a new cluster needs {} MiB: free some space or choose another directory",
+                self.dir.display(),
+                free >> 20,
+                SPACE_NEEDED >> 20
+            );
+        }
+        Ok(())
+    }
+
+    /// The directory itself, absolute.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// What every client and daemon reads.
+    pub(crate) fn conf(&self) -> PathBuf {
+        self.dir.join("ceph.conf")
+    }
+
+    /// The administrator's key.
+    pub(crate) fn keyring(&self) -> PathBuf {
+        self.dir.join("keyring")
+    }
+
+    /// A daemon's own directory: `osd.0`.
+    pub(crate) fn daemon(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// Process ids and admin sockets.
+    pub(crate) fn run_dir(&self) -> PathBuf {
+        self.dir.join("run")
+    }
+
+    /// The process id of a daemon that is a process of its own.
+    pub(crate) fn pid_file(&self, name: &str) -> PathBuf {
+        self.run_dir().join(format!("{name}.pid"))
+    }
+
+    /// A daemon's log, or `nacre` for that of a whole cluster in one process.
+    pub(crate) fn log(&self, name: &str) -> PathBuf {
+        self.dir.join("log").join(format!("{name}.log"))
+    }
+
+    /// The numbers of the OSDs that have a directory, in order.
+    pub(crate) fn osds(&self) -> Result<Vec<u32>> {
+        let entries =
+            std::fs::read_dir(&self.dir).with_context(|| format!("cannot list {}", self.dir.display()))?;
+        let mut out: Vec<u32> = entries
+            .flatten()
+            .filter_map(|e| e.file_name().to_str()?.strip_prefix("osd.")?.parse().ok())
+            .collect();
+        out.sort_unstable();
+        Ok(out)
+    }
+}
+
+/// An error of the host about a path, with what to do.
+pub(crate) fn advise(what: &str, path: &Path, error: std::io::Error) -> anyhow::Error {
+    let hint = match error.raw_os_error() {
+        Some(libc::EROFS) => ": the file system is mounted read-only, choose another directory",
+        Some(libc::EACCES | libc::EPERM) => ": choose a directory that you may write to",
+        Some(libc::ENOSPC | libc::EDQUOT) => {
+            ": the file system is full, free some space or choose another directory"
+        }
+        Some(libc::ENOTDIR | libc::EEXIST) => ": a file is in the way, choose another directory",
+        _ => "",
+    };
+    anyhow::anyhow!("cannot {what} {} ({error}){hint}", path.display())
+}

@@ -1,0 +1,38 @@
+//! One running `nacre dev` for each directory.
+
+use super::Layout;
+use super::layout::advise;
+use anyhow::{Result, bail};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+
+/// Held while a cluster runs; the host releases it also when the process is killed.
+pub(crate) struct DirLock(#[expect(dead_code, reason = "its life is the lock")] File);
+
+impl DirLock {
+    /// Takes the lock, or says who has it.
+    pub(crate) fn take(layout: &Layout) -> Result<Self> {
+        let path = layout.run_dir().join("lock");
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(|e| advise("write", &path, e))?;
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            let mut pid = String::new();
+            // Only for the message: an empty one says less.
+            let _ = file.read_to_string(&mut pid);
+            bail!(
+                "{} is in use by another `nacre dev` (process {}): stop that one first, or choose another directory",
+                layout.dir().display(),
+                pid.trim()
+            );
+        }
+        let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+        written.map_err(|e| advise("write", &path, e))?;
+        Ok(Self(file))
+    }
+}

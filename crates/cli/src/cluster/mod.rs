@@ -1,0 +1,25 @@
+//! A cluster in a directory: what lies where, how it is made, how its daemons are started.
+
+mod bootstrap;
+mod commander;
+mod daemon;
+mod files;
+mod layout;
+mod lock;
+mod roles;
+mod setup;
+mod supervise;
+
+pub(crate) use bootstrap::make_file_system;
+pub(crate) use commander::{CommandReply, Commander};
+pub(crate) use daemon::{Daemon, Daemons};
+pub(crate) use layout::Layout;
+pub(crate) use lock::DirLock;
+pub(crate) use setup::{Cluster, Wanted, daemon_names, open_or_create};
+pub(crate) use supervise::{Processes, ready_line};
+
+/// This host's name, for people.
+pub(crate) fn hostname() -> String {
+    let name = rustix::system::uname();
+    name.nodename().to_string_lossy().into_owned()
+}

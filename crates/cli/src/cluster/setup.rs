@@ -1,0 +1,201 @@
+//! Makes a new cluster's files, or reads those of one that is there: `ceph.conf`, keyrings, the daemons' directories.
+
+use super::files;
+use super::layout::{Layout, advise};
+use anyhow::{Context, Result, bail};
+use auth::{Key, Keyring, KeyringEntry};
+use decl::Conf;
+use std::net::{IpAddr, SocketAddr};
+use wire::{EntityName, EntityType, Uuid};
+
+/// What `nacre dev` was asked for; `None` where the option was not given.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    /// OSDs.
+    pub(crate) osds: Option<u32>,
+    /// The address of all daemons.
+    pub(crate) addr: Option<IpAddr>,
+    /// The monitor's port.
+    pub(crate) port: Option<u16>,
+    /// Whether clients prove themselves by cephx.
+    pub(crate) cephx: Option<bool>,
+}
+
+/// A cluster whose files are there.
+#[derive(Clone, Debug)]
+pub(crate) struct Cluster {
+    /// Where.
+    pub(crate) layout: Layout,
+    /// Its identity.
+    pub(crate) fsid: Uuid,
+    /// The monitor's address.
+    pub(crate) mon: SocketAddr,
+    /// The numbers of its OSDs.
+    pub(crate) osds: Vec<u32>,
+    /// Whether clients prove themselves by cephx.
+    pub(crate) cephx: bool,
+    /// All keys.
+    pub(crate) keys: Keyring,
+}
+
+const DEFAULT_OSDS: u32 = 3;
+const DEFAULT_PORT: u16 = 3300;
+
+/// Opens the cluster in `layout`, or makes one. A cluster that is there keeps its address, port and authentication;
+/// OSDs may be added.
+pub(crate) fn open_or_create(layout: &Layout, wanted: &Wanted) -> Result<Cluster> {
+    let found = match std::fs::read_to_string(layout.conf()) {
+        Ok(text) => Some(text),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
+        Err(e) => return Err(advise("read", &layout.conf(), e)),
+    };
+    let is_new = found.is_none();
+    let (fsid, mon, cephx) = match found {
+        Some(text) => existing(layout, &text, wanted)?,
+        None => {
+            layout.check_space()?;
+            let ip = wanted.addr.unwrap_or(IpAddr::from([127, 0, 0, 1]));
+            let mut bytes = [0; 16];
+            runtime::rng().fill(&mut bytes);
+            let port = wanted.port.unwrap_or(DEFAULT_PORT);
+            (Uuid::from_random(bytes), SocketAddr::new(ip, port), wanted.cephx.unwrap_or(true))
+        }
+    };
+    let mut osds = layout.osds()?;
+    let count = wanted.osds.unwrap_or(if osds.is_empty() { DEFAULT_OSDS } else { 0 });
+    if (count as usize) < osds.len() && wanted.osds.is_some() {
+        bail!(
+            "{} holds {} OSDs, --osds {count} would leave data out: start it without --osds, or with at least {}",
+            layout.dir().display(),
+            osds.len(),
+            osds.len()
+        );
+    }
+    osds.extend((osds.len() as u32..count).collect::<Vec<_>>());
+    let names = daemon_names(&osds);
+    for name in &names {
+        let dir = layout.daemon(&name.to_string());
+        std::fs::create_dir_all(&dir).map_err(|e| advise("create", &dir, e))?;
+    }
+    let keys = keyrings(layout, &names)?;
+    if is_new {
+        // Last: where it is there, everything else is.
+        files::write(&layout.conf(), &conf_text(layout, fsid, mon, cephx, osds.len()), 0o644)?;
+    }
+    Ok(Cluster { layout: layout.clone(), fsid, mon, osds, cephx, keys })
+}
+
+fn existing(layout: &Layout, text: &str, wanted: &Wanted) -> Result<(Uuid, SocketAddr, bool)> {
+    let path = layout.conf();
+    let conf = Conf::parse(text).with_context(|| path.display().to_string())?;
+    let admin = EntityName::new(EntityType::CLIENT, "admin");
+    let fsid = conf.get(&admin, "fsid").and_then(|f| Uuid::parse(&f));
+    let fsid =
+        fsid.with_context(|| format!("{}: no `fsid`: this is no cluster's directory", path.display()))?;
+    let mons = conf.mon_hosts(&admin).with_context(|| path.display().to_string())?;
+    let mon = mons.first().and_then(|m| m.addr).context("`mon host` is empty")?;
+    let cephx = conf.uses_cephx(&admin);
+    let differs = |option: &str, is: String| {
+        anyhow::anyhow!(
+            "the cluster in {} has {option} {is}: leave the option out, or choose another directory",
+            layout.dir().display()
+        )
+    };
+    if wanted.port.is_some_and(|p| p != mon.port()) {
+        return Err(differs("--port", mon.port().to_string()));
+    }
+    if wanted.addr.is_some_and(|a| a != mon.ip()) {
+        return Err(differs("--addr", mon.ip().to_string()));
+    }
+    if wanted.cephx.is_some_and(|c| c != cephx) {
+        return Err(differs("--auth", if cephx { "cephx" } else { "none" }.to_owned()));
+    }
+    Ok((fsid, mon, cephx))
+}
+
+/// The daemons of a cluster with these OSDs.
+pub(crate) fn daemon_names(osds: &[u32]) -> Vec<EntityName> {
+    let mut out = vec![EntityName::new(EntityType::MON, "a")];
+    out.extend(osds.iter().map(|n| EntityName::new(EntityType::OSD, n.to_string())));
+    out.push(EntityName::new(EntityType::MDS, "a"));
+    out
+}
+
+/// Reads or makes `DIR/keyring` (the administrator) and each daemon's `keyring`; all keys together. Monitors have the
+/// keys of all in theirs, for the first start of a cluster.
+fn keyrings(layout: &Layout, daemons: &[EntityName]) -> Result<Keyring> {
+    let mut all = Keyring::default();
+    let admin = EntityName::new(EntityType::CLIENT, "admin");
+    let admin_caps = [("mon", "allow *"), ("osd", "allow *"), ("mds", "allow *"), ("mgr", "allow *")];
+    take_key(&layout.keyring(), admin, &admin_caps, &mut all)?;
+    for name in daemons.iter().filter(|n| n.ty != EntityType::MON) {
+        let path = layout.daemon(&name.to_string()).join("keyring");
+        take_key(&path, name.clone(), daemon_caps(name.ty), &mut all)?;
+    }
+    for name in daemons.iter().filter(|n| n.ty == EntityType::MON) {
+        let path = layout.daemon(&name.to_string()).join("keyring");
+        let had = Keyring::parse(&std::fs::read_to_string(&path).unwrap_or_default()).unwrap_or_default();
+        take_key(&path, EntityName::new(EntityType::MON, ""), daemon_caps(name.ty), &mut all)?;
+        if had != all {
+            files::write(&path, &all.to_string(), 0o600)?;
+        }
+    }
+    Ok(all)
+}
+
+fn daemon_caps(ty: EntityType) -> &'static [(&'static str, &'static str)] {
+    match ty {
+        EntityType::OSD => &[("mon", "allow profile osd"), ("osd", "allow *"), ("mgr", "allow profile osd")],
+        EntityType::MDS => &[
+            ("mon", "allow profile mds"),
+            ("osd", "allow rwx"),
+            ("mds", "allow *"),
+            ("mgr", "allow profile mds"),
+        ],
+        _ => &[("mon", "allow *")],
+    }
+}
+
+fn take_key(
+    path: &std::path::Path,
+    name: EntityName,
+    caps: &[(&str, &str)],
+    all: &mut Keyring,
+) -> Result<()> {
+    let ring = match std::fs::read_to_string(path) {
+        Ok(text) => Keyring::parse(&text).with_context(|| path.display().to_string())?,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            let key = Key::generate(runtime::now().wall, &mut runtime::rng());
+            let caps = caps.iter().map(|(s, c)| ((*s).to_owned(), (*c).to_owned())).collect();
+            let ring = Keyring([(name.clone(), KeyringEntry { key, caps })].into());
+            files::write(path, &ring.to_string(), 0o600)?;
+            ring
+        }
+        Err(e) => return Err(advise("read", path, e)),
+    };
+    let entry = ring.0.get(&name).with_context(|| format!("{} has no key for {name}", path.display()))?;
+    all.0.insert(name, entry.clone());
+    Ok(())
+}
+
+/// A file that real clients and our daemons read alike. Paths of daemons stand in the daemons' sections, so that
+/// no client writes a log or a socket there.
+fn conf_text(layout: &Layout, fsid: Uuid, mon: SocketAddr, cephx: bool, osds: usize) -> String {
+    // All OSDs are on one host, so copies are spread over OSDs, not hosts.
+    let size = osds.clamp(1, 3);
+    let min_size = size - size / 2;
+    let dir = layout.dir().display();
+    let auth = if cephx { "cephx" } else { "none" };
+    let mut out = format!(
+        "[global]\n\tfsid = {fsid}\n\tmon host = [v2:{mon}]\n\tkeyring = {dir}/keyring\n\
+         \tauth cluster required = {auth}\n\tauth service required = {auth}\n\tauth client required = {auth}\n\
+         \tosd crush chooseleaf type = 0\n\tosd pool default size = {size}\n\tosd pool default min size = {min_size}\n"
+    );
+    for role in ["mon", "osd", "mds"] {
+        out.push_str(&format!(
+            "\n[{role}]\n\t{role} data = {dir}/$name\n\tkeyring = {dir}/$name/keyring\n\
+             \tadmin socket = {dir}/run/$name.asok\n\tpid file = {dir}/run/$name.pid\n\tlog file = {dir}/log/$name.log\n"
+        ));
+    }
+    out
+}

@@ -1,0 +1,108 @@
+//! `--separate`: every daemon a process of its own, started and ended by this one.
+
+use super::Layout;
+use anyhow::{Context, Result};
+use runtime::Notice;
+use rustix::process::{Pid, Signal};
+use std::fs::OpenOptions;
+use std::io::{BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+use wire::EntityName;
+
+/// What a daemon prints on its standard output once it is ready.
+pub(crate) fn ready_line(name: &EntityName) -> String {
+    format!("{name}: ready")
+}
+
+/// Running daemons. Dropping it asks them to end and waits, also those that were started again by hand.
+pub(crate) struct Processes {
+    layout: Layout,
+    children: Vec<(EntityName, Child)>,
+}
+
+/// How long a daemon may take to end before it is killed.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A daemon must not outlive a parent that was killed: it would hold the data against the next start.
+fn end_with_parent() -> std::io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::TERM)).map_err(Into::into)
+}
+
+impl Processes {
+    /// None yet.
+    pub(crate) fn new(layout: &Layout) -> Self {
+        Self { layout: layout.clone(), children: Vec::new() }
+    }
+
+    /// Starts a daemon; `notices` hears when it is ready. That it has ended is no reason for the others to end: it may be
+    /// started again by hand.
+    pub(crate) fn start(&mut self, name: &EntityName, osd_size: u64, notices: Sender<Notice>) -> Result<()> {
+        let path = self.layout.log(&name.to_string());
+        let log = OpenOptions::new().create(true).append(true).open(&path);
+        let log = log.with_context(|| format!("cannot write {}", path.display()))?;
+        let program = std::env::current_exe().context("cannot find the own program")?;
+        let mut command = Command::new(program);
+        command
+            .args([name.ty.name(), "--conf"])
+            .arg(self.layout.conf())
+            .args(["--id", &name.id, "--osd-size", &osd_size.to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            // Ctrl-C in the terminal is for this process, which ends the daemons in order.
+            .process_group(0);
+        // SAFETY: prctl is async-signal-safe and touches only the child.
+        unsafe { command.pre_exec(end_with_parent) };
+        let mut child = command.spawn().with_context(|| format!("cannot start {name}"))?;
+        let stdout = child.stdout.take().context("standard output is piped")?;
+        let (name_there, line) = (name.clone(), ready_line(name));
+        std::thread::Builder::new().name(format!("watch-{name}")).spawn(move || {
+            for said in BufReader::new(stdout).lines().map_while(Result::ok) {
+                if said == line {
+                    // Nobody listens any more where this process is ending.
+                    let _ = notices.send(Notice::Ready(name_there.clone()));
+                }
+            }
+            let _ = notices.send(Notice::Ended(name_there, Err("the process has ended, see its log".into())));
+        })?;
+        self.children.push((name.clone(), child));
+        Ok(())
+    }
+
+    /// The process in the daemon's pid file, where it is a daemon of this cluster.
+    fn running(&self, name: &EntityName) -> Option<Pid> {
+        let pid = std::fs::read_to_string(self.layout.pid_file(&name.to_string())).ok()?;
+        let pid = Pid::from_raw(pid.trim().parse().ok()?)?;
+        let line = std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).ok()?;
+        let conf = self.layout.conf();
+        let mut words = line.split(|b| *b == 0);
+        words.any(|word| std::path::Path::new(std::ffi::OsStr::from_bytes(word)) == conf).then_some(pid)
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        for (name, child) in &self.children {
+            let own = Pid::from_raw(child.id() as i32);
+            for pid in own.into_iter().chain(self.running(name).filter(|pid| Some(*pid) != own)) {
+                // It may have ended by itself.
+                let _ = rustix::process::kill_process(pid, Signal::TERM);
+            }
+        }
+        let deadline = std::time::Instant::now() + PATIENCE;
+        for (_, child) in &mut self.children {
+            while !matches!(child.try_wait(), Ok(Some(_)) | Err(_)) {
+                if std::time::Instant::now() > deadline {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    break;
+                }
+                std::thread::park_timeout(Duration::from_millis(10));
+            }
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! `nacre dev`: a whole cluster in the foreground.
+
+use crate::cluster::{
+    Cluster, CommandReply, Commander, Daemon, Daemons, DirLock, Layout, Processes, Wanted, daemon_names,
+    make_file_system, open_or_create,
+};
+use crate::{logging, signals};
+use anyhow::{Context, Result, bail};
+use auth::Credentials;
+use clap::{Args, ValueEnum};
+use runtime::{EventLoop, Handle, Limits, NodeSpec, Notice};
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::available_parallelism;
+use wire::{EntityAddr, EntityName, EntityType};
+
+#[derive(Args)]
+pub(crate) struct DevArgs {
+    /// Where the cluster's data is, or goes; a cluster that is there continues.
+    #[arg(default_value = "nacre-data")]
+    dir: PathBuf,
+    /// Object storage daemons [default: 3, or as many as there are].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
+    osds: Option<u32>,
+    /// Monitors.
+    #[arg(long, default_value_t = 1)]
+    mons: u32,
+    /// Metadata servers.
+    #[arg(long, default_value_t = 1)]
+    mds: u32,
+    /// The address that all daemons listen on [default: 127.0.0.1].
+    #[arg(long)]
+    addr: Option<IpAddr>,
+    /// The monitor's port; the others take free ones [default: 3300].
+    #[arg(long)]
+    port: Option<u16>,
+    /// How clients prove who they are [default: cephx].
+    #[arg(long, value_enum)]
+    auth: Option<AuthMethod>,
+    /// Size of a new OSD's sparse file.
+    #[arg(long, default_value = "16G", value_parser = super::size)]
+    osd_size: u64,
+    /// Run every daemon as a process of its own.
+    #[arg(long)]
+    separate: bool,
+}
+
+/// How clients prove who they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum AuthMethod {
+    /// By keys.
+    Cephx,
+    /// Not at all.
+    None,
+}
+
+pub(crate) fn run(args: &DevArgs) -> Result<()> {
+    if args.mons != 1 {
+        bail!("--mons {}: several monitors are not supported yet, leave the option out", args.mons);
+    }
+    if args.mds != 1 {
+        bail!("--mds {}: several metadata servers are not supported yet, leave the option out", args.mds);
+    }
+    let wanted = Wanted {
+        osds: args.osds,
+        addr: args.addr,
+        port: args.port,
+        cephx: args.auth.map(|a| a == AuthMethod::Cephx),
+    };
+    let layout = Layout::create(&args.dir)?;
+    let _lock = DirLock::take(&layout)?;
+    let cluster = open_or_create(&layout, &wanted)?;
+    logging::start(Some(&layout.log("nacre")))?;
+    let (tx, notices) = mpsc::channel();
+    signals::watch(tx.clone())?;
+    if args.separate {
+        separate(&cluster, args, &tx, &notices)
+    } else {
+        together(&cluster, args, &tx, &notices)
+    }
+}
+
+/// All daemons in this process.
+fn together(
+    cluster: &Cluster,
+    args: &DevArgs,
+    tx: &Sender<Notice>,
+    notices: &Receiver<Notice>,
+) -> Result<()> {
+    let cores = available_parallelism().map_or(1, usize::from);
+    let mut daemons = Daemons::new(cores, tx.clone())?;
+    let mut handles = Vec::new();
+    let names = daemon_names(&cluster.osds);
+    for name in &names {
+        let daemon = Daemon::new(name.clone(), &cluster.layout.conf(), args.osd_size)?;
+        handles.push(daemons.start(&daemon)?);
+    }
+    let mut waiting: BTreeSet<EntityName> = names.into_iter().collect();
+    let result = until_ready(cluster, daemons.any_loop(), tx, notices, &mut waiting, true)
+        .and_then(|go_on| if go_on { until_end(cluster, notices, true) } else { Ok(()) });
+    for handle in &handles {
+        handle.stop();
+    }
+    drain(notices, handles.len());
+    result
+}
+
+/// Every daemon a process of its own.
+fn separate(
+    cluster: &Cluster,
+    args: &DevArgs,
+    tx: &Sender<Notice>,
+    notices: &Receiver<Notice>,
+) -> Result<()> {
+    let mut processes = Processes::new(&cluster.layout);
+    let names = daemon_names(&cluster.osds);
+    for name in &names {
+        processes.start(name, args.osd_size, tx.clone())?;
+    }
+    let own = EventLoop::start("admin").context("cannot start a thread")?;
+    let mut waiting: BTreeSet<EntityName> = names.into_iter().collect();
+    if until_ready(cluster, &own, tx, notices, &mut waiting, false)? {
+        until_end(cluster, notices, false)?;
+    }
+    Ok(())
+}
+
+/// Waits for the daemons; makes the file system once the monitor and the OSDs are there, which the metadata server needs.
+/// `false` where a signal came first.
+fn until_ready(
+    cluster: &Cluster,
+    on: &EventLoop,
+    tx: &Sender<Notice>,
+    notices: &Receiver<Notice>,
+    waiting: &mut BTreeSet<EntityName>,
+    fatal: bool,
+) -> Result<bool> {
+    let admin = commander(cluster, on, tx);
+    let mut made = false;
+    while !waiting.is_empty() {
+        match notices.recv()? {
+            Notice::Ready(name) => drop(waiting.remove(&name)),
+            Notice::Signal => return Ok(false),
+            Notice::Ended(name, result) => ended(cluster, &name, result, fatal || waiting.contains(&name))?,
+        }
+        if !made && waiting.iter().all(|name| name.ty == EntityType::MDS) {
+            made = true;
+            make_file_system(&admin)?;
+        }
+    }
+    admin.stop();
+    say(&greeting(cluster))?;
+    Ok(true)
+}
+
+/// Waits for the end.
+fn until_end(cluster: &Cluster, notices: &Receiver<Notice>, fatal: bool) -> Result<()> {
+    loop {
+        match notices.recv()? {
+            Notice::Signal => return Ok(()),
+            Notice::Ended(name, result) => ended(cluster, &name, result, fatal)?,
+            Notice::Ready(name) => tracing::info!(%name, "ready"),
+        }
+    }
+}
+
+/// A node has ended: fatal where it shares this process, otherwise something to tell.
+fn ended(cluster: &Cluster, name: &EntityName, result: Result<(), String>, fatal: bool) -> Result<()> {
+    if name.ty == EntityType::CLIENT {
+        return Ok(());
+    }
+    let why = result.err().unwrap_or_else(|| "it has stopped".to_owned());
+    if fatal {
+        bail!("{name}: {why}");
+    }
+    let conf = cluster.layout.conf();
+    eprintln!(
+        "nacre: {name}: {why}; start it again with `nacre {} --conf {} --id {}`",
+        name.ty.name(),
+        conf.display(),
+        name.id
+    );
+    Ok(())
+}
+
+/// Waits for `count` nodes to end after they were asked to.
+fn drain(notices: &Receiver<Notice>, mut count: usize) {
+    while count > 0 {
+        match notices.recv_timeout(std::time::Duration::from_secs(2)) {
+            Ok(Notice::Ended(name, _)) if name.ty != EntityType::CLIENT => count -= 1,
+            // A second Ctrl-C: at once.
+            Ok(Notice::Signal) | Err(_) => return,
+            Ok(_) => {}
+        }
+    }
+}
+
+fn commander(cluster: &Cluster, on: &EventLoop, tx: &Sender<Notice>) -> Handle<String, CommandReply> {
+    let name = EntityName::new(EntityType::CLIENT, "admin");
+    let key = cluster.cephx.then(|| cluster.keys.key(&name).cloned()).flatten();
+    let credentials = Credentials { name: name.clone(), key };
+    let mons = vec![EntityAddr::msgr2(cluster.mon, 0)];
+    let spec = NodeSpec {
+        name,
+        listener: None,
+        nonce: runtime::nonce(),
+        disks: Vec::new(),
+        admin_socket: None,
+        limits: Limits::default(),
+    };
+    on.spawn(spec, move || Commander::new(credentials, mons, runtime::rng()), tx.clone())
+}
+
+fn greeting(cluster: &Cluster) -> String {
+    let conf = cluster.layout.conf();
+    let conf = conf.display();
+    let secret = if cluster.cephx { ",secret=KEY" } else { "" };
+    format!(
+        "nacre: ready\n\
+         \x20 status      ceph -c {conf} -s\n\
+         \x20 pools       ceph -c {conf} osd pool ls\n\
+         \x20 objects     rados -c {conf} -p cephfs_data ls\n\
+         \x20 mount       ceph-fuse -c {conf} MNT\n\
+         \x20             mount -t ceph admin@{}.cephfs=/ MNT -o mon_addr={}{secret},ms_mode=crc\n\
+         \x20 stop        Ctrl-C\n",
+        cluster.fsid, cluster.mon
+    )
+}
+
+fn say(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")
+}

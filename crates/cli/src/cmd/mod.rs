@@ -1,0 +1,56 @@
+//! The commands, one file each.
+
+mod daemon;
+mod dev;
+mod version;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+/// A Ceph-compatible storage system in one binary.
+#[derive(Parser)]
+#[command(name = "nacre", version, about, disable_help_subcommand = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    #[default]
+    Plain,
+    /// For programs.
+    Json,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Start a whole cluster in the foreground, with its data in a directory.
+    Dev(dev::DevArgs),
+    /// Run a monitor.
+    Mon(daemon::DaemonArgs),
+    /// Run an object storage daemon.
+    Osd(daemon::DaemonArgs),
+    /// Run a metadata server.
+    Mds(daemon::DaemonArgs),
+    /// Print the version.
+    Version(version::VersionArgs),
+}
+
+/// A size with a suffix: `512M`, `16G`.
+fn size(text: &str) -> Result<u64, String> {
+    decl::options::parse_size(text)
+        .ok_or_else(|| format!("`{text}` is no size: give bytes, or a number with K, M, G or T"))
+}
+
+/// Runs one command.
+pub(crate) fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Dev(args) => dev::run(&args),
+        Command::Mon(args) => daemon::run(wire::EntityType::MON, &args),
+        Command::Osd(args) => daemon::run(wire::EntityType::OSD, &args),
+        Command::Mds(args) => daemon::run(wire::EntityType::MDS, &args),
+        Command::Version(args) => version::run(&args),
+    }
+}

@@ -1,0 +1,157 @@
+//! A cluster of real processes in a temporary directory.
+
+use crate::run::{Ran, nacre_bin, run};
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// How to start it.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Every daemon a process of its own.
+    pub separate: bool,
+    /// `cephx` or `none`.
+    pub auth: &'static str,
+    /// OSDs.
+    pub osds: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { separate: false, auth: "cephx", osds: 3 }
+    }
+}
+
+/// A running cluster; dropping it stops it and removes its data.
+pub struct Cluster {
+    dir: tempfile::TempDir,
+    options: Options,
+    port: u16,
+    child: Child,
+    /// From the start of the process to `nacre: ready`.
+    pub ready_after: Duration,
+}
+
+/// No cluster may take longer to start. Generous: tests share the machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Cluster {
+    /// Starts a new cluster and waits until it is ready.
+    pub fn start(options: Options) -> Self {
+        let dir = tempfile::Builder::new().prefix("nacre-e2e-").tempdir().expect("temporary directory");
+        let port = free_port();
+        let (child, ready_after) = spawn(dir.path(), &options, port);
+        Self { dir, options, port, child, ready_after }
+    }
+
+    /// Where its data is.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The configuration file that real clients use.
+    pub fn conf(&self) -> PathBuf {
+        self.dir().join("ceph.conf")
+    }
+
+    /// The monitor's port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// A real client: `ceph`, `rados` … with the cluster's configuration.
+    pub fn client(&self, tool: &str, args: &[&str]) -> Ran {
+        let mut command = Command::new(tool);
+        command.arg("-c").arg(self.conf());
+        if tool == "ceph" {
+            command.args(["--connect-timeout", "20"]);
+        }
+        run(command.args(args).current_dir(self.dir()))
+    }
+
+    /// Kills the whole process as a crash would, and starts it again on the same data.
+    pub fn kill_and_restart(&mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it was killed");
+        let (child, ready_after) = spawn(self.dir.path(), &self.options, self.port);
+        (self.child, self.ready_after) = (child, ready_after);
+    }
+
+    /// The process id of a daemon of a separate cluster.
+    pub fn pid(&self, name: &str) -> i32 {
+        let path = self.dir().join("run").join(format!("{name}.pid"));
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        text.trim().parse().expect("a process id")
+    }
+
+    /// Asks it to stop, as Ctrl-C does, and gives its exit status.
+    pub fn stop(&mut self) -> Option<i32> {
+        let pid = rustix::process::Pid::from_raw(self.child.id() as i32)?;
+        // It may have ended by itself.
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
+        self.child.wait().ok()?.code()
+    }
+
+    /// Resident memory of the process, in bytes.
+    pub fn resident(&self) -> u64 {
+        let path = format!("/proc/{}/statm", self.child.id());
+        let statm = std::fs::read_to_string(path).expect("it runs");
+        let pages: u64 = statm.split(' ').nth(1).and_then(|p| p.parse().ok()).expect("a number of pages");
+        pages * rustix::param::page_size() as u64
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let _ = self.stop();
+        if std::thread::panicking() {
+            for entry in std::fs::read_dir(self.dir().join("log")).into_iter().flatten().flatten() {
+                let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
+                let tail: Vec<&str> = text.lines().rev().take(30).collect();
+                eprintln!("--- {}", entry.path().display());
+                tail.iter().rev().for_each(|line| eprintln!("{line}"));
+            }
+        }
+    }
+}
+
+fn spawn(dir: &Path, options: &Options, port: u16) -> (Child, Duration) {
+    let began = Instant::now();
+    let mut command = Command::new(nacre_bin());
+    command.arg("dev").arg(dir).args(["--port", &port.to_string(), "--auth", options.auth]);
+    command.args(["--osds", &options.osds.to_string(), "--osd-size", "2G"]);
+    if options.separate {
+        command.arg("--separate");
+    }
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    let (tx, rx) = mpsc::channel();
+    let stdout = child.stdout.take().expect("piped");
+    std::thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            // The test may be over.
+            let _ = tx.send(line);
+        }
+    });
+    loop {
+        match rx.recv_timeout(PATIENCE) {
+            Ok(line) if line == "nacre: ready" => return (child, began.elapsed()),
+            Ok(_) => {}
+            Err(error) => {
+                let _ = child.kill();
+                let mut said = String::new();
+                let _ = child.stderr.take().expect("piped").read_to_string(&mut said);
+                let log = std::fs::read_to_string(dir.join("log/nacre.log")).unwrap_or_default();
+                panic!("not ready after {:?} ({error}): {said}\n{log}", began.elapsed());
+            }
+        }
+    }
+}
+
+/// A port that nobody has. Somebody may take it before we do; then the start fails and says so.
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    listener.local_addr().expect("bound").port()
+}

@@ -1,0 +1,14 @@
+//! What tests with real processes share: a cluster in a temporary directory, and real clients that talk to it.
+//!
+//! A client that is not installed skips its test with one line, or fails it where `CI=true`.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "these tests are about real files, processes and time"
+)]
+
+mod cluster;
+mod run;
+
+pub use cluster::{Cluster, Options};
+pub use run::{Ran, has, nacre, nacre_bin, run};

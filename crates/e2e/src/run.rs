@@ -1,0 +1,82 @@
+//! Programs that tests run.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// How a program ended.
+#[derive(Debug)]
+pub struct Ran {
+    /// The command line.
+    pub line: String,
+    /// Exit status; -1 where a signal ended it.
+    pub code: i32,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Ran {
+    /// Its standard output; panics with everything it said where it failed.
+    pub fn ok(self) -> String {
+        assert_eq!(self.code, 0, "{}\n{}{}", self.line, self.stdout, self.stderr);
+        self.stdout
+    }
+}
+
+/// No program of a test may take longer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs a program to its end and kills it where it takes too long.
+pub fn run(command: &mut Command) -> Ran {
+    let line = format!("{command:?}").replace('"', "");
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = child.unwrap_or_else(|e| panic!("{line}: {e}"));
+    let pid = rustix::process::Pid::from_raw(child.id() as i32).expect("a process id");
+    let (tx, done) = std::sync::mpsc::channel::<()>();
+    let watch = std::thread::spawn(move || {
+        let began = Instant::now();
+        if done.recv_timeout(PATIENCE).is_err() && began.elapsed() >= PATIENCE {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+    });
+    let Output { status, stdout, stderr } =
+        child.wait_with_output().unwrap_or_else(|e| panic!("{line}: {e}"));
+    drop(tx);
+    watch.join().expect("the watcher only waits");
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Ran { line, code: status.code().unwrap_or(-1), stdout: text(stdout), stderr: text(stderr) }
+}
+
+/// The `nacre` program, built once.
+pub fn nacre_bin() -> &'static Path {
+    static BIN: OnceLock<PathBuf> = OnceLock::new();
+    BIN.get_or_init(|| {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.args(["build", "--quiet", "-p", "nacre"]).current_dir(env!("CARGO_MANIFEST_DIR"));
+        let built = cargo.output().expect("cargo runs");
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+        let test = std::env::current_exe().expect("the test's own path");
+        let bin = test.ancestors().nth(2).expect("target/debug/deps/test").join("nacre");
+        assert!(bin.is_file(), "{} is missing", bin.display());
+        bin
+    })
+}
+
+/// `nacre` with arguments.
+pub fn nacre(args: &[&str]) -> Ran {
+    run(Command::new(nacre_bin()).args(args))
+}
+
+/// Whether `tool` is installed. Says that the test is skipped where not, or fails it where `CI=true`.
+pub fn has(tool: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|dir| dir.join(tool).is_file());
+    if !found {
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "{tool} is not installed");
+        eprintln!("skipped: {tool} not installed");
+    }
+    found
+}
