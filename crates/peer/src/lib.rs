@@ -23,7 +23,7 @@ wire::message_bodies! {
         MonHello, MonPaxos, MonForward, MonForwardReply,
         Hello, OsdBoot, OsdAlive, OsdFailure, OsdBeacon, PgStats, MdsBeacon,
         NacreMap, OsdPgTemp,
-        OsdPing, RepOp, RepOpReply, PgQuery, PgNotify, PgInfo, PgLog, Push, PushReply, Pull,
+        OsdPing, RepOp, RepOpReply, PgQuery, PgNotify, PgInfo, PgLog, Push, PushReply, Pull, PgScan, PgScanReply,
         MdsPeer,
     }
 }

@@ -191,4 +191,39 @@ wire::messages! {
         /// From here on.
         pub offset: u64,
     }
+
+    /// Primary to a member, or to the copy that it takes its own from: which objects do you have between these keys, in which
+    /// versions?
+    pub struct PgScan = 0xe20a "pg_scan" [v 1/1] {
+        /// Which PG.
+        pub pgid: Spg,
+        /// The sender's map.
+        pub epoch: Epoch,
+        /// The interval began at this epoch.
+        pub interval: Epoch,
+        /// Encoded first key.
+        pub from: Vec<u8>,
+        /// Encoded key behind the last.
+        pub to: Vec<u8>,
+        /// At most so many.
+        pub max: u32,
+        /// The comparison has ended: the receiver's copy is complete, which is to be made durable and answered.
+        pub done: bool,
+    }
+
+    /// Answers [`PgScan`].
+    pub struct PgScanReply = 0xe20b "pg_scan_reply" [v 1/1] {
+        /// As in the request.
+        pub pgid: Spg,
+        /// As in the request.
+        pub epoch: Epoch,
+        /// As in the request.
+        pub interval: Epoch,
+        /// Encoded keys and versions, in order.
+        pub entries: Vec<u8>,
+        /// Encoded key up to which `entries` is all there is, exclusive.
+        pub until: Vec<u8>,
+        /// As in the request.
+        pub done: bool,
+    }
 }
