@@ -69,6 +69,7 @@ pub struct ObjectRequest {
 
 /// One file system operation. Names are single components.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "fields have the names that FUSE's operations give them")]
 pub enum FsRequest {
     /// Find a name; the answer counts as one reference to the inode.
     Lookup { parent: Ino, name: Vec<u8> },
@@ -90,7 +91,7 @@ pub enum FsRequest {
     Rmdir { parent: Ino, name: Vec<u8> },
     /// Make a symlink.
     Symlink { parent: Ino, name: Vec<u8>, target: Vec<u8> },
-    /// Rename; flag 1 (RENAME_NOREPLACE) is kept, others are EINVAL.
+    /// Rename; flags other than 0 are EINVAL.
     Rename { parent: Ino, name: Vec<u8>, new_parent: Ino, new_name: Vec<u8>, flags: u32 },
     /// One more name for a file.
     Link { ino: Ino, new_parent: Ino, new_name: Vec<u8> },
@@ -250,6 +251,7 @@ pub type Reply = Result<Answer, Errno>;
 
 /// A successful answer; each request names its kind.
 #[derive(Clone, PartialEq, Debug)]
+#[expect(missing_docs, reason = "what each field is, its variant's line says")]
 pub enum Answer {
     /// Nothing to say.
     Done,
@@ -293,6 +295,7 @@ pub enum Answer {
 
 /// What to forget.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "fields as in FsRequest")]
 pub enum Invalidate {
     /// Attributes and the data range of an inode (0, 0 for all data).
     Inode { ino: Ino, offset: u64, len: u64 },

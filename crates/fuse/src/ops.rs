@@ -4,9 +4,10 @@
 use crate::convert::{caller, errno, file_attr, file_type, wall, wall_or_now};
 use client::{Answer, FileLock, Fs, FsRequest, SetAttr};
 use fuser::{
-    BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig, LockOwner,
-    OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
-    ReplyLock, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
+    LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
+    ReplyEmpty, ReplyEntry, ReplyLock, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
+    TimeOrNow, WriteFlags,
 };
 use std::ffi::OsStr;
 use std::io;
@@ -132,7 +133,16 @@ impl Filesystem for Kernel {
         ask!(self, req, request, reply, Answer::Data(d) => reply.data(&d.to_buf()));
     }
 
-    fn mknod(&self, req: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, rdev: u32, reply: ReplyEntry) {
+    fn mknod(
+        &self,
+        req: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        rdev: u32,
+        reply: ReplyEntry,
+    ) {
         let request = FsRequest::Mknod { parent: parent.0, name: bytes(name), mode: mode & !umask, rdev };
         ask!(self, req, request, reply, Answer::Entry(e) => reply_entry(reply, &e));
     }
@@ -280,7 +290,14 @@ impl Filesystem for Kernel {
         });
     }
 
-    fn readdirplus(&self, req: &Request, _ino: INodeNo, fh: FileHandle, offset: u64, mut reply: ReplyDirectoryPlus) {
+    fn readdirplus(
+        &self,
+        req: &Request,
+        _ino: INodeNo,
+        fh: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
         let request = FsRequest::Readdir { fh: fh.0, offset, max_bytes: READDIR_BYTES, plus: true };
         let (fs, who) = (self.fs.clone(), caller(req));
         ask!(self, req, request, reply, Answer::Entries(entries) => {
@@ -397,7 +414,15 @@ impl Filesystem for Kernel {
         ask!(self, req, request, reply, Answer::Done => reply.ok());
     }
 
-    fn lseek(&self, req: &Request, _ino: INodeNo, fh: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
+    fn lseek(
+        &self,
+        req: &Request,
+        _ino: INodeNo,
+        fh: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
         let Ok(offset) = u64::try_from(offset) else { return reply.error(Errno::ENXIO) };
         let request = FsRequest::Lseek { fh: fh.0, offset, whence: whence as u32 };
         ask!(self, req, request, reply, Answer::Offset(o) => reply.offset(o as i64));

@@ -1,0 +1,196 @@
+//! Capabilities: taking grants and revocations, giving back what is not in use any more, flushing what changed here.
+
+use crate::api::{Answer, Ino, Invalidate};
+use crate::client::{Client, Outs};
+use crate::inode::Cap;
+use msgs::{Body, Caps, ClientCaps, ClientLease, cap, cap_op, lease_action};
+use node::{ConnId, Msg, Output, RequestId};
+use stdx::Now;
+
+impl Client {
+    /// A message from the MDS.
+    pub(crate) fn mds_message(&mut self, now: Now, _conn: ConnId, msg: Msg, out: &mut Outs) {
+        let node::Body::Client(body) = msg.body else { return };
+        match body {
+            Body::ClientSession(session) => self.session_message(now, &session, out),
+            Body::ClientReply(reply) => self.mds_reply(now, msg.tid, *reply, out),
+            Body::ClientCaps(caps) => self.cap_message(msg.tid, &caps, out),
+            Body::ClientLease(lease) if lease.action == lease_action::REVOKE => {
+                self.lease_revoked(*lease, out)
+            }
+            Body::MdsMap(map) => {
+                if let Ok(decoded) = wire::Reader::new(&map.map).get() {
+                    self.mds_map(now, decoded, out);
+                }
+            }
+            // Snapshots, quotas and forwards have no user here yet.
+            _ => {}
+        }
+    }
+
+    fn lease_revoked(&mut self, lease: ClientLease, out: &mut Outs) {
+        self.drop_dentry(lease.ino, &lease.dname);
+        self.mds.send(Body::from(ClientLease { action: lease_action::REVOKE_ACK, ..lease }), 0, out);
+    }
+
+    fn cap_message(&mut self, tid: u64, msg: &ClientCaps, out: &mut Outs) {
+        let Some(inode) = self.inodes.get_mut(&msg.ino) else {
+            // We have forgotten it; the release that said so may still be on its way.
+            if matches!(msg.op, cap_op::REVOKE | cap_op::GRANT) {
+                let item = msgs::CapReleaseItem {
+                    ino: msg.ino,
+                    cap_id: msg.cap_id,
+                    migrate_seq: msg.migrate_seq,
+                    seq: msg.issue_seq,
+                };
+                let body = msgs::ClientCapRelease { caps: vec![item], osd_epoch_barrier: maps::Epoch(0) };
+                self.mds.send(Body::from(body), 0, out);
+            }
+            return;
+        };
+        match msg.op {
+            cap_op::GRANT | cap_op::REVOKE | cap_op::TRUNC => {
+                if msg.op != cap_op::TRUNC {
+                    Self::take_caps(inode, msg);
+                }
+                inode.update_file(&msg.file());
+            }
+            cap_op::FLUSH_ACK => {
+                inode.flushing.remove(&tid);
+            }
+            _ => {}
+        }
+        self.touch(msg.ino);
+    }
+
+    fn take_caps(inode: &mut crate::inode::Inode, msg: &ClientCaps) {
+        let cap = inode.cap.get_or_insert_with(|| Cap { id: msg.cap_id, realm: msg.realm, ..Cap::default() });
+        if cap.id != msg.cap_id {
+            return;
+        }
+        let lost = cap.issued & !msg.caps;
+        (cap.seq, cap.mseq) = (msg.seq, msg.migrate_seq);
+        cap.issued = msg.caps;
+        cap.implemented = cap.implemented | msg.caps;
+        if lost.has_any(cap::FILE_SHARED) {
+            inode.shared_gen += 1;
+            inode.complete = None;
+        }
+        (inode.mode, inode.uid, inode.gid, inode.nlink) = (msg.mode, msg.uid, msg.gid, msg.nlink);
+        if msg.xattr_version > inode.xattr_version && !msg.xattrs.is_empty() {
+            inode.set_xattrs(&msg.xattrs, msg.xattr_version);
+        }
+        if msg.change_attr > inode.change_attr {
+            inode.change_attr = msg.change_attr;
+        }
+        if inode.is_dir() && (msg.nfiles | msg.nsubdirs) != 0 {
+            (inode.nfiles, inode.nsubdirs) = (msg.nfiles, msg.nsubdirs);
+        }
+    }
+
+    /// Looks after an inode that something happened to: starts writing back, invalidates caches, tells the MDS.
+    pub(crate) fn tend(&mut self, now: Now, ino: Ino, out: &mut Outs) {
+        self.write_back(now, ino, out);
+        self.invalidate_pages(ino, out);
+        self.tell_mds(ino, out);
+        let Some(inode) = self.inodes.get(&ino) else { return };
+        if inode.dirty.is_empty() && inode.dirty_caps == Caps::NONE {
+            self.dirty_since.remove(&ino);
+        }
+        if inode.is_idle() && inode.nlink == 0 && ino != crate::cache::ROOT {
+            // Removed and of no use to anybody: the MDS may purge it only when we let go.
+            self.drop_inodes(std::iter::once(ino), out);
+        }
+        self.trim_inodes(out);
+    }
+
+    /// Cached pages must go before `Fc` may.
+    fn invalidate_pages(&mut self, ino: Ino, out: &mut Outs) {
+        let Some(inode) = self.inodes.get_mut(&ino) else { return };
+        if inode.pages_cached && inode.invalidating.is_none() && !inode.may(cap::FILE_CACHE) {
+            let id = self.next_invalidation;
+            self.next_invalidation += 1;
+            inode.invalidating = Some(id);
+            self.invalidations.insert(id, ino);
+            let what = Invalidate::Inode { ino, offset: 0, len: 0 };
+            out.push(Output::Reply { id: RequestId(0), reply: Ok(Answer::Invalidate { id, what }) });
+        }
+    }
+
+    /// Local callers have dropped their pages.
+    pub(crate) fn invalidated(&mut self, id: u64) {
+        let Some(ino) = self.invalidations.remove(&id) else { return };
+        if let Some(inode) = self.inodes.get_mut(&ino)
+            && inode.invalidating == Some(id)
+        {
+            inode.invalidating = None;
+            inode.pages_cached = false;
+            self.touch(ino);
+        }
+    }
+
+    /// Sends at most one message about the inode's capability: acknowledges a revocation, flushes, asks, wants less.
+    fn tell_mds(&mut self, ino: Ino, out: &mut Outs) {
+        let Some(inode) = self.inodes.get_mut(&ino) else { return };
+        if self.mds.state != crate::mds::State::Open {
+            return;
+        }
+        let (wanted, in_use, issued) = (inode.wanted(), inode.in_use(), inode.issued());
+        let Some(cap) = &mut inode.cap else { return };
+        let keep = cap.issued | (cap.implemented & in_use);
+        let gives_back = cap.implemented != keep;
+        let revoked_write = !cap.issued.has(cap::FILE_WR) && cap.implemented.has(cap::FILE_WR);
+        let asks = wanted != Caps::NONE && wanted.0 & !cap.wanted.0 != 0;
+        let wants_less =
+            wanted == Caps::NONE && cap.wanted.has_any(cap::ANY_FILE_WR | cap::FILE_RD | cap::FILE_CACHE);
+        let may_flush = inode.dirty_caps != Caps::NONE && inode.dirty.is_empty();
+        let flushes = may_flush && (inode.sync_wanted || inode.writers == 0 || revoked_write || gives_back);
+        let more_room =
+            inode.wanted_max_size > inode.max_size && inode.wanted_max_size > inode.requested_max_size;
+        let more_room = more_room && issued.has(cap::FILE_WR);
+        if !(gives_back || asks || wants_less || flushes || more_room) {
+            return;
+        }
+        cap.implemented = keep;
+        cap.wanted = wanted;
+        let (cap_id, seq, issue_seq, mseq, realm) = (cap.id, cap.seq, cap.issue_seq, cap.mseq, cap.realm);
+        let mut file = inode.cap_file();
+        if more_room {
+            file.max_size = inode.wanted_max_size;
+            inode.requested_max_size = inode.wanted_max_size;
+        }
+        let (mut tid, mut dirty) = (0, Caps::NONE);
+        if flushes {
+            tid = self.next_flush_tid;
+            self.next_flush_tid += 1;
+            dirty = std::mem::take(&mut inode.dirty_caps);
+            inode.flushing.insert(tid, dirty);
+        }
+        let oldest_flush_tid = if flushes { inode.flushing.keys().next().copied().unwrap_or(tid) } else { 0 };
+        let body = ClientCaps {
+            op: if flushes { cap_op::FLUSH } else { cap_op::UPDATE },
+            ino,
+            realm,
+            cap_id,
+            seq,
+            issue_seq,
+            caps: keep,
+            wanted,
+            dirty,
+            migrate_seq: mseq,
+            uid: inode.uid,
+            gid: inode.gid,
+            mode: inode.mode,
+            nlink: inode.nlink,
+            xattr_version: inode.xattr_version,
+            body: msgs::CapBody::File(file),
+            inline_version: u64::MAX,
+            oldest_flush_tid,
+            btime: inode.btime,
+            change_attr: inode.change_attr,
+            flags: if inode.sync_wanted { msgs::cap_flag::SYNC } else { 0 },
+            ..ClientCaps::default()
+        };
+        self.mds.send(Body::from(body), tid, out);
+    }
+}

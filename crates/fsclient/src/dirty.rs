@@ -1,0 +1,263 @@
+//! A file's buffered writes: data that the client has taken and the OSDs do not have yet.
+//!
+//! Extents never overlap. An extent is *waiting* until it is handed out to be written, then *flying*. A write over a flying
+//! extent waits behind it, so that two writes of one byte are never under way at once and arrive in their order.
+
+use std::collections::BTreeMap;
+use stdx::{Buf, BufMut, Bufs};
+
+/// One contiguous piece handed out to be written.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Flight {
+    pub(crate) offset: u64,
+    pub(crate) data: Bufs,
+}
+
+/// Buffered writes of one file.
+#[derive(Debug, Default)]
+pub(crate) struct Dirty {
+    /// Not handed out yet, newest content, by offset; never overlapping.
+    waiting: BTreeMap<u64, Bufs>,
+    /// Handed out, by offset; never overlapping. A waiting extent over one is newer.
+    flying: BTreeMap<u64, Bufs>,
+    waiting_bytes: u64,
+}
+
+impl Dirty {
+    /// Whether nothing is buffered.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.flying.is_empty()
+    }
+
+    /// Bytes not handed out yet.
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        self.waiting_bytes
+    }
+
+    /// Takes a write.
+    pub(crate) fn write(&mut self, offset: u64, data: Bufs) {
+        if data.is_empty() {
+            return;
+        }
+        self.waiting_bytes -= cut(&mut self.waiting, offset, offset + data.len() as u64);
+        self.waiting_bytes += data.len() as u64;
+        // Small appends join the extent before them, so that a file written in pieces leaves in few writes.
+        let before = self.waiting.range(..offset).next_back().map(|(at, d)| (*at, d.len() as u64));
+        match before {
+            Some((at, len)) if at + len == offset => {
+                let extent = self.waiting.get_mut(&at).expect("just found");
+                extent.append(data);
+                if extent.parts().len() > 64 {
+                    *extent = extent.to_buf().into();
+                }
+            }
+            _ => {
+                self.waiting.insert(offset, data);
+            }
+        }
+    }
+
+    /// Lays what is buffered over `base`, the file's content at `offset` as the OSDs have it.
+    pub(crate) fn overlay(&self, offset: u64, base: Bufs) -> Bufs {
+        let end = offset + base.len() as u64;
+        let touches = |map: &BTreeMap<u64, Bufs>| overlapping(map, offset, end).next().is_some();
+        if !touches(&self.waiting) && !touches(&self.flying) {
+            return base;
+        }
+        let mut out = BufMut::zeroed(base.len());
+        let bytes = out.as_mut_slice();
+        copy_into(bytes, 0, &base);
+        for map in [&self.flying, &self.waiting] {
+            for (at, data) in overlapping(map, offset, end) {
+                let (from, to) = (at.max(offset), (at + data.len() as u64).min(end));
+                let piece = data.slice((from - at) as usize..(to - at) as usize);
+                copy_into(bytes, (from - offset) as usize, &piece);
+            }
+        }
+        Bufs::from(out.freeze())
+    }
+
+    /// Whether the whole range is buffered, so that a read needs no OSD.
+    pub(crate) fn covers(&self, offset: u64, end: u64) -> bool {
+        let mut at = offset;
+        while at < end {
+            let reach = [&self.waiting, &self.flying]
+                .into_iter()
+                .filter_map(|map| map.range(..=at).next_back())
+                .map(|(start, data)| start + data.len() as u64)
+                .max();
+            match reach {
+                Some(reach) if reach > at => at = reach,
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// Hands out a waiting extent of at most `max` bytes that overlaps nothing flying, and makes it flying.
+    pub(crate) fn take_off(&mut self, max: u64, object_size: u64) -> Option<Flight> {
+        let found = self.waiting.iter().find_map(|(at, data)| {
+            // Not across an object's end, so that each flight is one OSD operation.
+            let object_end = (at / object_size + 1) * object_size;
+            let end = (at + data.len() as u64).min(at + max).min(object_end);
+            let free = overlapping(&self.flying, *at, end).next().is_none();
+            free.then_some((*at, end))
+        });
+        let (offset, end) = found?;
+        let whole = self.waiting.remove(&offset).expect("just found");
+        let len = (end - offset) as usize;
+        let data = whole.slice(0..len);
+        if whole.len() > len {
+            self.waiting.insert(end, whole.slice(len..whole.len()));
+        }
+        self.flying.insert(offset, data.clone());
+        self.waiting_bytes -= data.len() as u64;
+        Some(Flight { offset, data })
+    }
+
+    /// A flight has arrived: its data are on the OSDs. Gives its length in bytes.
+    pub(crate) fn landed(&mut self, offset: u64) -> u64 {
+        self.flying.remove(&offset).expect("a flight that took off").len() as u64
+    }
+
+    /// Forgets everything from `size` on that has not taken off: the file was truncated.
+    pub(crate) fn truncate(&mut self, size: u64) {
+        self.waiting_bytes -= cut(&mut self.waiting, size, u64::MAX);
+    }
+
+    /// Forgets a range that has not taken off: a hole was punched there.
+    pub(crate) fn punch(&mut self, offset: u64, end: u64) {
+        self.waiting_bytes -= cut(&mut self.waiting, offset, end);
+    }
+
+    /// Forgets everything that has not taken off, after an error that cannot be repaired.
+    pub(crate) fn discard(&mut self) {
+        self.waiting.clear();
+        self.waiting_bytes = 0;
+    }
+
+    /// Whether anything is on its way.
+    pub(crate) fn is_flying(&self) -> bool {
+        !self.flying.is_empty()
+    }
+
+    /// The end of the last buffered byte.
+    pub(crate) fn end(&self) -> u64 {
+        let end = |map: &BTreeMap<u64, Bufs>| map.last_key_value().map_or(0, |(at, d)| at + d.len() as u64);
+        end(&self.waiting).max(end(&self.flying))
+    }
+}
+
+fn overlapping(map: &BTreeMap<u64, Bufs>, start: u64, end: u64) -> impl Iterator<Item = (u64, &Bufs)> {
+    let before = map.range(..start).next_back().filter(move |(at, d)| *at + d.len() as u64 > start);
+    before.into_iter().chain(map.range(start..end.max(start))).map(|(at, d)| (*at, d))
+}
+
+/// Removes a range, splitting the extents at its ends; gives the bytes removed.
+fn cut(map: &mut BTreeMap<u64, Bufs>, start: u64, end: u64) -> u64 {
+    let mut removed = 0;
+    let touched: Vec<u64> = overlapping(map, start, end).map(|(at, _)| at).collect();
+    for at in touched {
+        let data = map.remove(&at).expect("just found");
+        let data_end = at + data.len() as u64;
+        removed += data_end.min(end) - at.max(start);
+        if at < start {
+            map.insert(at, data.slice(0..(start - at) as usize));
+        }
+        if data_end > end {
+            map.insert(end, data.slice((end - at) as usize..data.len()));
+        }
+    }
+    removed
+}
+
+fn copy_into(bytes: &mut [u8], mut at: usize, data: &Bufs) {
+    for part in data.parts() {
+        let part: &Buf = part;
+        bytes[at..at + part.len()].copy_from_slice(part);
+        at += part.len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stdx::Rng;
+
+    /// What the OSDs have and what the file should hold, byte by byte.
+    struct Model {
+        osd: Vec<u8>,
+        file: Vec<u8>,
+        dirty: Dirty,
+        flights: Vec<Flight>,
+    }
+
+    const SIZE: u64 = 3000;
+
+    impl Model {
+        fn step(&mut self, rng: &mut Rng) {
+            match rng.below(6) {
+                0..=2 => {
+                    let at = rng.below(SIZE - 1);
+                    let len = rng.range(1, (SIZE - at).min(300) + 1);
+                    let data = Buf::pattern(rng.u64(), len as usize);
+                    self.file[at as usize..(at + len) as usize].copy_from_slice(&data);
+                    self.dirty.write(at, data.into());
+                    let counted: u64 = self.dirty.waiting.values().map(|d| d.len() as u64).sum();
+                    assert_eq!(self.dirty.waiting_bytes(), counted);
+                }
+                3 => self.flights.extend(self.dirty.take_off(200, 512)),
+                4 if !self.flights.is_empty() => {
+                    let i = rng.below(self.flights.len() as u64) as usize;
+                    let flight = self.flights.swap_remove(i);
+                    copy_into(&mut self.osd, flight.offset as usize, &flight.data);
+                    self.dirty.landed(flight.offset);
+                }
+                _ => {
+                    let at = rng.below(SIZE);
+                    let end = rng.range(at, SIZE + 1);
+                    let base = Bufs::from(self.osd[at as usize..end as usize].to_vec());
+                    let expected = &self.file[at as usize..end as usize];
+                    assert_eq!(self.dirty.overlay(at, base).to_vec(), expected);
+                    if self.dirty.covers(at, end) {
+                        let nothing = Bufs::from(vec![0; (end - at) as usize]);
+                        assert_eq!(self.dirty.overlay(at, nothing).to_vec(), expected);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn reads_see_the_newest_and_everything_arrives_in_order() {
+        for seed in 0..200 {
+            let mut rng = Rng::from_seed(seed);
+            let zeros = vec![0; SIZE as usize];
+            let mut m = Model { osd: zeros.clone(), file: zeros, dirty: Dirty::default(), flights: vec![] };
+            for _ in 0..200 {
+                m.step(&mut rng);
+            }
+            loop {
+                m.flights.extend(std::iter::from_fn(|| m.dirty.take_off(200, 512)));
+                let Some(flight) = m.flights.pop() else { break };
+                assert!(flight.offset / 512 == (flight.offset + flight.data.len() as u64 - 1) / 512);
+                copy_into(&mut m.osd, flight.offset as usize, &flight.data);
+                m.dirty.landed(flight.offset);
+            }
+            assert!(m.dirty.is_empty());
+            assert_eq!(m.osd, m.file, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_truncation_forgets_what_lies_beyond() {
+        let mut dirty = Dirty::default();
+        dirty.write(100, vec![1; 100].into());
+        dirty.truncate(150);
+        assert_eq!((dirty.end(), dirty.waiting_bytes()), (150, 50));
+        dirty.punch(100, 120);
+        assert_eq!(dirty.waiting_bytes(), 30);
+        dirty.truncate(0);
+        assert!(dirty.is_empty());
+    }
+}

@@ -1,0 +1,387 @@
+//! Operations on names and inodes: each is at most one request to the MDS, and none where a capability answers it.
+
+use crate::api::{Answer, Caller, FsRequest, Ino, SetAttr};
+use crate::cache::{Name, STAT_CAPS};
+use crate::client::{Client, FileHandle, Op, Outs, Stage, Step, fail};
+use msgs::errno::{EEXIST, EINVAL, EIO, ENAMETOOLONG, ENODATA, ENOENT, EOPNOTSUPP, ESTALE};
+use msgs::{
+    ClientReply, ClientRequest, FilePath, GetattrArgs, MdsOp, MkdirArgs, MknodArgs, OpenArgs, SetattrArgs,
+    SetxattrArgs,
+};
+use msgs::{cap, request_flag, setattr_mask};
+use std::time::Duration;
+use stdx::{Bufs, Now};
+
+/// Longest name of one component, as in Linux.
+const NAME_MAX: usize = 255;
+/// Bits of open(2) that matter here.
+pub(crate) mod open_flag {
+    pub(crate) const ACCESS: u32 = 3;
+    pub(crate) const WRONLY: u32 = 1;
+    pub(crate) const RDWR: u32 = 2;
+    pub(crate) const CREAT: u32 = 0o100;
+    pub(crate) const EXCL: u32 = 0o200;
+    pub(crate) const TRUNC: u32 = 0o1000;
+    pub(crate) const APPEND: u32 = 0o2000;
+}
+/// The open flags that the protocol has; their numbers are Linux's.
+const WIRE_FLAGS: u32 =
+    open_flag::ACCESS | open_flag::CREAT | open_flag::EXCL | open_flag::TRUNC | 0o200_000 | 0o400_000;
+
+impl Client {
+    /// One attempt at an operation of this file.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the parts of one operation, taken apart for the borrow checker"
+    )]
+    pub(crate) fn namespace_step(
+        &mut self,
+        now: Now,
+        number: u64,
+        op: &mut Op,
+        stage: Stage,
+        caller: &Caller,
+        request: &FsRequest,
+        out: &mut Outs,
+    ) -> Step {
+        if let Stage::Answered(reply) = stage {
+            return self.namespace_answer(now, request, &reply);
+        }
+        if name_of(request).is_some_and(|name| name.len() > NAME_MAX) {
+            return fail(ENAMETOOLONG);
+        }
+        if let Some(step) = self.from_cache(now, request) {
+            return step;
+        }
+        // What we hold back about the inode must be there before the request is.
+        if let FsRequest::Setattr { ino, set } = request
+            && let Some(step) = self.before_setattr(number, *ino, set)
+        {
+            return step;
+        }
+        match self.to_mds(caller, request) {
+            Ok(message) => {
+                op.stage = Stage::AtMds;
+                self.ask_mds(now, number, message, out);
+                Step::Wait
+            }
+            Err(errno) => fail(errno),
+        }
+    }
+
+    /// Answers without asking, where that is right.
+    fn from_cache(&mut self, now: Now, request: &FsRequest) -> Option<Step> {
+        match request {
+            FsRequest::Lookup { parent, name } => match self.known_name(now, *parent, name) {
+                Name::Absent => Some(fail(ENOENT)),
+                Name::Inode(ino) if self.inodes.get(&ino).is_some_and(|i| i.may(STAT_CAPS)) => {
+                    self.entry(ino).map(|entry| Step::Done(Ok(Answer::Entry(entry))))
+                }
+                _ => None,
+            },
+            FsRequest::Getattr { ino } => {
+                let inode = self.inodes.get(ino).filter(|i| i.may(STAT_CAPS))?;
+                Some(Step::Done(Ok(Answer::Attr(inode.attr(), Duration::ZERO))))
+            }
+            FsRequest::Readlink { ino } => {
+                let inode = self.inodes.get(ino).filter(|i| !i.symlink.is_empty())?;
+                Some(Step::Done(Ok(Answer::Data(inode.symlink.clone().into()))))
+            }
+            FsRequest::Open { ino, flags } if flags & open_flag::TRUNC == 0 => {
+                let inode = self.inodes.get(ino).filter(|i| i.is_file())?;
+                inode.may(needed_for(*flags)).then(|| self.opened(*ino, *flags))
+            }
+            FsRequest::Getxattr { ino, name } => {
+                if name.starts_with(b"system.posix_acl_") {
+                    return Some(fail(EOPNOTSUPP));
+                }
+                let inode = self.inodes.get(ino).filter(|i| i.may(cap::XATTR_SHARED))?;
+                Some(getxattr(inode, name))
+            }
+            FsRequest::Listxattr { ino } => {
+                let inode = self.inodes.get(ino).filter(|i| i.may(cap::XATTR_SHARED))?;
+                Some(Step::Done(Ok(Answer::Names(inode.xattrs.keys().cloned().collect()))))
+            }
+            FsRequest::Lseek { fh, offset, whence } => Some(self.lseek(*fh, *offset, *whence)),
+            _ => None,
+        }
+    }
+
+    /// Buffered data beyond a new size are cut off, and everything else that the MDS does not know is told first.
+    fn before_setattr(&mut self, number: u64, ino: Ino, set: &SetAttr) -> Option<Step> {
+        let inode = self.inodes.get_mut(&ino)?;
+        if let Some(size) = set.size {
+            inode.dirty.truncate(size);
+        }
+        let times = set.mtime.is_some() || set.atime.is_some();
+        if (set.size.is_some() || times) && (!inode.dirty.is_empty() || inode.dirty_caps.0 != 0) {
+            inode.sync_wanted = true;
+            inode.waiters.insert(number);
+            self.touch(ino);
+            return Some(Step::Wait);
+        }
+        None
+    }
+
+    fn to_mds(&self, caller: &Caller, request: &FsRequest) -> Result<ClientRequest, i32> {
+        use FsRequest as R;
+        let stat = GetattrArgs { mask: STAT_CAPS };
+        let make = |op, path, args: msgs::ArgBytes| ClientRequest {
+            op,
+            path,
+            args,
+            caller_uid: caller.uid,
+            caller_gid: caller.gid,
+            ..ClientRequest::default()
+        };
+        let changing =
+            |op, path, args| ClientRequest { flags: request_flag::WANT_DENTRY, ..make(op, path, args) };
+        let by_name = |name: &[u8]| FilePath { ino: 0, path: name.to_vec() };
+        Ok(match request {
+            R::Lookup { parent, name } => make(MdsOp::LOOKUP, self.path_in(*parent, name), stat.into()),
+            R::Getattr { ino } | R::Readlink { ino } | R::Getxattr { ino, .. } | R::Listxattr { ino } => {
+                make(MdsOp::GETATTR, self.path(*ino), stat.into())
+            }
+            R::Setattr { ino, set } => {
+                make(MdsOp::SETATTR, self.path(*ino), self.setattr_args(*ino, set).into())
+            }
+            R::Mknod { parent, name, mode, rdev } => changing(
+                MdsOp::MKNOD,
+                self.path_in(*parent, name),
+                MknodArgs { mode: *mode, rdev: *rdev }.into(),
+            ),
+            R::Mkdir { parent, name, mode } => {
+                changing(MdsOp::MKDIR, self.path_in(*parent, name), MkdirArgs { mode: *mode }.into())
+            }
+            R::Symlink { parent, name, target } => {
+                let message =
+                    changing(MdsOp::SYMLINK, self.path_in(*parent, name), GetattrArgs::default().into());
+                ClientRequest { path2: by_name(target), ..message }
+            }
+            R::Unlink { parent, name } => changing(MdsOp::UNLINK, self.path_in(*parent, name), stat.into()),
+            R::Rmdir { parent, name } => changing(MdsOp::RMDIR, self.path_in(*parent, name), stat.into()),
+            R::Rename { flags, .. } if *flags != 0 => return Err(EINVAL),
+            R::Rename { parent, name, new_parent, new_name, .. } => ClientRequest {
+                path2: self.path_in(*parent, name),
+                ..changing(MdsOp::RENAME, self.path_in(*new_parent, new_name), stat.into())
+            },
+            R::Link { ino, new_parent, new_name } => ClientRequest {
+                path2: self.path(*ino),
+                ..changing(MdsOp::LINK, self.path_in(*new_parent, new_name), stat.into())
+            },
+            R::Open { ino, flags } => {
+                make(MdsOp::OPEN, self.path(*ino), self.open_args(Some(*ino), *flags, 0).into())
+            }
+            R::Create { parent, name, mode, flags } => {
+                let args = self.open_args(None, *flags | open_flag::CREAT, *mode);
+                changing(MdsOp::CREATE, self.path_in(*parent, name), args.into())
+            }
+            R::Setxattr { ino, name, value, flags } => {
+                let args = SetxattrArgs { flags: *flags, osdmap_epoch: self.osdmap().epoch };
+                let data = Bufs::from(value.clone());
+                ClientRequest {
+                    path2: by_name(name),
+                    data,
+                    ..make(MdsOp::SETXATTR, self.path(*ino), args.into())
+                }
+            }
+            R::Removexattr { ino, name } => {
+                ClientRequest { path2: by_name(name), ..make(MdsOp::RMXATTR, self.path(*ino), stat.into()) }
+            }
+            _ => return Err(EOPNOTSUPP),
+        })
+    }
+
+    fn setattr_args(&self, ino: Ino, set: &SetAttr) -> SetattrArgs {
+        let old_size = self.inodes.get(&ino).map_or(0, |i| i.size);
+        let bit = |set: bool, bit: u32| if set { bit } else { 0 };
+        let mask = bit(set.mode.is_some(), setattr_mask::MODE)
+            | bit(set.uid.is_some(), setattr_mask::UID)
+            | bit(set.gid.is_some(), setattr_mask::GID)
+            | bit(set.mtime.is_some(), setattr_mask::MTIME)
+            | bit(set.atime.is_some(), setattr_mask::ATIME)
+            | bit(set.size.is_some(), setattr_mask::SIZE)
+            | bit(set.ctime.is_some(), setattr_mask::CTIME);
+        SetattrArgs {
+            mode: set.mode.unwrap_or(0),
+            uid: set.uid.unwrap_or(0),
+            gid: set.gid.unwrap_or(0),
+            mtime: set.mtime.unwrap_or_default().into(),
+            atime: set.atime.unwrap_or_default().into(),
+            size: set.size.unwrap_or(0),
+            old_size,
+            mask,
+            ..SetattrArgs::default()
+        }
+    }
+
+    fn open_args(&self, ino: Option<Ino>, flags: u32, mode: u32) -> OpenArgs {
+        let old_size = ino.and_then(|ino| self.inodes.get(&ino)).map_or(0, |i| i.size);
+        OpenArgs {
+            flags: flags & WIRE_FLAGS,
+            mode,
+            pool: -1,
+            mask: STAT_CAPS,
+            old_size,
+            ..OpenArgs::default()
+        }
+    }
+
+    fn namespace_answer(&mut self, _now: Now, request: &FsRequest, reply: &ClientReply) -> Step {
+        use FsRequest as R;
+        if reply.result < 0 {
+            self.correct_cache(request, -reply.result);
+            return fail(-reply.result);
+        }
+        let target = reply.trace.target.as_ref().map(|t| t.ino);
+        match request {
+            R::Lookup { .. } | R::Mknod { .. } | R::Symlink { .. } | R::Link { .. } => {
+                self.answer_entry(target)
+            }
+            R::Mkdir { .. } => {
+                if let Some(inode) = target.and_then(|ino| self.inodes.get_mut(&ino)) {
+                    // It is new, so all its names are known: none.
+                    inode.complete = Some(inode.shared_gen);
+                }
+                self.answer_entry(target)
+            }
+            R::Getattr { ino } | R::Setattr { ino, .. } => {
+                match self.inodes.get(ino).filter(|_| target == Some(*ino)) {
+                    Some(inode) => Step::Done(Ok(Answer::Attr(inode.attr(), Duration::ZERO))),
+                    None => fail(ESTALE),
+                }
+            }
+            R::Readlink { ino } => match self.inodes.get(ino) {
+                Some(inode) => Step::Done(Ok(Answer::Data(inode.symlink.clone().into()))),
+                None => fail(ESTALE),
+            },
+            R::Unlink { parent, name } | R::Rmdir { parent, name } => {
+                self.name_removed(*parent, name);
+                Step::Done(Ok(Answer::Done))
+            }
+            R::Rename { parent, name, .. } => {
+                self.name_removed(*parent, name);
+                Step::Done(Ok(Answer::Done))
+            }
+            R::Open { ino, flags } => self.opened(*ino, *flags),
+            R::Create { flags, .. } => self.created(target, *flags),
+            R::Getxattr { ino, name } => {
+                self.inodes.get(ino).map_or_else(|| fail(ESTALE), |inode| getxattr(inode, name))
+            }
+            R::Listxattr { ino } => match self.inodes.get(ino) {
+                Some(inode) => Step::Done(Ok(Answer::Names(inode.xattrs.keys().cloned().collect()))),
+                None => fail(ESTALE),
+            },
+            _ => Step::Done(Ok(Answer::Done)),
+        }
+    }
+
+    /// The MDS knows better what names there are.
+    fn correct_cache(&mut self, request: &FsRequest, errno: i32) {
+        match (request, errno) {
+            (FsRequest::Unlink { parent, name } | FsRequest::Rmdir { parent, name }, ENOENT)
+            | (FsRequest::Rename { parent, name, .. }, ENOENT)
+            | (FsRequest::Create { parent, name, .. } | FsRequest::Mkdir { parent, name, .. }, EEXIST)
+            | (FsRequest::Lookup { parent, name }, _) => self.drop_dentry(*parent, name),
+            _ => {}
+        }
+    }
+
+    fn answer_entry(&mut self, ino: Option<Ino>) -> Step {
+        // An answer without the inode that it is about is a broken peer's.
+        match ino.and_then(|ino| self.entry(ino)) {
+            Some(entry) => Step::Done(Ok(Answer::Entry(entry))),
+            None => fail(EIO),
+        }
+    }
+
+    fn add_handle(&mut self, ino: Ino, flags: u32) -> (u64, bool) {
+        let fh = self.next_fh();
+        let access = flags & open_flag::ACCESS;
+        let (reads, writes) =
+            (access != open_flag::WRONLY, access == open_flag::WRONLY || access == open_flag::RDWR);
+        let inode = self.inodes.get_mut(&ino).expect("checked by the caller");
+        inode.readers += u32::from(reads);
+        inode.writers += u32::from(writes);
+        // Without `Fc` others write to it: pages must not be kept between reads.
+        let direct = reads && !inode.may(cap::FILE_CACHE) && !inode.pages_cached;
+        self.files
+            .insert(fh, FileHandle { ino, reads, writes, append: flags & open_flag::APPEND != 0, direct });
+        self.touch(ino);
+        (fh, direct)
+    }
+
+    fn opened(&mut self, ino: Ino, flags: u32) -> Step {
+        if !self.inodes.contains_key(&ino) {
+            return fail(ESTALE);
+        }
+        let (fh, direct) = self.add_handle(ino, flags);
+        let keep_cache = self.inodes[&ino].pages_cached && !direct;
+        Step::Done(Ok(Answer::Opened { fh, keep_cache, direct }))
+    }
+
+    fn created(&mut self, ino: Option<Ino>, flags: u32) -> Step {
+        let Some((ino, entry)) = ino.and_then(|ino| Some((ino, self.entry(ino)?))) else { return fail(EIO) };
+        let (fh, direct) = self.add_handle(ino, flags);
+        Step::Done(Ok(Answer::Created { entry, fh, direct }))
+    }
+
+    fn lseek(&self, fh: u64, offset: u64, whence: u32) -> Step {
+        const SEEK_DATA: u32 = 3;
+        const ENXIO: i32 = 6;
+        let Some(inode) = self.files.get(&fh).and_then(|f| self.inodes.get(&f.ino)) else {
+            return fail(msgs::errno::EBADF);
+        };
+        if offset >= inode.size {
+            return fail(ENXIO);
+        }
+        // All of a file counts as data: holes are found by nobody, which lseek(2) allows.
+        Step::Done(Ok(Answer::Offset(if whence == SEEK_DATA { offset } else { inode.size })))
+    }
+}
+
+/// The capability bits that opening with `flags` needs to go without the MDS.
+fn needed_for(flags: u32) -> u32 {
+    match flags & open_flag::ACCESS {
+        open_flag::WRONLY => STAT_CAPS | cap::FILE_WR | cap::FILE_BUFFER,
+        open_flag::RDWR => STAT_CAPS | cap::FILE_RD | cap::FILE_CACHE | cap::FILE_WR | cap::FILE_BUFFER,
+        _ => STAT_CAPS | cap::FILE_RD | cap::FILE_CACHE,
+    }
+}
+
+fn name_of(request: &FsRequest) -> Option<&[u8]> {
+    use FsRequest as R;
+    match request {
+        R::Lookup { name, .. }
+        | R::Mknod { name, .. }
+        | R::Mkdir { name, .. }
+        | R::Unlink { name, .. }
+        | R::Rmdir { name, .. }
+        | R::Symlink { name, .. }
+        | R::Create { name, .. }
+        | R::Link { new_name: name, .. }
+        | R::Rename { new_name: name, .. } => Some(name),
+        _ => None,
+    }
+}
+
+fn getxattr(inode: &crate::inode::Inode, name: &[u8]) -> Step {
+    let layout = &inode.layout;
+    let virtual_value = match name {
+        b"ceph.file.layout" | b"ceph.dir.layout" if !inode.is_dir() || layout.stripe_unit > 0 => {
+            Some(format!(
+                "stripe_unit={} stripe_count={} object_size={} pool={}",
+                layout.stripe_unit, layout.stripe_count, layout.object_size, layout.pool
+            ))
+        }
+        b"ceph.dir.entries" if inode.is_dir() => Some((inode.nfiles + inode.nsubdirs).to_string()),
+        b"ceph.dir.files" if inode.is_dir() => Some(inode.nfiles.to_string()),
+        b"ceph.dir.subdirs" if inode.is_dir() => Some(inode.nsubdirs.to_string()),
+        b"ceph.dir.rbytes" if inode.is_dir() => Some(inode.rbytes.to_string()),
+        _ => None,
+    };
+    match virtual_value.map(String::into_bytes).or_else(|| inode.xattrs.get(name).cloned()) {
+        Some(value) => Step::Done(Ok(Answer::Data(value.into()))),
+        None => fail(ENODATA),
+    }
+}
