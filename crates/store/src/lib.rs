@@ -1,5 +1,37 @@
 //! The object store: a state machine over disk operations.
+//!
+//! Transactions over objects with data, xattrs and omap are made durable by one write-ahead log with group commit. What
+//! they change is kept in a table in memory until a checkpoint merges it into a copy-on-write tree on the device; what
+//! is stored is in `docs/format.md`. Reading path: [`api`](Transaction), `store` (the loop and its stages), `commit`,
+//! `plan` with `steps` and `extents` (what a transaction does), `table` and `tree` (where entries are), `checkpoint` with
+//! `merge`, `open`.
+//!
+//! Memory is bounded by [`Config`] and the log's size, not by the number of objects; the map of free blocks takes 1 bit for
+//! each 4 KiB of the device.
 
+mod alloc;
 mod api;
+mod cache;
+mod checkpoint;
+mod commit;
+mod config;
+mod extents;
+mod io;
+mod key;
+mod logged;
+mod merge;
+mod open;
+mod page;
+mod plan;
+mod read;
+mod ring;
+mod steps;
+mod store;
+mod superblock;
+mod table;
+mod tree;
 
 pub use api::*;
+pub use config::{Config, Identity, Memory, MkfsInfo, Refusal};
+pub use logged::MAX_OBJECT_BYTES;
+pub use store::Store;

@@ -1,0 +1,291 @@
+//! A checkpoint: the frozen table goes to its place on the device.
+//!
+//! In order: blocks of data are written to the places that they were given when applied; the map of blocks is brought
+//! up to date; the table is merged into a new version of the index. When all that is written and all of the table's
+//! transactions are in the log, it is flushed; then the first superblock is written and flushed, then the second. Only
+//! then may what the old index referred to be used again, and the log be overwritten: at every moment each valid
+//! superblock finds its whole index and log.
+
+use crate::alloc::Run;
+use crate::api::{StoreError, StoreOut};
+use crate::extents::WINDOW;
+use crate::io::Purpose;
+use crate::key;
+use crate::merge::{Ground, Merge};
+use crate::page::{PAGE_BLOCKS, Page};
+use crate::store::{Leaving, Store};
+use crate::superblock::{COPIES, Super};
+use crate::table::Stats;
+use crate::tree::{Stop, Tree};
+use std::collections::VecDeque;
+use stdx::{BLOCK, Bufs};
+
+/// Blocks of an entry of the map of blocks.
+pub(crate) const SPACE_CHUNK: u64 = 4096;
+/// Writes under way at most.
+const WRITES: usize = 32;
+/// The most blocks in one write.
+const WRITE_BLOCKS: u64 = 4 * WINDOW;
+
+enum Phase {
+    /// Data, from this block on.
+    Data(u64),
+    /// The map of blocks.
+    Space(VecDeque<SpaceChange>),
+    Merge(Box<Merge>),
+    /// Waiting for writes and for the log.
+    Drain(Tree, Vec<u64>),
+    /// Making everything durable that the new root refers to.
+    Flush(Tree, Vec<u64>),
+    /// Writing (even) and flushing (odd) the superblocks.
+    Super(usize, Box<Super>, Vec<u64>),
+}
+
+/// Blocks of one entry of the map that were taken or given up.
+struct SpaceChange {
+    chunk: u64,
+    given: bool,
+    run: Run,
+}
+
+pub(crate) struct Checkpoint {
+    phase: Phase,
+    /// Writes and flushes under way.
+    pending: usize,
+    /// The last transaction of the table, and totals as of then.
+    applied: u64,
+    stats: Stats,
+    next_id: u64,
+}
+
+impl Checkpoint {
+    pub fn written(&mut self) {
+        self.pending -= 1;
+    }
+
+    pub fn flushed(&mut self) {
+        self.pending -= 1;
+    }
+}
+
+impl Store {
+    /// Begins a checkpoint where one is due, and carries it on.
+    pub(crate) fn step_checkpoint(&mut self, out: &mut Vec<StoreOut>) -> Result<bool, StoreError> {
+        let Some(mut checkpoint) = self.checkpoint.take() else { return Ok(self.begin_checkpoint()) };
+        let result = self.advance(&mut checkpoint, out);
+        if self.core.frozen.is_some() {
+            self.checkpoint = Some(checkpoint);
+        }
+        match result {
+            Ok(progress) => Ok(progress),
+            Err(stop) => self.wait_for(stop, out).map(|()| false),
+        }
+    }
+
+    fn begin_checkpoint(&mut self) -> bool {
+        let ring = self.commit.ring();
+        let due = self.wants_checkpoint
+            || self.core.active.memory() > self.config.table_bytes
+            || ring.used() > ring.len() / 2;
+        if !due || self.core.active.is_empty() {
+            self.wants_checkpoint &= !self.commit.is_idle();
+            return false;
+        }
+        self.wants_checkpoint = false;
+        self.core.frozen = Some(Box::new(std::mem::take(&mut self.core.active)));
+        self.checkpoint = Some(Box::new(Checkpoint {
+            phase: Phase::Data(0),
+            pending: 0,
+            applied: self.core.applied,
+            stats: self.core.stats,
+            next_id: self.core.next_id,
+        }));
+        true
+    }
+
+    /// One step; whether there was progress.
+    fn advance(&mut self, checkpoint: &mut Checkpoint, out: &mut Vec<StoreOut>) -> Result<bool, Stop> {
+        if checkpoint.pending >= WRITES {
+            return Ok(false);
+        }
+        let idle = checkpoint.pending == 0;
+        match &mut checkpoint.phase {
+            Phase::Data(from) => match self.next_data(*from) {
+                Some((block, data)) => {
+                    *from = block + (data.len() / BLOCK) as u64;
+                    checkpoint.pending += 1;
+                    self.io.write(Purpose::Checkpoint, block * BLOCK as u64, data, out);
+                }
+                None => checkpoint.phase = Phase::Space(self.space_changes()),
+            },
+            Phase::Space(changes) => {
+                if changes.is_empty() {
+                    let merge = Merge::new(self.core.tree, self.sup.generation + 1);
+                    checkpoint.phase = Phase::Merge(Box::new(merge));
+                } else {
+                    self.change_space(changes)?;
+                }
+            }
+            Phase::Merge(merge) => {
+                let mut pages = Vec::new();
+                let frozen = self.core.frozen.as_ref().expect("being written");
+                let mut ground = Ground {
+                    cache: &mut self.core.cache,
+                    alloc: &mut self.core.alloc,
+                    leaves: &frozen.changes,
+                    written: &mut pages,
+                };
+                let mut result = Ok(None);
+                while matches!(result, Ok(None)) && ground.written.len() < WRITES {
+                    result = merge.step(&mut ground);
+                }
+                checkpoint.pending += self.write_pages(pages, out);
+                if let Some(tree) = result? {
+                    checkpoint.phase = Phase::Drain(tree, std::mem::take(&mut merge.freed));
+                }
+                self.core.cache.trim();
+            }
+            Phase::Drain(tree, freed) => {
+                if !idle || self.commit.durable() < checkpoint.applied {
+                    return Ok(false);
+                }
+                checkpoint.phase = Phase::Flush(*tree, std::mem::take(freed));
+                checkpoint.pending += 1;
+                self.io.flush(Purpose::CheckpointFlush, out);
+            }
+            Phase::Flush(tree, freed) => {
+                if !idle {
+                    return Ok(false);
+                }
+                let (tree, freed) = (*tree, std::mem::take(freed));
+                let sup = Box::new(self.next_super(tree, checkpoint));
+                checkpoint.phase = Phase::Super(0, sup, freed);
+            }
+            Phase::Super(step, sup, freed) => {
+                if !idle {
+                    return Ok(false);
+                }
+                match *step {
+                    0 | 2 => self.io.write(Purpose::Checkpoint, COPIES[*step / 2], sup.encode_block(), out),
+                    1 | 3 => self.io.flush(Purpose::CheckpointFlush, out),
+                    _ => {
+                        let (sup, freed) = (std::mem::take(&mut **sup), std::mem::take(freed));
+                        self.finish_checkpoint(sup, freed);
+                        return Ok(true);
+                    }
+                }
+                *step += 1;
+                checkpoint.pending += 1;
+            }
+        }
+        Ok(true)
+    }
+
+    /// The next blocks in a row that are to be written, from `from` on.
+    fn next_data(&self, from: u64) -> Option<(u64, Bufs)> {
+        let frozen = self.core.frozen.as_ref().expect("being written");
+        let mut blocks = frozen.unwritten.range(from..);
+        let (first, content) = blocks.next()?;
+        let mut data = Bufs::from(content.clone());
+        for (i, (block, content)) in (1..WRITE_BLOCKS).zip(blocks) {
+            if *block != first + i {
+                break;
+            }
+            data.push(content.clone());
+        }
+        Some((*first, data))
+    }
+
+    /// What became of blocks, by entries of the map; in each first those taken, then those given up, which may be the same.
+    fn space_changes(&self) -> VecDeque<SpaceChange> {
+        let frozen = self.core.frozen.as_ref().expect("being written");
+        let taken = frozen.taken.iter().map(|run| (false, *run));
+        let given = frozen.given.iter().map(|run| (true, *run));
+        let mut out: Vec<SpaceChange> = Vec::new();
+        for (given, (first, count)) in taken.chain(given) {
+            let mut at = first;
+            while at < first + count {
+                let chunk = at / SPACE_CHUNK;
+                let end = ((chunk + 1) * SPACE_CHUNK).min(first + count);
+                out.push(SpaceChange { chunk, given, run: (at, end - at) });
+                at = end;
+            }
+        }
+        out.sort_by_key(|c| (c.chunk, c.given));
+        out.into()
+    }
+
+    /// Brings one entry of the map of blocks up to date.
+    fn change_space(&mut self, changes: &mut VecDeque<SpaceChange>) -> Result<(), Stop> {
+        let chunk = changes[0].chunk;
+        let key = key::space(chunk);
+        let mut bits = match self.core.tree.get(&self.core.cache, &key)? {
+            Some(bits) if bits.len() == SPACE_CHUNK as usize / 8 => bits,
+            Some(_) => return Err(crate::tree::corrupt("an entry of the map of blocks")),
+            None => vec![0; SPACE_CHUNK as usize / 8],
+        };
+        while changes.front().is_some_and(|c| c.chunk == chunk) {
+            let change = changes.pop_front().expect("looked at");
+            for block in change.run.0..change.run.0 + change.run.1 {
+                let (byte, bit) = ((block % SPACE_CHUNK / 8) as usize, 1 << (block % 8));
+                let taken = bits[byte] & bit != 0;
+                assert_eq!(taken, change.given, "block {block} is taken and given up in turn");
+                bits[byte] ^= bit;
+            }
+        }
+        let value = bits.iter().any(|b| *b != 0).then_some(bits);
+        self.core.frozen.as_mut().expect("being written").put(key, value);
+        Ok(())
+    }
+
+    /// Writes pages, those side by side at once; gives the number of writes.
+    fn write_pages(&mut self, pages: Vec<(u64, Page)>, out: &mut Vec<StoreOut>) -> usize {
+        let mut writes: Vec<(u64, u64, Bufs)> = Vec::new();
+        for (block, page) in pages {
+            match writes.last_mut() {
+                Some((_, end, data)) if *end == block => {
+                    data.push(page.bytes().clone());
+                    *end += PAGE_BLOCKS;
+                }
+                _ => writes.push((block, block + PAGE_BLOCKS, page.bytes().clone().into())),
+            }
+        }
+        let count = writes.len();
+        for (block, _, data) in writes {
+            self.io.write(Purpose::Checkpoint, block * BLOCK as u64, data, out);
+        }
+        count
+    }
+
+    fn next_super(&self, tree: Tree, checkpoint: &Checkpoint) -> Super {
+        let (log_pos, log_seq) = self.commit.ring().head_after(checkpoint.applied);
+        let root = tree.root.unwrap_or_default();
+        Super {
+            generation: self.sup.generation + 1,
+            root_block: root.block,
+            root_crc: root.crc,
+            levels: tree.levels,
+            pages: tree.pages,
+            log_pos,
+            log_seq,
+            applied: checkpoint.applied,
+            next_id: checkpoint.next_id,
+            objects: checkpoint.stats.objects,
+            data: checkpoint.stats.data,
+            omap: checkpoint.stats.omap,
+            ..self.sup.clone()
+        }
+    }
+
+    /// The new root is durable in both places.
+    fn finish_checkpoint(&mut self, sup: Super, pages: Vec<u64>) {
+        let frozen = self.core.frozen.take().expect("being written");
+        self.core.tree = sup.tree();
+        self.commit.ring_mut().advance(sup.log_pos);
+        self.sup = sup;
+        self.leaving.push_back(Leaving { mark: self.io.mark(), runs: frozen.given, pages });
+        self.release();
+        let keep = self.needed_pages(0, 0).saturating_sub(self.core.tree.pages);
+        self.core.alloc.trim_pages(keep);
+    }
+}

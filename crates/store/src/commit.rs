@@ -1,0 +1,338 @@
+//! The way of a transaction: admitted, logged, applied.
+
+use crate::api::{ObjectKey, StoreError, StoreOut, Transaction, TxnId};
+use crate::io::Purpose;
+use crate::logged::{Bulk, Cost, Draft, Logged, Step, block_crcs, draft};
+use crate::plan::Plan;
+use crate::ring::Ring;
+use crate::store::Store;
+use crate::tree::Stop;
+use std::collections::{BTreeMap, VecDeque};
+use stdx::BLOCK;
+use wire::Writer;
+
+/// The most bytes of transactions in one log record, unless one alone is larger.
+const GROUP_BYTES: usize = 1 << 20;
+
+struct Waiting {
+    id: TxnId,
+    drafts: Vec<Draft>,
+    cost: Cost,
+}
+
+struct ToLog {
+    id: TxnId,
+    seq: u64,
+    bytes: Vec<u8>,
+}
+
+struct Unapplied {
+    txn: Logged,
+    cost: Cost,
+}
+
+/// Transactions being made durable together.
+struct Group {
+    ids: Vec<TxnId>,
+    first: u64,
+    last: u64,
+    writes: usize,
+    flushing: bool,
+}
+
+/// What the transaction to be applied waits for.
+#[derive(Clone, Copy, PartialEq)]
+enum Blocked {
+    No,
+    Page(u64),
+    Fetch,
+}
+
+/// Transactions between submission and the table.
+pub(crate) struct Commit {
+    ring: Ring,
+    waiting: VecDeque<Waiting>,
+    to_log: VecDeque<ToLog>,
+    group: Option<Group>,
+    unapplied: VecDeque<Unapplied>,
+    blocked: Blocked,
+    /// Large writes under way, by transaction.
+    direct: BTreeMap<u64, usize>,
+    /// What transactions that are not applied may need.
+    promised: Cost,
+    /// Submitted in this life.
+    submitted: u64,
+    /// Number of the next one to be admitted.
+    next_seq: u64,
+    durable: u64,
+    /// Bytes of transactions that are held.
+    bytes: usize,
+}
+
+impl Default for Commit {
+    fn default() -> Self {
+        Self {
+            ring: Ring::new(0, BLOCK as u64, 0, 0, 1),
+            waiting: VecDeque::new(),
+            to_log: VecDeque::new(),
+            group: None,
+            unapplied: VecDeque::new(),
+            blocked: Blocked::No,
+            direct: BTreeMap::new(),
+            promised: Cost::default(),
+            submitted: 0,
+            next_seq: 1,
+            durable: 0,
+            bytes: 0,
+        }
+    }
+}
+
+impl Commit {
+    pub fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    pub fn ring_mut(&mut self) -> &mut Ring {
+        &mut self.ring
+    }
+
+    /// What transactions that are not applied may need.
+    pub fn promised(&self) -> Cost {
+        self.promised
+    }
+
+    /// The last durable transaction.
+    pub fn durable(&self) -> u64 {
+        self.durable
+    }
+
+    /// How many were submitted; reads after them see their effects.
+    pub fn mark(&self) -> u64 {
+        self.submitted
+    }
+
+    pub fn memory(&self) -> usize {
+        self.bytes + self.to_log.iter().map(|t| t.bytes.len()).sum::<usize>()
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.to_log.is_empty() && self.group.is_none() && self.unapplied.is_empty()
+    }
+
+    /// Whether nothing waits to be applied.
+    pub fn is_applied(&self) -> bool {
+        self.unapplied.is_empty()
+    }
+
+    /// Whether a transaction before `mark` that is not applied touches the object (any object for `None`).
+    pub fn is_pending(&self, mark: u64, object: Option<&ObjectKey>) -> bool {
+        let applied_or_admitted = self.submitted - self.waiting.len() as u64;
+        let unapplied = self.unapplied.len() as u64;
+        // The transactions of this life are numbered without gaps: the queues hold the newest ones.
+        let first = applied_or_admitted.saturating_sub(unapplied);
+        let admitted = (first..).zip(&self.unapplied).take_while(|(n, _)| *n < mark);
+        let waiting = (applied_or_admitted..).zip(&self.waiting).take_while(|(n, _)| *n < mark);
+        let touches = |object: &ObjectKey| {
+            let admitted = admitted.clone().any(|(_, u)| u.txn.steps.iter().any(|s| s.touches(object)));
+            admitted || waiting.clone().any(|(_, w)| w.drafts.iter().any(|d| d.touches(object)))
+        };
+        match object {
+            Some(object) => touches(object),
+            None => admitted.clone().next().is_some() || waiting.clone().next().is_some(),
+        }
+    }
+
+    pub fn submit(&mut self, txn: Transaction, cost: Cost, direct_bytes: usize) -> TxnId {
+        self.submitted += 1;
+        let id = TxnId(self.submitted);
+        self.promise(cost);
+        self.waiting.push_back(Waiting { id, drafts: draft(txn, direct_bytes), cost });
+        id
+    }
+
+    fn promise(&mut self, cost: Cost) {
+        self.promised.blocks += cost.blocks;
+        self.promised.index += cost.index;
+        self.bytes += cost.log as usize;
+    }
+
+    /// Begins a life with a log; `applied` is the last transaction that the index contains, `replay` those after it.
+    pub fn begin(&mut self, ring: Ring, applied: u64, replay: Vec<Logged>) {
+        self.ring = ring;
+        self.durable = replay.last().map_or(applied, |t| t.seq);
+        self.next_seq = self.durable + 1;
+        self.unapplied = replay.into_iter().map(|txn| Unapplied { txn, cost: Cost::default() }).collect();
+    }
+
+    pub fn log_written(&mut self) {
+        self.group.as_mut().expect("a record being written").writes -= 1;
+    }
+
+    pub fn direct_written(&mut self, seq: u64) {
+        let left = self.direct.get_mut(&seq).expect("a large write under way");
+        *left -= 1;
+        if *left == 0 {
+            self.direct.remove(&seq);
+        }
+    }
+
+    pub fn fetched(&mut self) {
+        self.blocked = Blocked::No;
+    }
+
+    pub fn flushed(&mut self, out: &mut Vec<StoreOut>) {
+        let group = self.group.take().expect("a group being flushed");
+        self.durable = group.last;
+        out.extend(group.ids.into_iter().map(StoreOut::Committed));
+    }
+}
+
+impl Store {
+    /// Gives the next waiting transactions their number, room in the log and places for large writes.
+    pub(crate) fn admit(&mut self, out: &mut Vec<StoreOut>) -> Result<bool, StoreError> {
+        let mut progress = false;
+        while let Some(front) = self.commit.waiting.front() {
+            let crowded = self.checkpoint.is_some() && self.core.active.memory() > self.config.table_bytes;
+            if crowded || !self.commit.ring.reserve(front.cost.log) {
+                self.wants_checkpoint = true;
+                break;
+            }
+            let Waiting { id, drafts, cost } = self.commit.waiting.pop_front().expect("looked at");
+            let seq = self.commit.next_seq;
+            self.commit.next_seq += 1;
+            let mut steps = Vec::with_capacity(drafts.len());
+            for draft in drafts {
+                steps.push(match draft {
+                    Draft::Op(op) => Step::Op(op),
+                    Draft::Bulk(key, block, data) => Step::Bulk(self.place(seq, key, block, &data, out)?),
+                });
+            }
+            let txn = Logged { seq, steps };
+            let bytes = Writer::encode(&txn);
+            assert!(bytes.len() as u64 <= cost.log, "{} bytes, {} were reckoned", bytes.len(), cost.log);
+            self.commit.ring.settle_reservation(cost.log, bytes.len() as u64);
+            self.commit.to_log.push_back(ToLog { id, seq, bytes });
+            self.commit.unapplied.push_back(Unapplied { txn, cost });
+            progress = true;
+        }
+        Ok(progress)
+    }
+
+    /// Finds places for whole blocks and starts writing them.
+    fn place(
+        &mut self,
+        seq: u64,
+        key: ObjectKey,
+        block: u64,
+        data: &stdx::Bufs,
+        out: &mut Vec<StoreOut>,
+    ) -> Result<Bulk, StoreError> {
+        let (mut runs, mut at, mut goal) = (Vec::new(), 0, None);
+        while at < data.len() {
+            let want = ((data.len() - at) / BLOCK) as u64;
+            let Some(run) = self.core.alloc.data(want, goal) else {
+                let Stop::Error(error) = crate::plan::full() else { unreachable!("an error") };
+                return Err(error);
+            };
+            goal = Some(run.0 + run.1);
+            let end = at + run.1 as usize * BLOCK;
+            self.io.write(Purpose::Direct(seq), run.0 * BLOCK as u64, data.slice(at..end), out);
+            *self.commit.direct.entry(seq).or_default() += 1;
+            runs.push(run);
+            at = end;
+        }
+        Ok(Bulk { key, block, runs, crcs: block_crcs(data) })
+    }
+
+    /// Applies the next transaction, if what it needs is in memory.
+    pub(crate) fn apply_next(&mut self, out: &mut Vec<StoreOut>) -> Result<bool, StoreError> {
+        match self.commit.blocked {
+            Blocked::Fetch => return Ok(false),
+            Blocked::Page(block) if self.io.is_loading(block) => return Ok(false),
+            _ => self.commit.blocked = Blocked::No,
+        }
+        let Some(next) = self.commit.unapplied.front() else { return Ok(false) };
+        let (stats, next_id) = (self.core.stats, self.core.next_id);
+        let (base, alloc) = self.core.base();
+        let mut plan = Plan::new(base, alloc, stats, next_id);
+        match next.txn.steps.iter().try_for_each(|step| plan.step(step)) {
+            Ok(()) => {
+                let done = plan.done;
+                self.core.stats = done.stats;
+                self.core.next_id = done.next_id;
+                self.core.garbage |= done.garbage;
+                done.apply(&mut self.core.active);
+                let Unapplied { txn, cost } = self.commit.unapplied.pop_front().expect("looked at");
+                self.core.applied = txn.seq;
+                self.core.fetched.clear();
+                self.commit.promised.blocks -= cost.blocks;
+                self.commit.promised.index -= cost.index;
+                self.commit.bytes -= cost.log as usize;
+                Ok(true)
+            }
+            Err(stop) => {
+                plan.undo();
+                self.commit.blocked = match stop {
+                    Stop::Page(ptr, _) => Blocked::Page(ptr.block),
+                    _ => Blocked::Fetch,
+                };
+                self.wait_for(stop, out)?;
+                Ok(false)
+            }
+        }
+    }
+
+    /// Writes the next log record, if none is under way; flushes what is written.
+    pub(crate) fn write_log(&mut self, out: &mut Vec<StoreOut>) -> bool {
+        let commit = &mut self.commit;
+        if let Some(group) = &mut commit.group {
+            let direct = commit.direct.range(group.first..=group.last).next().is_some();
+            if group.writes > 0 || group.flushing || direct {
+                return false;
+            }
+            group.flushing = true;
+            self.io.flush(Purpose::LogFlush, out);
+            return true;
+        }
+        let Some(first) = commit.to_log.front().map(|t| t.seq) else { return false };
+        let (mut ids, mut txns, mut bytes, mut last) = (Vec::new(), Vec::new(), 0, first);
+        while commit.to_log.front().is_some_and(|t| txns.is_empty() || bytes + t.bytes.len() <= GROUP_BYTES) {
+            let next = commit.to_log.pop_front().expect("looked at");
+            bytes += next.bytes.len();
+            last = next.seq;
+            ids.push(next.id);
+            txns.push(next.bytes);
+        }
+        let parts = commit.ring.append(&txns, last);
+        commit.group = Some(Group { ids, first, last, writes: parts.len(), flushing: false });
+        for (offset, bytes) in parts {
+            self.io.write(Purpose::Log, offset, bytes, out);
+        }
+        true
+    }
+
+    /// Removes some entries of omaps that were parted with, while nothing else is to be applied.
+    pub(crate) fn collect_garbage(&mut self, out: &mut Vec<StoreOut>) -> Result<bool, StoreError> {
+        const ENTRIES: usize = 128;
+        let busy = !self.commit.is_applied() || self.core.active.memory() > self.config.table_bytes;
+        if !self.core.garbage || busy {
+            return Ok(false);
+        }
+        let (stats, next_id) = (self.core.stats, self.core.next_id);
+        let (base, alloc) = self.core.base();
+        let mut plan = Plan::new(base, alloc, stats, next_id);
+        match plan.collect_garbage(ENTRIES) {
+            Ok(more) => {
+                plan.done.apply(&mut self.core.active);
+                self.core.garbage = more;
+                Ok(more)
+            }
+            Err(stop) => {
+                plan.undo();
+                self.wait_for(stop, out)?;
+                Ok(false)
+            }
+        }
+    }
+}

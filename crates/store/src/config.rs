@@ -1,0 +1,86 @@
+//! What the store is told when it is made, and small answers about itself.
+
+use wire::Uuid;
+
+/// Sizes and numbers that the owner chooses.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The store numbers its disk operations from here; an owner with disk operations of its own keeps clear.
+    pub op_base: u64,
+    /// Bytes of index pages kept in memory.
+    pub cache_bytes: usize,
+    /// Changes kept in memory before a checkpoint is begun, in bytes. Twice as many may be held while one runs.
+    pub table_bytes: usize,
+    /// Size of the log, in bytes; used when the store is made, later the device says it. `None`: by device size.
+    pub log_bytes: Option<u64>,
+    /// Writes with at least so many bytes of whole blocks go to their place at once and not through the log.
+    pub direct_bytes: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            op_base: 1 << 32,
+            cache_bytes: 16 << 20,
+            table_bytes: 8 << 20,
+            log_bytes: None,
+            direct_bytes: 64 << 10,
+        }
+    }
+}
+
+/// What to make of a blank device.
+#[derive(Clone, Debug)]
+pub struct MkfsInfo {
+    /// The store's own id.
+    pub uuid: Uuid,
+    /// What its owner wants to recognise it by (cluster, daemon), at most [`MkfsInfo::LABEL_MAX`] bytes.
+    pub label: Vec<u8>,
+}
+
+impl MkfsInfo {
+    /// Longest label in bytes.
+    pub const LABEL_MAX: usize = 160;
+}
+
+/// Whose store it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Identity {
+    /// As given to [`MkfsInfo`].
+    pub uuid: Uuid,
+    /// As given to [`MkfsInfo`].
+    pub label: Vec<u8>,
+}
+
+/// Why a transaction can't be submitted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// The device is full (ENOSPC). What frees space still fits.
+    NoSpace,
+    /// The transaction is larger than a quarter of the log (EMSGSIZE).
+    TooLarge,
+    /// An object's name or an omap key or xattr name is too long (ENAMETOOLONG).
+    NameTooLong,
+    /// An object would end beyond [`crate::MAX_OBJECT_BYTES`] (EFBIG).
+    ObjectTooLarge,
+}
+
+/// Bytes of memory that the store holds, by use. Counted, not measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Memory {
+    /// Index pages.
+    pub cache: usize,
+    /// Changes that are not in the index yet, and data that is not in its place yet.
+    pub tables: usize,
+    /// Transactions that are not applied or not logged yet.
+    pub pending: usize,
+    /// Which blocks are free.
+    pub space_map: usize,
+}
+
+impl Memory {
+    /// All of it.
+    pub fn total(&self) -> usize {
+        self.cache + self.tables + self.pending + self.space_map
+    }
+}

@@ -1,0 +1,331 @@
+//! Where the data of an object is.
+//!
+//! An extent says for up to 64 blocks in a row where they are and what their checksums are. It never crosses a
+//! multiple of 64 blocks of the object, so that those of a range are found by one scan. What no extent covers is a hole.
+//! Blocks that several extents refer to have their further references counted under `R`; the extents carry a mark,
+//! which may be out of date in one direction: a marked extent may be the last.
+
+use crate::alloc::{Run, ZONE};
+use crate::key;
+use crate::plan::Plan;
+use crate::table::View;
+use crate::tree::{Stop, corrupt};
+use std::collections::BTreeMap;
+use stdx::{BLOCK, Buf, BufMut};
+use wire::{Writer, wire_structs};
+
+wire_structs! {
+    struct ExtentValue[plain] {
+        place: u64,
+        shared: bool,
+        crcs: Vec<u32>,
+    }
+    struct RefsValue[plain] {
+        extra: Vec<(u8, u32)>,
+    }
+}
+
+/// The most blocks of an extent; its first block is in the same window of so many as its last.
+pub(crate) const WINDOW: u64 = 64;
+
+/// Blocks of an object in a row on the device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Extent {
+    /// First block of the object.
+    pub block: u64,
+    /// First block of the device.
+    pub place: u64,
+    /// Whether other extents may refer to the same blocks.
+    pub shared: bool,
+    /// Raw crc32c of each block.
+    pub crcs: Vec<u32>,
+}
+
+impl Extent {
+    pub fn end(&self) -> u64 {
+        self.block + self.crcs.len() as u64
+    }
+
+    /// The part of it within `from..to`, which must overlap.
+    pub fn cut(&self, from: u64, to: u64) -> Self {
+        let (from, to) = (from.max(self.block), to.min(self.end()));
+        Self {
+            block: from,
+            place: self.place + (from - self.block),
+            shared: self.shared,
+            crcs: self.crcs[(from - self.block) as usize..(to - self.block) as usize].to_vec(),
+        }
+    }
+}
+
+/// The extents of object `id` that overlap the blocks `from..to`, in order.
+pub(crate) fn extents(view: &View<'_>, id: u64, from: u64, to: u64) -> Result<Vec<Extent>, Stop> {
+    let mut out = Vec::new();
+    let mut scan = view.scan(&key::extent(id, from - from % WINDOW), &key::extent(id, to));
+    while let Some((key, value)) = scan.next()? {
+        let bad = || corrupt(format!("extent of object id {id}"));
+        let block = key::number(&key, key::ATTR_NAME_AT).ok_or_else(bad)?;
+        let value: ExtentValue = wire::Reader::new(&value).get().map_err(|_| bad())?;
+        let count = value.crcs.len() as u64;
+        if count == 0 || count > WINDOW || block % WINDOW + count > WINDOW {
+            return Err(bad());
+        }
+        let extent = Extent { block, place: value.place, shared: value.shared, crcs: value.crcs };
+        if extent.end() > from {
+            out.push(extent);
+        }
+    }
+    Ok(out)
+}
+
+/// A checksum that the block does not have: what was merged with damaged data must stay damaged to its readers.
+pub(crate) fn poisoned(crc: u32) -> u32 {
+    !crc
+}
+
+/// Bytes of an object, and whether they are damaged.
+pub(crate) struct Bytes {
+    pub bytes: Vec<u8>,
+    pub damaged: bool,
+}
+
+impl Plan<'_> {
+    pub(crate) fn extents(&self, id: u64, from: u64, to: u64) -> Result<Vec<Extent>, Stop> {
+        extents(&self.view(), id, from, to)
+    }
+
+    fn put_extent(&mut self, id: u64, extent: &Extent) {
+        let value = ExtentValue { place: extent.place, shared: extent.shared, crcs: extent.crcs.clone() };
+        self.put(key::extent(id, extent.block), Writer::encode(&value));
+    }
+
+    /// Makes `from..to` a hole.
+    pub(crate) fn unmap(&mut self, id: u64, from: u64, to: u64) -> Result<(), Stop> {
+        if from >= to {
+            return Ok(());
+        }
+        for extent in self.extents(id, from, to)? {
+            self.delete(key::extent(id, extent.block));
+            if extent.block < from {
+                self.put_extent(id, &extent.cut(0, from));
+            }
+            if extent.end() > to {
+                self.put_extent(id, &extent.cut(to, u64::MAX));
+            }
+            let gone = extent.cut(from, to);
+            self.release((gone.place, gone.crcs.len() as u64), extent.shared)?;
+        }
+        Ok(())
+    }
+
+    /// Says where the blocks from `block` on are, which must be a hole.
+    pub(crate) fn map(&mut self, id: u64, extent: &Extent) -> Result<(), Stop> {
+        let mut at = extent.block;
+        while at < extent.end() {
+            let end = (at - at % WINDOW + WINDOW).min(extent.end());
+            let mut part = extent.cut(at, end);
+            if at % WINDOW > 0
+                && let Some(left) = self.extents(id, at - 1, at)?.pop()
+                && !left.shared
+                && !part.shared
+                && left.place + left.crcs.len() as u64 == part.place
+            {
+                part = Extent { crcs: [left.crcs, part.crcs].concat(), ..left };
+            }
+            self.put_extent(id, &part);
+            at = end;
+        }
+        Ok(())
+    }
+
+    /// One reference to these blocks less.
+    fn release(&mut self, run: Run, shared: bool) -> Result<(), Stop> {
+        if !shared {
+            self.give(run);
+            return Ok(());
+        }
+        for (chunk, from, to) in by_chunk(run) {
+            let mut extra = self.refs(chunk)?;
+            for block in from..to {
+                match extra.get_mut(&((block % ZONE) as u8)) {
+                    Some(1) => drop(extra.remove(&((block % ZONE) as u8))),
+                    Some(more) => *more -= 1,
+                    None => self.give((block, 1)),
+                }
+            }
+            self.put_refs(chunk, extra);
+        }
+        Ok(())
+    }
+
+    fn give(&mut self, run: Run) {
+        for block in run.0..run.0 + run.1 {
+            self.done.blocks.remove(&block);
+        }
+        self.done.given.push(run);
+    }
+
+    /// Marks the extents within `from..to` as shared, counts one more reference for each block there, and gives the
+    /// parts within.
+    pub(crate) fn share(&mut self, id: u64, from: u64, to: u64) -> Result<Vec<Extent>, Stop> {
+        let mut out = Vec::new();
+        for mut extent in self.extents(id, from, to)? {
+            let marked = std::mem::replace(&mut extent.shared, true);
+            if !marked {
+                self.put_extent(id, &extent);
+            }
+            let part = extent.cut(from, to);
+            for (chunk, from, to) in by_chunk((part.place, part.crcs.len() as u64)) {
+                let mut extra = self.refs(chunk)?;
+                for block in from..to {
+                    *extra.entry((block % ZONE) as u8).or_default() += 1;
+                }
+                self.put_refs(chunk, extra);
+            }
+            out.push(part);
+        }
+        Ok(out)
+    }
+
+    fn refs(&self, chunk: u64) -> Result<BTreeMap<u8, u32>, Stop> {
+        match self.get(&key::refs(chunk))? {
+            None => Ok(BTreeMap::new()),
+            Some(bytes) => {
+                let value: RefsValue = crate::plan::decode(&bytes, "block references")?;
+                Ok(value.extra.into_iter().collect())
+            }
+        }
+    }
+
+    fn put_refs(&mut self, chunk: u64, extra: BTreeMap<u8, u32>) {
+        if extra.is_empty() {
+            self.delete(key::refs(chunk));
+        } else {
+            self.put(key::refs(chunk), Writer::encode(&RefsValue { extra: extra.into_iter().collect() }));
+        }
+    }
+
+    /// The content of a block of the device.
+    fn content(&self, place: u64) -> Result<Buf, Stop> {
+        let frozen = self.base.frozen.map(|f| &f.unwritten);
+        let found = [Some(&self.done.blocks), Some(&self.base.active.unwritten), frozen, Some(self.base.fetched)]
+            .into_iter()
+            .flatten()
+            .find_map(|blocks| blocks.get(&place));
+        found.cloned().ok_or(Stop::Blocks(place, 1))
+    }
+
+    /// `len` bytes from `offset` on; holes and what is beyond the end are zeros.
+    pub(crate) fn read(&self, id: u64, offset: u64, len: u64) -> Result<Bytes, Stop> {
+        let mut out = Bytes { bytes: vec![0; len as usize], damaged: false };
+        let block_len = BLOCK as u64;
+        if len == 0 {
+            return Ok(out);
+        }
+        let (from, to) = (offset / block_len, (offset + len).div_ceil(block_len));
+        let extents = self.extents(id, from, to)?;
+        self.want_all(&extents, from, to)?;
+        for extent in extents {
+            for block in extent.block.max(from)..extent.end().min(to) {
+                let i = block - extent.block;
+                let content = self.content(extent.place + i)?;
+                out.damaged |= content.crc32c(0) != extent.crcs[i as usize];
+                let start = (block * block_len).max(offset);
+                let end = ((block + 1) * block_len).min(offset + len);
+                out.bytes[(start - offset) as usize..(end - offset) as usize].copy_from_slice(
+                    &content[(start - block * block_len) as usize..(end - block * block_len) as usize],
+                );
+            }
+        }
+        Ok(out)
+    }
+
+    /// Stops for the first run of blocks that are not in memory, so that it is read at once.
+    fn want_all(&self, extents: &[Extent], from: u64, to: u64) -> Result<(), Stop> {
+        for extent in extents {
+            let part = extent.cut(from, to);
+            let end = part.place + part.crcs.len() as u64;
+            let missing = |block: &u64| matches!(self.content(*block), Err(Stop::Blocks(..)));
+            if let Some(first) = (part.place..end).find(missing) {
+                return Err(Stop::Blocks(first, (first..end).take_while(missing).count() as u64));
+            }
+        }
+        Ok(())
+    }
+
+    /// Overwrites bytes: blocks that are only in memory in place, others by new blocks.
+    pub(crate) fn write(&mut self, id: u64, offset: u64, bytes: &[u8], damaged: bool) -> Result<(), Stop> {
+        let block_len = BLOCK as u64;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let end = offset + bytes.len() as u64;
+        let mut fresh: Vec<(u64, Buf, u32)> = Vec::new();
+        for block in offset / block_len..end.div_ceil(block_len) {
+            let start = block * block_len;
+            let (from, to) = (offset.max(start), end.min(start + block_len));
+            let mut content = BufMut::zeroed(BLOCK);
+            let mut damaged = damaged;
+            if to - from < block_len {
+                let old = self.read(id, start, block_len)?;
+                content.as_mut_slice().copy_from_slice(&old.bytes);
+                damaged |= old.damaged;
+            }
+            content.as_mut_slice()[(from - start) as usize..(to - start) as usize]
+                .copy_from_slice(&bytes[(from - offset) as usize..(to - offset) as usize]);
+            let content = content.freeze();
+            let crc = if damaged { poisoned(content.crc32c(0)) } else { content.crc32c(0) };
+            if !self.write_in_place(id, block, &content, crc)? {
+                fresh.push((block, content, crc));
+            }
+        }
+        while !fresh.is_empty() {
+            let rows = fresh.windows(2).take_while(|w| w[0].0 + 1 == w[1].0).count() + 1;
+            self.write_fresh(id, fresh.drain(..rows).collect())?;
+        }
+        Ok(())
+    }
+
+    fn write_in_place(&mut self, id: u64, block: u64, content: &Buf, crc: u32) -> Result<bool, Stop> {
+        let Some(mut extent) = self.extents(id, block, block + 1)?.pop() else { return Ok(false) };
+        let i = block - extent.block;
+        let place = extent.place + i;
+        let in_memory = self.done.blocks.contains_key(&place) || self.base.active.unwritten.contains_key(&place);
+        if extent.shared || !in_memory {
+            return Ok(false);
+        }
+        extent.crcs[i as usize] = crc;
+        self.put_extent(id, &extent);
+        self.done.blocks.insert(place, content.clone());
+        Ok(true)
+    }
+
+    /// Gives a row of blocks new places, beside the block before them where that is free.
+    fn write_fresh(&mut self, id: u64, row: Vec<(u64, Buf, u32)>) -> Result<(), Stop> {
+        let (first, count) = (row[0].0, row.len() as u64);
+        self.unmap(id, first, first + count)?;
+        let before = match first.checked_sub(1) {
+            Some(before) => self.extents(id, before, first)?.pop(),
+            None => None,
+        };
+        let mut goal = before.map(|e| e.place + (first - e.block));
+        let mut row = row.into_iter().peekable();
+        while let Some(block) = row.peek().map(|r| r.0) {
+            let (place, len) = self.take(first + count - block, goal)?;
+            goal = Some(place + len);
+            let mut extent = Extent { block, place, shared: false, crcs: Vec::new() };
+            for (i, (_, content, crc)) in row.by_ref().take(len as usize).enumerate() {
+                self.done.blocks.insert(place + i as u64, content);
+                extent.crcs.push(crc);
+            }
+            self.map(id, &extent)?;
+        }
+        Ok(())
+    }
+}
+
+/// Cuts a run of blocks at multiples of 64: chunk, first block, end.
+fn by_chunk(run: Run) -> impl Iterator<Item = (u64, u64, u64)> {
+    let end = run.0 + run.1;
+    (run.0 / ZONE..end.div_ceil(ZONE)).map(move |chunk| (chunk, run.0.max(chunk * ZONE), end.min((chunk + 1) * ZONE)))
+}

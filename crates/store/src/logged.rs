@@ -1,0 +1,309 @@
+//! Transactions as the log holds them: as they were submitted, but for large writes, of which the log holds only where
+//! the data went and its checksums.
+
+use crate::alloc::Run;
+use crate::api::{ObjectKey, Transaction, TxnOp};
+use crate::config::Refusal;
+use crate::key;
+use stdx::{BLOCK, Bufs};
+use wire::{Decode, DecodeError, Encode, Reader, Writer};
+
+/// The largest size of an object in bytes.
+pub const MAX_OBJECT_BYTES: u64 = 1 << 48;
+
+/// One step as it is logged and carried out.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Step {
+    Op(TxnOp),
+    Bulk(Bulk),
+}
+
+/// A write of whole blocks that went to their place directly.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Bulk {
+    pub key: ObjectKey,
+    /// First block of the object.
+    pub block: u64,
+    /// Where the blocks are.
+    pub runs: Vec<Run>,
+    /// Raw crc32c of each block.
+    pub crcs: Vec<u32>,
+}
+
+/// The tag of [`Bulk`]; those of [`TxnOp`] are smaller.
+const BULK: u8 = 64;
+
+impl Encode for Step {
+    fn encode(&self, w: &mut Writer) {
+        match self {
+            Self::Op(op) => w.put(op),
+            Self::Bulk(bulk) => {
+                w.put(&BULK);
+                w.put(&bulk.key);
+                w.put(&bulk.block);
+                w.put(&bulk.runs);
+                w.put(&bulk.crcs);
+            }
+        }
+    }
+}
+
+impl Decode for Step {
+    fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        if r.clone().get::<u8>()? != BULK {
+            return r.get().map(Self::Op);
+        }
+        r.get::<u8>()?;
+        let bulk = Bulk { key: r.get()?, block: r.get()?, runs: r.get()?, crcs: r.get()? };
+        let blocks = bulk.runs.iter().try_fold(0u64, |sum, run| sum.checked_add(run.1));
+        let end = bulk.block.checked_add(bulk.crcs.len() as u64).and_then(|b| b.checked_mul(BLOCK as u64));
+        if blocks != Some(bulk.crcs.len() as u64) || end.is_none_or(|end| end > MAX_OBJECT_BYTES) {
+            return Err(r.error("a large write whose places and checksums differ in number"));
+        }
+        Ok(Self::Bulk(bulk))
+    }
+}
+
+/// A transaction with its number in the store's whole life.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Logged {
+    pub seq: u64,
+    pub steps: Vec<Step>,
+}
+
+impl Encode for Logged {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(1, 1, |w| {
+            w.put(&self.seq);
+            w.put(&self.steps);
+        });
+    }
+}
+
+impl Decode for Logged {
+    const MIN_SIZE: usize = 6;
+    fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        r.versioned(1, |_, r| Ok(Self { seq: r.get()?, steps: r.get()? }))
+    }
+}
+
+/// A step before large writes have a place.
+pub(crate) enum Draft {
+    Op(TxnOp),
+    /// Key, first block, whole blocks.
+    Bulk(ObjectKey, u64, Bufs),
+}
+
+/// Takes large writes apart into whole blocks, which go to their place, and the rest, which goes through the log.
+pub(crate) fn draft(txn: Transaction, direct_bytes: usize) -> Vec<Draft> {
+    let mut out = Vec::with_capacity(txn.ops.len());
+    for op in txn.ops {
+        match op {
+            TxnOp::Write(key, offset, data) if whole(offset, data.len()).len() * BLOCK >= direct_bytes => {
+                let blocks = whole(offset, data.len());
+                let head = (blocks.start as u64 * BLOCK as u64 - offset) as usize;
+                let tail = head + blocks.len() * BLOCK;
+                if head > 0 {
+                    out.push(Draft::Op(TxnOp::Write(key.clone(), offset, data.slice(0..head))));
+                }
+                out.push(Draft::Bulk(key.clone(), blocks.start as u64, data.slice(head..tail)));
+                if tail < data.len() {
+                    let rest = data.slice(tail..data.len());
+                    out.push(Draft::Op(TxnOp::Write(key, offset + tail as u64, rest)));
+                }
+            }
+            op => out.push(Draft::Op(op)),
+        }
+    }
+    out
+}
+
+/// The whole blocks of a range.
+fn whole(offset: u64, len: usize) -> std::ops::Range<usize> {
+    let (first, end) = (offset.div_ceil(BLOCK as u64), (offset + len as u64) / BLOCK as u64);
+    first as usize..end.max(first) as usize
+}
+
+/// What a transaction may need at most.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Cost {
+    /// Blocks of data.
+    pub blocks: u64,
+    /// Bytes in the log.
+    pub log: u64,
+    /// Bytes that the index may grow by.
+    pub index: u64,
+    /// Whether it brings data or much metadata; if not it may use the reserve.
+    pub grows: bool,
+}
+
+/// Metadata of a transaction up to this many bytes still fits a full store.
+const SMALL: u64 = 16 << 10;
+
+impl Cost {
+    pub fn of(txn: &Transaction, direct_bytes: usize) -> Result<Self, Refusal> {
+        let mut cost = Self { log: 64, index: 256, ..Self::default() };
+        for op in &txn.ops {
+            cost.add(op, direct_bytes)?;
+        }
+        cost.grows |= cost.log > SMALL;
+        Ok(cost)
+    }
+
+    fn add(&mut self, op: &TxnOp, direct_bytes: usize) -> Result<(), Refusal> {
+        let mut range = (0, 0);
+        let mut payload = 0;
+        match op {
+            TxnOp::Write(object, offset, data) => {
+                let (len, direct) = (data.len() as u64, whole(*offset, data.len()).len());
+                let direct = if direct * BLOCK >= direct_bytes { direct as u64 } else { 0 };
+                range = (*offset, len);
+                self.blocks += len / BLOCK as u64 + 2;
+                // It may become three steps, each with the name, and each block a place of its own.
+                self.log += direct * 20 + 200 + 2 * key::object(object).len() as u64;
+                self.index += (len / BLOCK as u64 + 2) * 8 + 200;
+                self.grows = true;
+                payload = len - direct * BLOCK as u64;
+            }
+            TxnOp::Zero(_, offset, len) => {
+                range = (*offset, *len);
+                self.blocks += 2;
+            }
+            TxnOp::Truncate(_, size) => {
+                range = (*size, 0);
+                self.blocks += 1;
+            }
+            TxnOp::CloneRange(_, _, source, len, destination) => {
+                range = (*destination.max(source), *len);
+                let aligned = source % BLOCK as u64 == destination % BLOCK as u64;
+                self.blocks += 4 + if aligned { 0 } else { len / BLOCK as u64 };
+                self.index += 8 * (len / BLOCK as u64) + 1024;
+                self.grows = true;
+            }
+            TxnOp::Clone(..) => {
+                self.index += 64 << 10;
+                self.grows = true;
+            }
+            TxnOp::SetAttr(_, name, value) => {
+                name_fits(name)?;
+                payload = (name.len() + value.len()) as u64;
+            }
+            TxnOp::OmapSet(_, entries) => {
+                entries.iter().try_for_each(|(name, _)| name_fits(name))?;
+                payload = entries.iter().map(|(k, v)| (k.len() + v.len() + 100) as u64).sum();
+            }
+            TxnOp::OmapRemove(_, keys) => payload = keys.iter().map(|k| k.len() as u64 + 100).sum(),
+            TxnOp::RemoveAttr(_, name) => payload = name.len() as u64,
+            TxnOp::OmapRemoveRange(_, from, to) => payload = (from.len() + to.len()) as u64,
+            TxnOp::OmapSetHeader(_, header) => payload = header.len() as u64,
+            TxnOp::Touch(_) | TxnOp::Remove(_) | TxnOp::Rename(..) | TxnOp::OmapClear(_) => {}
+        }
+        if range.0.checked_add(range.1).is_none_or(|end| end > MAX_OBJECT_BYTES) {
+            return Err(Refusal::ObjectTooLarge);
+        }
+        for object in objects(op) {
+            let len = key::object(object).len() as u64;
+            if len > key::KEY_MAX as u64 {
+                return Err(Refusal::NameTooLong);
+            }
+            self.log += len + 64;
+            self.index += len + 300;
+        }
+        self.log += payload + 64;
+        if !matches!(op, TxnOp::Write(..)) {
+            self.index += payload + payload / 8;
+        }
+        Ok(())
+    }
+}
+
+fn name_fits(name: &[u8]) -> Result<(), Refusal> {
+    if name.len() + key::ATTR_NAME_AT > key::KEY_MAX { Err(Refusal::NameTooLong) } else { Ok(()) }
+}
+
+/// The objects that a step reads or changes.
+pub(crate) fn objects(op: &TxnOp) -> impl Iterator<Item = &ObjectKey> {
+    let (first, second) = match op {
+        TxnOp::Touch(key)
+        | TxnOp::Write(key, ..)
+        | TxnOp::Zero(key, ..)
+        | TxnOp::Truncate(key, _)
+        | TxnOp::Remove(key)
+        | TxnOp::SetAttr(key, ..)
+        | TxnOp::RemoveAttr(key, _)
+        | TxnOp::OmapSet(key, _)
+        | TxnOp::OmapRemove(key, _)
+        | TxnOp::OmapRemoveRange(key, ..)
+        | TxnOp::OmapClear(key)
+        | TxnOp::OmapSetHeader(key, _) => (key, None),
+        TxnOp::Clone(from, to) | TxnOp::CloneRange(from, to, ..) | TxnOp::Rename(from, to) => (from, Some(to)),
+    };
+    std::iter::once(first).chain(second)
+}
+
+impl Step {
+    /// Whether it touches `object`.
+    pub fn touches(&self, object: &ObjectKey) -> bool {
+        match self {
+            Self::Op(op) => objects(op).any(|o| o == object),
+            Self::Bulk(bulk) => bulk.key == *object,
+        }
+    }
+}
+
+impl Draft {
+    /// Whether it touches `object`.
+    pub fn touches(&self, object: &ObjectKey) -> bool {
+        match self {
+            Self::Op(op) => objects(op).any(|o| o == object),
+            Self::Bulk(key, ..) => key == object,
+        }
+    }
+}
+
+/// The raw crc32c of each block.
+pub(crate) fn block_crcs(data: &Bufs) -> Vec<u32> {
+    match data.parts() {
+        [one] => one.block_crcs().map(|(crc, _)| crc).collect(),
+        _ => (0..data.len() / BLOCK).map(|i| data.slice(i * BLOCK..(i + 1) * BLOCK).crc32c(0)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stdx::{Buf, Rng};
+    use wire::Sample;
+
+    #[test]
+    fn logged_transactions_survive_their_encoding_and_damage_is_an_error() {
+        let mut rng = Rng::from_seed(8);
+        let object = ObjectKey::private(-1, "o");
+        for _ in 0..300 {
+            let bulk = Bulk { key: object.clone(), block: 3, runs: vec![(9, 1), (20, 2)], crcs: vec![1, 2, 3] };
+            let mut steps = vec![Step::Bulk(bulk)];
+            steps.extend(Transaction::sample(&mut rng).ops.into_iter().map(Step::Op));
+            let logged = Logged { seq: rng.u64(), steps };
+            let bytes = Writer::encode(&logged);
+            assert_eq!(Reader::new(&bytes).get::<Logged>().expect("own encoding"), logged);
+            let cut = rng.below(bytes.len() as u64) as usize;
+            assert!(Reader::new(&bytes[..cut]).get::<Logged>().is_err());
+        }
+    }
+
+    #[test]
+    fn large_writes_are_taken_apart_at_blocks() {
+        let key = ObjectKey::private(-1, "o");
+        let data = Bufs::from(Buf::pattern(1, 100_000));
+        let txn = Transaction { ops: vec![TxnOp::Write(key.clone(), 1000, data.clone())] };
+        let parts = draft(txn.clone(), 64 << 10);
+        let [Draft::Op(head), Draft::Bulk(_, block, bulk), Draft::Op(tail)] = &parts[..] else {
+            panic!("three parts");
+        };
+        assert_eq!(*head, TxnOp::Write(key.clone(), 1000, data.slice(0..3096)));
+        assert_eq!((*block, bulk.clone()), (1, data.slice(3096..3096 + 23 * 4096)));
+        assert_eq!(*tail, TxnOp::Write(key, 24 * 4096, data.slice(3096 + 23 * 4096..100_000)));
+        assert_eq!(block_crcs(bulk), block_crcs(&bulk.to_buf().into()));
+        assert!(matches!(&draft(txn, 1 << 20)[..], [Draft::Op(_)]), "small enough for the log");
+    }
+}

@@ -1,0 +1,261 @@
+//! Writes a frozen table into a new version of the tree, level by level, page by page.
+//!
+//! Each level takes a sorted list of changes. At the leaves these are the table's; every page that they touch is made
+//! anew, and the list of removed and new pointers is the list of changes of the level above. Pages side by side under
+//! one parent are joined in a run, which is cut into pages again, so that pages that have lost most entries join
+//! their neighbours. Nothing of the old tree is touched: its pages are listed to be freed when the new root is durable.
+
+use crate::alloc::Alloc;
+use crate::cache::Cache;
+use crate::key::Key;
+use crate::page::{self, CAPACITY, PAGE, Page, Ptr, entry_size};
+use crate::plan::full;
+use crate::table::Changes;
+use crate::tree::{Found, Stop, Tree};
+use std::collections::VecDeque;
+
+/// What a merge works with.
+pub(crate) struct Ground<'a> {
+    pub cache: &'a mut Cache,
+    pub alloc: &'a mut Alloc,
+    /// Changes of the leaves.
+    pub leaves: &'a Changes,
+    /// Pages made, to be written.
+    pub written: &'a mut Vec<(u64, Page)>,
+}
+
+pub(crate) struct Merge {
+    old: Tree,
+    generation: u64,
+    level: u8,
+    /// Changes of this level; those of the leaves are the table's.
+    changes: Changes,
+    /// Changes of the level above.
+    above: Changes,
+    /// Changes before this are done; `None` where all are.
+    cursor: Option<Key>,
+    run: Run,
+    /// The page made last.
+    last: Option<Page>,
+    made: u64,
+    /// Pages of the old tree that the new one does not have, by their blocks.
+    pub freed: Vec<u64>,
+}
+
+/// Pages side by side that are being joined.
+#[derive(Default)]
+struct Run {
+    open: bool,
+    /// Nothing of it is less.
+    lower: Key,
+    /// Where the page ends that was taken last, and whether the next one has the same parent.
+    end: Option<Key>,
+    sibling: bool,
+    entries: VecDeque<(Key, Vec<u8>)>,
+    bytes: usize,
+    /// Pages cut from it already; the last key of the last.
+    cut: usize,
+    last_key: Key,
+}
+
+/// Pages that are less full than this take in a neighbour, where both together are not fuller than three quarters.
+const SPARSE: usize = CAPACITY / 4;
+
+impl Merge {
+    pub fn new(old: Tree, generation: u64) -> Self {
+        Self {
+            old,
+            generation,
+            level: 0,
+            changes: Changes::new(),
+            above: Changes::new(),
+            cursor: Some(Key::new()),
+            run: Run::default(),
+            last: None,
+            made: 0,
+            freed: Vec::new(),
+        }
+    }
+
+    /// Takes one page of the old tree, or finishes a level; the new tree when all is done. Stops without having changed
+    /// anything where a page is missing.
+    pub fn step(&mut self, ground: &mut Ground<'_>) -> Result<Option<Tree>, Stop> {
+        let Some(next) = self.next_change(ground.leaves) else {
+            self.join_neighbours(ground)?;
+            self.close(ground)?;
+            return self.finish_level(ground);
+        };
+        let found = self.old.find(ground.cache, self.level, &next)?;
+        let follows = match &found {
+            Some(found) => self.run.sibling && self.run.end.as_ref() == Some(&found.lower),
+            None => false,
+        };
+        if self.run.open && !follows {
+            self.join_neighbours(ground)?;
+            self.close(ground)?;
+        }
+        self.take(found, ground)?;
+        Ok(None)
+    }
+
+    fn next_change(&self, leaves: &Changes) -> Option<Key> {
+        let changes = if self.level == 0 { leaves } else { &self.changes };
+        changes.range::<Key, _>(self.cursor.as_ref()?..).next().map(|(key, _)| key.clone())
+    }
+
+    fn join_neighbours(&mut self, ground: &mut Ground<'_>) -> Result<(), Stop> {
+        while self.run.open && self.run.sibling && self.run.bytes < SPARSE && self.run.cut == 0 {
+            let Some(end) = self.run.end.clone() else { return Ok(()) };
+            let found = self.old.find(ground.cache, self.level, &end)?;
+            let fits = found.as_ref().is_some_and(|f| self.run.bytes + f.page.used() <= CAPACITY / 4 * 3);
+            if !fits {
+                return Ok(());
+            }
+            self.take(found, ground)?;
+        }
+        Ok(())
+    }
+
+    /// Joins a page, with the changes to it, to the run; without one (an empty tree) only the changes.
+    fn take(&mut self, found: Option<Found>, ground: &mut Ground<'_>) -> Result<(), Stop> {
+        let (upper, sibling) = found.as_ref().map_or((None, false), |f| (f.upper.clone(), f.sibling));
+        if !self.run.open {
+            let lower = found.as_ref().map_or(Key::new(), |f| f.lower.clone());
+            self.run = Run { open: true, lower, ..Run::default() };
+        }
+        let changes = std::mem::take(&mut self.changes);
+        let source = if self.level == 0 { ground.leaves } else { &changes };
+        let from = found.as_ref().map_or(Key::new(), |f| f.lower.clone());
+        let bounds = (
+            std::ops::Bound::Included(from),
+            upper.clone().map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded),
+        );
+        let mut changed = source.range::<Key, _>(bounds).peekable();
+        let count = found.as_ref().map_or(0, |f| f.page.count());
+        let mut result = Ok(());
+        for i in 0..=count {
+            let entry = found.as_ref().filter(|_| i < count).map(|f| f.page.entry(i));
+            // Changes before this entry, then the entry unless it is changed itself.
+            while let Some((key, value)) = changed.next_if(|(key, _)| entry.is_none_or(|e| key[..] < *e.0)) {
+                if let Some(value) = value {
+                    result = result.and(self.push(key, value, ground));
+                }
+            }
+            let Some((key, value)) = entry else { break };
+            match changed.next_if(|(k, _)| k[..] == *key) {
+                Some((_, None)) => {}
+                Some((_, Some(value))) => result = result.and(self.push(key, value, ground)),
+                None => result = result.and(self.push(key, value, ground)),
+            }
+        }
+        drop(changed);
+        self.changes = changes;
+        if let Some(found) = found {
+            self.freed.push(found.block);
+            self.above.insert(found.name, None);
+        }
+        self.cursor.clone_from(&upper);
+        (self.run.end, self.run.sibling) = (upper, sibling);
+        result
+    }
+
+    fn push(&mut self, key: &[u8], value: &[u8], ground: &mut Ground<'_>) -> Result<(), Stop> {
+        let first = self.run.entries.is_empty() && self.run.cut == 0;
+        // The first child of a page is called as the page itself, so that nothing can be less.
+        let key = if self.level > 0 && first { self.run.lower.clone() } else { key.to_vec() };
+        self.run.bytes += entry_size(&key, value);
+        self.run.entries.push_back((key, value.to_vec()));
+        if self.run.bytes > 2 * PAGE { self.cut(CAPACITY, ground) } else { Ok(()) }
+    }
+
+    /// Makes a page of the first entries of the run, as many as fit `room` bytes.
+    fn cut(&mut self, room: usize, ground: &mut Ground<'_>) -> Result<(), Stop> {
+        let (mut bytes, mut count) = (0, 0);
+        for (key, value) in &self.run.entries {
+            let size = entry_size(key, value);
+            if count > 0 && bytes + size > room {
+                break;
+            }
+            bytes += size;
+            count += 1;
+        }
+        assert!(bytes <= CAPACITY, "an entry of {bytes} bytes");
+        let entries: Vec<(Key, Vec<u8>)> = self.run.entries.drain(..count).collect();
+        self.run.bytes -= bytes;
+        let name = match self.run.cut {
+            0 => self.run.lower.clone(),
+            _ if self.level > 0 => entries[0].0.clone(),
+            _ => separator(&self.run.last_key, &entries[0].0),
+        };
+        let block = ground.alloc.page().ok_or_else(full)?;
+        let slices = entries.iter().map(|(k, v)| (&k[..], &v[..]));
+        let (ptr, page) = page::build(self.level, block, self.generation, slices);
+        ground.cache.insert(block, page.clone());
+        ground.written.push((block, page.clone()));
+        self.last = Some(page);
+        self.made += 1;
+        self.run.cut += 1;
+        self.run.last_key = entries.into_iter().next_back().expect("at least one").0;
+        self.above.insert(name, Some(ptr.to_bytes()));
+        Ok(())
+    }
+
+    /// Cuts what is left of the run into one page, or two equal ones.
+    fn close(&mut self, ground: &mut Ground<'_>) -> Result<(), Stop> {
+        while !self.run.entries.is_empty() {
+            let room = if self.run.bytes > CAPACITY { self.run.bytes.div_ceil(2).min(CAPACITY) } else { CAPACITY };
+            self.cut(room, ground)?;
+        }
+        self.run = Run::default();
+        Ok(())
+    }
+
+    fn finish_level(&mut self, ground: &mut Ground<'_>) -> Result<Option<Tree>, Stop> {
+        self.changes = std::mem::take(&mut self.above);
+        if self.level + 1 < self.old.levels {
+            self.level += 1;
+            self.cursor = Some(Key::new());
+            return Ok(None);
+        }
+        if self.changes.is_empty() {
+            return Ok(Some(self.old));
+        }
+        loop {
+            let pages: Vec<(Key, Vec<u8>)> =
+                std::mem::take(&mut self.changes).into_iter().filter_map(|(k, v)| Some((k, v?))).collect();
+            if pages.len() < 2 {
+                return Ok(Some(self.root(pages.first().map(|p| &p.1[..]))));
+            }
+            // One more level.
+            self.level += 1;
+            self.run = Run { open: true, ..Run::default() };
+            for (key, value) in pages {
+                self.push(&key, &value, ground)?;
+            }
+            self.close(ground)?;
+            self.changes = std::mem::take(&mut self.above);
+        }
+    }
+
+    fn root(&mut self, pointer: Option<&[u8]>) -> Tree {
+        let mut tree = Tree { root: None, levels: 0, pages: self.old.pages + self.made - self.freed.len() as u64 };
+        let Some(pointer) = pointer else { return tree };
+        let mut ptr = Ptr::from_bytes(pointer).expect("made here");
+        tree.levels = self.level + 1;
+        // A root with a single child is not needed.
+        if let Some(page) = self.last.as_ref().filter(|p| self.level > 0 && p.count() == 1 && p.crc() == ptr.crc) {
+            self.freed.push(ptr.block);
+            ptr = page.child(0);
+            tree.levels -= 1;
+            tree.pages -= 1;
+        }
+        tree.root = Some(ptr);
+        tree
+    }
+}
+
+/// A short key that is greater than `left` and at most `right`.
+fn separator(left: &[u8], right: &[u8]) -> Key {
+    let same = left.iter().zip(right).take_while(|(a, b)| a == b).count();
+    right[..right.len().min(same + 1)].to_vec()
+}

@@ -1,0 +1,241 @@
+//! Pages of the index tree: 8 KiB of sorted keys and values, never changed once written. A page's checksum lies in
+//! the pointer to it, so that a stale or misplaced page is noticed like a damaged one.
+//!
+//! ```text
+//! 0        4      5   6        8            16            24      32          32+2n
+//! | magic  |level | 0 | n      | own block  | generation  | 0     | n x u16   | entries: u16 key len, u16 value len, key, value
+//! ```
+//! Level 0 holds the index's entries; above, a value is a pointer to the page whose keys are all at least the key.
+
+use stdx::{Buf, BufMut, crc32c};
+
+pub(crate) const PAGE: usize = 8192;
+/// Blocks that a page takes.
+pub(crate) const PAGE_BLOCKS: u64 = 2;
+const HEADER: usize = 32;
+const MAGIC: u32 = 0x4750_534e; // "NSPG"
+
+/// Where a page is and what its checksum must be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Ptr {
+    pub block: u64,
+    pub crc: u32,
+}
+
+impl Ptr {
+    pub fn to_bytes(self) -> Vec<u8> {
+        [&self.block.to_le_bytes()[..], &self.crc.to_le_bytes()].concat()
+    }
+
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (block, rest) = bytes.split_first_chunk::<8>()?;
+        Some(Self { block: u64::from_le_bytes(*block), crc: u32::from_le_bytes(rest.try_into().ok()?) })
+    }
+}
+
+/// A checked page.
+#[derive(Clone)]
+pub(crate) struct Page {
+    bytes: Buf,
+    count: usize,
+    crc: u32,
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> usize {
+    usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]))
+}
+
+impl Page {
+    /// Takes what was read from `ptr`, of a page that must be of `level`. All later access relies on these checks.
+    pub fn parse(bytes: Buf, ptr: Ptr, level: u8) -> Result<Self, String> {
+        let bad = |what: &str| Err(format!("index page at block {}: {what}", ptr.block));
+        if bytes.len() != PAGE {
+            return bad("cut off");
+        }
+        let crc = bytes.crc32c(0);
+        if crc != ptr.crc {
+            return bad("checksum does not match");
+        }
+        let own = u64::from_le_bytes(bytes[8..16].try_into().expect("8 bytes"));
+        if bytes[..4] != MAGIC.to_le_bytes() || own != ptr.block || bytes[4] != level {
+            return bad("not the page that belongs here");
+        }
+        let count = u16_at(&bytes, 6);
+        let mut at = HEADER + 2 * count;
+        let mut last: Option<&[u8]> = None;
+        for i in 0..count {
+            if at + 4 > PAGE || u16_at(&bytes, HEADER + 2 * i) != at {
+                return bad("entries overlap");
+            }
+            let (key_len, value_len) = (u16_at(&bytes, at), u16_at(&bytes, at + 2));
+            let end = at + 4 + key_len + value_len;
+            if end > PAGE || level > 0 && value_len != 12 {
+                return bad("an entry of a wrong length");
+            }
+            let key = &bytes[at + 4..at + 4 + key_len];
+            if last.is_some_and(|last| last >= key) {
+                return bad("keys out of order");
+            }
+            last = Some(key);
+            at = end;
+        }
+        Ok(Self { bytes, count, crc })
+    }
+
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    pub fn crc(&self) -> u32 {
+        self.crc
+    }
+
+    /// Bytes in use.
+    pub fn used(&self) -> usize {
+        match self.count {
+            0 => HEADER,
+            n => {
+                let at = u16_at(&self.bytes, HEADER + 2 * (n - 1));
+                at + 4 + u16_at(&self.bytes, at) + u16_at(&self.bytes, at + 2)
+            }
+        }
+    }
+
+    /// Key and value number `i`.
+    pub fn entry(&self, i: usize) -> (&[u8], &[u8]) {
+        assert!(i < self.count, "entry {i} of {}", self.count);
+        let at = u16_at(&self.bytes, HEADER + 2 * i);
+        let (key_len, value_len) = (u16_at(&self.bytes, at), u16_at(&self.bytes, at + 2));
+        let key = at + 4;
+        (&self.bytes[key..key + key_len], &self.bytes[key + key_len..key + key_len + value_len])
+    }
+
+    /// The number of entries with keys less than `key`.
+    pub fn search(&self, key: &[u8]) -> usize {
+        let (mut low, mut high) = (0, self.count);
+        while low < high {
+            let middle = (low + high) / 2;
+            if self.entry(middle).0 < key {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// The value of `key`.
+    pub fn get(&self, key: &[u8]) -> Option<&[u8]> {
+        let i = self.search(key);
+        (i < self.count && self.entry(i).0 == key).then(|| self.entry(i).1)
+    }
+
+    /// Which child holds `key`. Keys below the first child's belong to the first.
+    pub fn child_index(&self, key: &[u8]) -> usize {
+        let i = self.search(key);
+        if i < self.count && self.entry(i).0 == key { i } else { i.saturating_sub(1) }
+    }
+
+    /// Pointer number `i` of a page above level 0.
+    pub fn child(&self, i: usize) -> Ptr {
+        Ptr::from_bytes(self.entry(i).1).expect("checked when parsed")
+    }
+}
+
+/// The bytes that an entry takes of a page.
+pub(crate) fn entry_size(key: &[u8], value: &[u8]) -> usize {
+    2 + 4 + key.len() + value.len()
+}
+
+/// The bytes that entries may take of a page in all.
+pub(crate) const CAPACITY: usize = PAGE - HEADER;
+
+/// Makes a page of sorted entries that fit, and the pointer to it.
+pub(crate) fn build<'a>(
+    level: u8,
+    block: u64,
+    generation: u64,
+    entries: impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])>,
+) -> (Ptr, Page) {
+    let mut page = BufMut::zeroed(PAGE);
+    let bytes = page.as_mut_slice();
+    let count = entries.len();
+    bytes[..4].copy_from_slice(&MAGIC.to_le_bytes());
+    bytes[4] = level;
+    bytes[6..8].copy_from_slice(&(count as u16).to_le_bytes());
+    bytes[8..16].copy_from_slice(&block.to_le_bytes());
+    bytes[16..24].copy_from_slice(&generation.to_le_bytes());
+    let mut at = HEADER + 2 * count;
+    for (i, (key, value)) in entries.enumerate() {
+        bytes[HEADER + 2 * i..HEADER + 2 * i + 2].copy_from_slice(&(at as u16).to_le_bytes());
+        bytes[at..at + 2].copy_from_slice(&(key.len() as u16).to_le_bytes());
+        bytes[at + 2..at + 4].copy_from_slice(&(value.len() as u16).to_le_bytes());
+        bytes[at + 4..at + 4 + key.len()].copy_from_slice(key);
+        at += 4 + key.len();
+        bytes[at..at + value.len()].copy_from_slice(value);
+        at += value.len();
+    }
+    let bytes = page.freeze();
+    let ptr = Ptr { block, crc: crc32c::update(0, &bytes) };
+    let page = Page::parse(bytes, ptr, level).expect("a page just built");
+    (ptr, page)
+}
+
+impl Page {
+    /// What to write.
+    pub fn bytes(&self) -> &Buf {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> (Ptr, Page) {
+        let entries: Vec<(Vec<u8>, Vec<u8>)> =
+            (0..100u8).map(|i| (vec![b'k', i * 2], vec![i; usize::from(i)])).collect();
+        build(0, 42, 7, entries.iter().map(|(k, v)| (&k[..], &v[..])))
+    }
+
+    #[test]
+    fn finds_what_was_put() {
+        let (_, page) = sample();
+        assert_eq!(page.count(), 100);
+        assert_eq!(page.get(&[b'k', 20]), Some(&[10; 10][..]));
+        assert_eq!(page.get(&[b'k', 21]), None);
+        assert_eq!((page.search(b""), page.search(b"z"), page.search(&[b'k', 21])), (0, 100, 11));
+        assert_eq!((page.child_index(b""), page.child_index(&[b'k', 21]), page.child_index(b"z")), (0, 10, 99));
+        let sizes: usize = (0..100).map(|i| entry_size(page.entry(i).0, page.entry(i).1)).sum();
+        assert_eq!(page.used(), PAGE - CAPACITY + sizes);
+    }
+
+    #[test]
+    fn every_changed_byte_is_noticed() {
+        let (ptr, page) = sample();
+        for at in 0..PAGE {
+            let mut bytes = page.bytes().to_vec();
+            bytes[at] ^= 0x10;
+            assert!(Page::parse(Buf::from(bytes), ptr, 0).is_err(), "byte {at}");
+        }
+        assert!(Page::parse(page.bytes().clone(), ptr, 1).is_err(), "another level");
+        assert!(Page::parse(page.bytes().clone(), Ptr { block: 43, ..ptr }, 0).is_err(), "another place");
+    }
+
+    #[test]
+    fn nonsense_under_a_right_checksum_is_refused() {
+        let mut rng = stdx::Rng::from_seed(5);
+        let (_, page) = sample();
+        for _ in 0..2000 {
+            let mut bytes = page.bytes().to_vec();
+            for _ in 0..3 {
+                let at = rng.below(400) as usize;
+                bytes[at] = rng.u32() as u8;
+            }
+            let ptr = Ptr { block: 42, crc: crc32c::update(0, &bytes) };
+            if let Ok(page) = Page::parse(Buf::from(bytes), ptr, 0) {
+                assert!((0..page.count()).all(|i| page.entry(i).0.len() < PAGE));
+            }
+        }
+    }
+}

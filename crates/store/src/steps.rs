@@ -1,0 +1,328 @@
+//! What each step of a transaction does.
+
+use crate::api::{ObjectKey, TxnOp};
+use crate::extents::Extent;
+use crate::key;
+use crate::logged::{Bulk, Step};
+use crate::plan::{Cell, Onode, Plan};
+use crate::tree::Stop;
+use stdx::{BLOCK, Bufs};
+
+const BLOCK_LEN: u64 = BLOCK as u64;
+
+impl Plan<'_> {
+    pub(crate) fn step(&mut self, step: &Step) -> Result<(), Stop> {
+        match step {
+            Step::Bulk(bulk) => self.write_bulk(bulk),
+            Step::Op(op) => self.op(op),
+        }
+    }
+
+    fn op(&mut self, op: &TxnOp) -> Result<(), Stop> {
+        match op {
+            TxnOp::Touch(key) => self.make(key).map(drop),
+            TxnOp::Write(key, offset, data) => self.write_data(key, *offset, data),
+            TxnOp::Zero(key, offset, len) => self.zero(key, *offset, *len),
+            TxnOp::Truncate(key, size) => self.truncate(key, *size),
+            TxnOp::Remove(key) => self.remove(key),
+            TxnOp::Clone(from, to) => self.clone_object(from, to),
+            TxnOp::CloneRange(from, to, source, len, destination) => {
+                self.clone_range(from, to, *source, *len, *destination)
+            }
+            TxnOp::Rename(from, to) => self.rename(from, to),
+            TxnOp::SetAttr(key, name, value) => {
+                let onode = self.make(key)?;
+                let key = key::attr(onode.id, name);
+                self.remove_cell(key.clone())?;
+                self.put_cell(key, value);
+                Ok(())
+            }
+            TxnOp::RemoveAttr(key, name) => match self.onode(key)? {
+                Some(onode) => self.remove_cell(key::attr(onode.id, name)).map(drop),
+                None => Ok(()),
+            },
+            TxnOp::OmapSet(key, entries) => self.omap_set(key, entries),
+            TxnOp::OmapRemove(key, keys) => self.omap_remove(key, keys),
+            TxnOp::OmapRemoveRange(key, from, to) => self.omap_remove_range(key, from, to),
+            TxnOp::OmapClear(key) => {
+                let mut onode = self.make(key)?;
+                self.forget_omap(&mut onode);
+                self.put_onode(key, &onode);
+                self.remove_cell(key::header(onode.id)).map(drop)
+            }
+            TxnOp::OmapSetHeader(key, header) => {
+                let onode = self.make(key)?;
+                let cell = key::header(onode.id);
+                self.remove_cell(cell.clone())?;
+                if !header.is_empty() {
+                    self.put_cell(cell, header);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn extend(&mut self, object: &ObjectKey, onode: &mut Onode, end: u64) {
+        if end > onode.size {
+            self.set_size(object, onode, end);
+        }
+    }
+
+    fn write_data(&mut self, object: &ObjectKey, offset: u64, data: &Bufs) -> Result<(), Stop> {
+        let mut onode = self.make(object)?;
+        if data.is_empty() {
+            return Ok(());
+        }
+        self.write(onode.id, offset, &data.to_buf(), false)?;
+        self.extend(object, &mut onode, offset + data.len() as u64);
+        Ok(())
+    }
+
+    fn write_bulk(&mut self, bulk: &Bulk) -> Result<(), Stop> {
+        let mut onode = self.make(&bulk.key)?;
+        let (mut block, mut crcs) = (bulk.block, &bulk.crcs[..]);
+        self.unmap(onode.id, block, block + crcs.len() as u64)?;
+        for (place, len) in &bulk.runs {
+            let (here, rest) = crcs.split_at(*len as usize);
+            let extent = Extent { block, place: *place, shared: false, crcs: here.to_vec() };
+            self.map(onode.id, &extent)?;
+            self.done.adopted.push((*place, *len));
+            block += len;
+            crcs = rest;
+        }
+        self.extend(&bulk.key, &mut onode, block * BLOCK_LEN);
+        Ok(())
+    }
+
+    /// Makes bytes zero that are mapped, within one block.
+    fn zero_part(&mut self, id: u64, from: u64, to: u64) -> Result<(), Stop> {
+        let block = from / BLOCK_LEN;
+        if from < to && !self.extents(id, block, block + 1)?.is_empty() {
+            self.write(id, from, &vec![0; (to - from) as usize], false)?;
+        }
+        Ok(())
+    }
+
+    /// Makes `from..to` read as zeros.
+    fn zero_range(&mut self, id: u64, from: u64, to: u64) -> Result<(), Stop> {
+        let (first, end) = (from.div_ceil(BLOCK_LEN), to / BLOCK_LEN);
+        if first > end {
+            return self.zero_part(id, from, to);
+        }
+        self.zero_part(id, from, first * BLOCK_LEN)?;
+        self.zero_part(id, end * BLOCK_LEN, to)?;
+        self.unmap(id, first, end)
+    }
+
+    fn zero(&mut self, object: &ObjectKey, offset: u64, len: u64) -> Result<(), Stop> {
+        let mut onode = self.make(object)?;
+        if len == 0 {
+            return Ok(());
+        }
+        // Beyond the end there is nothing but holes and zeros.
+        self.zero_range(onode.id, offset, (offset + len).min(onode.size.max(offset)))?;
+        self.extend(object, &mut onode, offset + len);
+        Ok(())
+    }
+
+    fn truncate(&mut self, object: &ObjectKey, size: u64) -> Result<(), Stop> {
+        let mut onode = self.make(object)?;
+        if size < onode.size {
+            let end = onode.size.div_ceil(BLOCK_LEN);
+            // What is behind the size in the last block stays zero, so that extending needs no write.
+            self.zero_range(onode.id, size, end * BLOCK_LEN)?;
+        }
+        self.set_size(object, &mut onode, size);
+        Ok(())
+    }
+
+    fn remove(&mut self, object: &ObjectKey) -> Result<(), Stop> {
+        let Some(mut onode) = self.onode(object)? else { return Ok(()) };
+        self.unmap(onode.id, 0, u64::MAX / BLOCK_LEN)?;
+        for (key, value) in self.all(&key::part(onode.id))? {
+            self.drop_cell(&value)?;
+            self.delete(key);
+        }
+        self.forget_omap(&mut onode);
+        self.done.stats.objects -= 1;
+        self.done.stats.data -= onode.size;
+        self.delete(key::object(object));
+        Ok(())
+    }
+
+    /// Parts with the omap at once; its entries are removed bit by bit later.
+    fn forget_omap(&mut self, onode: &mut Onode) {
+        if onode.omap != 0 {
+            self.put(key::garbage(onode.omap), Vec::new());
+            self.done.garbage = true;
+            self.done.stats.omap -= onode.omap_bytes;
+            (onode.omap, onode.omap_count, onode.omap_bytes) = (0, 0, 0);
+        }
+    }
+
+    fn rename(&mut self, from: &ObjectKey, to: &ObjectKey) -> Result<(), Stop> {
+        let Some(onode) = self.onode(from)? else { return Ok(()) };
+        if from != to {
+            self.remove(to)?;
+            self.delete(key::object(from));
+            self.put_onode(to, &onode);
+        }
+        Ok(())
+    }
+
+    fn clone_object(&mut self, from: &ObjectKey, to: &ObjectKey) -> Result<(), Stop> {
+        let Some(source) = self.onode(from)? else { return Ok(()) };
+        if from == to {
+            return Ok(());
+        }
+        self.remove(to)?;
+        let mut copy = Onode { id: self.new_id(), omap: 0, ..source.clone() };
+        for extent in self.share(source.id, 0, source.size.div_ceil(BLOCK_LEN))? {
+            self.map(copy.id, &extent)?;
+        }
+        let mut cells = self.all(&key::attr(source.id, b""))?;
+        cells.extend(self.all(&key::header(source.id))?);
+        let mut moved: Vec<_> = cells.into_iter().map(|(k, v)| (rebased(&k, copy.id), v)).collect();
+        if source.omap != 0 {
+            copy.omap = self.new_id();
+            let entries = self.all(&key::prefixed(b'M', source.omap))?;
+            moved.extend(entries.into_iter().map(|(k, v)| (rebased(&k, copy.omap), v)));
+        }
+        for (key, value) in moved {
+            match Cell::parse(&value)? {
+                Cell::Inline(_) => self.put(key, value),
+                blob => {
+                    let value = blob.load(&self.view())?;
+                    self.put_cell(key, &value);
+                }
+            }
+        }
+        self.put_onode(to, &copy);
+        self.done.stats.objects += 1;
+        self.done.stats.data += copy.size;
+        self.done.stats.omap += copy.omap_bytes;
+        Ok(())
+    }
+
+    fn clone_range(
+        &mut self,
+        from: &ObjectKey,
+        to: &ObjectKey,
+        source: u64,
+        len: u64,
+        destination: u64,
+    ) -> Result<(), Stop> {
+        let mut onode = self.make(to)?;
+        if len == 0 {
+            return Ok(());
+        }
+        let (id, size) = self.onode(from)?.map_or((0, 0), |o| (o.id, o.size));
+        let there = size.saturating_sub(source).min(len);
+        // The bytes before and after the whole blocks are copied, the blocks shared; all are taken before any changes.
+        let aligned = source % BLOCK_LEN == destination % BLOCK_LEN;
+        let (first, end) = (source.div_ceil(BLOCK_LEN), (source + there) / BLOCK_LEN);
+        let (first, end) = if aligned && first < end { (first, end) } else { (0, 0) };
+        let (head_end, tail) =
+            if end == 0 { (source + there, source + there) } else { (first * BLOCK_LEN, end * BLOCK_LEN) };
+        let head = self.read(id, source, head_end - source)?;
+        let tail_bytes = self.read(id, tail, source + there - tail)?;
+        let at = |offset: u64| offset - source + destination;
+        if end > 0 {
+            let shared = self.share(id, first, end)?;
+            self.unmap(onode.id, at(first * BLOCK_LEN) / BLOCK_LEN, at(end * BLOCK_LEN) / BLOCK_LEN)?;
+            for extent in shared {
+                let block = at(extent.block * BLOCK_LEN) / BLOCK_LEN;
+                self.map(onode.id, &Extent { block, ..extent })?;
+            }
+        }
+        self.write(onode.id, destination, &head.bytes, head.damaged)?;
+        self.write(onode.id, at(tail), &tail_bytes.bytes, tail_bytes.damaged)?;
+        let (zeros, stop) = (destination + there, destination + len);
+        self.zero_range(onode.id, zeros, stop.min(onode.size.max(zeros)))?;
+        self.extend(to, &mut onode, stop);
+        Ok(())
+    }
+
+    fn omap_set(&mut self, object: &ObjectKey, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), Stop> {
+        let mut onode = self.make(object)?;
+        if onode.omap == 0 {
+            onode.omap = self.new_id();
+        }
+        for (name, value) in entries {
+            let key = key::omap(onode.omap, name);
+            if let Some(len) = self.remove_cell(key.clone())? {
+                self.count_omap(&mut onode, -1, name.len() as u64 + len);
+            }
+            self.put_cell(key, value);
+            self.count_omap(&mut onode, 1, (name.len() + value.len()) as u64);
+        }
+        self.put_onode(object, &onode);
+        Ok(())
+    }
+
+    fn count_omap(&mut self, onode: &mut Onode, entries: i64, bytes: u64) {
+        let change = bytes as i64 * entries;
+        onode.omap_count = onode.omap_count.wrapping_add_signed(entries);
+        onode.omap_bytes = onode.omap_bytes.wrapping_add_signed(change);
+        self.done.stats.omap = self.done.stats.omap.wrapping_add_signed(change);
+    }
+
+    fn omap_remove(&mut self, object: &ObjectKey, keys: &[Vec<u8>]) -> Result<(), Stop> {
+        let Some(mut onode) = self.onode(object)?.filter(|o| o.omap != 0) else { return Ok(()) };
+        for name in keys {
+            if let Some(len) = self.remove_cell(key::omap(onode.omap, name))? {
+                self.count_omap(&mut onode, -1, name.len() as u64 + len);
+            }
+        }
+        self.put_onode(object, &onode);
+        Ok(())
+    }
+
+    fn omap_remove_range(&mut self, object: &ObjectKey, from: &[u8], to: &[u8]) -> Result<(), Stop> {
+        let Some(mut onode) = self.onode(object)?.filter(|o| o.omap != 0) else { return Ok(()) };
+        let mut gone = Vec::new();
+        {
+            let mut scan = self.scan(&key::omap(onode.omap, from), &key::omap(onode.omap, to));
+            while let Some(entry) = scan.next()? {
+                gone.push(entry);
+            }
+        }
+        for (key, value) in gone {
+            let len = self.drop_cell(&value)?;
+            self.count_omap(&mut onode, -1, (key.len() - key::OMAP_KEY_AT) as u64 + len);
+            self.delete(key);
+        }
+        self.put_onode(object, &onode);
+        Ok(())
+    }
+
+    /// Removes some entries of omaps that were parted with; false where there are no more.
+    pub(crate) fn collect_garbage(&mut self, entries: usize) -> Result<bool, Stop> {
+        let first = self.scan(b"G", b"H").next()?;
+        let Some((name, _)) = first else { return Ok(false) };
+        let id = key::number(&name, 1).ok_or_else(|| crate::tree::corrupt("name of a removed omap"))?;
+        let prefix = key::prefixed(b'M', id);
+        let mut gone = Vec::new();
+        {
+            let mut scan = self.scan(&prefix, &key::end_of(&prefix));
+            while gone.len() < entries
+                && let Some(entry) = scan.next()?
+            {
+                gone.push(entry);
+            }
+        }
+        if gone.len() < entries {
+            self.delete(name);
+        }
+        for (key, value) in gone {
+            self.drop_cell(&value)?;
+            self.delete(key);
+        }
+        Ok(true)
+    }
+}
+
+/// A key under another id.
+fn rebased(key: &[u8], id: u64) -> Vec<u8> {
+    [&key[..1], &id.to_be_bytes(), &key[9..]].concat()
+}

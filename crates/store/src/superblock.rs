@@ -1,0 +1,180 @@
+//! The superblock: what the device is, and the root of its newest checkpoint. It lies in two places, fits one sector
+//! and so is never torn.
+//!
+//! ```text
+//! 0            8        12         16
+//! | NACRESTO   | crc32c | length   | structure [v 1/1], zeros to 512
+//! ```
+
+use crate::alloc::ZONE;
+use crate::config::MkfsInfo;
+use crate::page::Ptr;
+use crate::table::Stats;
+use crate::tree::Tree;
+use stdx::{BLOCK, Buf, BufMut, Rng, crc32c};
+use wire::{Reader, Uuid, Writer, wire_structs};
+
+const MAGIC: &[u8; 8] = b"NACRESTO";
+const SIZE: usize = 512;
+/// Bytes at which the copies lie.
+pub(crate) const COPIES: [u64; 2] = [0, 128 << 10];
+/// The log begins with the second zone.
+const LOG_BLOCK: u64 = ZONE;
+/// Smallest and largest log that is made unasked.
+const LOG_BYTES: std::ops::RangeInclusive<u64> = (1 << 20)..=(16 << 20);
+/// A device must have room for the log four times.
+const LOG_SHARE: u64 = 4;
+
+wire_structs! {
+    pub(crate) struct Super[v 1/1] {
+        /// The store's id.
+        pub uuid: Uuid,
+        /// Drawn when the store is made; marks its log records.
+        pub salt: u64,
+        /// The owner's label.
+        pub label: Vec<u8>,
+        /// Size of the device in blocks.
+        pub blocks: u64,
+        /// Size of the log in bytes.
+        pub log_bytes: u64,
+        /// Counts checkpoints.
+        pub generation: u64,
+        /// Root of the index; levels 0 where it is empty.
+        pub root_block: u64,
+        /// Its checksum.
+        pub root_crc: u32,
+        /// Levels of the index.
+        pub levels: u8,
+        /// Pages of the index.
+        pub pages: u64,
+        /// Where in the log the first record lies that may be needed.
+        pub log_pos: u64,
+        /// Its number.
+        pub log_seq: u64,
+        /// The last transaction that the index contains.
+        pub applied: u64,
+        /// The last id given to an object, omap or blob.
+        pub next_id: u64,
+        /// Objects.
+        pub objects: u64,
+        /// Sum of their sizes.
+        pub data: u64,
+        /// Bytes of omap keys and values.
+        pub omap: u64,
+    }
+}
+
+/// What a copy of the superblock turned out to be.
+pub(crate) enum Found {
+    Valid(Box<Super>),
+    Blank,
+    Other(String),
+}
+
+impl Super {
+    /// A new store on a device of `bytes`.
+    pub fn make(info: &MkfsInfo, bytes: u64, log: Option<u64>, rng: &mut Rng) -> Result<Self, String> {
+        if info.label.len() > MkfsInfo::LABEL_MAX {
+            return Err(format!("a label of {} bytes", info.label.len()));
+        }
+        let zone = ZONE * BLOCK as u64;
+        let log = log.unwrap_or((bytes / 32).clamp(*LOG_BYTES.start(), *LOG_BYTES.end()));
+        let log_bytes = log.div_ceil(zone) * zone;
+        if bytes < LOG_SHARE * log_bytes + zone {
+            let least = LOG_SHARE * log_bytes + zone;
+            return Err(format!("a device of {bytes} bytes is too small, {least} are the least"));
+        }
+        Ok(Self {
+            uuid: info.uuid,
+            salt: rng.u64(),
+            label: info.label.clone(),
+            blocks: bytes / BLOCK as u64,
+            log_bytes,
+            log_seq: 1,
+            generation: 1,
+            ..Self::default()
+        })
+    }
+
+    pub fn tree(&self) -> Tree {
+        let root = (self.levels > 0).then_some(Ptr { block: self.root_block, crc: self.root_crc });
+        Tree { root, levels: self.levels, pages: self.pages }
+    }
+
+    pub fn stats(&self) -> Stats {
+        Stats { objects: self.objects, data: self.data, omap: self.omap }
+    }
+
+    /// Byte offset of the log.
+    pub fn log_offset(&self) -> u64 {
+        LOG_BLOCK * BLOCK as u64
+    }
+
+    /// The first block that is neither superblock nor log.
+    pub fn first_block(&self) -> u64 {
+        LOG_BLOCK + self.log_bytes / BLOCK as u64
+    }
+
+    pub fn encode_block(&self) -> Buf {
+        let body = Writer::encode(self);
+        assert!(16 + body.len() <= SIZE, "the superblock fits a sector");
+        let mut block = BufMut::zeroed(BLOCK);
+        let bytes = block.as_mut_slice();
+        bytes[..8].copy_from_slice(MAGIC);
+        bytes[12..16].copy_from_slice(&(body.len() as u32).to_le_bytes());
+        bytes[16..16 + body.len()].copy_from_slice(&body);
+        let crc = crc32c::update(!0, &bytes[..SIZE]);
+        bytes[8..12].copy_from_slice(&crc.to_le_bytes());
+        block.freeze()
+    }
+
+    pub fn parse(block: &[u8]) -> Found {
+        if block.iter().all(|b| *b == 0) {
+            return Found::Blank;
+        }
+        if block.len() < SIZE || !block.starts_with(MAGIC) {
+            return Found::Other(format!("begins with {:02x?}", &block[..16.min(block.len())]));
+        }
+        let mut sector = block[..SIZE].to_vec();
+        let crc = sector.splice(8..12, [0; 4]).rev().fold(0, |crc, byte| crc << 8 | u32::from(byte));
+        if crc32c::update(!0, &sector) != crc {
+            return Found::Other("a damaged superblock".to_owned());
+        }
+        match Reader::new(&sector[12..]).sub().and_then(|mut r| r.get::<Self>()) {
+            Ok(found) if found.is_sane() => Found::Valid(Box::new(found)),
+            Ok(_) => Found::Other("a superblock with impossible sizes".to_owned()),
+            Err(e) => Found::Other(format!("a superblock of another version: {e}")),
+        }
+    }
+
+    fn is_sane(&self) -> bool {
+        let zone = ZONE * BLOCK as u64;
+        self.log_bytes.is_multiple_of(zone)
+            && self.log_bytes > 0
+            && self.log_bytes < 1 << 40
+            && self.blocks > self.first_block()
+            && self.blocks < 1 << 48
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn survives_its_encoding_and_notices_damage() {
+        let info = MkfsInfo { uuid: Uuid([7; 16]), label: vec![b'x'; MkfsInfo::LABEL_MAX] };
+        let mut rng = Rng::from_seed(1);
+        let made = Super::make(&info, 64 << 20, None, &mut rng).expect("large enough");
+        let full = Super { generation: u64::MAX, data: u64::MAX, ..made };
+        let block = full.encode_block();
+        assert!(matches!(Super::parse(&block), Found::Valid(found) if *found == full));
+        for at in 0..SIZE {
+            let mut bytes = block.to_vec();
+            bytes[at] ^= 1;
+            assert!(matches!(Super::parse(&bytes), Found::Other(_)), "byte {at}");
+        }
+        assert!(matches!(Super::parse(&[0; BLOCK]), Found::Blank));
+        assert!(Super::make(&info, 1 << 20, None, &mut rng).is_err(), "too small");
+    }
+}

@@ -1,0 +1,147 @@
+//! Changes that are not in the tree yet, and the view of the store through them.
+//!
+//! Two tables exist at most: the active one, which takes the effects of transactions, and the frozen one, which a
+//! checkpoint is writing into a new tree. What is newer hides what is older; `None` is a removal.
+
+use crate::alloc::Run;
+use crate::cache::Cache;
+use crate::key::Key;
+use crate::tree::{Cursor, Stop, Tree};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Range;
+use std::iter::Peekable;
+use stdx::{BLOCK, Buf};
+
+pub(crate) type Changes = BTreeMap<Key, Option<Vec<u8>>>;
+
+/// Totals over all objects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Stats {
+    pub objects: u64,
+    /// Sum of sizes.
+    pub data: u64,
+    pub omap: u64,
+}
+
+#[derive(Default)]
+pub(crate) struct Table {
+    pub changes: Changes,
+    /// Blocks whose content is not on the device yet.
+    pub unwritten: BTreeMap<u64, Buf>,
+    /// Blocks taken since the last checkpoint …
+    pub taken: Vec<Run>,
+    /// … and given up, which may be taken again when no root on the device refers to them.
+    pub given: Vec<Run>,
+    /// Memory that the changes take, in bytes.
+    bytes: usize,
+}
+
+/// What a change takes besides key and value.
+const CHANGE_OVERHEAD: usize = 80;
+const BLOCK_OVERHEAD: usize = BLOCK + 4096;
+
+impl Table {
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.taken.is_empty() && self.given.is_empty()
+    }
+
+    pub fn memory(&self) -> usize {
+        self.bytes + self.unwritten.len() * BLOCK_OVERHEAD + (self.taken.len() + self.given.len()) * 16
+    }
+
+    /// Memory of the changes alone: what the tree may grow by.
+    pub fn change_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub fn put(&mut self, key: Key, value: Option<Vec<u8>>) {
+        let size = |value: &Option<Vec<u8>>| value.as_ref().map_or(0, Vec::len);
+        let key_len = key.len();
+        self.bytes += size(&value);
+        match self.changes.insert(key, value) {
+            Some(old) => self.bytes -= size(&old),
+            None => self.bytes += key_len + CHANGE_OVERHEAD,
+        }
+    }
+
+    /// Blocks are no longer referred to: their content need not be written.
+    pub fn give(&mut self, run: Run) {
+        for block in run.0..run.0 + run.1 {
+            self.unwritten.remove(&block);
+        }
+        self.given.push(run);
+    }
+}
+
+/// The store's entries as of now.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub cache: &'a Cache,
+    pub tree: &'a Tree,
+    /// Newest first.
+    pub layers: [Option<&'a Changes>; 3],
+}
+
+impl<'a> View<'a> {
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
+        for layer in self.layers.iter().flatten() {
+            if let Some(value) = layer.get(key) {
+                return Ok(value.clone());
+            }
+        }
+        self.tree.get(self.cache, key)
+    }
+
+    /// Entries from `from`, inclusive, to `to`, exclusive.
+    pub fn scan(&self, from: &[u8], to: &[u8]) -> Scan<'a> {
+        let layers = self.layers.map(|layer| {
+            let layer = layer?;
+            (from < to).then(|| layer.range::<[u8], _>((bound(from), std::ops::Bound::Excluded(to))).peekable())
+        });
+        Scan { layers, tree: Cursor::new(self.tree, self.cache, from, to) }
+    }
+}
+
+fn bound(from: &[u8]) -> std::ops::Bound<&[u8]> {
+    std::ops::Bound::Included(from)
+}
+
+/// Entries of a [`View`] in order.
+pub(crate) struct Scan<'a> {
+    layers: [Option<Peekable<Range<'a, Key, Option<Vec<u8>>>>>; 3],
+    tree: Cursor<'a>,
+}
+
+impl Scan<'_> {
+    pub fn next(&mut self) -> Result<Option<(Key, Vec<u8>)>, Stop> {
+        loop {
+            let newest = self.layers.iter_mut().flatten().filter_map(|l| l.peek().map(|e| e.0)).min();
+            let in_tree = self.tree.peek()?;
+            let Some(newest) = newest else {
+                let entry = in_tree.map(|(key, value)| (key.to_vec(), value.to_vec()));
+                self.tree.advance();
+                return Ok(entry);
+            };
+            if let Some((key, value)) = in_tree {
+                if key < &newest[..] {
+                    let entry = (key.to_vec(), value.to_vec());
+                    self.tree.advance();
+                    return Ok(Some(entry));
+                }
+                if key == &newest[..] {
+                    self.tree.advance();
+                }
+            }
+            let mut value = None;
+            for layer in self.layers.iter_mut().flatten() {
+                if layer.peek().is_some_and(|e| e.0 == newest) {
+                    let (_, v) = layer.next().expect("peeked");
+                    value.get_or_insert(v);
+                }
+            }
+            if let Some(Some(value)) = value {
+                return Ok(Some((newest.clone(), value.clone())));
+            }
+        }
+    }
+}

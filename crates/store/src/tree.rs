@@ -1,0 +1,145 @@
+//! Finding entries in the index tree. The tree on the device never changes in place: a checkpoint makes a new root.
+
+use crate::StoreError;
+use crate::cache::Cache;
+use crate::key::Key;
+use crate::page::{Page, Ptr};
+
+/// Why something could not be done now: it is tried again from scratch when the cause is gone.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// A page is not in memory.
+    Page(Ptr, u8),
+    /// The content of these blocks is needed: first, count.
+    Blocks(u64, u64),
+    /// It will never work.
+    Error(StoreError),
+}
+
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Self {
+        Self::Error(error)
+    }
+}
+
+pub(crate) fn corrupt(what: impl Into<String>) -> Stop {
+    Stop::Error(StoreError::Corrupt(what.into()))
+}
+
+/// A version of the tree.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Tree {
+    /// `None` where it is empty.
+    pub root: Option<Ptr>,
+    /// Levels, 1 where the root is a leaf; 0 where it is empty.
+    pub levels: u8,
+    /// Pages in all.
+    pub pages: u64,
+}
+
+/// A page and the part of the key space that is its.
+pub(crate) struct Found {
+    pub page: Page,
+    pub block: u64,
+    /// All its keys are at least this.
+    pub lower: Key,
+    /// What the entry in the parent is called; differs from `lower` for some first children.
+    pub name: Key,
+    /// All its keys are less; `None` for the last page.
+    pub upper: Option<Key>,
+    /// Whether the next page has the same parent.
+    pub sibling: bool,
+}
+
+impl Tree {
+    /// The page of `level` whose part of the key space holds `key`; `None` in an empty tree.
+    pub fn find(&self, cache: &Cache, level: u8, key: &[u8]) -> Result<Option<Found>, Stop> {
+        let Some(mut ptr) = self.root else { return Ok(None) };
+        let (mut lower, mut name, mut upper, mut sibling) = (Key::new(), Key::new(), None, false);
+        let mut at = self.levels - 1;
+        loop {
+            let page = cache.get(ptr).ok_or(Stop::Page(ptr, at))?;
+            if at == level {
+                return Ok(Some(Found { page, block: ptr.block, lower, name, upper, sibling }));
+            }
+            if page.count() == 0 {
+                return Err(corrupt(format!("index page at block {}: empty", ptr.block)));
+            }
+            let i = page.child_index(key);
+            name = page.entry(i).0.to_vec();
+            if i > 0 {
+                lower.clone_from(&name);
+            }
+            sibling = i + 1 < page.count();
+            if sibling {
+                upper = Some(page.entry(i + 1).0.to_vec());
+            }
+            ptr = page.child(i);
+            at -= 1;
+        }
+    }
+
+    /// The value of `key`.
+    pub fn get(&self, cache: &Cache, key: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
+        let Some(mut ptr) = self.root else { return Ok(None) };
+        let mut at = self.levels - 1;
+        loop {
+            let page = cache.get(ptr).ok_or(Stop::Page(ptr, at))?;
+            if at == 0 {
+                return Ok(page.get(key).map(<[u8]>::to_vec));
+            }
+            if page.count() == 0 {
+                return Err(corrupt(format!("index page at block {}: empty", ptr.block)));
+            }
+            ptr = page.child(page.child_index(key));
+            at -= 1;
+        }
+    }
+}
+
+/// Entries in order, from one key to before another.
+pub(crate) struct Cursor<'a> {
+    tree: &'a Tree,
+    cache: &'a Cache,
+    leaf: Option<(Page, usize, Option<Key>)>,
+    /// Where to look for the next leaf.
+    from: Option<Key>,
+    to: Key,
+}
+
+impl<'a> Cursor<'a> {
+    pub fn new(tree: &'a Tree, cache: &'a Cache, from: &[u8], to: &[u8]) -> Self {
+        Self { tree, cache, leaf: None, from: Some(from.to_vec()), to: to.to_vec() }
+    }
+
+    /// The entry that `advance` passes.
+    pub fn peek(&mut self) -> Result<Option<(&[u8], &[u8])>, Stop> {
+        loop {
+            match &self.leaf {
+                Some((page, i, _)) if *i < page.count() => break,
+                _ => {
+                    if let Some((_, _, upper)) = self.leaf.take() {
+                        self.from = upper;
+                    }
+                    let Some(from) = &self.from else { return Ok(None) };
+                    if *from >= self.to {
+                        return Ok(None);
+                    }
+                    let Some(found) = self.tree.find(self.cache, 0, from)? else { return Ok(None) };
+                    let i = found.page.search(from);
+                    self.leaf = Some((found.page, i, found.upper));
+                    self.from = None;
+                }
+            }
+        }
+        let (page, i, _) = self.leaf.as_ref().expect("just looked");
+        let entry = page.entry(*i);
+        Ok((entry.0 < &self.to[..]).then_some(entry))
+    }
+
+    pub fn advance(&mut self) {
+        if let Some((_, i, _)) = &mut self.leaf {
+            *i += 1;
+        }
+    }
+}

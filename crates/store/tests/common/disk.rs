@@ -1,0 +1,180 @@
+//! A disk in memory: operations end in any order; until a flush, each written sector may be lost.
+
+use node::{DiskError, DiskOp, DiskOpId, DiskResult};
+use std::collections::BTreeMap;
+use stdx::{BufMut, Rng};
+
+pub struct SimDisk {
+    size: u64,
+    sector: usize,
+    rng: Rng,
+    /// What a power loss leaves.
+    durable: BTreeMap<u64, Box<[u8]>>,
+    /// Ended but not flushed; by sector, all versions in order.
+    cached: BTreeMap<u64, Vec<Box<[u8]>>>,
+    under_way: Vec<(DiskOpId, DiskOp)>,
+    /// Fails the operation after so many.
+    pub fail_after: Option<u64>,
+    pub writes: u64,
+    pub flushes: u64,
+    pub written_bytes: u64,
+}
+
+impl SimDisk {
+    pub fn new(size: u64, sector: usize, seed: u64) -> Self {
+        Self {
+            size,
+            sector,
+            rng: Rng::from_seed(seed),
+            durable: BTreeMap::new(),
+            cached: BTreeMap::new(),
+            under_way: Vec::new(),
+            fail_after: None,
+            writes: 0,
+            flushes: 0,
+            written_bytes: 0,
+        }
+    }
+
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    pub fn sector(&self) -> usize {
+        self.sector
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
+    pub fn submit(&mut self, id: DiskOpId, op: DiskOp) {
+        let (offset, len) = match &op {
+            DiskOp::Read { offset, len, .. } => (*offset, *len as u64),
+            DiskOp::Write { offset, data, .. } => (*offset, data.len() as u64),
+            DiskOp::Flush { .. } | DiskOp::Discard { .. } => (0, 0),
+        };
+        assert!(offset % self.sector as u64 == 0 && len % self.sector as u64 == 0, "aligned: {op:?}");
+        assert!(offset + len <= self.size, "inside: {op:?}");
+        self.check_overlap(&op, offset, len);
+        self.under_way.push((id, op));
+    }
+
+    /// Two operations under way may overlap only if both read: else their order would matter.
+    fn check_overlap(&self, op: &DiskOp, offset: u64, len: u64) {
+        for (_, other) in &self.under_way {
+            let (at, n, writes) = match other {
+                DiskOp::Read { offset, len, .. } => (*offset, *len as u64, false),
+                DiskOp::Write { offset, data, .. } => (*offset, data.len() as u64, true),
+                DiskOp::Flush { .. } | DiskOp::Discard { .. } => continue,
+            };
+            let both_read = !writes && matches!(op, DiskOp::Read { .. });
+            assert!(both_read || offset + len <= at || at + n <= offset, "{op:?} and {other:?}");
+        }
+    }
+
+    /// Ends one operation, any.
+    pub fn end_one(&mut self) -> Option<(DiskOpId, DiskResult)> {
+        if self.under_way.is_empty() {
+            return None;
+        }
+        let i = self.rng.below(self.under_way.len() as u64) as usize;
+        let (id, op) = self.under_way.swap_remove(i);
+        if let Some(left) = &mut self.fail_after {
+            if *left == 0 {
+                return Some((id, Err(DiskError { errno: 5, what: "a broken disk".to_owned() })));
+            }
+            *left -= 1;
+        }
+        Some((id, Ok(self.carry_out(op))))
+    }
+
+    fn carry_out(&mut self, op: DiskOp) -> stdx::Buf {
+        match op {
+            DiskOp::Read { offset, len, .. } => {
+                let mut buf = BufMut::zeroed(len);
+                for (i, part) in buf.as_mut_slice().chunks_mut(self.sector).enumerate() {
+                    if let Some(bytes) = self.get(offset / self.sector as u64 + i as u64) {
+                        part.copy_from_slice(bytes);
+                    }
+                }
+                return buf.freeze();
+            }
+            DiskOp::Write { offset, data, .. } => {
+                self.writes += 1;
+                self.written_bytes += data.len() as u64;
+                for (i, part) in data.to_buf().chunks(self.sector).enumerate() {
+                    self.cached.entry(offset / self.sector as u64 + i as u64).or_default().push(part.into());
+                }
+            }
+            DiskOp::Flush { .. } => {
+                self.flushes += 1;
+                for (sector, mut versions) in std::mem::take(&mut self.cached) {
+                    self.durable.insert(sector, versions.pop().expect("at least one"));
+                }
+            }
+            DiskOp::Discard { .. } => {}
+        }
+        stdx::Buf::empty()
+    }
+
+    fn get(&self, sector: u64) -> Option<&[u8]> {
+        let cached = self.cached.get(&sector).and_then(|v| v.last());
+        cached.or_else(|| self.durable.get(&sector)).map(|b| &b[..])
+    }
+
+    /// The power fails: of what was not flushed, each sector is old or new on its own, also of writes under way.
+    pub fn lose_power(&mut self, seed: u64) {
+        self.rng = Rng::from_seed(seed);
+        let keep = self.rng.below(5);
+        for (_, op) in std::mem::take(&mut self.under_way) {
+            if matches!(op, DiskOp::Write { .. }) && self.rng.chance(1, 2) {
+                self.carry_out(op);
+            }
+        }
+        for (sector, versions) in std::mem::take(&mut self.cached) {
+            if self.rng.below(4) < keep {
+                let version = self.rng.below(versions.len() as u64) as usize;
+                self.durable.insert(sector, versions.into_iter().nth(version).expect("chosen"));
+            }
+        }
+    }
+
+    /// The process dies, the system lives: what was sent may still be carried out.
+    pub fn kill(&mut self, seed: u64) {
+        self.rng = Rng::from_seed(seed);
+        for (_, op) in std::mem::take(&mut self.under_way) {
+            if matches!(op, DiskOp::Write { .. }) && self.rng.chance(1, 2) {
+                self.carry_out(op);
+            }
+        }
+    }
+
+    /// Sectors that were ever written.
+    pub fn sectors(&self) -> Vec<u64> {
+        assert!(self.cached.is_empty() && self.is_idle(), "only at rest");
+        self.durable.keys().copied().collect()
+    }
+
+    /// Changes bits of the byte at `offset`; gives what it was.
+    pub fn flip(&mut self, offset: u64, bits: u8) {
+        let sector = self.durable.get_mut(&(offset / self.sector as u64)).expect("a written sector");
+        sector[(offset % self.sector as u64) as usize] ^= bits;
+    }
+
+    /// Puts something else into a sector; gives what was there.
+    pub fn replace(&mut self, sector: u64, bytes: Box<[u8]>) -> Box<[u8]> {
+        std::mem::replace(self.durable.get_mut(&sector).expect("a written sector"), bytes)
+    }
+
+    pub fn copy(&self) -> Self {
+        assert!(self.is_idle(), "only at rest");
+        Self {
+            rng: self.rng.clone(),
+            durable: self.durable.clone(),
+            cached: self.cached.clone(),
+            under_way: Vec::new(),
+            ..*self
+        }
+    }
+}

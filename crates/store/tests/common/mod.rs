@@ -1,0 +1,196 @@
+//! A disk that loses, keeps and tears what was not flushed; a store on it; and a naive model to compare with.
+#![allow(dead_code, reason = "each test file uses a part")]
+
+pub mod disk;
+pub mod model;
+pub mod work;
+
+use disk::SimDisk;
+use node::{DiskId, DiskInfo, DiskOpId};
+use stdx::Rng;
+use store::{
+    Config, MkfsInfo, ObjectKey, Read, ReadId, ReadReply, Store, StoreError, StoreOut, Transaction, TxnId,
+};
+use wire::Uuid;
+
+/// A small store: every limit is reached quickly.
+pub fn small() -> Config {
+    Config {
+        op_base: 1 << 32,
+        cache_bytes: 300 << 10,
+        table_bytes: 100 << 10,
+        log_bytes: Some(512 << 10),
+        direct_bytes: 16 << 10,
+    }
+}
+
+pub fn key(name: &str) -> ObjectKey {
+    ObjectKey::head(1, stdx::crc32c::update(!0, name.as_bytes()), b"", b"", name.as_bytes())
+}
+
+pub fn txn(ops: Vec<store::TxnOp>) -> Transaction {
+    Transaction { ops }
+}
+
+pub fn mkfs() -> MkfsInfo {
+    MkfsInfo { uuid: Uuid([9; 16]), label: b"osd.7 of a test".to_vec() }
+}
+
+/// A store, its disk, and what came of it.
+pub struct Bench {
+    pub store: Store,
+    pub disk: SimDisk,
+    pub opened: bool,
+    pub failed: Option<StoreError>,
+    pub committed: Vec<TxnId>,
+    pub replies: Vec<(ReadId, Result<ReadReply, StoreError>)>,
+    /// The most memory seen, without the map of blocks.
+    pub most_memory: usize,
+    out: Vec<StoreOut>,
+}
+
+impl Bench {
+    /// Starts to open; [`Self::run`] goes on.
+    pub fn start(disk: SimDisk, config: Config, seed: u64) -> Self {
+        let info = DiskInfo { id: DiskId(0), size: disk.size(), sector: disk.sector() as u32 };
+        let store = Store::new(config, info, Rng::from_seed(seed));
+        let mut bench = Self {
+            store,
+            disk,
+            opened: false,
+            failed: None,
+            committed: Vec::new(),
+            replies: Vec::new(),
+            most_memory: 0,
+            out: Vec::new(),
+        };
+        let mut out = Vec::new();
+        bench.store.open(Some(mkfs()), &mut out);
+        bench.take(out);
+        bench
+    }
+
+    /// An open store.
+    pub fn open(disk: SimDisk, config: Config) -> Self {
+        let mut bench = Self::start(disk, config, 1);
+        bench.run();
+        assert!(bench.opened && bench.failed.is_none(), "opens: {:?}", bench.failed);
+        bench
+    }
+
+    /// A new store on a disk of `mib` MiB.
+    pub fn new(mib: u64) -> Self {
+        Self::open(SimDisk::new(mib << 20, 512, 1), small())
+    }
+
+    /// Ends the process in an orderly way and opens again.
+    pub fn reopen(mut self, config: Config) -> Self {
+        self.run();
+        Self::open(self.disk, config)
+    }
+
+    fn take(&mut self, outs: Vec<StoreOut>) {
+        for out in outs {
+            match out {
+                StoreOut::Disk(id, op) => self.disk.submit(id, op),
+                StoreOut::Opened => self.opened = true,
+                StoreOut::Committed(id) => self.committed.push(id),
+                StoreOut::Read(id, reply) => self.replies.push((id, reply)),
+                StoreOut::Failed(error) => {
+                    assert!(self.failed.is_none(), "fails once");
+                    self.failed = Some(error);
+                }
+            }
+        }
+        let memory = self.store.memory();
+        self.most_memory = self.most_memory.max(memory.total() - memory.space_map);
+    }
+
+    /// Ends one disk operation; false where none is under way.
+    pub fn step(&mut self) -> bool {
+        let Some((id, result)) = self.disk.end_one() else { return false };
+        assert!(self.store.owns(id));
+        let mut out = std::mem::take(&mut self.out);
+        self.store.disk_done(id, result, &mut out);
+        assert!(!self.store.owns(id));
+        self.take(out);
+        true
+    }
+
+    /// Until the disk is idle.
+    pub fn run(&mut self) {
+        while self.step() {}
+    }
+
+    pub fn submit(&mut self, txn: Transaction) -> TxnId {
+        let mut out = Vec::new();
+        let id = self.store.submit(txn, &mut out);
+        self.take(out);
+        id
+    }
+
+    /// Submits and waits for the commit.
+    pub fn commit(&mut self, txn: Transaction) {
+        assert_eq!(self.store.fits(&txn), Ok(()));
+        let id = self.submit(txn);
+        while self.committed.last() != Some(&id) {
+            assert!(self.step(), "commits: {:?}", self.failed);
+        }
+    }
+
+    pub fn ask(&mut self, read: Read) -> ReadId {
+        let mut out = Vec::new();
+        let id = self.store.read(read, &mut out);
+        self.take(out);
+        id
+    }
+
+    /// The answer to a read that was asked for.
+    pub fn answer(&mut self, id: ReadId) -> Result<ReadReply, StoreError> {
+        loop {
+            if let Some(at) = self.replies.iter().position(|r| r.0 == id) {
+                return self.replies.swap_remove(at).1;
+            }
+            assert!(self.step(), "answers {id}: {:?}", self.failed);
+        }
+    }
+
+    pub fn read(&mut self, read: Read) -> Result<ReadReply, StoreError> {
+        let id = self.ask(read);
+        self.answer(id)
+    }
+
+    /// Everything in its place on the device.
+    pub fn clean(&mut self) {
+        self.run();
+        while !self.store.is_clean() {
+            let mut out = Vec::new();
+            self.store.request_checkpoint(&mut out);
+            self.take(out);
+            self.run();
+            assert!(self.failed.is_none(), "{:?}", self.failed);
+        }
+    }
+
+    pub fn data(&mut self, name: &str, offset: u64, len: u64) -> Result<Vec<u8>, StoreError> {
+        match self.read(object(key(name), vec![(offset, len)]))? {
+            ReadReply::Object(Some(view)) => Ok(view.data[0].to_vec()),
+            other => panic!("an object, not {other:?}"),
+        }
+    }
+}
+
+/// A read of data alone.
+pub fn object(key: ObjectKey, data: Vec<(u64, u64)>) -> Read {
+    Read::Object { key, attrs: false, data, omap_header: false, omap_keys: vec![], omap_range: None }
+}
+
+/// Nothing is stuck: an id for tests that pretend.
+pub fn op_id(n: u64) -> DiskOpId {
+    DiskOpId(n)
+}
+
+/// How many seeds a test runs: more with `STORE_SEEDS`.
+pub fn seeds(default: u64) -> u64 {
+    std::env::var("STORE_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(default)
+}
