@@ -268,8 +268,9 @@ impl Conn {
         self.session.client_cookie
     }
 
-    /// The session, to park it or to go on with it on a new connection; closes this one. `None` where it is lossy, or
-    /// at an acceptor was never established. An initiator's keeps its cookie and what waits to be sent.
+    /// The session, to park it or to go on with it on a new connection; closes this one. `None` where it is lossy,
+    /// or at an acceptor was never established. An initiator's keeps its cookie and what waits to be sent. Events
+    /// that were not polled yet still count as received: poll them.
     pub fn take_session(&mut self) -> Option<Session> {
         let begun = self.session.server_cookie != 0 || matches!(self.side, Side::Initiator(_));
         let kept = self.session.lossless && begun;

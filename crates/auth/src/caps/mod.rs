@@ -68,7 +68,7 @@ pub fn check_caps(service: &str, text: &str) -> Result<(), CapsError> {
         "osd" => OsdCap::parse(text).map(drop),
         "mds" => MdsCap::parse(text).map(drop),
         // Nacre has no mgr: its capabilities are those of a monitor, which answers in its place.
-        "mgr" => MonCap::parse(text).map(drop),
+        "mgr" => mon::check_mgr(text),
         other => Err(CapsError { at: 0, expected: format!("one of mon, osd, mds, mgr; found `{other}`") }),
     }
 }

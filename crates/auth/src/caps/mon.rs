@@ -15,6 +15,8 @@ pub struct MonCap {
 pub(super) enum MonGrant {
     /// On all services, or one (`mon`, `osd`, `mds`, `auth`, `pg`, `log`, `config-key`, …).
     Service { service: Option<String>, perm: Perm },
+    /// `allow r fsname=NAME`: reads everything, but of the file systems sees only this one.
+    FileSystem { name: String, perm: Perm },
     /// One command by prefix, its arguments as given.
     Command { prefix: String, args: BTreeMap<String, Constraint> },
 }
@@ -53,6 +55,7 @@ impl MonCap {
             MonGrant::Service { service: s, perm } if s.as_deref().is_none_or(|s| s == service) => {
                 sum.and(*perm)
             }
+            MonGrant::FileSystem { perm, .. } => sum.and(*perm),
             _ => sum,
         });
         sum.has(perm)
@@ -71,8 +74,20 @@ impl MonCap {
                 MonGrant::Command { prefix: p, args: wanted } => {
                     p == prefix && wanted.iter().all(|(name, c)| args.get(name).is_some_and(|v| c.holds(v)))
                 }
-                MonGrant::Service { .. } => false,
+                MonGrant::Service { .. } | MonGrant::FileSystem { .. } => false,
             })
+    }
+
+    /// Whether the file system `name` may be seen.
+    pub fn allows_fs(&self, name: &str) -> bool {
+        let sees = |grant: &MonGrant| match grant {
+            MonGrant::Service { service, perm } => {
+                service.as_deref().is_none_or(|s| s == "mds" || s == "fs") && perm.has(Perm::R)
+            }
+            MonGrant::FileSystem { name: n, perm } => n == name && perm.has(Perm::R),
+            MonGrant::Command { .. } => false,
+        };
+        self.grants.iter().any(sees)
     }
 }
 
@@ -98,7 +113,22 @@ fn grant(p: &mut Parser<'_>) -> Result<Vec<MonGrant>, CapsError> {
     }
     let perm =
         p.perm().ok_or_else(|| p.error("`*`, a selection of `rwx`, `profile`, `service` or `command`"))?;
+    if p.eat_word("fsname") {
+        return Ok(vec![MonGrant::FileSystem { name: p.value("a file system's name")?, perm }]);
+    }
     Ok(vec![MonGrant::Service { service: None, perm }])
+}
+
+/// `mgr` capabilities: those of `mon`, and profiles limited to a pool.
+pub(super) fn check_mgr(text: &str) -> Result<(), CapsError> {
+    Parser::grants(text, |p| {
+        grant(p)?;
+        while p.eat_word("pool") || p.eat_word("namespace") {
+            p.value("a name")?;
+        }
+        Ok(())
+    })
+    .map(drop)
 }
 
 /// `with name=value name prefix value`.

@@ -164,3 +164,31 @@ fn errors_name_the_byte_and_what_was_expected() {
     }
     assert_eq!(check_caps("mgr", "allow *"), Ok(()));
 }
+
+/// What `ceph fs authorize`, ceph-csi, Proxmox, OpenStack and Ceph's own documentation give to keys.
+#[test]
+fn strings_that_are_in_use_are_understood() {
+    for (service, text) in [
+        ("mon", "allow r fsname=cephfs"),
+        ("mon", "profile rbd"),
+        ("mon", "allow r, allow command \"osd blocklist\" with blocklistop=add addr prefix 10."),
+        ("mon", "allow profile osd"),
+        ("mgr", "allow profile osd"),
+        ("mgr", "profile rbd pool=volumes, profile rbd-read-only pool=images"),
+        ("mgr", "allow rw"),
+        ("osd", "profile rbd pool=volumes, profile rbd pool=vms, profile rbd-read-only pool=images"),
+        ("osd", "profile rbd pool=a namespace=b"),
+        ("osd", "allow class-read object_prefix rbd_children, allow rwx pool=images"),
+        ("osd", "allow rw tag cephfs data=cephfs, allow rw tag cephfs metadata=*"),
+        ("osd", "allow rwx tag rgw *=*"),
+        ("osd", "allow rw pool=cephfs_data namespace=fsvolumens_1"),
+        ("mds", "allow rw fsname=cephfs path=/volumes/_nogroup/a"),
+        ("mds", "allow r, allow rws path=/volumes"),
+        ("mds", "allow rwps fsname=a, allow r fsname=b root_squash"),
+    ] {
+        assert_eq!(check_caps(service, text), Ok(()), "{service} {text}");
+    }
+    let cap = MonCap::parse("allow r fsname=a").expect("parses");
+    assert!(cap.allows("osd", Perm::R) && cap.allows_fs("a") && !cap.allows_fs("b") && !cap.is_allow_all());
+    assert!(MonCap::parse("allow r").expect("parses").allows_fs("b"));
+}
