@@ -14,6 +14,7 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    raise_file_limit();
     let args = match cmd::Args::try_parse() {
         Ok(args) => args,
         Err(error) => return usage(&error),
@@ -25,6 +26,15 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// A daemon holds a descriptor for each connection: take as many as the host allows.
+fn raise_file_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // The old limit is enough to say what is wrong when it is reached.
+    let _ = setrlimit(Resource::Nofile, limit);
 }
 
 /// Help and version go out whole; a mistake is one line that says what to do.

@@ -1,7 +1,8 @@
 //! What a new cluster gets through the monitor's ordinary commands: pools and a file system.
 
 use super::CommandReply;
-use anyhow::{Context, Result, bail};
+use super::client::ask;
+use anyhow::{Context, Result};
 use runtime::Handle;
 use serde_json::{Value, json};
 
@@ -20,13 +21,4 @@ pub(crate) fn make_file_system(admin: &Handle<String, CommandReply>) -> Result<(
     }
     let make = json!({ "prefix": "fs new", "fs_name": FS_NAME, "metadata": "cephfs_metadata", "data": "cephfs_data" });
     ask(admin, &make).map(|_| ())
-}
-
-/// The output of a command, or its error as the monitor words it.
-fn ask(admin: &Handle<String, CommandReply>, command: &Value) -> Result<Vec<u8>> {
-    let reply = admin.call(command.to_string())?;
-    if reply.code != 0 {
-        bail!("{}: {} (error {})", command["prefix"].as_str().unwrap_or_default(), reply.status, reply.code);
-    }
-    Ok(reply.data.to_vec())
 }

@@ -1,6 +1,7 @@
 //! A cluster in a directory: what lies where, how it is made, how its daemons are started.
 
 mod bootstrap;
+mod client;
 mod commander;
 mod daemon;
 mod files;
@@ -11,6 +12,7 @@ mod setup;
 mod supervise;
 
 pub(crate) use bootstrap::make_file_system;
+pub(crate) use client::{ClientArgs, Session, spawn as spawn_session};
 pub(crate) use commander::{CommandReply, Commander};
 pub(crate) use daemon::{Daemon, Daemons};
 pub(crate) use layout::Layout;

@@ -34,8 +34,6 @@ pub(crate) struct Cluster {
     pub(crate) osds: Vec<u32>,
     /// Whether clients prove themselves by cephx.
     pub(crate) cephx: bool,
-    /// All keys.
-    pub(crate) keys: Keyring,
 }
 
 const DEFAULT_OSDS: u32 = 3;
@@ -77,12 +75,12 @@ pub(crate) fn open_or_create(layout: &Layout, wanted: &Wanted) -> Result<Cluster
         let dir = layout.daemon(&name.to_string());
         std::fs::create_dir_all(&dir).map_err(|e| advise("create", &dir, e))?;
     }
-    let keys = keyrings(layout, &names)?;
+    keyrings(layout, &names)?;
     if is_new {
         // Last: where it is there, everything else is.
         files::write(&layout.conf(), &conf_text(layout, fsid, mon, cephx, osds.len()), 0o644)?;
     }
-    Ok(Cluster { layout: layout.clone(), fsid, mon, osds, cephx, keys })
+    Ok(Cluster { layout: layout.clone(), fsid, mon, osds, cephx })
 }
 
 fn existing(layout: &Layout, text: &str, wanted: &Wanted) -> Result<(Uuid, SocketAddr, bool)> {

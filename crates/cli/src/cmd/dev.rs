@@ -1,21 +1,20 @@
 //! `nacre dev`: a whole cluster in the foreground.
 
 use crate::cluster::{
-    Cluster, CommandReply, Commander, Daemon, Daemons, DirLock, Layout, Processes, Wanted, daemon_names,
-    make_file_system, open_or_create,
+    ClientArgs, Cluster, CommandReply, Daemon, Daemons, DirLock, Layout, Processes, Wanted, daemon_names,
+    make_file_system, open_or_create, spawn_session,
 };
 use crate::{logging, signals};
 use anyhow::{Context, Result, bail};
-use auth::Credentials;
 use clap::{Args, ValueEnum};
-use runtime::{EventLoop, Handle, Limits, NodeSpec, Notice};
+use runtime::{EventLoop, Handle, Notice};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::available_parallelism;
-use wire::{EntityAddr, EntityName, EntityType};
+use wire::{EntityName, EntityType};
 
 #[derive(Args)]
 pub(crate) struct DevArgs {
@@ -138,7 +137,7 @@ fn until_ready(
     waiting: &mut BTreeSet<EntityName>,
     fatal: bool,
 ) -> Result<bool> {
-    let admin = commander(cluster, on, tx);
+    let admin = commander(cluster, on, tx)?;
     let mut made = false;
     while !waiting.is_empty() {
         match notices.recv()? {
@@ -198,20 +197,10 @@ fn drain(notices: &Receiver<Notice>, mut count: usize) {
     }
 }
 
-fn commander(cluster: &Cluster, on: &EventLoop, tx: &Sender<Notice>) -> Handle<String, CommandReply> {
+fn commander(cluster: &Cluster, on: &EventLoop, tx: &Sender<Notice>) -> Result<Handle<String, CommandReply>> {
     let name = EntityName::new(EntityType::CLIENT, "admin");
-    let key = cluster.cephx.then(|| cluster.keys.key(&name).cloned()).flatten();
-    let credentials = Credentials { name: name.clone(), key };
-    let mons = vec![EntityAddr::msgr2(cluster.mon, 0)];
-    let spec = NodeSpec {
-        name,
-        listener: None,
-        nonce: runtime::nonce(),
-        disks: Vec::new(),
-        admin_socket: None,
-        limits: Limits::default(),
-    };
-    on.spawn(spec, move || Commander::new(credentials, mons, runtime::rng()), tx.clone())
+    let conf = ClientArgs { conf: Some(cluster.layout.conf()), name, keyring: None }.read()?;
+    Ok(spawn_session(on, conf, tx.clone()))
 }
 
 fn greeting(cluster: &Cluster) -> String {
@@ -220,7 +209,8 @@ fn greeting(cluster: &Cluster) -> String {
     let secret = if cluster.cephx { ",secret=KEY" } else { "" };
     format!(
         "nacre: ready\n\
-         \x20 status      ceph -c {conf} -s\n\
+         \x20 status      nacre status -c {conf}\n\
+         \x20 administer  ceph -c {conf} -s\n\
          \x20 pools       ceph -c {conf} osd pool ls\n\
          \x20 objects     rados -c {conf} -p cephfs_data ls\n\
          \x20 mount       ceph-fuse -c {conf} MNT\n\

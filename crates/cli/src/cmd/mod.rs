@@ -2,6 +2,7 @@
 
 mod daemon;
 mod dev;
+mod status;
 mod version;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -34,6 +35,8 @@ pub(crate) enum Command {
     Osd(daemon::DaemonArgs),
     /// Run a metadata server.
     Mds(daemon::DaemonArgs),
+    /// Show the state of a cluster.
+    Status(status::StatusArgs),
     /// Print the version.
     Version(version::VersionArgs),
 }
@@ -51,6 +54,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         Command::Mon(args) => daemon::run(wire::EntityType::MON, &args),
         Command::Osd(args) => daemon::run(wire::EntityType::OSD, &args),
         Command::Mds(args) => daemon::run(wire::EntityType::MDS, &args),
+        Command::Status(args) => status::run(&args),
         Command::Version(args) => version::run(&args),
     }
 }

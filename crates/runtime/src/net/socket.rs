@@ -211,7 +211,7 @@ impl<'a> Pump<'a> {
     /// Whether the node has closed it and nothing is left to send.
     fn is_finished(&self) -> bool {
         let Some(since) = self.finishing_since else { return false };
-        let sent = self.link.is_ready() && self.out.is_empty() && self.link.conn().queued() == 0;
+        let sent = self.out.is_empty() && self.link.conn().queued() == 0;
         sent || clock::now().mono >= since + FINISH_TIMEOUT
     }
 

@@ -1,0 +1,32 @@
+//! `nacre status`.
+
+use super::Format;
+use crate::cluster::{ClientArgs, Session};
+use anyhow::Result;
+use clap::Args;
+use serde_json::json;
+use std::io::Write;
+
+#[derive(Args)]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    client: ClientArgs,
+    /// How to print it.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+pub(crate) fn run(args: &StatusArgs) -> Result<()> {
+    let format = match args.format {
+        Format::Plain => "plain",
+        Format::Json => "json",
+    };
+    let session = Session::open(&args.client)?;
+    let output = session.ask(&json!({ "prefix": "status", "format": format }))?;
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(&output)?;
+    if !output.ends_with(b"\n") {
+        stdout.write_all(b"\n")?;
+    }
+    Ok(())
+}
