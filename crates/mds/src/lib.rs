@@ -1,5 +1,24 @@
-//! The metadata server role.
+//! The metadata server role (the paper's section 4).
+//!
+//! [`Rank`] is the name space as a state machine over object operations: cache, journal, capabilities, sessions, and one
+//! file for each operation under `ops`. The daemon around it keeps the monitor session, RADOS and the connections.
+//!
+//! Absent: a rank waits for nothing but its inputs; no operation holds a lock or half a change while it waits; no reply
+//! shows what the journal does not have.
 
+mod cache;
+mod cap;
 mod config;
+mod filelock;
+mod io;
+mod journal;
+mod ops;
+mod rank;
+mod session;
+mod types;
 
 pub use config::{MdsConfig, MdsOptions};
+pub use io::{IoRequest, IoResult, ObjOp, ObjReply, ObjectId};
+pub use rank::{Effect, Rank, RankConfig, Stage};
+pub use session::ClientPeer;
+pub use types::{ClientId, IoId};

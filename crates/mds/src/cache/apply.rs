@@ -1,0 +1,164 @@
+//! Changes of the cache: events of this rank and of its journal, and what is loaded.
+
+use super::{Cache, Dir, IndexChange, Inode, Slot, SlotLink};
+use crate::types::{Lsn, Place, Segment};
+use fsfmt::{BackPointer, Dentry, DentryKey, Event, Ino, InodeData, Link, Update};
+use std::cell::Cell;
+
+/// What an event changed that others than the cache keep.
+#[derive(Default, Debug)]
+pub struct Applied {
+    /// Inodes that it changed.
+    pub inodes: Vec<Ino>,
+    /// Changes of tables, in order.
+    pub tables: Vec<Update>,
+}
+
+impl Cache {
+    /// Applies an event, the same way when it happens and when it is replayed.
+    pub fn apply(&mut self, event: &Event, lsn: Lsn, segment: Segment) -> Applied {
+        let mut applied = Applied::default();
+        for update in &event.updates {
+            match update {
+                Update::Dentry { dir, key, value } => {
+                    self.set_entry(*dir, key, value.as_deref(), lsn, segment);
+                    if let Some(Link::Primary(data)) = value.as_deref().map(|d| &d.link) {
+                        applied.inodes.push(data.ino);
+                    }
+                }
+                Update::Base(data) => {
+                    self.put_inode((**data).clone(), None, lsn);
+                    self.dirty_bases.entry(data.ino).or_insert(segment);
+                    applied.inodes.push(data.ino);
+                }
+                Update::Forget(ino) => {
+                    self.inodes.remove(ino);
+                    if self.dirs.get(ino).is_some_and(|d| d.commit.is_none()) {
+                        self.drop_dir(*ino);
+                    }
+                    self.change_index(*ino, None, lsn, segment);
+                }
+                table => applied.tables.push(table.clone()),
+            }
+        }
+        applied
+    }
+
+    fn set_entry(&mut self, dir: Ino, key: &DentryKey, value: Option<&Dentry>, lsn: Lsn, segment: Segment) {
+        let place = (dir, key.clone());
+        let link = match value.map(|d| &d.link) {
+            None => SlotLink::Null,
+            Some(Link::Primary(data)) => SlotLink::Primary(data.ino),
+            Some(Link::Remote { ino, dtype }) => SlotLink::Remote { ino: *ino, dtype: *dtype },
+        };
+        let old = self.dirs.get(&dir).and_then(|d| d.slots.get(key)).map(|s| s.link);
+        if let Some(SlotLink::Primary(ino)) = old
+            && link != SlotLink::Primary(ino)
+        {
+            self.leave_place(ino, &place);
+        }
+        if let Some(Link::Primary(data)) = value.map(|d| &d.link) {
+            let moved = self.inodes.get(&data.ino).is_none_or(|i| i.place.as_ref() != Some(&place));
+            let fresh_dir = data.is_dir() && data.version == 1;
+            self.put_inode((**data).clone(), Some(place.clone()), lsn);
+            if moved {
+                let back = BackPointer { dir, name: key.name.clone(), version: data.version };
+                self.change_index(data.ino, Some(back), lsn, segment);
+            }
+            if fresh_dir {
+                // Nothing can be in it yet but what this journal puts there.
+                self.dirs.entry(data.ino).or_insert_with(|| Dir { complete: true, ..Dir::default() });
+            }
+        }
+        self.set_slot(&place, link, lsn);
+        let d = self.dirs.entry(dir).or_default();
+        if d.dirty.is_empty() {
+            d.dirty_since = segment;
+        }
+        d.dirty.insert(key.clone());
+        d.lsn = lsn;
+        self.dirty_dirs.insert(dir);
+    }
+
+    /// The inode's primary entry is there no more: unless the same event gives it another, it is on its way out.
+    fn leave_place(&mut self, ino: Ino, place: &Place) {
+        if let Some(inode) = self.inodes.get_mut(&ino)
+            && inode.place.as_ref() == Some(place)
+        {
+            inode.place = None;
+        }
+    }
+
+    fn put_inode(&mut self, data: InodeData, place: Option<Place>, lsn: Lsn) {
+        match self.inodes.get_mut(&data.ino) {
+            Some(inode) => {
+                inode.data = data;
+                inode.place = place;
+                inode.lsn = lsn;
+            }
+            None => {
+                self.inodes.insert(data.ino, Inode::new(data, place, lsn));
+            }
+        }
+    }
+
+    fn change_index(&mut self, ino: Ino, value: Option<BackPointer>, lsn: Lsn, segment: Segment) {
+        let since = self.index.get(&ino).map_or(segment, |old| old.since.min(segment));
+        self.index.insert(ino, IndexChange { value, since, lsn });
+    }
+
+    pub(super) fn set_slot(&mut self, place: &Place, link: SlotLink, lsn: Lsn) {
+        let tick = self.tick;
+        let d = self.dirs.entry(place.0).or_default();
+        match d.slots.get_mut(&place.1) {
+            Some(slot) => {
+                slot.link = link;
+                slot.lsn = lsn;
+                slot.used.set(tick);
+            }
+            None => {
+                d.slots.insert(place.1.clone(), Slot { link, lsn, used: Cell::new(tick) });
+                self.entries += 1;
+                self.queue.push_back((tick, place.clone()));
+            }
+        }
+    }
+
+    /// Takes in an entry that was loaded. What is cached is newer and stays.
+    pub fn loaded(&mut self, place: &Place, value: Option<Dentry>) {
+        if self.dirs.get(&place.0).is_some_and(|d| d.slots.contains_key(&place.1)) {
+            return;
+        }
+        let link = match value.map(|d| d.link) {
+            None => SlotLink::Null,
+            Some(Link::Remote { ino, dtype }) => SlotLink::Remote { ino, dtype },
+            Some(Link::Primary(data)) => {
+                let ino = data.ino;
+                if self.inodes.contains_key(&ino) {
+                    // It has moved since this entry was read.
+                    return;
+                }
+                self.inodes.insert(ino, Inode::new(*data, Some(place.clone()), 0));
+                SlotLink::Primary(ino)
+            }
+        };
+        self.set_slot(place, link, 0);
+    }
+
+    /// Takes in a base inode that was loaded.
+    pub fn loaded_base(&mut self, data: InodeData) {
+        self.inodes.entry(data.ino).or_insert_with(|| Inode::new(data, None, 0));
+    }
+
+    pub(super) fn drop_dir(&mut self, dir: Ino) {
+        if let Some(d) = self.dirs.remove(&dir) {
+            self.entries -= d.slots.len();
+            for slot in d.slots.values() {
+                if let SlotLink::Primary(ino) = slot.link {
+                    assert!(!self.inodes.contains_key(&ino), "a directory with inode {ino} in it is forgotten");
+                }
+            }
+        }
+        self.dirty_dirs.remove(&dir);
+    }
+}

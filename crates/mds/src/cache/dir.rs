@@ -1,0 +1,92 @@
+//! The cached part of a directory.
+
+use crate::types::{Lsn, Segment};
+use fsfmt::{DentryKey, Ino};
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a cached entry leads to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SlotLink {
+    /// There is no such name.
+    Null,
+    /// The inode lives here.
+    Primary(Ino),
+    /// A further hard link.
+    Remote {
+        /// To which inode.
+        ino: Ino,
+        /// Its type.
+        dtype: u8,
+    },
+}
+
+impl SlotLink {
+    /// The inode that it leads to.
+    pub fn ino(self) -> Option<Ino> {
+        match self {
+            Self::Null => None,
+            Self::Primary(ino) | Self::Remote { ino, .. } => Some(ino),
+        }
+    }
+}
+
+/// A cached entry.
+#[derive(Clone, Debug)]
+pub struct Slot {
+    /// What it leads to.
+    pub link: SlotLink,
+    /// The event that changed it last; 0 for one that was loaded.
+    pub lsn: Lsn,
+    /// The run that used it last.
+    pub used: Cell<u64>,
+}
+
+/// A write-back in flight.
+#[derive(Clone, Debug)]
+pub struct Commit {
+    /// The entries that it contains.
+    pub keys: BTreeSet<DentryKey>,
+    /// The oldest event that is lost without it.
+    pub since: Segment,
+    /// Operations in flight.
+    pub parts: usize,
+}
+
+/// The cached part of a directory.
+#[derive(Default, Debug)]
+pub struct Dir {
+    /// Entries, names known to be absent included.
+    pub slots: BTreeMap<DentryKey, Slot>,
+    /// Whether `slots` has every existing entry.
+    pub complete: bool,
+    /// Entries that are not written back.
+    pub dirty: BTreeSet<DentryKey>,
+    /// The oldest event that is lost without them.
+    pub dirty_since: Segment,
+    /// The last event that changed an entry.
+    pub lsn: Lsn,
+    /// The write-back in flight.
+    pub commit: Option<Commit>,
+    /// Counts write-backs since the directory was loaded.
+    pub version: u64,
+}
+
+impl Dir {
+    /// Whether nothing of it must stay.
+    pub fn is_idle(&self) -> bool {
+        self.slots.is_empty() && self.dirty.is_empty() && self.commit.is_none()
+    }
+
+    /// Whether an entry is not safely stored.
+    pub fn is_dirty(&self, key: &DentryKey) -> bool {
+        self.dirty.contains(key) || self.commit.as_ref().is_some_and(|c| c.keys.contains(key))
+    }
+
+    /// The oldest event that is lost without its write-back.
+    pub fn since(&self) -> Option<Segment> {
+        let dirty = (!self.dirty.is_empty()).then_some(self.dirty_since);
+        let commit = self.commit.as_ref().map(|c| c.since);
+        dirty.into_iter().chain(commit).min()
+    }
+}

@@ -1,0 +1,67 @@
+//! Reading the cache: what is not there is a [`Need`].
+
+use super::{Cache, Inode, SlotLink};
+use crate::types::{ClientId, Lsn, Need};
+use fsfmt::{DentryKey, Ino};
+use msgs::cap;
+
+impl Cache {
+    /// An inode.
+    pub fn inode(&self, ino: Ino) -> Result<&Inode, Need> {
+        let inode = self.inodes.get(&ino).ok_or(Need::Inode(ino))?;
+        if let Some((dir, key)) = &inode.place {
+            self.touch(*dir, key);
+        }
+        Ok(inode)
+    }
+
+    /// Where a name leads, and the event that made it so.
+    pub fn entry(&self, dir: Ino, key: &DentryKey) -> Result<(SlotLink, Lsn), Need> {
+        if let Some(d) = self.dirs.get(&dir) {
+            if let Some(slot) = d.slots.get(key) {
+                slot.used.set(self.tick);
+                return Ok((slot.link, slot.lsn));
+            }
+            if d.complete {
+                return Ok((SlotLink::Null, d.lsn));
+            }
+        }
+        Err(Need::Dentry(dir, key.clone()))
+    }
+
+    /// Marks an entry as used in this run.
+    pub fn touch(&self, dir: Ino, key: &DentryKey) {
+        if let Some(slot) = self.dirs.get(&dir).and_then(|d| d.slots.get(key)) {
+            slot.used.set(self.tick);
+        }
+    }
+
+    /// The directories from `ino` up to the root, `ino` excluded.
+    pub fn ancestors(&self, ino: Ino) -> Result<Vec<Ino>, Need> {
+        let mut out = Vec::new();
+        let mut at = ino;
+        while let Some((dir, _)) = &self.inode(at)?.place {
+            out.push(*dir);
+            at = *dir;
+        }
+        Ok(out)
+    }
+
+    /// The path of an inode from the root, without a leading slash; `None` where it lies in no visible directory.
+    pub fn path_of(&self, ino: Ino) -> Result<Option<Vec<u8>>, Need> {
+        let (mut names, mut at) = (Vec::new(), ino);
+        while let Some((dir, key)) = &self.inode(at)?.place {
+            names.push(key.name.clone());
+            at = *dir;
+        }
+        names.reverse();
+        Ok((at == Ino::ROOT).then(|| names.join(&b'/')))
+    }
+
+    /// The revocation that is needed so that nobody but `except` holds bits of `mask`; none where that is so.
+    pub fn revocation(&self, ino: Ino, except: Option<ClientId>, mask: u32) -> Option<Need> {
+        let mask = mask & !cap::PIN;
+        let held = self.inodes.get(&ino)?.held_by_others(except);
+        (held & mask != 0).then_some(Need::Revoke { ino, except, mask })
+    }
+}

@@ -1,0 +1,74 @@
+//! Keeping the cache within its limit: entries that no run has used for a while leave, unless changed or held.
+
+use super::{Cache, SlotLink};
+use crate::types::Place;
+
+/// How full the cache is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stats {
+    /// Inodes.
+    pub inodes: usize,
+    /// Entries, names known to be absent included.
+    pub entries: usize,
+    /// Directories of which something is cached.
+    pub dirs: usize,
+}
+
+impl Cache {
+    /// How full it is.
+    pub fn stats(&self) -> Stats {
+        Stats { inodes: self.inodes.len(), entries: self.entries, dirs: self.dirs.len() }
+    }
+
+    /// Drops entries that were not used since run `barrier` until `limit` are left, or all were looked at; `limit` is
+    /// a wish: what is changed or held stays. Examines at most a fixed share at a time, so that no input waits long.
+    pub fn trim(&mut self, limit: usize, barrier: u64) {
+        let mut looks = (self.entries.saturating_sub(limit) * 2 + 16).min(20_000);
+        looks = looks.min(self.queue.len());
+        for _ in 0..looks {
+            if self.entries <= limit {
+                return;
+            }
+            let Some((seen, place)) = self.queue.pop_front() else { return };
+            let Some(used) = self.slot_used(&place) else { continue };
+            if used > seen || !self.can_drop(&place, barrier) {
+                self.queue.push_back((used, place));
+            } else {
+                self.drop_entry(&place);
+            }
+        }
+    }
+
+    fn slot_used(&self, (dir, key): &Place) -> Option<u64> {
+        Some(self.dirs.get(dir)?.slots.get(key)?.used.get())
+    }
+
+    fn can_drop(&self, (dir, key): &Place, barrier: u64) -> bool {
+        let Some(d) = self.dirs.get(dir) else { return false };
+        let Some(slot) = d.slots.get(key) else { return false };
+        if slot.used.get() >= barrier || d.is_dirty(key) {
+            return false;
+        }
+        let SlotLink::Primary(ino) = slot.link else { return true };
+        // An inode without a name is about to be purged.
+        let idle = self.inodes.get(&ino).is_none_or(|i| i.is_idle() && i.data.nlink > 0 && i.data.truncate_from == 0);
+        idle && self.dirs.get(&ino).is_none_or(super::Dir::is_idle)
+    }
+
+    fn drop_entry(&mut self, (dir, key): &Place) {
+        let Some(d) = self.dirs.get_mut(dir) else { return };
+        let Some(slot) = d.slots.remove(key) else { return };
+        self.entries -= 1;
+        if slot.link != SlotLink::Null {
+            d.complete = false;
+        }
+        if d.is_idle() && !d.complete {
+            self.dirs.remove(dir);
+        }
+        if let SlotLink::Primary(ino) = slot.link {
+            self.inodes.remove(&ino);
+            // Idle, or it would not have gone: at most the knowledge that it is empty.
+            self.dirs.remove(&ino);
+        }
+    }
+}

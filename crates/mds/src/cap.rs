@@ -1,0 +1,245 @@
+//! One client's capability on one inode: what it was told, what it may still hold, what it wants (PROTOCOL.md 6.5).
+//!
+//! Each message about a cap carries the next `seq`. Until the client has confirmed a message, it may hold what any
+//! message since the last confirmed one gave it; so a revocation is complete only when its `seq` is confirmed.
+
+use msgs::cap;
+use std::collections::VecDeque;
+use stdx::Instant;
+
+/// A capability.
+#[derive(Clone, Debug)]
+pub struct Cap {
+    /// Its number, new for each grant to a client that had none.
+    pub id: u64,
+    /// Bits that the last message gave.
+    pub pending: u32,
+    /// Bits that the client wants.
+    pub wanted: u32,
+    /// `seq` of the last message.
+    pub seq: u32,
+    /// `seq` of the last reply that carried the cap.
+    pub issue_seq: u32,
+    /// What was given before, oldest first, each with its `seq`: possibly still held.
+    history: VecDeque<(u32, u32)>,
+    /// When the oldest revocation that is not confirmed was sent.
+    pub revoked_at: Option<Instant>,
+}
+
+impl Cap {
+    /// A new cap with nothing in it.
+    pub fn new(id: u64) -> Self {
+        Self { id, pending: 0, wanted: 0, seq: 0, issue_seq: 0, history: VecDeque::new(), revoked_at: None }
+    }
+
+    /// A cap that a client claims after a restart of ours. Its counters begin anew at both ends.
+    pub fn claimed(id: u64, held: u32, wanted: u32) -> Self {
+        Self { pending: held, wanted, ..Self::new(id) }
+    }
+
+    /// Bits that the client may hold.
+    pub fn held(&self) -> u32 {
+        self.history.iter().fold(self.pending, |all, (_, bits)| all | bits)
+    }
+
+    /// Whether bits were revoked that it may still hold.
+    pub fn is_revoking(&self) -> bool {
+        self.held() & !self.pending != 0
+    }
+
+    /// Gives exactly `bits` from the next message on; true where that takes something away.
+    pub fn give(&mut self, bits: u32, now: Instant) -> bool {
+        let revokes = self.pending & !bits != 0;
+        if revokes {
+            self.history.push_back((self.seq, self.pending));
+            self.revoked_at.get_or_insert(now);
+        }
+        self.pending = bits;
+        self.seq += 1;
+        revokes
+    }
+
+    /// The client says that it holds `bits` as of message `seq`; true where that ends a revocation.
+    pub fn confirm(&mut self, seq: u32, bits: u32) -> bool {
+        let was_revoking = self.is_revoking();
+        self.history.retain(|(sent, _)| *sent >= seq);
+        if seq == self.seq {
+            self.history.clear();
+            self.pending &= bits | cap::PIN;
+        } else if let Some(entry) = self.history.iter_mut().find(|(sent, _)| *sent == seq) {
+            entry.1 &= bits;
+        }
+        if !self.is_revoking() {
+            self.revoked_at = None;
+        }
+        was_revoking && !self.is_revoking()
+    }
+}
+
+/// Bits that nobody may be given while another client holds `others`.
+pub fn conflicts(others: u32) -> u32 {
+    let mut out = 0;
+    for (shared, excl) in [
+        (cap::AUTH_SHARED, cap::AUTH_EXCL),
+        (cap::LINK_SHARED, cap::LINK_EXCL),
+        (cap::XATTR_SHARED, cap::XATTR_EXCL),
+    ] {
+        if others & excl != 0 {
+            out |= shared | excl;
+        }
+        if others & shared != 0 {
+            out |= excl;
+        }
+    }
+    const ALL_FILE: u32 = cap::FILE_SHARED
+        | cap::FILE_EXCL
+        | cap::FILE_CACHE
+        | cap::FILE_RD
+        | cap::FILE_WR
+        | cap::FILE_BUFFER
+        | cap::FILE_LAZYIO;
+    for (bit, forbids) in [
+        (cap::FILE_EXCL, ALL_FILE),
+        (cap::FILE_BUFFER, ALL_FILE),
+        (cap::FILE_WR, cap::FILE_EXCL | cap::FILE_SHARED | cap::FILE_CACHE | cap::FILE_BUFFER),
+        (cap::FILE_SHARED, cap::FILE_EXCL | cap::FILE_WR | cap::FILE_BUFFER),
+        (cap::FILE_CACHE, cap::FILE_EXCL | cap::FILE_WR | cap::FILE_BUFFER),
+        (cap::FILE_RD, cap::FILE_EXCL | cap::FILE_BUFFER),
+        (cap::FILE_LAZYIO, cap::FILE_EXCL | cap::FILE_BUFFER),
+    ] {
+        if others & bit != 0 {
+            out |= forbids;
+        }
+    }
+    out
+}
+
+/// Everything that a client alone with a file may have.
+pub const LONER: u32 = cap::PIN
+    | cap::AUTH_SHARED
+    | cap::AUTH_EXCL
+    | cap::LINK_SHARED
+    | cap::XATTR_SHARED
+    | cap::XATTR_EXCL
+    | cap::FILE_SHARED
+    | cap::FILE_EXCL
+    | cap::FILE_CACHE
+    | cap::FILE_RD
+    | cap::FILE_WR
+    | cap::FILE_BUFFER
+    | cap::FILE_LAZYIO;
+/// What all may have of a file that nobody changes.
+pub const SHARED: u32 = cap::PIN | cap::ANY_RD | cap::FILE_LAZYIO;
+/// What all may have of a file that several have open and one may change.
+pub const MIXED: u32 = cap::PIN
+    | cap::AUTH_SHARED
+    | cap::LINK_SHARED
+    | cap::XATTR_SHARED
+    | cap::FILE_RD
+    | cap::FILE_WR
+    | cap::FILE_LAZYIO;
+/// What all may have of a directory: its entries and attributes stay what they are until revoked.
+pub const DIRECTORY: u32 = cap::PIN | cap::ANY_SHARED;
+/// Wanting one of these is having the file open.
+const OPEN_WRITE: u32 = cap::FILE_WR | cap::FILE_BUFFER;
+const OPEN: u32 = OPEN_WRITE | cap::FILE_RD | cap::FILE_CACHE | cap::FILE_LAZYIO;
+
+/// What `client` may have by policy, before conflicts with what others still hold: `others` gives what each other
+/// client wants.
+pub fn policy(is_dir: bool, wanted: u32, others: impl Iterator<Item = u32>) -> u32 {
+    if is_dir {
+        return DIRECTORY;
+    }
+    let (mut holders, mut openers, mut writers) = (0, 0, 0);
+    for wants in others {
+        holders += 1;
+        openers += u32::from(wants & OPEN != 0);
+        writers += u32::from(wants & OPEN_WRITE != 0);
+    }
+    let open = wanted & OPEN != 0;
+    let writes = wanted & OPEN_WRITE != 0;
+    match (holders, openers, writers) {
+        (0, ..) => LONER,
+        // Others only remember it; they will ask again.
+        (_, 0, 0) if writes => LONER,
+        (_, _, 0) if !writes => SHARED,
+        (_, 1, 1) if !open => cap::PIN,
+        _ => MIXED,
+    }
+}
+
+/// Wanted bits of an open file (read, write).
+pub fn wanted_by_open(read: bool, write: bool) -> u32 {
+    let mut bits = cap::PIN;
+    if read {
+        bits |= cap::FILE_SHARED | cap::FILE_RD | cap::FILE_CACHE;
+    }
+    if write {
+        bits |= cap::FILE_EXCL
+            | cap::FILE_WR
+            | cap::FILE_BUFFER
+            | cap::AUTH_SHARED
+            | cap::AUTH_EXCL
+            | cap::XATTR_SHARED
+            | cap::XATTR_EXCL;
+    }
+    bits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_revocation_ends_with_the_right_sequence_number() {
+        let mut c = Cap::new(1);
+        c.give(LONER, Instant(1));
+        assert!(!c.is_revoking());
+        c.give(SHARED, Instant(2));
+        assert_eq!(c.seq, 2);
+        assert!(c.is_revoking());
+        assert!(!c.confirm(1, LONER), "an older message confirms nothing newer");
+        assert_eq!(c.held() & cap::FILE_WR, cap::FILE_WR);
+        assert!(c.confirm(2, SHARED));
+        assert_eq!(c.held(), SHARED);
+    }
+
+    #[test]
+    fn bits_dropped_as_of_an_older_message_are_not_held_any_more() {
+        let mut c = Cap::new(1);
+        c.give(LONER, Instant(1));
+        c.give(SHARED, Instant(2));
+        assert!(c.confirm(1, SHARED & !cap::FILE_RD), "it had dropped them by itself");
+        assert_eq!(c.held(), SHARED, "the second message gave the rest anew");
+    }
+
+    #[test]
+    fn a_grant_overtaken_by_a_confirmation_stays() {
+        let mut c = Cap::new(1);
+        c.give(cap::PIN, Instant(1));
+        c.give(SHARED, Instant(1));
+        c.confirm(1, cap::PIN);
+        assert_eq!(c.held(), SHARED);
+    }
+
+    #[test]
+    fn policies_never_conflict_with_one_another() {
+        // Any three clients with any wants: what policy allows them together is without conflict.
+        let wants = [0, wanted_by_open(true, false), wanted_by_open(false, true), wanted_by_open(true, true)];
+        for a in wants {
+            for b in wants {
+                for c in wants {
+                    let all = [a, b, c];
+                    let given: Vec<u32> = (0..3)
+                        .map(|i| policy(false, all[i], (0..3).filter(|j| *j != i).map(|j| all[j])))
+                        .collect();
+                    for i in 0..3 {
+                        for j in (0..3).filter(|j| *j != i) {
+                            assert_eq!(given[i] & conflicts(given[j]), 0, "{all:x?} {given:x?}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

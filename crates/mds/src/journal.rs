@@ -1,0 +1,195 @@
+//! The journal's write side: events join a batch, one batch is in flight, an event is durable when its batch is. An
+//! object of the journal is a segment: it goes when nothing that its events changed is unwritten (DESIGN, decision 5).
+
+use crate::types::{Lsn, Segment};
+use fsfmt::Event;
+use fsfmt::journal::put_frame;
+use std::collections::{BTreeMap, VecDeque};
+use wire::Writer;
+
+/// Bytes after which a batch takes no further event.
+const BATCH: usize = 1 << 20;
+
+/// Bytes to write to one object.
+#[derive(Debug)]
+pub struct Batch {
+    /// Which object.
+    pub segment: Segment,
+    /// Where in it.
+    pub offset: u64,
+    /// What.
+    pub bytes: Vec<u8>,
+    /// The last event in it.
+    pub last: Lsn,
+}
+
+/// The write side.
+#[derive(Debug)]
+pub struct Journal {
+    /// Bytes after which a segment is full.
+    object_size: u64,
+    /// Bytes of live segments at which changes wait.
+    limit: u64,
+    /// The last event appended.
+    pub last: Lsn,
+    /// The last event that is durable.
+    pub durable: Lsn,
+    /// Live segments, the last one being filled: bytes and first event.
+    pub segments: BTreeMap<Segment, (u64, Lsn)>,
+    queue: VecDeque<(Batch, Writer)>,
+    in_flight: Option<Lsn>,
+}
+
+impl Journal {
+    /// A journal whose next event is `last + 1`, in a new segment; `segments` are those still needed.
+    pub fn new(limit: u64, last: Lsn, segments: BTreeMap<Segment, (u64, Lsn)>) -> Self {
+        let object_size = Self::object_size(limit);
+        let mut out =
+            Self { object_size, limit, last, durable: last, segments, queue: VecDeque::new(), in_flight: None };
+        let next = out.segments.keys().next_back().map_or(1, |s| s + 1);
+        out.segments.insert(next, (0, last + 1));
+        out
+    }
+
+    /// The size of a segment, so that a full journal has several.
+    pub fn object_size(limit: u64) -> u64 {
+        (limit / 16).clamp(16 << 10, 4 << 20)
+    }
+
+    /// The segment that is being filled.
+    pub fn current(&self) -> Segment {
+        *self.segments.keys().next_back().expect("there is always one")
+    }
+
+    /// Bytes of all live segments.
+    pub fn bytes(&self) -> u64 {
+        self.segments.values().map(|(bytes, _)| bytes).sum()
+    }
+
+    /// Whether changes must wait until segments are gone.
+    pub fn is_full(&self) -> bool {
+        self.bytes() >= self.limit
+    }
+
+    /// How many of the oldest segments should go: all that is beyond half the limit.
+    pub fn wants_expired(&self) -> Option<Segment> {
+        if self.bytes() * 2 <= self.limit {
+            return None;
+        }
+        let mut left = self.bytes();
+        let mut last = None;
+        for (segment, (bytes, _)) in self.segments.iter().filter(|(s, _)| **s != self.current()) {
+            if left * 2 <= self.limit {
+                break;
+            }
+            left -= bytes;
+            last = Some(*segment);
+        }
+        last
+    }
+
+    /// Appends an event: its number and segment.
+    pub fn append(&mut self, event: &Event) -> (Lsn, Segment) {
+        let (used, _) = self.segments[&self.current()];
+        if used >= self.object_size {
+            self.segments.insert(self.current() + 1, (0, self.last + 1));
+        }
+        self.last += 1;
+        let (segment, lsn) = (self.current(), self.last);
+        let entry = self.segments.get_mut(&segment).expect("the current segment");
+        let joins = self.queue.back().is_some_and(|(b, w)| b.segment == segment && w.len() < BATCH);
+        if !joins {
+            let batch = Batch { segment, offset: entry.0, bytes: Vec::new(), last: lsn };
+            self.queue.push_back((batch, Writer::new()));
+        }
+        let (batch, writer) = self.queue.back_mut().expect("just made where there was none");
+        let before = writer.len();
+        put_frame(writer, lsn, event);
+        batch.last = lsn;
+        entry.0 += (writer.len() - before) as u64;
+        (lsn, segment)
+    }
+
+    /// The next batch to write, if none is in flight.
+    pub fn next_write(&mut self) -> Option<Batch> {
+        if self.in_flight.is_some() {
+            return None;
+        }
+        let (mut batch, writer) = self.queue.pop_front()?;
+        batch.bytes = writer.into_vec();
+        self.in_flight = Some(batch.last);
+        Some(batch)
+    }
+
+    /// The batch in flight is durable.
+    pub fn written(&mut self) {
+        self.durable = self.in_flight.take().expect("a batch in flight");
+    }
+
+    /// Whether everything appended is durable.
+    pub fn is_idle(&self) -> bool {
+        self.durable == self.last
+    }
+
+    /// Forgets segments below `first`; gives those that are gone.
+    pub fn expire(&mut self, first: Segment) -> Vec<Segment> {
+        let first = first.min(self.current());
+        let kept = self.segments.split_off(&first);
+        std::mem::replace(&mut self.segments, kept).into_keys().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsfmt::journal::read_frames;
+
+    fn event(n: usize) -> Event {
+        Event { what: "x".repeat(n), ..Event::default() }
+    }
+
+    #[test]
+    fn events_join_while_a_write_is_in_flight_and_segments_roll() {
+        let mut j = Journal::new(256 << 10, 0, BTreeMap::new());
+        let mut objects: BTreeMap<Segment, Vec<u8>> = BTreeMap::new();
+        let mut writes = 0;
+        for round in 0..40 {
+            for _ in 0..10 {
+                j.append(&event(200));
+            }
+            if round % 2 == 1 {
+                while let Some(batch) = j.next_write() {
+                    let object = objects.entry(batch.segment).or_default();
+                    assert_eq!(object.len() as u64, batch.offset);
+                    object.extend_from_slice(&batch.bytes);
+                    assert!(j.next_write().is_none(), "one in flight");
+                    j.written();
+                    writes += 1;
+                }
+            }
+        }
+        assert!(j.is_idle() && j.durable == 400);
+        assert!(writes < 40, "{writes} writes for 400 events");
+        assert!(objects.len() > 3);
+        let mut seq = 1;
+        for (segment, bytes) in &objects {
+            assert_eq!(j.segments[segment], (bytes.len() as u64, seq));
+            seq += read_frames(bytes, seq).expect("whole frames").len() as u64;
+        }
+        assert_eq!(seq, 401);
+    }
+
+    #[test]
+    fn a_full_journal_asks_for_its_oldest_segments() {
+        let mut j = Journal::new(256 << 10, 7, BTreeMap::new());
+        assert_eq!(j.wants_expired(), None);
+        while !j.is_full() {
+            j.append(&event(1000));
+        }
+        let oldest = j.wants_expired().expect("beyond half");
+        assert!(oldest < j.current());
+        let gone = j.expire(oldest + 1);
+        assert_eq!(gone.len() as u64, oldest);
+        assert!(!j.is_full() && j.wants_expired().is_none());
+    }
+}

@@ -1,0 +1,241 @@
+//! What an operation sees: its request, and the cache through reads that note how new what they return is.
+
+use crate::cache::{Cache, Inode, SlotLink};
+use crate::rank::{Page, RankConfig};
+use crate::session::Session;
+use crate::types::{ClientId, Errno, Lsn, Need, Place, Stop};
+use auth::{Access, MdsCap};
+use fsfmt::{DentryKey, Ino};
+use msgs::{ClientRequest, FilePath, errno};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use wire::Utime;
+
+/// The longest name.
+const NAME_MAX: usize = 255;
+
+/// The view of one run of an operation.
+pub struct Cx<'a> {
+    /// The cache.
+    pub cache: &'a Cache,
+    /// The rank.
+    pub cfg: &'a RankConfig,
+    /// Who asks.
+    pub client: ClientId,
+    /// What.
+    pub request: &'a ClientRequest,
+    /// The next free inode number.
+    pub ino_next: u64,
+    /// Where it was carried out before: the inode that it made, or 0.
+    pub done: Option<Ino>,
+    /// When.
+    pub now: Utime,
+    missing: &'a BTreeSet<Ino>,
+    pages: &'a [Page],
+    auth: Option<&'a MdsCap>,
+    seen: Cell<Lsn>,
+    revokes: RefCell<Vec<Need>>,
+}
+
+/// What a path leads to.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The inode.
+    pub ino: Ino,
+    /// The last entry on the way, where the path has a name.
+    pub place: Option<Place>,
+}
+
+impl<'a> Cx<'a> {
+    /// A view for one run.
+    pub fn new(
+        cache: &'a Cache,
+        cfg: &'a RankConfig,
+        client: ClientId,
+        request: &'a ClientRequest,
+        missing: &'a BTreeSet<Ino>,
+        pages: &'a [Page],
+        ino_next: u64,
+    ) -> Self {
+        Self {
+            cache,
+            cfg,
+            client,
+            request,
+            ino_next,
+            done: None,
+            now: request.stamp,
+            missing,
+            pages,
+            auth: None,
+            seen: Cell::new(0),
+            revokes: RefCell::new(Vec::new()),
+        }
+    }
+
+    /// With the session's rights, and what is known of an earlier run of the same request.
+    pub fn with_session(mut self, session: &'a Session, done: Option<Ino>) -> Self {
+        self.auth = Some(&session.auth);
+        self.done = done;
+        self
+    }
+
+    /// With the time, for requests that carry none.
+    pub fn at(mut self, now: Utime) -> Self {
+        if self.now == Utime::default() {
+            self.now = now;
+        }
+        self
+    }
+
+    /// The newest event that this run has seen: its answer must wait for it.
+    pub fn seen(&self) -> Lsn {
+        self.seen.get()
+    }
+
+    fn see(&self, lsn: Lsn) {
+        self.seen.set(self.seen.get().max(lsn));
+    }
+
+    /// An inode.
+    pub fn inode(&self, ino: Ino) -> Result<&'a Inode, Stop> {
+        if self.missing.contains(&ino) && !self.cache.inodes.contains_key(&ino) {
+            return Err(Errno(errno::ESTALE).into());
+        }
+        let inode = self.cache.inode(ino)?;
+        self.see(inode.lsn);
+        Ok(inode)
+    }
+
+    /// A directory's inode.
+    pub fn dir(&self, ino: Ino) -> Result<&'a Inode, Stop> {
+        let inode = self.inode(ino)?;
+        if inode.data.is_dir() { Ok(inode) } else { Err(Errno(errno::ENOTDIR).into()) }
+    }
+
+    /// Where a name leads.
+    pub fn entry(&self, dir: Ino, key: &DentryKey) -> Result<SlotLink, Stop> {
+        let (link, lsn) = self.cache.entry(dir, key)?;
+        self.see(lsn);
+        Ok(link)
+    }
+
+    /// Directory and key of a path's last name.
+    pub fn parent(&self, path: &FilePath) -> Result<Place, Stop> {
+        let mut names = components(path)?;
+        let Some(last) = names.pop() else { return Err(Errno(errno::EINVAL).into()) };
+        let mut dir = base(path);
+        for name in names {
+            dir = self.step(dir, name)?;
+        }
+        self.dir(dir)?;
+        Ok((dir, DentryKey::new(last)))
+    }
+
+    fn step(&self, dir: Ino, name: &[u8]) -> Result<Ino, Stop> {
+        self.dir(dir)?;
+        self.entry(dir, &DentryKey::new(name))?.ino().ok_or(Errno(errno::ENOENT).into())
+    }
+
+    /// What a path leads to.
+    pub fn resolve(&self, path: &FilePath) -> Result<Target, Stop> {
+        if path.path.is_empty() {
+            let ino = base(path);
+            self.inode(ino)?;
+            return Ok(Target { ino, place: None });
+        }
+        let (dir, key) = self.parent(path)?;
+        let Some(ino) = self.entry(dir, &key)?.ino() else { return Err(Errno(errno::ENOENT).into()) };
+        self.inode(ino)?;
+        Ok(Target { ino, place: Some((dir, key)) })
+    }
+
+    /// Asks that nobody but `except` holds bits of `mask` on an inode when the operation is carried out.
+    pub fn revoke(&self, ino: Ino, except: Option<ClientId>, mask: u32) {
+        self.revokes.borrow_mut().extend(self.cache.revocation(ino, except, mask));
+    }
+
+    /// The same of everybody else.
+    pub fn revoke_others(&self, ino: Ino, mask: u32) {
+        self.revoke(ino, Some(self.client), mask);
+    }
+
+    /// Ends a run: the plan, if nothing must be revoked before.
+    pub fn finish(&self, plan: super::Plan) -> Result<super::Plan, Stop> {
+        let revokes = self.revokes.take();
+        if revokes.is_empty() { Ok(plan) } else { Err(Stop::Need(revokes)) }
+    }
+
+    /// How far a client that opens a file of `size` bytes may write at first.
+    pub fn max_size_for(&self, size: u64) -> u64 {
+        max_size_step(size, 0, self.cfg.max_file_size)
+    }
+
+    /// Whether a dentry is wanted in the answer.
+    pub fn wants_dentry(&self) -> bool {
+        self.request.flags & msgs::request_flag::WANT_DENTRY != 0
+    }
+
+    /// The parts of a directory that are cached without gaps since the last run.
+    pub fn pages(&self, dir: Ino) -> impl Iterator<Item = &'a Page> {
+        self.pages.iter().filter(move |p| p.dir == dir)
+    }
+
+    /// Checks the path of a request against what the session's key allows.
+    pub fn check_access(&self) -> Result<(), Stop> {
+        let Some(auth) = self.auth.filter(|a| !a.is_allow_all()) else { return Ok(()) };
+        let access = if self.request.op.writes() { Access::Write } else { Access::Read };
+        let gids: Vec<u32> = self.request.gid_list.iter().filter_map(|g| u32::try_from(*g).ok()).collect();
+        let two = [&self.request.path, &self.request.path2];
+        let second = matches!(self.request.op, msgs::MdsOp::LINK | msgs::MdsOp::RENAME);
+        for path in two.into_iter().take(if second { 2 } else { 1 }) {
+            let mut whole = self.cache.path_of(base(path)).map_err(|need| self.unless_missing(need))?;
+            if let Some(whole) = &mut whole {
+                for name in components(path)? {
+                    if !whole.is_empty() {
+                        whole.push(b'/');
+                    }
+                    whole.extend_from_slice(name);
+                }
+            }
+            let text = String::from_utf8_lossy(whole.as_deref().unwrap_or(b""));
+            if !auth.allows(&self.cfg.fs_name, &text, self.request.caller_uid, &gids, access) {
+                return Err(Errno(errno::EACCES).into());
+            }
+        }
+        Ok(())
+    }
+
+    fn unless_missing(&self, need: Need) -> Stop {
+        match need {
+            Need::Inode(ino) if self.missing.contains(&ino) => Errno(errno::ESTALE).into(),
+            need => need.into(),
+        }
+    }
+}
+
+/// The inode where a path begins.
+pub fn base(path: &FilePath) -> Ino {
+    if path.ino == 0 { Ino::ROOT } else { Ino(path.ino) }
+}
+
+fn components(path: &FilePath) -> Result<Vec<&[u8]>, Stop> {
+    let names: Vec<&[u8]> = path.path.split(|b| *b == b'/').filter(|n| !n.is_empty()).collect();
+    for name in &names {
+        if name.len() > NAME_MAX {
+            return Err(Errno(errno::ENAMETOOLONG).into());
+        }
+        if name.contains(&0) || matches!(*name, b"." | b"..") {
+            return Err(Errno(errno::EINVAL).into());
+        }
+    }
+    Ok(names)
+}
+
+/// How far a client may write that asks for `asked` bytes of a file of `size` bytes: in growing steps, so that a writer
+/// rarely asks.
+pub fn max_size_step(size: u64, asked: u64, most: u64) -> u64 {
+    const STEP: u64 = 4 << 20;
+    let wish = asked.max(size.saturating_mul(2)).max(size + 1);
+    (wish.div_ceil(STEP) * STEP).min(most)
+}

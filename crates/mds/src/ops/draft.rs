@@ -1,0 +1,143 @@
+//! The after-images of one event, while an operation puts them together.
+
+use crate::cache::Cache;
+use crate::rank::shift;
+use crate::types::{Place, Stop};
+use fsfmt::{Dentry, Ino, InodeData, Link, NestStat, Update};
+use std::collections::BTreeMap;
+use wire::Utime;
+
+enum NewLink {
+    None,
+    Primary(Ino),
+    Remote { ino: Ino, dtype: u8 },
+}
+
+/// Changed copies of inodes and entries.
+pub struct Draft<'a> {
+    cache: &'a Cache,
+    now: Utime,
+    inodes: BTreeMap<Ino, InodeData>,
+    entries: Vec<(Place, NewLink)>,
+}
+
+impl<'a> Draft<'a> {
+    /// No changes yet.
+    pub fn new(cache: &'a Cache, now: Utime) -> Self {
+        Self { cache, now, inodes: BTreeMap::new(), entries: Vec::new() }
+    }
+
+    /// An inode's new state, at first a copy of the present one.
+    pub fn inode(&mut self, ino: Ino) -> Result<&mut InodeData, Stop> {
+        if !self.inodes.contains_key(&ino) {
+            let mut data = self.cache.inode(ino)?.data.clone();
+            data.version += 1;
+            self.inodes.insert(ino, data);
+        }
+        Ok(self.inodes.get_mut(&ino).expect("inserted above"))
+    }
+
+    /// An inode whose attributes change now.
+    pub fn changed(&mut self, ino: Ino) -> Result<&mut InodeData, Stop> {
+        let now = self.now;
+        let data = self.inode(ino)?;
+        data.ctime = data.ctime.max(now);
+        data.change_attr += 1;
+        Ok(data)
+    }
+
+    /// Adds a new inode.
+    pub fn create(&mut self, data: InodeData) {
+        self.inodes.insert(data.ino, data);
+    }
+
+    /// A name in `dir` is added or removed: `files` and `dirs` say how the numbers of entries change.
+    pub fn dir_changed(&mut self, dir: Ino, files: i64, dirs: i64) -> Result<(), Stop> {
+        let now = self.now;
+        let data = self.changed(dir)?;
+        data.mtime = data.mtime.max(now);
+        data.dirstat.mtime = data.mtime;
+        data.dirstat.nfiles = data.dirstat.nfiles.saturating_add_signed(files);
+        data.dirstat.nsubdirs = data.dirstat.nsubdirs.saturating_add_signed(dirs);
+        data.rstat.rctime = data.rstat.rctime.max(now);
+        Ok(())
+    }
+
+    /// The inode of a primary entry now counts in `dir`.
+    pub fn account(&mut self, dir: Ino, ino: Ino) -> Result<(), Stop> {
+        let inode = self.inode(ino)?;
+        inode.accounted = inode.rstat.clone();
+        let stat = inode.rstat.clone();
+        shift(&mut self.inode(dir)?.rstat, &NestStat::default(), &stat);
+        Ok(())
+    }
+
+    /// It does not count there any more.
+    pub fn unaccount(&mut self, dir: Ino, ino: Ino) -> Result<(), Stop> {
+        let old = std::mem::take(&mut self.inode(ino)?.accounted);
+        shift(&mut self.inode(dir)?.rstat, &old, &NestStat::default());
+        Ok(())
+    }
+
+    /// The name goes.
+    pub fn remove(&mut self, place: Place) {
+        self.entries.push((place, NewLink::None));
+    }
+
+    /// The inode lives under this name from now on.
+    pub fn put(&mut self, place: Place, ino: Ino) {
+        self.entries.push((place, NewLink::Primary(ino)));
+    }
+
+    /// The name becomes a further hard link.
+    pub fn put_remote(&mut self, place: Place, ino: Ino, dtype: u8) {
+        self.entries.push((place, NewLink::Remote { ino, dtype }));
+    }
+
+    /// The event's changes. The last word on a name counts.
+    pub fn finish(self) -> Vec<Update> {
+        let mut updates = Vec::new();
+        let mut inodes = self.inodes;
+        let cache = self.cache;
+        let mut placed: BTreeMap<Place, NewLink> = BTreeMap::new();
+        for (place, link) in self.entries {
+            placed.insert(place, link);
+        }
+        // Names that go come first, so that an inode that moves is never in two places.
+        let (gone, there): (Vec<_>, Vec<_>) = placed.into_iter().partition(|(_, l)| matches!(l, NewLink::None));
+        for ((dir, key), link) in gone.into_iter().chain(there) {
+            let value = match link {
+                NewLink::None => None,
+                NewLink::Remote { ino, dtype } => Some(Link::Remote { ino, dtype }),
+                NewLink::Primary(ino) => {
+                    let data = inodes.remove(&ino).or_else(|| cache.inodes.get(&ino).map(|i| i.data.clone()));
+                    Some(Link::Primary(Box::new(data.expect("a linked inode is in the draft or the cache"))))
+                }
+            };
+            updates.push(Update::Dentry { dir, key, value: value.map(|l| Box::new(Dentry::head(l))) });
+        }
+        for (ino, data) in inodes {
+            updates.push(match cache.inodes.get(&ino).and_then(|i| i.place.clone()) {
+                Some((dir, key)) => {
+                    let value = Some(Box::new(Dentry::head(Link::Primary(Box::new(data)))));
+                    Update::Dentry { dir, key, value }
+                }
+                None => Update::Base(Box::new(data)),
+            });
+        }
+        updates
+    }
+
+    /// The same without inodes that did not change but for their version.
+    pub fn finish_quietly(mut self) -> Vec<Update> {
+        let cache = self.cache;
+        self.inodes.retain(|ino, data| {
+            cache.inodes.get(ino).is_none_or(|old| {
+                let mut same = old.data.clone();
+                same.version = data.version;
+                same != *data
+            })
+        });
+        self.finish()
+    }
+}

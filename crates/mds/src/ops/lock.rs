@@ -1,0 +1,54 @@
+//! SETFILELOCK and GETFILELOCK.
+
+use super::{Cx, Extra, LockChange, Plan, Reply};
+use crate::filelock::{LockSet, Owner, UNLOCK};
+use crate::types::{Errno, Need, Stop};
+use fsfmt::Ino;
+use msgs::{FileLock, FileLockArgs, errno};
+use wire::Writer;
+
+const POSIX: u8 = 1;
+const FLOCK: u8 = 2;
+
+fn parts<'a>(cx: &Cx<'a>) -> Result<(Ino, FileLockArgs, Owner, Option<&'a LockSet>), Stop> {
+    let target = cx.resolve(&cx.request.path)?;
+    let args: FileLockArgs = cx.request.args.get();
+    let owner = Owner { client: cx.client, owner: args.owner, pid: args.pid };
+    let locks = cx.inode(target.ino)?.locks.as_deref();
+    let set = match args.rule {
+        POSIX => locks.map(|l| &l.posix),
+        FLOCK => locks.map(|l| &l.flock),
+        // Interrupts are dealt with before an operation begins.
+        _ => return Err(Errno(errno::EINVAL).into()),
+    };
+    Ok((target.ino, args, owner, set))
+}
+
+pub(super) fn set(cx: &Cx<'_>) -> Result<Plan, Stop> {
+    let (ino, args, owner, set) = parts(cx)?;
+    if args.kind != UNLOCK && set.is_some_and(|s| s.conflict(&owner, args.kind, args.start, args.length).is_some()) {
+        if args.wait == 0 {
+            return Err(Errno(errno::EAGAIN).into());
+        }
+        return Err(Need::Lock(ino).into());
+    }
+    let FileLockArgs { kind, start, length, .. } = args;
+    let lock =
+        LockChange { ino, posix: args.rule == POSIX, kind, owner: args.owner, pid: args.pid, start, length };
+    Ok(Plan { lock: Some(lock), ..Plan::default() })
+}
+
+pub(super) fn get(cx: &Cx<'_>) -> Result<Plan, Stop> {
+    let (_, args, owner, set) = parts(cx)?;
+    let clash = set.and_then(|s| s.conflict(&owner, args.kind, args.start, args.length));
+    let free = FileLock {
+        start: args.start,
+        length: args.length,
+        client: cx.client.0,
+        owner: args.owner,
+        pid: args.pid,
+        kind: UNLOCK,
+    };
+    let extra = Extra::Bytes(Writer::encode(&clash.unwrap_or(free)));
+    Ok(Plan { reply: Reply { extra, ..Reply::default() }, ..Plan::default() })
+}

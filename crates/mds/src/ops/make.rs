@@ -1,0 +1,106 @@
+//! MKNOD, MKDIR and SYMLINK; and what all that make inodes share.
+
+use super::{Cx, Draft, Plan, Reply};
+use crate::types::{Errno, Place, Stop};
+use fsfmt::{Ino, InodeData, NestStat, mode};
+use maps::FileLayout;
+use msgs::{MdsOp, MkdirArgs, MknodArgs, cap, errno};
+use std::collections::BTreeMap;
+use wire::Reader;
+
+/// A new inode in `dir`: owner from the request, group and layout from the directory where that says so.
+pub(super) fn new_inode(cx: &Cx<'_>, dir: &InodeData, mut mode: u32) -> Result<InodeData, Stop> {
+    let is_dir = mode & mode::FORMAT == mode::DIR;
+    let mut gid = cx.request.owner_gid;
+    if dir.mode & mode::SET_GID != 0 {
+        gid = dir.gid;
+        if is_dir {
+            mode |= mode::SET_GID;
+        }
+    }
+    let is_file = mode & mode::FORMAT == mode::FILE;
+    let layout = match (is_file, dir.layout.stripe_unit) {
+        (true, 0) => FileLayout::new(cx.cfg.data_pool),
+        (true, _) => dir.layout.clone(),
+        (false, _) => FileLayout::default(),
+    };
+    let counts = |yes: bool| u64::from(yes);
+    let rstat =
+        NestStat { rfiles: counts(!is_dir), rsubdirs: counts(is_dir), rctime: cx.now, ..NestStat::default() };
+    Ok(InodeData {
+        ino: Ino(cx.ino_next),
+        version: 1,
+        mode,
+        uid: cx.request.owner_uid,
+        gid,
+        nlink: 1,
+        mtime: cx.now,
+        ctime: cx.now,
+        atime: cx.now,
+        btime: cx.now,
+        layout,
+        xattrs: xattrs_of(cx)?,
+        xattr_version: 1,
+        truncate_seq: u32::from(is_file),
+        truncate_size: u64::MAX,
+        dirstat: fsfmt::DirStat { mtime: cx.now, ..fsfmt::DirStat::default() },
+        accounted: rstat.clone(),
+        rstat,
+        realm: Ino::ROOT,
+        ..InodeData::default()
+    })
+}
+
+/// Xattrs that come with a new inode (ACLs that it inherits).
+fn xattrs_of(cx: &Cx<'_>) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Stop> {
+    if cx.request.data.is_empty() || cx.request.op == MdsOp::SYMLINK && cx.request.data.len() <= 4 {
+        return Ok(BTreeMap::new());
+    }
+    Reader::new(&cx.request.data.to_vec()).get().map_err(|_| Errno(errno::EINVAL).into())
+}
+
+/// The plan that puts a new inode under a free name.
+pub(super) fn link_new(cx: &Cx<'_>, (dir, key): Place, data: InodeData, want: u32) -> Result<Plan, Stop> {
+    let ino = data.ino;
+    let is_dir = data.is_dir();
+    if cx.dir(dir)?.data.nlink == 0 {
+        return Err(Errno(errno::ENOENT).into());
+    }
+    let mut draft = Draft::new(cx.cache, cx.now);
+    draft.create(data);
+    draft.dir_changed(dir, i64::from(!is_dir), i64::from(is_dir))?;
+    draft.account(dir, ino)?;
+    draft.put((dir, key.clone()), ino);
+    cx.revoke_others(dir, cap::FILE_SHARED);
+    let reply = Reply { dentry: Some((dir, key)), target: Some(ino), want, ..Reply::default() };
+    cx.finish(Plan { updates: draft.finish(), created: ino, reply, ..Plan::default() })
+}
+
+pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
+    let (dir, key) = cx.parent(&cx.request.path)?;
+    if cx.entry(dir, &key)?.ino().is_some() {
+        return Err(Errno(errno::EEXIST).into());
+    }
+    let parent = &cx.dir(dir)?.data;
+    let data = match cx.request.op {
+        MdsOp::MKDIR => {
+            let bits = cx.request.args.get::<MkdirArgs>().mode & !mode::FORMAT;
+            new_inode(cx, parent, bits | mode::DIR)?
+        }
+        MdsOp::SYMLINK => {
+            let mut data = new_inode(cx, parent, 0o777 | mode::SYMLINK)?;
+            data.symlink = cx.request.path2.path.clone();
+            data.size = data.symlink.len() as u64;
+            data.rstat.rbytes = data.size;
+            data
+        }
+        _ => {
+            let args: MknodArgs = cx.request.args.get();
+            let format = if args.mode & mode::FORMAT == 0 { mode::FILE } else { 0 };
+            let mut data = new_inode(cx, parent, args.mode | format)?;
+            data.rdev = args.rdev;
+            data
+        }
+    };
+    link_new(cx, (dir, key), data, 0)
+}

@@ -1,0 +1,153 @@
+//! The metadata operations, one file each. `prepare` reads and decides; it changes nothing and may be started again any
+//! number of times. What it decides is a [`Plan`]: after-images for one journal event, and what to answer.
+
+mod context;
+mod draft;
+mod getattr;
+mod link;
+mod lock;
+mod lookup;
+mod make;
+mod open;
+mod readdir;
+mod rename;
+mod setattr;
+mod snap;
+mod unlink;
+mod xattr;
+
+pub use context::{Cx, max_size_step};
+pub use draft::Draft;
+
+use crate::types::{Errno, Place, Stop};
+use fsfmt::{Ino, Update};
+use msgs::{MdsOp, errno};
+
+/// What an operation will do.
+#[derive(Default, Debug)]
+pub struct Plan {
+    /// Changes, journaled as one event.
+    pub updates: Vec<Update>,
+    /// The inode that it makes, or 0.
+    pub created: Ino,
+    /// The answer.
+    pub reply: Reply,
+    /// Inodes whose caps are to be looked at again.
+    pub touched: Vec<Ino>,
+    /// A file lock to set.
+    pub lock: Option<LockChange>,
+}
+
+/// What to answer.
+#[derive(Default, Debug)]
+pub struct Reply {
+    /// 0, or a negative errno that comes with a trace.
+    pub result: i32,
+    /// Directory and name that the client learns of.
+    pub dentry: Option<Place>,
+    /// Inode that it learns of.
+    pub target: Option<Ino>,
+    /// Cap bits that it wants of the target from now on.
+    pub want: u32,
+    /// The rest.
+    pub extra: Extra,
+}
+
+/// The part of an answer that depends on the operation.
+#[derive(Default, Debug)]
+pub enum Extra {
+    /// Nothing.
+    #[default]
+    None,
+    /// The inode that was made.
+    Created(Ino),
+    /// Encoded already.
+    Bytes(Vec<u8>),
+    /// Entries of a directory.
+    Listing {
+        /// Names and inodes.
+        entries: Vec<(Vec<u8>, Ino)>,
+        /// Bits of `readdir_flag`.
+        flags: u16,
+        /// Bytes that the answer may have.
+        max_bytes: usize,
+    },
+}
+
+/// A file lock that is set or freed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LockChange {
+    /// On which file.
+    pub ino: Ino,
+    /// fcntl rather than flock.
+    pub posix: bool,
+    /// Shared, exclusive or free.
+    pub kind: u8,
+    /// Within the client.
+    pub owner: u64,
+    /// Process.
+    pub pid: u64,
+    /// First byte.
+    pub start: u64,
+    /// Bytes; 0 to the end.
+    pub length: u64,
+}
+
+/// Decides an operation.
+pub fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
+    if let Some(created) = cx.done {
+        return replayed(cx, created);
+    }
+    cx.check_access()?;
+    match cx.request.op {
+        MdsOp::LOOKUP => lookup::by_path(cx),
+        MdsOp::LOOKUPINO => lookup::by_ino(cx),
+        MdsOp::LOOKUPPARENT => lookup::parent(cx),
+        MdsOp::LOOKUPNAME => lookup::name(cx),
+        MdsOp::GETATTR => getattr::prepare(cx),
+        MdsOp::OPEN => open::open(cx),
+        MdsOp::CREATE => open::create(cx),
+        MdsOp::MKNOD | MdsOp::MKDIR | MdsOp::SYMLINK => make::prepare(cx),
+        MdsOp::LINK => link::prepare(cx),
+        MdsOp::UNLINK | MdsOp::RMDIR => unlink::prepare(cx),
+        MdsOp::RENAME => rename::prepare(cx),
+        MdsOp::SETATTR => setattr::prepare(cx),
+        MdsOp::READDIR => readdir::prepare(cx),
+        MdsOp::SETXATTR => xattr::set(cx),
+        MdsOp::RMXATTR => xattr::remove(cx),
+        MdsOp::GETVXATTR => xattr::get_virtual(cx),
+        MdsOp::SETFILELOCK => lock::set(cx),
+        MdsOp::GETFILELOCK => lock::get(cx),
+        MdsOp::LSSNAP => snap::list(cx),
+        MdsOp::LOOKUPSNAP => Err(Errno(errno::ENOENT).into()),
+        MdsOp::MKSNAP | MdsOp::RMSNAP | MdsOp::RENAMESNAP => Err(Errno(errno::EPERM).into()),
+        _ => Err(Errno(errno::EOPNOTSUPP).into()),
+    }
+}
+
+/// A request that comes again after it was carried out, because its answer was lost with a former life of ours: the
+/// answer is made from what is there now.
+fn replayed(cx: &Cx<'_>, created: Ino) -> Result<Plan, Stop> {
+    let mut reply = Reply::default();
+    if let Ok((dir, key)) = cx.parent(&cx.request.path) {
+        let found = cx.entry(dir, &key)?.ino();
+        let wants_target = !matches!(cx.request.op, MdsOp::UNLINK | MdsOp::RMDIR);
+        if let Some(ino) = found.filter(|_| wants_target) {
+            cx.inode(ino)?;
+            reply.target = Some(ino);
+        }
+        cx.inode(dir)?;
+        reply.dentry = Some((dir, key));
+    } else {
+        let target = cx.resolve(&cx.request.path)?;
+        reply.target = Some(target.ino);
+    }
+    if matches!(cx.request.op, MdsOp::CREATE | MdsOp::OPEN) {
+        let flags = cx.request.args.get::<msgs::OpenArgs>().flags;
+        reply.want = open::wanted(flags);
+        if created.0 != 0 {
+            reply.extra = Extra::Created(created);
+        }
+    }
+    Ok(Plan { reply, ..Plan::default() })
+}

@@ -1,0 +1,84 @@
+//! OPEN and CREATE.
+
+use super::make::{link_new, new_inode};
+use super::setattr::truncate;
+use super::{Cx, Draft, Extra, Plan, Reply};
+use crate::cap::wanted_by_open;
+use crate::types::{Errno, Place, Stop};
+use fsfmt::{ClientRange, Ino, mode};
+use msgs::{OpenArgs, cap, errno};
+
+/// Ceph's numbers of the open flags.
+mod flag {
+    pub const ACCESS: u32 = 3;
+    pub const WRONLY: u32 = 1;
+    pub const EXCL: u32 = 0o200;
+    pub const TRUNC: u32 = 0o1000;
+    pub const DIRECTORY: u32 = 0o200_000;
+}
+
+/// Cap bits that an open file wants.
+pub(super) fn wanted(flags: u32) -> u32 {
+    let access = flags & flag::ACCESS;
+    wanted_by_open(access != flag::WRONLY, access != 0)
+}
+
+pub(super) fn open(cx: &Cx<'_>) -> Result<Plan, Stop> {
+    let target = cx.resolve(&cx.request.path)?;
+    open_existing(cx, target.ino, target.place)
+}
+
+fn open_existing(cx: &Cx<'_>, ino: Ino, place: Option<Place>) -> Result<Plan, Stop> {
+    let flags = cx.request.args.get::<OpenArgs>().flags;
+    let inode = cx.inode(ino)?;
+    let writes = flags & flag::ACCESS != 0;
+    let data = &inode.data;
+    if data.is_dir() && (writes || flags & flag::TRUNC != 0) {
+        return Err(Errno(errno::EISDIR).into());
+    }
+    if !data.is_dir() && flags & flag::DIRECTORY != 0 {
+        return Err(Errno(errno::ENOTDIR).into());
+    }
+    let want = if data.is_dir() { cap::PIN } else { wanted(flags) };
+    let dentry = place.filter(|_| cx.wants_dentry());
+    let reply = Reply { dentry, target: Some(ino), want, ..Reply::default() };
+    let mut draft = Draft::new(cx.cache, cx.now);
+    if data.is_file() && writes && flags & flag::TRUNC != 0 && (data.size > 0 || inode.held_by_others(None) & CHANGES != 0) {
+        truncate(cx, &mut draft, ino, 0)?;
+    }
+    if data.is_file() && writes && !data.ranges.contains_key(&cx.client.0) {
+        grant_range(cx, &mut draft, ino)?;
+    }
+    cx.finish(Plan { updates: draft.finish(), reply, touched: vec![ino], ..Plan::default() })
+}
+
+/// Bits under which a client may have made the file longer than is known here.
+const CHANGES: u32 = cap::FILE_WR | cap::FILE_BUFFER | cap::FILE_EXCL;
+
+/// Lets the client write some way beyond the present end.
+fn grant_range(cx: &Cx<'_>, draft: &mut Draft<'_>, ino: Ino) -> Result<(), Stop> {
+    let data = draft.inode(ino)?;
+    let max_size = cx.max_size_for(data.size);
+    data.ranges.insert(cx.client.0, ClientRange { max_size, follows: 0 });
+    data.max_size_ever = data.max_size_ever.max(max_size);
+    Ok(())
+}
+
+pub(super) fn create(cx: &Cx<'_>) -> Result<Plan, Stop> {
+    let args: OpenArgs = cx.request.args.get();
+    let (dir, key) = cx.parent(&cx.request.path)?;
+    if let Some(ino) = cx.entry(dir, &key)?.ino() {
+        if args.flags & flag::EXCL != 0 {
+            return Err(Errno(errno::EEXIST).into());
+        }
+        return open_existing(cx, ino, Some((dir, key)));
+    }
+    let mut data = new_inode(cx, &cx.dir(dir)?.data, args.mode & !mode::FORMAT | mode::FILE)?;
+    let max_size = cx.max_size_for(0);
+    data.ranges.insert(cx.client.0, ClientRange { max_size, follows: 0 });
+    data.max_size_ever = max_size;
+    let ino = data.ino;
+    let mut plan = link_new(cx, (dir, key), data, wanted(args.flags))?;
+    plan.reply.extra = Extra::Created(ino);
+    Ok(plan)
+}

@@ -1,0 +1,105 @@
+//! READDIR: a page of a directory in order of hash and name. A page is a range of the omap, merged with what is cached.
+
+use super::{Cx, Extra, Plan, Reply};
+use crate::types::{Need, Stop};
+use fsfmt::{DentryKey, Ino};
+use msgs::ReaddirArgs;
+use msgs::readdir_flag::{FRAG_COMPLETE, FRAG_END, HASH_ORDER, OFFSET_HASH};
+use std::ops::Bound;
+
+/// Entries of a page where the client has no limit.
+const MOST: usize = 1024;
+/// Bytes of a page where the client has no limit.
+const MOST_BYTES: usize = 512 << 10;
+
+pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
+    let target = cx.resolve(&cx.request.path)?;
+    let dir = target.ino;
+    cx.dir(dir)?;
+    let args: ReaddirArgs = cx.request.args.get();
+    let most = match args.max_entries as usize {
+        0 => MOST,
+        n => n.min(MOST),
+    };
+    let start = start_of(cx, &args);
+    let (entries, at_end) = page(cx, dir, &start, most)?;
+    let mut flags = HASH_ORDER | if args.flags & 1 != 0 { OFFSET_HASH } else { 0 };
+    if at_end {
+        flags |= FRAG_END;
+        if matches!(start, Bound::Unbounded) {
+            flags |= FRAG_COMPLETE;
+        }
+    }
+    let max_bytes = match args.max_bytes as usize {
+        0 => MOST_BYTES,
+        n => n.clamp(16 << 10, MOST_BYTES),
+    };
+    let reply = Reply {
+        target: Some(dir),
+        extra: Extra::Listing { entries, flags, max_bytes },
+        ..Reply::default()
+    };
+    cx.finish(Plan { reply, ..Plan::default() })
+}
+
+fn start_of(cx: &Cx<'_>, args: &ReaddirArgs) -> Bound<DentryKey> {
+    let after = &cx.request.path2.path;
+    if !after.is_empty() {
+        return Bound::Excluded(DentryKey::new(after));
+    }
+    match args.offset_hash & DentryKey::HASH_MASK {
+        0 => Bound::Unbounded,
+        hash => Bound::Included(DentryKey { hash, name: Vec::new() }),
+    }
+}
+
+/// Names and inodes behind `start`, and whether these are all.
+fn page(
+    cx: &Cx<'_>,
+    dir: Ino,
+    start: &Bound<DentryKey>,
+    most: usize,
+) -> Result<(Vec<(Vec<u8>, Ino)>, bool), Stop> {
+    let cached = cx.cache.dirs.get(&dir);
+    let complete = cached.is_some_and(|d| d.complete);
+    // What is known to be here without gaps: up to `known`, or to the end.
+    let known = if complete { None } else { Some(reach(cx, dir, start)?) };
+    let until = known.flatten();
+    let mut entries = Vec::new();
+    let Some(d) = cached else { return Ok((entries, until.is_none())) };
+    for (key, slot) in d.slots.range((start.clone(), Bound::Unbounded)) {
+        if until.as_ref().is_some_and(|u| key > u) {
+            break;
+        }
+        let Some(ino) = slot.link.ino() else { continue };
+        if entries.len() == most {
+            return Ok((entries, false));
+        }
+        cx.entry(dir, key)?;
+        cx.inode(ino)?;
+        entries.push((key.name.clone(), ino));
+    }
+    if entries.is_empty()
+        && let Some(last) = until
+    {
+        // A page of nothing but removed names: go on behind it.
+        return page(cx, dir, &Bound::Excluded(last), most);
+    }
+    Ok((entries, until.is_none()))
+}
+
+/// How far behind `start` the cache has no gaps: to an entry, or to the end; a page is fetched where it has none.
+fn reach(cx: &Cx<'_>, dir: Ino, start: &Bound<DentryKey>) -> Result<Option<DentryKey>, Stop> {
+    let after = match start {
+        Bound::Unbounded => Vec::new(),
+        Bound::Excluded(key) => key.to_omap(),
+        Bound::Included(key) => DentryKey::omap_start_of(key.hash),
+    };
+    for page in cx.pages(dir) {
+        let covers = page.after <= after && page.last.as_ref().is_none_or(|l| l.to_omap() > after);
+        if covers {
+            return Ok(page.last.clone());
+        }
+    }
+    Err(Need::Page(dir, after).into())
+}

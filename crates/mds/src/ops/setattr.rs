@@ -1,0 +1,115 @@
+//! SETATTR, truncation included.
+
+use super::{Cx, Draft, Plan, Reply};
+use crate::types::{Errno, Need, Stop};
+use fsfmt::{Ino, mode};
+use msgs::{SetattrArgs, cap, errno, setattr_mask as bit};
+use wire::Utime;
+
+/// Everything that lets a client read, change or remember a file's data, size or times.
+const ALL_FILE: u32 = cap::FILE_SHARED
+    | cap::FILE_EXCL
+    | cap::FILE_CACHE
+    | cap::FILE_RD
+    | cap::FILE_WR
+    | cap::FILE_BUFFER
+    | cap::FILE_LAZYIO;
+
+/// Sets a file's size. Nobody may hold anything of its data meanwhile; what lies beyond a smaller size is removed from
+/// the objects after the event is durable, and until then nobody may read or write.
+pub(super) fn truncate(cx: &Cx<'_>, draft: &mut Draft<'_>, ino: Ino, size: u64) -> Result<(), Stop> {
+    let inode = cx.inode(ino)?;
+    if inode.data.truncate_from > 0 {
+        return Err(Need::Truncated(ino).into());
+    }
+    if size > cx.cfg.max_file_size {
+        return Err(Errno(errno::EFBIG).into());
+    }
+    cx.revoke(ino, None, ALL_FILE);
+    let now = cx.now;
+    let data = draft.changed(ino)?;
+    let old = data.size;
+    if size < old {
+        data.truncate_seq += 1;
+        data.truncate_size = size;
+        // Writers may have written, and died, up to where they were allowed to.
+        data.truncate_from = old.max(data.max_size().min(data.max_size_ever));
+    }
+    if size != old {
+        data.mtime = data.mtime.max(now);
+    }
+    data.size = size;
+    data.rstat.rbytes = size;
+    data.max_size_ever = data.max_size_ever.max(size);
+    Ok(())
+}
+
+pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
+    let target = cx.resolve(&cx.request.path)?;
+    let ino = target.ino;
+    let args: SetattrArgs = cx.request.args.get();
+    let mut draft = Draft::new(cx.cache, cx.now);
+    if args.mask & bit::SIZE != 0 {
+        let inode = cx.inode(ino)?;
+        if inode.data.is_dir() {
+            return Err(Errno(errno::EISDIR).into());
+        }
+        truncate(cx, &mut draft, ino, args.size)?;
+    }
+    revoke_for(cx, ino, args.mask);
+    apply(cx, &mut draft, ino, &args)?;
+    let reply = Reply { target: Some(ino), ..Reply::default() };
+    cx.finish(Plan { updates: draft.finish(), reply, touched: vec![ino], ..Plan::default() })
+}
+
+/// Others must forget what changes, and the client itself must first flush what it has changed without asking.
+fn revoke_for(cx: &Cx<'_>, ino: Ino, mask: u32) {
+    if mask & (bit::MODE | bit::UID | bit::GID | bit::BTIME | bit::KILL_SGUID) != 0 {
+        cx.revoke_others(ino, cap::AUTH_SHARED);
+        cx.revoke(ino, None, cap::AUTH_EXCL);
+    }
+    if mask & (bit::MTIME | bit::ATIME | bit::MTIME_NOW | bit::ATIME_NOW) != 0 {
+        cx.revoke_others(ino, cap::FILE_SHARED);
+        cx.revoke(ino, None, cap::FILE_EXCL | cap::FILE_WR | cap::FILE_BUFFER);
+    }
+}
+
+fn apply(cx: &Cx<'_>, draft: &mut Draft<'_>, ino: Ino, args: &SetattrArgs) -> Result<(), Stop> {
+    let time = |t: wire::Timespec| Utime { sec: t.sec, nsec: t.nsec };
+    let has = |b: u32| args.mask & b != 0;
+    let now = cx.now;
+    let data = draft.changed(ino)?;
+    if has(bit::MODE) {
+        data.mode = data.mode & mode::FORMAT | args.mode & !mode::FORMAT;
+    }
+    if has(bit::UID) {
+        data.uid = args.uid;
+    }
+    if has(bit::GID) {
+        data.gid = args.gid;
+    }
+    if has(bit::KILL_SGUID) && data.mode & 0o111 != 0 {
+        data.mode &= !mode::SET_UID;
+        if data.mode & 0o010 != 0 {
+            data.mode &= !mode::SET_GID;
+        }
+    }
+    if has(bit::MTIME) {
+        data.mtime = time(args.mtime);
+    } else if has(bit::MTIME_NOW) {
+        data.mtime = now;
+    }
+    if has(bit::ATIME) {
+        data.atime = time(args.atime);
+    } else if has(bit::ATIME_NOW) {
+        data.atime = now;
+    }
+    if has(bit::MTIME | bit::ATIME) {
+        data.time_warp_seq += 1;
+        data.dirstat.mtime = if data.is_dir() { data.mtime } else { data.dirstat.mtime };
+    }
+    if has(bit::BTIME) {
+        data.btime = time(args.btime);
+    }
+    Ok(())
+}

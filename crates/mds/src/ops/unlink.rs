@@ -1,0 +1,54 @@
+//! UNLINK and RMDIR.
+
+use super::{Cx, Draft, Plan, Reply};
+use crate::cache::SlotLink;
+use crate::types::{Errno, Place, Stop};
+use fsfmt::{DentryKey, Ino};
+use msgs::{MdsOp, cap, errno};
+
+/// Takes a name away from what it leads to. An inode that loses its primary name becomes a stray: until the last cap on
+/// it is gone, or for as long as other names lead to it.
+pub(super) fn drop_name(cx: &Cx<'_>, draft: &mut Draft<'_>, place: &Place, link: SlotLink) -> Result<(), Stop> {
+    let Some(ino) = link.ino() else { return Ok(()) };
+    let inode = cx.inode(ino)?;
+    let is_dir = inode.data.is_dir();
+    let data = draft.changed(ino)?;
+    data.nlink = data.nlink.saturating_sub(1);
+    if let SlotLink::Primary(_) = link {
+        data.stray_from = place.0;
+        draft.unaccount(place.0, ino)?;
+        draft.put((Ino::stray(cx.cfg.rank), stray_key(ino)), ino);
+    }
+    draft.dir_changed(place.0, -i64::from(!is_dir), -i64::from(is_dir))?;
+    cx.revoke_others(ino, cap::LINK_SHARED);
+    cx.revoke(ino, None, cap::LINK_EXCL);
+    Ok(())
+}
+
+fn stray_key(ino: Ino) -> DentryKey {
+    DentryKey::new(format!("{:x}", ino.0).as_bytes())
+}
+
+/// Whether an inode may be removed by an operation that expects a directory, or anything else.
+pub(super) fn check_removable(cx: &Cx<'_>, ino: Ino, as_dir: bool) -> Result<(), Stop> {
+    let data = &cx.inode(ino)?.data;
+    match (data.is_dir(), as_dir) {
+        (true, false) => Err(Errno(errno::EISDIR).into()),
+        (false, true) => Err(Errno(errno::ENOTDIR).into()),
+        (true, true) if data.dirstat.nfiles + data.dirstat.nsubdirs > 0 => Err(Errno(errno::ENOTEMPTY).into()),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
+    let place = cx.parent(&cx.request.path)?;
+    let link = cx.entry(place.0, &place.1)?;
+    let Some(ino) = link.ino() else { return Err(Errno(errno::ENOENT).into()) };
+    check_removable(cx, ino, cx.request.op == MdsOp::RMDIR)?;
+    let mut draft = Draft::new(cx.cache, cx.now);
+    draft.remove(place.clone());
+    drop_name(cx, &mut draft, &place, link)?;
+    cx.revoke_others(place.0, cap::FILE_SHARED);
+    let reply = Reply { dentry: Some(place), ..Reply::default() };
+    cx.finish(Plan { updates: draft.finish(), reply, touched: vec![ino], ..Plan::default() })
+}

@@ -1,0 +1,89 @@
+//! SETXATTR, RMXATTR and GETVXATTR. Names below `ceph.` are not attributes but settings; none can be set yet.
+
+use super::{Cx, Draft, Extra, Plan, Reply};
+use crate::types::{Errno, Stop};
+use msgs::{SetxattrArgs, cap, errno};
+use wire::Writer;
+
+const CREATE: u32 = 1;
+const REPLACE: u32 = 2;
+const REMOVE: u32 = 4;
+/// Bytes of all names and values of an inode.
+const MOST: usize = 64 << 10;
+
+fn name_of<'a>(cx: &Cx<'a>) -> Result<&'a [u8], Stop> {
+    let name = cx.request.path2.path.as_slice();
+    if name.is_empty() || name.len() > 255 {
+        return Err(Errno(errno::ERANGE).into());
+    }
+    if name.starts_with(b"ceph.") {
+        return Err(Errno(errno::EOPNOTSUPP).into());
+    }
+    Ok(name)
+}
+
+pub(super) fn set(cx: &Cx<'_>) -> Result<Plan, Stop> {
+    let name = name_of(cx)?;
+    let flags = cx.request.args.get::<SetxattrArgs>().flags;
+    if flags & REMOVE != 0 {
+        return remove(cx);
+    }
+    let target = cx.resolve(&cx.request.path)?;
+    let data = &cx.inode(target.ino)?.data;
+    let exists = data.xattrs.contains_key(name);
+    if flags & CREATE != 0 && exists {
+        return Err(Errno(errno::EEXIST).into());
+    }
+    if flags & REPLACE != 0 && !exists {
+        return Err(Errno(errno::ENODATA).into());
+    }
+    let value = cx.request.data.to_vec();
+    let others: usize = data.xattrs.iter().filter(|(n, _)| *n != name).map(|(n, v)| n.len() + v.len()).sum();
+    if others + name.len() + value.len() > MOST {
+        return Err(Errno(errno::ENOSPC).into());
+    }
+    change(cx, target.ino, |xattrs| drop(xattrs.insert(name.to_vec(), value)))
+}
+
+pub(super) fn remove(cx: &Cx<'_>) -> Result<Plan, Stop> {
+    let name = name_of(cx)?;
+    let target = cx.resolve(&cx.request.path)?;
+    if !cx.inode(target.ino)?.data.xattrs.contains_key(name) {
+        return Err(Errno(errno::ENODATA).into());
+    }
+    change(cx, target.ino, |xattrs| drop(xattrs.remove(name)))
+}
+
+fn change(
+    cx: &Cx<'_>,
+    ino: fsfmt::Ino,
+    edit: impl FnOnce(&mut std::collections::BTreeMap<Vec<u8>, Vec<u8>>),
+) -> Result<Plan, Stop> {
+    cx.revoke_others(ino, cap::XATTR_SHARED);
+    cx.revoke(ino, None, cap::XATTR_EXCL);
+    let mut draft = Draft::new(cx.cache, cx.now);
+    let data = draft.changed(ino)?;
+    edit(&mut data.xattrs);
+    data.xattr_version += 1;
+    let reply = Reply { target: Some(ino), ..Reply::default() };
+    cx.finish(Plan { updates: draft.finish(), reply, touched: vec![ino], ..Plan::default() })
+}
+
+/// Virtual attributes that a client does not make up from what it knows.
+pub(super) fn get_virtual(cx: &Cx<'_>) -> Result<Plan, Stop> {
+    let target = cx.resolve(&cx.request.path)?;
+    let data = &cx.inode(target.ino)?.data;
+    let layout = &data.layout;
+    let text = match cx.request.path2.path.as_slice() {
+        b"ceph.dir.layout" | b"ceph.file.layout" if layout.stripe_unit > 0 => format!(
+            "stripe_unit={} stripe_count={} object_size={} pool={}",
+            layout.stripe_unit, layout.stripe_count, layout.object_size, layout.pool
+        ),
+        b"ceph.dir.pin" => "-1".to_owned(),
+        _ => return Err(Errno(errno::ENODATA).into()),
+    };
+    let mut w = Writer::new();
+    w.versioned(1, 1, |w| w.put(&text));
+    let reply = Reply { extra: Extra::Bytes(w.into_vec()), ..Reply::default() };
+    Ok(Plan { reply, ..Plan::default() })
+}

@@ -1,0 +1,216 @@
+//! Messages of clients about capabilities: updates, flushes, releases.
+
+use super::{Rank, stat};
+use crate::session::SessionState;
+use crate::types::ClientId;
+use fsfmt::{ClientRange, Dentry, Ino, InodeData, Link, Update};
+use msgs::{CapReleaseItem, ClientCapRelease, ClientCaps, DentryRelease, cap, cap_op};
+use node::Level;
+use std::collections::BTreeMap;
+use wire::Reader;
+
+impl Rank {
+    /// A cap message.
+    pub(super) fn client_caps(&mut self, client: ClientId, tid: u64, m: &ClientCaps) {
+        let ino = Ino(m.ino);
+        if !self.sessions.map.contains_key(&client) {
+            return;
+        }
+        self.trim_flushed(client, m.oldest_flush_tid);
+        match m.op {
+            cap_op::FLUSHSNAP => return self.ack_snap_flush(client, tid, m),
+            cap_op::UPDATE | cap_op::FLUSH | cap_op::DROP | cap_op::RELEASE => {}
+            _ => return,
+        }
+        let held = self.cap_of(ino, client, m.cap_id).map(|c| c.held());
+        if m.dirty.0 != 0 {
+            self.flush(client, tid, m, held.unwrap_or(0));
+        }
+        if held.is_none() {
+            return;
+        }
+        let Some(inode) = self.cache.inodes.get_mut(&ino) else { return };
+        let Some(c) = inode.caps.get_mut(&client) else { return };
+        c.confirm(m.seq, m.caps.0 | cap::PIN);
+        if m.issue_seq == c.issue_seq {
+            c.wanted = m.wanted.0;
+        } else {
+            // It may not know of what it was given since: believe only that it wants more.
+            c.wanted |= m.wanted.0;
+        }
+        let asks = m.file().max_size;
+        if inode.data.is_file() && m.wanted.has_any(cap::FILE_WR | cap::FILE_BUFFER) {
+            self.grow_range(ino, client, asks);
+        }
+        self.caps_changed(ino);
+    }
+
+    fn cap_of(&self, ino: Ino, client: ClientId, id: u64) -> Option<&crate::cap::Cap> {
+        self.cache.inodes.get(&ino)?.caps.get(&client).filter(|c| c.id == id)
+    }
+
+    /// Lets a writer write further, where it asks for more than it has or has nothing yet.
+    fn grow_range(&mut self, ino: Ino, client: ClientId, asks: u64) {
+        let data = &self.cache.inodes[&ino].data;
+        let has = data.ranges.get(&client.0).map_or(0, |r| r.max_size);
+        if has > 0 && asks <= has {
+            return;
+        }
+        let max_size = self.new_max_size(data.size, asks);
+        if max_size <= has {
+            return;
+        }
+        let mut next = data.clone();
+        next.ranges.insert(client.0, ClientRange { max_size, follows: 0 });
+        next.max_size_ever = next.max_size_ever.max(max_size);
+        self.put_inode("grow range", next, Vec::new());
+        if has > 0 || self.cache.inodes[&ino].caps.get(&client).is_some_and(|c| c.pending & cap::FILE_WR != 0) {
+            let now = self.now.mono;
+            if let Some(c) = self.cache.inodes.get_mut(&ino).and_then(|i| i.caps.get_mut(&client)) {
+                c.give(c.pending, now);
+            }
+            self.send_cap(cap_op::GRANT, ino, client);
+        }
+    }
+
+    /// Journals an inode that changed without moving.
+    pub(super) fn put_inode(&mut self, what: &str, mut data: InodeData, mut more: Vec<Update>) {
+        data.version += 1;
+        let place = self.cache.inodes.get(&data.ino).and_then(|i| i.place.clone());
+        let first = match place {
+            Some((dir, key)) => {
+                let value = Some(Box::new(Dentry::head(Link::Primary(Box::new(data)))));
+                Update::Dentry { dir, key, value }
+            }
+            None => Update::Base(Box::new(data)),
+        };
+        more.insert(0, first);
+        self.commit_event(what, more);
+    }
+
+    /// A flush of dirty attributes: durable before it is acknowledged, applied once.
+    fn flush(&mut self, client: ClientId, tid: u64, m: &ClientCaps, held: u32) {
+        let ino = Ino(m.ino);
+        let done = self.sessions.map.get(&client).is_some_and(|s| s.record.flushed.contains(&tid));
+        if let Some(inode) = self.cache.inodes.get(&ino)
+            && !done
+        {
+            let mut data = inode.data.clone();
+            let allowed = m.dirty.0 & held;
+            if allowed != m.dirty.0 {
+                let detail = format!("{client} flushes {} of {ino} but holds {}", m.dirty, msgs::Caps(held));
+                self.log(Level::Info, "flush_without_cap_seen", detail);
+            }
+            merge(&mut data, allowed, m);
+            self.put_inode("flush", data, vec![Update::Flushed { client: client.0, tid }]);
+        }
+        let ack = ClientCaps {
+            op: cap_op::FLUSH_ACK,
+            ino: m.ino,
+            realm: Ino::ROOT.0,
+            cap_id: m.cap_id,
+            seq: m.seq,
+            caps: m.caps,
+            dirty: m.dirty,
+            migrate_seq: m.migrate_seq,
+            body: m.body,
+            ..ClientCaps::default()
+        };
+        let lsn = self.journal.last;
+        self.send(client, lsn, tid, ack);
+    }
+
+    /// There are no snapshots: nothing to keep, but the client waits.
+    fn ack_snap_flush(&mut self, client: ClientId, tid: u64, m: &ClientCaps) {
+        let ack = ClientCaps {
+            op: cap_op::FLUSHSNAP_ACK,
+            ino: m.ino,
+            realm: Ino::ROOT.0,
+            cap_id: m.cap_id,
+            dirty: m.dirty,
+            snap_follows: m.snap_follows,
+            ..ClientCaps::default()
+        };
+        let lsn = self.journal.durable;
+        self.send(client, lsn, tid, ack);
+    }
+
+    fn trim_flushed(&mut self, client: ClientId, oldest: u64) {
+        if let Some(s) = self.sessions.map.get_mut(&client)
+            && oldest > 0
+        {
+            s.record.flushed = s.record.flushed.split_off(&oldest);
+        }
+    }
+
+    /// Caps given back outside of any request.
+    pub(super) fn client_release(&mut self, client: ClientId, m: &ClientCapRelease) {
+        for CapReleaseItem { ino, cap_id, seq, .. } in &m.caps {
+            let ino = Ino(*ino);
+            // A newer grant is on its way to the client: this release does not mean it.
+            if self.cap_of(ino, client, *cap_id).is_some_and(|c| c.issue_seq == *seq) {
+                self.remove_cap(ino, client);
+            }
+        }
+    }
+
+    /// Caps given up on the way of a request.
+    pub(super) fn embedded_release(&mut self, client: ClientId, r: &DentryRelease) {
+        let ino = Ino(r.ino);
+        if self.cap_of(ino, client, r.cap_id).is_none() {
+            return;
+        }
+        let Some(inode) = self.cache.inodes.get_mut(&ino) else { return };
+        let Some(c) = inode.caps.get_mut(&client) else { return };
+        c.confirm(r.seq, r.caps | cap::PIN);
+        if r.issue_seq == c.issue_seq {
+            c.wanted = r.wanted;
+        } else {
+            c.wanted |= r.wanted;
+        }
+        self.wake_waiters(ino);
+    }
+
+    /// Whether a client may be given anything.
+    pub(super) fn is_open(&self, client: ClientId) -> bool {
+        self.sessions.map.get(&client).is_some_and(|s| s.state == SessionState::Open)
+    }
+}
+
+/// Merges what a client changed under exclusive or write caps.
+fn merge(data: &mut InodeData, dirty: u32, m: &ClientCaps) {
+    let file = m.file();
+    if dirty & cap::AUTH_EXCL != 0 {
+        data.uid = m.uid;
+        data.gid = m.gid;
+        data.mode = data.mode & fsfmt::mode::FORMAT | m.mode & !fsfmt::mode::FORMAT;
+        if m.btime.sec != 0 {
+            data.btime = stat::utime(m.btime);
+        }
+    }
+    if dirty & cap::XATTR_EXCL != 0 && !m.xattrs.is_empty() && m.xattr_version > data.xattr_version {
+        // A blob that does not decode changes nothing.
+        if let Ok(xattrs) = Reader::new(&m.xattrs).get::<BTreeMap<Vec<u8>, Vec<u8>>>() {
+            data.xattrs = xattrs;
+            data.xattr_version = m.xattr_version;
+        }
+    }
+    if dirty & (cap::FILE_WR | cap::FILE_EXCL) != 0 {
+        let (mtime, atime) = (stat::utime(file.mtime), stat::utime(file.atime));
+        let exact = dirty & cap::FILE_EXCL != 0;
+        if mtime > data.mtime || exact && mtime != data.mtime {
+            data.mtime = mtime;
+        }
+        if exact {
+            data.atime = atime;
+            data.time_warp_seq = data.time_warp_seq.max(file.time_warp_seq);
+        }
+        if data.is_file() && file.size > data.size && file.truncate_seq >= data.truncate_seq {
+            data.size = file.size;
+            data.rstat.rbytes = file.size;
+            data.max_size_ever = data.max_size_ever.max(file.size);
+        }
+    }
+    data.ctime = data.ctime.max(stat::utime(file.ctime));
+    data.change_attr = data.change_attr.max(m.change_attr) + 1;
+}

@@ -1,0 +1,287 @@
+//! Running operations (DESIGN, decision 8): `prepare` reads the cache and either lacks something, fails or has a plan.
+//! What it lacks is fetched and it starts again from scratch. A plan is carried out at once: its event is journaled and
+//! applied, its reply queued behind the event.
+
+use super::load::Page;
+use super::{Rank, stat};
+use crate::ops::{self, Cx, Extra, Plan};
+use crate::types::{ClientId, Errno, Lsn, Need, OpId, Stop};
+use fsfmt::{Ino, Update};
+use msgs::{ClientReply, ClientRequest, MdsOp, ReplyDentry, ReplyTrace, errno};
+use node::Level;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use wire::Writer;
+
+/// A running operation.
+pub(super) struct Op {
+    /// Whose.
+    pub client: ClientId,
+    /// Its tid.
+    pub tid: u64,
+    /// What.
+    pub request: Rc<ClientRequest>,
+    /// What it waits for.
+    pub waiting: BTreeSet<Need>,
+    /// Inodes that it restricts or waits on.
+    pub touched: BTreeSet<Ino>,
+    /// Inodes that turned out not to exist.
+    pub missing: BTreeSet<Ino>,
+    /// Parts of directories that are cached without gaps since its last run.
+    pub pages: Vec<Page>,
+    /// Its last run.
+    pub last_run: u64,
+}
+
+impl Op {
+    /// Whether what it has loaded so far must stay in the cache.
+    pub fn waits_for_loads(&self) -> bool {
+        self.waiting.iter().any(|n| matches!(n, Need::Dentry(..) | Need::Page(..) | Need::Inode(_)))
+    }
+}
+
+impl Rank {
+    /// Starts a client's request.
+    pub(super) fn start_op(&mut self, client: ClientId, tid: u64, request: ClientRequest) {
+        let id = OpId(self.next_op);
+        self.next_op += 1;
+        let op = Op {
+            client,
+            tid,
+            request: Rc::new(request),
+            waiting: BTreeSet::new(),
+            touched: BTreeSet::new(),
+            missing: BTreeSet::new(),
+            pages: Vec::new(),
+            last_run: 0,
+        };
+        self.ops.insert(id, op);
+        self.ready.push_back(id);
+    }
+
+    /// Some of what an operation waited for is there.
+    pub(super) fn satisfy(&mut self, id: OpId, needs: &[Need]) {
+        let Some(op) = self.ops.get_mut(&id) else { return };
+        let before = op.waiting.len();
+        for need in needs {
+            op.waiting.remove(need);
+        }
+        if before > 0 && op.waiting.is_empty() {
+            self.ready.push_back(id);
+        }
+    }
+
+    /// Runs what can run.
+    pub(super) fn run_ready(&mut self) {
+        while let Some(id) = self.ready.pop_front() {
+            self.run(id);
+        }
+    }
+
+    fn run(&mut self, id: OpId) {
+        let Some(op) = self.ops.get(&id) else { return };
+        let (client, tid, request) = (op.client, op.tid, op.request.clone());
+        if !self.sessions.map.contains_key(&client) {
+            self.drop_op(id);
+            return;
+        }
+        if request.op.writes() && (self.draining || self.journal.is_full()) {
+            self.space_waiters.insert(id);
+            return;
+        }
+        self.cache.tick += 1;
+        let op = &self.ops[&id];
+        let done = self.sessions.map[&client].record.completed.get(&tid).copied();
+        let cx = Cx::new(&self.cache, &self.cfg, client, &request, &op.missing, &op.pages, self.ino_next)
+            .with_session(&self.sessions.map[&client], done)
+            .at(self.stamp());
+        let result = ops::prepare(&cx);
+        let seen = cx.seen();
+        if let Some(op) = self.ops.get_mut(&id) {
+            op.last_run = self.cache.tick;
+        }
+        match result {
+            Ok(plan) => self.carry_out(id, plan, seen),
+            Err(Stop::Fail(errno)) => {
+                self.drop_op(id);
+                self.fail(client, tid, request.op, errno, seen);
+            }
+            Err(Stop::Need(needs)) => self.fetch(id, needs),
+        }
+    }
+
+    fn fetch(&mut self, id: OpId, needs: Vec<Need>) {
+        assert!(!needs.is_empty(), "an operation that lacks nothing has a plan");
+        if let Some(op) = self.ops.get_mut(&id) {
+            op.waiting.extend(needs.iter().cloned());
+            if !op.waits_for_loads() {
+                // A long wait: what was loaded may leave the cache meanwhile.
+                op.pages.clear();
+            }
+        }
+        for need in needs {
+            match need {
+                Need::Dentry(..) | Need::Page(..) | Need::Inode(_) => self.load(need, Some(id), None),
+                Need::Revoke { ino, except, mask } => {
+                    self.note_touched(id, ino);
+                    self.restrict(id, ino, except, mask);
+                }
+                Need::Truncated(ino) | Need::Lock(ino) => {
+                    self.note_touched(id, ino);
+                    if let Some(inode) = self.cache.inodes.get_mut(&ino) {
+                        inode.waiters.insert(id);
+                    }
+                }
+            }
+        }
+    }
+
+    fn note_touched(&mut self, id: OpId, ino: Ino) {
+        if let Some(op) = self.ops.get_mut(&id) {
+            op.touched.insert(ino);
+        }
+    }
+
+    /// Ends an operation without an answer.
+    pub(super) fn drop_op(&mut self, id: OpId) {
+        let Some(op) = self.ops.remove(&id) else { return };
+        self.space_waiters.remove(&id);
+        if let Some(s) = self.sessions.map.get_mut(&op.client) {
+            s.running.remove(&op.tid);
+        }
+        self.unrestrict(id, op.touched);
+    }
+
+    fn fail(&mut self, client: ClientId, tid: u64, op: MdsOp, Errno(errno): Errno, seen: Lsn) {
+        let reply = ClientReply {
+            op,
+            result: -errno,
+            mdsmap_epoch: self.cfg.map_epoch,
+            safe: true,
+            ..ClientReply::default()
+        };
+        self.send(client, seen, tid, reply);
+    }
+
+    fn carry_out(&mut self, id: OpId, plan: Plan, seen: Lsn) {
+        let (client, tid, request) = {
+            let op = &self.ops[&id];
+            (op.client, op.tid, op.request.clone())
+        };
+        let mut lsn = seen;
+        if !plan.updates.is_empty() {
+            let mut updates = plan.updates;
+            if plan.created.0 != 0 {
+                updates.push(Update::InoNext(plan.created.0 + 1));
+            }
+            updates.push(Update::Completed { client: client.0, tid, ino: plan.created });
+            let name = request.op.name().unwrap_or("operation");
+            lsn = self.commit_event(name, updates);
+        }
+        if let Some(lock) = plan.lock {
+            self.set_lock(client, lock);
+        }
+        let reply = self.build_reply(client, &request, &plan.reply);
+        self.send(client, lsn, tid, reply);
+        self.drop_op(id);
+        for ino in plan.touched {
+            self.caps_changed(ino);
+        }
+    }
+
+    fn build_reply(&mut self, client: ClientId, request: &ClientRequest, reply: &ops::Reply) -> ClientReply {
+        let mut trace = ReplyTrace::default();
+        if let Some((dir, key)) = &reply.dentry {
+            let dir = self.issue(*dir, client, 0);
+            trace.dentry = Some(Box::new(ReplyDentry {
+                dir,
+                dir_stat: stat::dir_stat(),
+                name: key.name.clone(),
+                lease: stat::no_lease(),
+            }));
+        }
+        if let Some(ino) = reply.target {
+            trace.target = Some(Box::new(self.issue(ino, client, reply.want)));
+        }
+        let extra = match &reply.extra {
+            Extra::None => Vec::new(),
+            Extra::Created(ino) => Writer::encode(&ino.0),
+            Extra::Bytes(bytes) => bytes.clone(),
+            Extra::Listing { entries, flags, max_bytes } => self.listing(client, entries, *flags, *max_bytes),
+        };
+        let has_inode = trace.target.is_some() || trace.dentry.is_some();
+        ClientReply {
+            op: request.op,
+            result: reply.result,
+            mdsmap_epoch: self.cfg.map_epoch,
+            safe: true,
+            trace,
+            extra,
+            snap_trace: if has_inode { stat::realm_trace() } else { Vec::new() },
+        }
+    }
+
+    /// Entries of a directory with their inodes. Caps go with them only while the cache has room: a listing of a huge
+    /// directory must not pin it whole.
+    fn listing(
+        &mut self,
+        client: ClientId,
+        entries: &[(Vec<u8>, Ino)],
+        mut flags: u16,
+        max_bytes: usize,
+    ) -> Vec<u8> {
+        use msgs::readdir_flag::{FRAG_COMPLETE, FRAG_END};
+        let mut body = Writer::new();
+        let mut count = 0;
+        for (name, ino) in entries {
+            let room = self.cache.stats().inodes * 4 < self.cfg.options.cache_inodes * 3;
+            let held = self.cache.inodes[ino].caps.contains_key(&client);
+            let inode = if room || held { self.issue(*ino, client, 0) } else { self.bare_stat(*ino, client) };
+            let mut one = Writer::new();
+            one.put(&msgs::ReaddirEntry { name: name.clone(), lease: stat::no_lease(), inode });
+            if count > 0 && body.len() + one.len() > max_bytes {
+                flags &= !(FRAG_END | FRAG_COMPLETE);
+                break;
+            }
+            body.raw(one.as_slice());
+            count += 1;
+        }
+        let mut w = Writer::new();
+        w.put(&stat::dir_stat());
+        w.count(count);
+        w.put(&flags);
+        w.raw(body.as_slice());
+        w.into_vec()
+    }
+
+    /// The journal has room again.
+    pub(super) fn wake_space_waiters(&mut self) {
+        if !self.draining && !self.journal.is_full() {
+            self.ready.extend(std::mem::take(&mut self.space_waiters));
+        }
+    }
+
+    /// A request of a client.
+    pub(super) fn client_request(&mut self, client: ClientId, tid: u64, request: ClientRequest) {
+        let Some(s) = self.sessions.map.get_mut(&client) else {
+            let detail = format!("{client} has no session and asks for {}", request.op);
+            return self.log(Level::Info, "request_without_session_seen", detail);
+        };
+        if !s.running.insert(tid) {
+            return;
+        }
+        s.record.completed = s.record.completed.split_off(&request.oldest_client_tid);
+        for r in &request.releases {
+            self.embedded_release(client, r);
+        }
+        let released: Vec<Ino> = request.releases.iter().map(|r| Ino(r.ino)).collect();
+        if request.op == MdsOp::DUMMY {
+            return self.fail(client, tid, request.op, Errno(errno::EOPNOTSUPP), 0);
+        }
+        self.start_op(client, tid, request);
+        self.run_ready();
+        for ino in released {
+            self.caps_changed(ino);
+        }
+    }
+}

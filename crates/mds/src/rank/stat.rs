@@ -1,0 +1,150 @@
+//! An inode as clients see it.
+
+use super::Rank;
+use crate::cap::Cap;
+use crate::types::ClientId;
+use fsfmt::{InodeData, Ino};
+use maps::{LegacyFileLayout, SnapId};
+use msgs::{
+    CapBody, CapFile, ClientCaps, DirLayout, DirStat, INLINE_NONE, InodeStat, InodeStatCap, LeaseStat, QuotaInfo,
+    SnapRealmInfo, cap_op,
+};
+use std::collections::BTreeSet;
+use wire::{Timespec, Utime, Writer};
+
+/// The only snapshot realm so far, that of the root.
+const REALM_SEQ: SnapId = SnapId(1);
+
+pub(super) fn timespec(t: Utime) -> Timespec {
+    Timespec { sec: t.sec, nsec: t.nsec }
+}
+
+pub(super) fn utime(t: Timespec) -> Utime {
+    Utime { sec: t.sec, nsec: t.nsec }
+}
+
+/// The trace of the root's realm: it has no snapshots.
+pub(super) fn realm_trace() -> Vec<SnapRealmInfo> {
+    vec![SnapRealmInfo {
+        ino: Ino::ROOT.0,
+        created: SnapId(0),
+        parent: 0,
+        parent_since: SnapId(0),
+        seq: REALM_SEQ,
+        snaps: Vec::new(),
+        prior_parent_snaps: Vec::new(),
+    }]
+}
+
+/// The whole directory is one fragment, held by this rank.
+pub(super) fn dir_stat() -> DirStat {
+    DirStat { frag: 0, auth: -1, dist: BTreeSet::new() }
+}
+
+/// No lease: the directory's cap covers its names.
+pub(super) fn no_lease() -> LeaseStat {
+    LeaseStat::default()
+}
+
+fn max_size(data: &InodeData, client: ClientId) -> u64 {
+    data.ranges.get(&client.0).map_or(0, |r| r.max_size)
+}
+
+/// An inode with the cap that goes with it.
+pub(super) fn inode_stat(data: &InodeData, client: ClientId, cap: Option<&Cap>) -> InodeStat {
+    let held = cap.map(|c| InodeStatCap {
+        caps: c.pending,
+        wanted: c.wanted,
+        cap_id: c.id,
+        seq: c.seq,
+        mseq: 0,
+        realm: Ino::ROOT.0,
+        flags: 1,
+    });
+    let mtime = if data.is_dir() { data.mtime.max(data.dirstat.mtime) } else { data.mtime };
+    InodeStat {
+        ino: data.ino.0,
+        snapid: SnapId::HEAD,
+        rdev: data.rdev,
+        version: data.version,
+        xattr_version: data.xattr_version,
+        cap: held.unwrap_or(InodeStatCap { realm: Ino::ROOT.0, ..InodeStatCap::default() }),
+        layout: LegacyFileLayout::from(&data.layout),
+        ctime: timespec(data.ctime),
+        mtime: timespec(mtime),
+        atime: timespec(data.atime),
+        time_warp_seq: data.time_warp_seq,
+        size: data.size,
+        max_size: max_size(data, client),
+        truncate_size: data.truncate_size,
+        truncate_seq: data.truncate_seq,
+        mode: data.mode,
+        uid: data.uid,
+        gid: data.gid,
+        nlink: data.nlink,
+        nfiles: data.dirstat.nfiles,
+        nsubdirs: data.dirstat.nsubdirs,
+        rbytes: data.rstat.rbytes,
+        rfiles: data.rstat.rfiles,
+        rsubdirs: data.rstat.rsubdirs,
+        rctime: timespec(data.rstat.rctime.max(data.ctime)),
+        fragtree: Vec::new(),
+        symlink: data.symlink.clone(),
+        dir_layout: if data.is_dir() { DirLayout { hash: 2, ..DirLayout::default() } } else { DirLayout::default() },
+        // An empty map too: a client forgets removed xattrs only when it gets one.
+        xattrs: Writer::encode(&data.xattrs),
+        inline_version: if data.is_file() { INLINE_NONE } else { 0 },
+        inline_data: Vec::new(),
+        quota: QuotaInfo { max_bytes: data.quota.max_bytes as i64, max_files: data.quota.max_files as i64 },
+        pool_ns: data.layout.pool_ns.clone(),
+        btime: timespec(data.btime),
+        change_attr: data.change_attr,
+        dir_pin: -1,
+        ..InodeStat::default()
+    }
+}
+
+/// A message about a cap with the inode's state.
+pub(super) fn caps_message(op: u32, data: &InodeData, client: ClientId, cap: &Cap) -> ClientCaps {
+    let xattrs = if op == cap_op::FLUSH_ACK { Vec::new() } else { Writer::encode(&data.xattrs) };
+    ClientCaps {
+        op,
+        ino: data.ino.0,
+        realm: Ino::ROOT.0,
+        cap_id: cap.id,
+        seq: cap.seq,
+        caps: msgs::Caps(cap.pending),
+        wanted: msgs::Caps(cap.wanted),
+        uid: data.uid,
+        gid: data.gid,
+        mode: data.mode,
+        nlink: data.nlink,
+        xattr_version: data.xattr_version,
+        body: CapBody::File(CapFile {
+            size: data.size,
+            max_size: max_size(data, client),
+            truncate_size: data.truncate_size,
+            truncate_seq: data.truncate_seq,
+            mtime: timespec(if data.is_dir() { data.mtime.max(data.dirstat.mtime) } else { data.mtime }),
+            atime: timespec(data.atime),
+            ctime: timespec(data.ctime),
+            layout: LegacyFileLayout::from(&data.layout),
+            time_warp_seq: data.time_warp_seq,
+        }),
+        inline_version: if data.is_file() { INLINE_NONE } else { 0 },
+        btime: timespec(data.btime),
+        change_attr: data.change_attr,
+        nfiles: data.dirstat.nfiles,
+        nsubdirs: data.dirstat.nsubdirs,
+        xattrs,
+        ..ClientCaps::default()
+    }
+}
+
+impl Rank {
+    /// An inode for a reply, without any cap.
+    pub(super) fn bare_stat(&self, ino: Ino, client: ClientId) -> InodeStat {
+        let inode = &self.cache.inodes[&ino];
+        inode_stat(&inode.data, client, inode.caps.get(&client))
+    }
+}
