@@ -3,7 +3,7 @@
 use msgs::Body;
 use node::Msg;
 use std::collections::{BTreeMap, VecDeque};
-use wire::Message as _;
+use wire::{Message as _, Uuid};
 
 /// Messages that may wait for a session; beyond that the oldest is dropped, as a lost session would have.
 const MAX_QUEUED: usize = 1024;
@@ -25,9 +25,10 @@ impl Requests {
     }
 
     /// Remembers a request. `body` is made with its tid.
-    pub(crate) fn add(&mut self, token: u64, body: impl FnOnce(u64) -> Body) -> Msg {
+    pub(crate) fn add(&mut self, token: u64, fsid: Uuid, body: impl FnOnce(u64) -> Body) -> Msg {
         let tid = self.tid();
-        let body = body(tid);
+        let mut body = body(tid);
+        set_fsid(&mut body, fsid);
         self.waiting.insert(tid, (token, body.clone()));
         Msg::new(tid, body)
     }
@@ -65,8 +66,20 @@ impl Requests {
     }
 
     /// What a new session begins with: all unanswered requests, then what was queued.
-    pub(crate) fn for_new_session(&mut self) -> Vec<Msg> {
+    pub(crate) fn for_new_session(&mut self, fsid: Uuid) -> Vec<Msg> {
+        self.waiting.values_mut().for_each(|(_, body)| set_fsid(body, fsid));
         let requests = self.waiting.iter().map(|(tid, (_, body))| Msg::new(*tid, body.clone()));
         requests.chain(std::mem::take(&mut self.queued)).collect()
+    }
+}
+
+/// Monitors leave a request with another cluster's id unanswered.
+fn set_fsid(body: &mut Body, fsid: Uuid) {
+    match body {
+        Body::MonCommand(m) => m.fsid = fsid,
+        Body::Statfs(m) => m.fsid = fsid,
+        Body::GetPoolStats(m) => m.fsid = fsid,
+        Body::PoolOp(m) => m.fsid = fsid,
+        _ => {}
     }
 }

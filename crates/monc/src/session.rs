@@ -19,6 +19,8 @@ enum State {
     Paused(Instant),
     /// One monitor is being tried until this moment.
     Connecting(ConnId, EntityAddr, Instant),
+    /// It has answered, but we do not know the cluster's id yet, without which it takes no requests.
+    Opening(ConnId, EntityAddr, Instant),
     /// There is a session.
     Open(ConnId, EntityAddr),
 }
@@ -102,7 +104,7 @@ impl Monc {
     /// When [`Self::timer`] is wanted.
     pub fn deadline(&self) -> Option<Instant> {
         match self.state {
-            State::Paused(at) | State::Connecting(_, _, at) => Some(at),
+            State::Paused(at) | State::Connecting(_, _, at) | State::Opening(_, _, at) => Some(at),
             State::Open(..) => self.keeper.deadline(),
         }
     }
@@ -114,7 +116,7 @@ impl Monc {
                 self.hunt.begin_round(&mut self.rng);
                 self.try_next(now, out);
             }
-            State::Connecting(conn, _, give_up_at) if give_up_at <= now.mono => {
+            State::Connecting(conn, _, at) | State::Opening(conn, _, at) if at <= now.mono => {
                 out.push(Net::Close { conn }.into());
                 self.try_next(now, out);
             }
@@ -125,20 +127,29 @@ impl Monc {
 
     /// A connection is there.
     pub fn connected(&mut self, now: Now, conn: ConnId, peer: &Peer, out: &mut Vec<MoncOut>) {
-        let State::Connecting(ours, addr, _) = self.state else { return };
+        let State::Connecting(ours, addr, give_up_at) = self.state else { return };
         if ours != conn {
             return;
         }
-        self.state = State::Open(conn, addr);
-        self.hunt.reset();
+        self.state = State::Opening(conn, addr, give_up_at);
         self.keeper.begin_session(&self.config, peer.tickets.as_deref(), now);
         if peer.tickets.is_some() {
             out.push(Told::Tickets(Box::new(self.keeper.tickets.clone())).into());
         }
         if let Some(subscribe) = self.subs.all(&self.config.hostname) {
-            self.send_now(Msg::new(0, Body::from(subscribe)), out);
+            out.push(Net::Send { conn, msg: Msg::new(0, Body::from(subscribe)) }.into());
         }
-        for msg in self.requests.for_new_session() {
+        if self.monmap.is_some() {
+            self.open(now, out);
+        }
+    }
+
+    /// A monitor has answered and the cluster's id is known.
+    fn open(&mut self, now: Now, out: &mut Vec<MoncOut>) {
+        let State::Opening(conn, addr, _) = self.state else { return };
+        self.state = State::Open(conn, addr);
+        self.hunt.reset();
+        for msg in self.requests.for_new_session(self.fsid()) {
             self.send_now(msg, out);
         }
         out.push(Told::Session { global_id: self.global_id() }.into());
@@ -148,7 +159,7 @@ impl Monc {
     /// A connection is gone or was never made.
     pub fn closed(&mut self, now: Now, conn: ConnId, reason: CloseReason, out: &mut Vec<MoncOut>) {
         match self.state {
-            State::Connecting(ours, ..) if ours == conn => {
+            State::Connecting(ours, ..) | State::Opening(ours, ..) if ours == conn => {
                 if reason == CloseReason::Denied {
                     out.push(Told::Denied.into());
                 }
@@ -161,7 +172,7 @@ impl Monc {
 
     /// A message on one of our connections.
     pub fn message(&mut self, now: Now, conn: ConnId, msg: Msg, out: &mut Vec<MoncOut>) {
-        if !matches!(self.state, State::Open(ours, _) if ours == conn) {
+        if !matches!(self.state, State::Open(ours, _) | State::Opening(ours, ..) if ours == conn) {
             return;
         }
         let body = match &msg.body {
@@ -206,9 +217,9 @@ impl Monc {
     /// once or from now on.
     pub fn subscribe(&mut self, what: &str, start: u64, once: bool, out: &mut Vec<MoncOut>) {
         if let Some(subscribe) = self.subs.want(what, start, once, &self.config.hostname)
-            && self.is_open()
+            && let State::Open(conn, _) | State::Opening(conn, ..) = self.state
         {
-            self.send_now(Msg::new(0, Body::from(subscribe)), out);
+            out.push(Net::Send { conn, msg: Msg::new(0, Body::from(subscribe)) }.into());
         }
     }
 
@@ -248,9 +259,10 @@ impl Monc {
         self.request(token, |handle| msgs::MonGetVersion { handle, what: what.to_owned() }.into(), out);
     }
 
-    /// Any other request that a monitor answers: `Statfs`, `GetPoolStats`, `PoolOp`. `body` is given the message's tid.
+    /// Any other request that a monitor answers: `Statfs`, `GetPoolStats`, `PoolOp`. `body` is given the message's tid; the
+    /// cluster's id in it is filled in.
     pub fn request(&mut self, token: u64, body: impl FnOnce(u64) -> Body, out: &mut Vec<MoncOut>) {
-        let msg = self.requests.add(token, body);
+        let msg = self.requests.add(token, self.fsid(), body);
         if self.is_open() {
             self.send_now(msg, out);
         }
@@ -326,6 +338,7 @@ impl Monc {
         let map = Arc::new(map);
         self.monmap = Some(map.clone());
         out.push(Told::MonMap(map).into());
+        self.open(now, out);
         // A monitor that was removed knows nothing new.
         if let State::Open(conn, addr) = self.state
             && !addrs.is_empty()

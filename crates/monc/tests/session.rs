@@ -89,6 +89,7 @@ fn open(m: &mut Monc) -> Vec<MoncOut> {
     let mut out = Vec::new();
     m.start(at(0), &mut out);
     m.connected(at(1), conn(1), &peer(4100), &mut out);
+    m.message(at(1), conn(1), monmap(1, &[1]), &mut out);
     out.clear();
     out
 }
@@ -103,13 +104,10 @@ fn a_session_begins_with_subscriptions_and_what_waited() {
     m.start(at(0), &mut out);
     assert_eq!(show(&mut out), ["connect 1 1"]);
     m.connected(at(5), conn(1), &peer(4100), &mut out);
-    let expected = [
-        "tickets",
-        "send 1 subscribe monmap>=0 osdmap>=0",
-        "send 1 mon_get_version tid 2",
-        "send 1 get_config tid 1",
-        "session 4100",
-    ];
+    assert_eq!(show(&mut out), ["tickets", "send 1 subscribe monmap>=0 osdmap>=0"]);
+    assert!(!m.is_open(), "requests need the cluster's id");
+    m.message(at(6), conn(1), monmap(1, &[1]), &mut out);
+    let expected = ["monmap 1", "send 1 mon_get_version tid 2", "send 1 get_config tid 1", "session 4100"];
     assert_eq!(show(&mut out), expected);
     assert_eq!((m.global_id(), m.is_open(), m.deadline()), (4100, true, None));
 }
@@ -142,6 +140,13 @@ fn a_monitor_that_does_not_answer_is_given_up() {
     out.clear();
     m.timer(at(3000), &mut out);
     assert_eq!(show(&mut out), ["close 1"]);
+    let again = Now { mono: m.deadline().expect("tries again"), ..at(3000) };
+    m.timer(again, &mut out);
+    m.connected(again, conn(2), &peer(4100), &mut out);
+    out.clear();
+    let give_up = Now { mono: m.deadline().expect("still waits for the map"), ..again };
+    m.timer(give_up, &mut out);
+    assert_eq!(show(&mut out), ["close 2"], "one that says nothing is no better");
 }
 
 #[test]
@@ -149,6 +154,13 @@ fn a_lost_session_is_replaced_and_requests_are_sent_again() {
     let mut m = monc(&[1]);
     let mut out = open(&mut m);
     m.command(5, "{}".to_owned(), Bufs::new(), &mut out);
+    let MoncOut::Net(Net::Send {
+        msg: Msg { body: node::Body::Client(Body::MonCommand(command)), .. }, ..
+    }) = &out[0]
+    else {
+        panic!("{out:?}")
+    };
+    assert_eq!(command.fsid, FSID);
     assert_eq!(show(&mut out), ["send 1 mon_command tid 1"]);
     let osdmap = msgs::OsdMap { fulls: [(maps::Epoch(8), vec![])].into(), ..Default::default() };
     m.subscribe("osdmap", 0, false, &mut out);
@@ -158,7 +170,7 @@ fn a_lost_session_is_replaced_and_requests_are_sent_again() {
     assert_eq!(show(&mut out), ["lost", "connect 2 1"]);
     m.connected(at(11), conn(2), &peer(4100), &mut out);
     let expected =
-        ["tickets", "send 2 subscribe monmap>=0 osdmap>=9", "send 2 mon_command tid 1", "session 4100"];
+        ["tickets", "send 2 subscribe monmap>=2 osdmap>=9", "send 2 mon_command tid 1", "session 4100"];
     assert_eq!(show(&mut out), expected);
     let ack = || Msg::new(1, Body::from(msgs::MonCommandAck::default()));
     m.message(at(12), conn(1), ack(), &mut out);
@@ -183,7 +195,7 @@ fn a_subscription_once_ends_with_its_map_and_does_not_weaken_a_lasting_one() {
     assert_eq!(show(&mut out), ["message fs_map tid 0", "send 1 subscribe mdsmap>=3"]);
     m.closed(at(3), conn(1), CloseReason::Lost, &mut out);
     m.connected(at(4), conn(2), &peer(4100), &mut out);
-    assert!(show(&mut out).contains(&"send 2 subscribe mdsmap>=3 monmap>=0".to_owned()));
+    assert!(show(&mut out).contains(&"send 2 subscribe mdsmap>=3 monmap>=2".to_owned()));
 }
 
 #[test]
