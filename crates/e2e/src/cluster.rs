@@ -1,7 +1,9 @@
 //! A cluster of real processes in a temporary directory.
 
 use crate::run::{Ran, nacre_bin, run};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -77,6 +79,46 @@ impl Cluster {
         self.child.wait().expect("it was killed");
         let (child, ready_after) = spawn(self.dir.path(), &self.options, self.port);
         (self.child, self.ready_after) = (child, ready_after);
+    }
+
+    /// What a daemon answers on its admin socket.
+    pub fn admin(&self, name: &str, prefix: &str) -> serde_json::Value {
+        let path = self.dir().join("run").join(format!("{name}.asok"));
+        let mut socket = UnixStream::connect(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        socket.write_all(format!("{{\"prefix\":\"{prefix}\"}}\0").as_bytes()).expect("writes");
+        let mut answer = Vec::new();
+        socket.read_to_end(&mut answer).expect("answers");
+        let text = answer.get(4..).expect("a length first");
+        serde_json::from_slice(text).unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(text)))
+    }
+
+    /// The sum of a daemon's counters whose names begin so.
+    pub fn counted(&self, name: &str, prefix: &str) -> u64 {
+        let dump = self.admin(name, "perf dump");
+        let counters = dump["counters"].as_object().expect("counters");
+        counters.iter().filter(|(k, _)| k.starts_with(prefix)).filter_map(|(_, v)| v.as_u64()).sum()
+    }
+
+    /// The addresses that its daemons listen on, by name.
+    pub fn addresses(&self) -> Vec<(String, SocketAddr)> {
+        let mut out = vec![("mon.a".to_owned(), ([127, 0, 0, 1], self.port).into())];
+        let dump = self.client("ceph", &["osd", "dump", "-f", "json"]).ok();
+        let dump: serde_json::Value = serde_json::from_str(&dump).expect("JSON");
+        for osd in dump["osds"].as_array().expect("osds") {
+            let addr = osd["public_addr"].as_str().and_then(|a| a.split('/').next()).expect("an address");
+            out.push((format!("osd.{}", osd["osd"]), addr.parse().expect("an address")));
+        }
+        let stat = self.client("ceph", &["fs", "dump", "-f", "json"]).ok();
+        let stat: serde_json::Value =
+            serde_json::from_str(stat.lines().last().unwrap_or_default()).expect("JSON");
+        for info in stat["filesystems"][0]["mdsmap"]["info"].as_object().expect("mds").values() {
+            let addr = info["addr"].as_str().and_then(|a| a.split('/').next()).expect("an address");
+            out.push((
+                format!("mds.{}", info["name"].as_str().expect("a name")),
+                addr.parse().expect("an address"),
+            ));
+        }
+        out
     }
 
     /// The process id of a daemon of a separate cluster.
