@@ -397,16 +397,16 @@ impl Op {
             Self::CmpXattr { name, value, op, mode } => xattr(OpCode::CMPXATTR, name, value, *op, *mode),
             Self::SetXattr { name, value } => xattr(OpCode::SETXATTR, name, value, 0, 0),
             Self::RmXattr { name } => xattr(OpCode::RMXATTR, name, &none(), 0, 0),
-            Self::OmapGetKeys { data } => (OpCode::OMAPGETKEYS, zero, data.clone()),
-            Self::OmapGetVals { data } => (OpCode::OMAPGETVALS, zero, data.clone()),
+            Self::OmapGetKeys { data } => with_len(OpCode::OMAPGETKEYS, data),
+            Self::OmapGetVals { data } => with_len(OpCode::OMAPGETVALS, data),
             Self::OmapGetHeader => (OpCode::OMAPGETHEADER, zero, none()),
-            Self::OmapGetValsByKeys { data } => (OpCode::OMAPGETVALSBYKEYS, zero, data.clone()),
-            Self::OmapCmp { data } => (OpCode::OMAP_CMP, zero, data.clone()),
-            Self::OmapSetVals { data } => (OpCode::OMAPSETVALS, zero, data.clone()),
-            Self::OmapSetHeader { data } => (OpCode::OMAPSETHEADER, zero, data.clone()),
+            Self::OmapGetValsByKeys { data } => with_len(OpCode::OMAPGETVALSBYKEYS, data),
+            Self::OmapCmp { data } => with_len(OpCode::OMAP_CMP, data),
+            Self::OmapSetVals { data } => with_len(OpCode::OMAPSETVALS, data),
+            Self::OmapSetHeader { data } => with_len(OpCode::OMAPSETHEADER, data),
             Self::OmapClear => (OpCode::OMAPCLEAR, zero, none()),
-            Self::OmapRmKeys { data } => (OpCode::OMAPRMKEYS, zero, data.clone()),
-            Self::OmapRmKeyRange { data } => (OpCode::OMAPRMKEYRANGE, zero, data.clone()),
+            Self::OmapRmKeys { data } => with_len(OpCode::OMAPRMKEYS, data),
+            Self::OmapRmKeyRange { data } => with_len(OpCode::OMAPRMKEYRANGE, data),
             Self::CopyFrom { snap, src_version, flags, src_fadvise, data } => {
                 (OpCode::COPY_FROM, copy_from(*snap, *src_version, *flags, *src_fadvise), data.clone())
             }
@@ -509,6 +509,11 @@ impl Op {
             _ => return None,
         })
     }
+}
+
+/// Operations on omap repeat the length of their data where others have that of their range, as clients do.
+fn with_len(code: OpCode, data: &Bufs) -> (OpCode, [u8; 28], Bufs) {
+    (code, Args::build(|w| w.put(&Extent::new(0, data.len() as u64))), data.clone())
 }
 
 fn xattr(code: OpCode, name: &[u8], value: &Bufs, op: u8, mode: u8) -> (OpCode, [u8; 28], Bufs) {
