@@ -51,8 +51,9 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let mut draft = Draft::new(cx.cache, cx.now);
     if args.mask & bit::SIZE != 0 {
         let inode = cx.inode(ino)?;
-        if inode.data.is_dir() {
-            return Err(Errno(errno::EISDIR).into());
+        if !inode.data.is_file() {
+            let errno = if inode.data.is_dir() { errno::EISDIR } else { errno::EINVAL };
+            return Err(Errno(errno).into());
         }
         truncate(cx, &mut draft, ino, args.size)?;
     }

@@ -45,6 +45,9 @@ impl Rank {
             } else {
                 self.draining = true;
             }
+        } else if self.draining {
+            self.draining = false;
+            self.wake_space_waiters();
         }
         self.expire();
     }

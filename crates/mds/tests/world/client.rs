@@ -1,0 +1,252 @@
+//! A scripted client: it keeps what it is given, gives back what is revoked (flushing first what it changed) and
+//! builds requests.
+
+use msgs::{
+    Body, CapReconnect, Caps, ClientCaps, ClientReconnect, ClientReply, ClientRequest, FilePath, InodeStat, MdsOp,
+    cap, cap_op,
+};
+use std::collections::BTreeMap;
+use stdx::Now;
+use wire::{Reader, Utime};
+
+#[derive(Clone, Debug, Default)]
+pub struct Held {
+    pub cap_id: u64,
+    pub caps: u32,
+    pub wanted: u32,
+    pub seq: u32,
+    pub issue_seq: u32,
+    pub size: u64,
+    pub max_size: u64,
+    pub mode: u32,
+    pub truncate_seq: u32,
+    /// Changed without telling.
+    pub dirty: u32,
+    pub mtime: wire::Timespec,
+}
+
+#[derive(Default)]
+pub struct Client {
+    pub id: u64,
+    pub open: bool,
+    pub next_tid: u64,
+    pub next_flush: u64,
+    pub held: BTreeMap<u64, Held>,
+    pub replies: BTreeMap<u64, ClientReply>,
+    pub unanswered: BTreeMap<u64, ClientRequest>,
+    pub flush_acks: Vec<u64>,
+    /// Flushes that are not acknowledged, as they were sent.
+    pub flushing: BTreeMap<u64, ClientCaps>,
+    /// Gives nothing back.
+    pub stubborn: bool,
+    pub recalled: Option<u32>,
+    pub revokes_seen: usize,
+}
+
+impl Client {
+    pub fn new(id: u64) -> Self {
+        Self { id, next_tid: 1, next_flush: 1, ..Self::default() }
+    }
+
+    pub fn number(&mut self, mut request: ClientRequest, now: Now) -> (u64, ClientRequest) {
+        let tid = self.next_tid;
+        self.next_tid += 1;
+        request.head_version = 1;
+        request.stamp = Utime::from(now.wall);
+        request.oldest_client_tid = self.unanswered.keys().next().copied().unwrap_or(tid);
+        self.unanswered.insert(tid, request.clone());
+        (tid, request)
+    }
+
+    fn take(&mut self, stat: &InodeStat) {
+        if stat.cap.cap_id == 0 {
+            return;
+        }
+        let h = self.held.entry(stat.ino).or_default();
+        h.cap_id = stat.cap.cap_id;
+        h.caps = stat.cap.caps;
+        h.wanted |= stat.cap.wanted;
+        h.seq = stat.cap.seq;
+        h.issue_seq = stat.cap.seq;
+        if h.dirty == 0 {
+            h.size = stat.size;
+            h.mtime = stat.mtime;
+        }
+        h.max_size = stat.max_size;
+        h.mode = stat.mode;
+        h.truncate_seq = stat.truncate_seq;
+    }
+
+    pub fn receive(&mut self, tid: u64, body: Body) -> Vec<(u64, Body)> {
+        match body {
+            Body::ClientSession(m) => {
+                match m.head.op {
+                    msgs::session_op::OPEN => self.open = true,
+                    msgs::session_op::CLOSE => self.open = false,
+                    msgs::session_op::RECALL_STATE => self.recalled = Some(m.head.max_caps),
+                    _ => {}
+                }
+                Vec::new()
+            }
+            Body::ClientReply(m) => {
+                if let Some(d) = &m.trace.dentry {
+                    self.take(&d.dir);
+                }
+                if let Some(t) = &m.trace.target {
+                    self.take(t);
+                }
+                if m.op == MdsOp::READDIR && !m.extra.is_empty() {
+                    let listing: msgs::ReaddirReply = Reader::new(&m.extra).get().expect("a listing");
+                    for e in &listing.entries {
+                        self.take(&e.inode);
+                    }
+                }
+                self.unanswered.remove(&tid);
+                assert!(self.replies.insert(tid, *m).is_none(), "one answer for request {tid}");
+                Vec::new()
+            }
+            Body::ClientCaps(m) => self.caps(tid, &m),
+            other => panic!("client gets {}", other.name()),
+        }
+    }
+
+    fn caps(&mut self, tid: u64, m: &ClientCaps) -> Vec<(u64, Body)> {
+        match m.op {
+            cap_op::FLUSH_ACK => {
+                self.flush_acks.push(tid);
+                self.flushing.remove(&tid);
+                Vec::new()
+            }
+            cap_op::GRANT | cap_op::REVOKE => {
+                let Some(h) = self.held.get_mut(&m.ino) else { return Vec::new() };
+                if h.cap_id != m.cap_id {
+                    return Vec::new();
+                }
+                let revoked = h.caps & !m.caps.0;
+                h.caps = m.caps.0;
+                h.seq = m.seq;
+                h.max_size = m.file().max_size;
+                if h.dirty == 0 && m.caps.0 & cap::ANY_SHARED != 0 {
+                    h.size = m.file().size;
+                }
+                assert_eq!(m.op == cap_op::REVOKE, revoked != 0, "a revocation takes something");
+                if revoked == 0 || self.stubborn {
+                    return Vec::new();
+                }
+                self.revokes_seen += 1;
+                vec![self.update(m.ino)]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Tells the MDS what is held of an inode, flushing what was changed.
+    pub fn update(&mut self, ino: u64) -> (u64, Body) {
+        let h = self.held.get_mut(&ino).expect("held");
+        let dirty = std::mem::take(&mut h.dirty);
+        let mut m = ClientCaps {
+            op: cap_op::UPDATE,
+            ino,
+            cap_id: h.cap_id,
+            seq: h.seq,
+            issue_seq: h.issue_seq,
+            caps: Caps(h.caps),
+            wanted: Caps(h.wanted),
+            dirty: Caps(dirty),
+            mode: h.mode,
+            ..ClientCaps::default()
+        };
+        let file = msgs::CapFile {
+            size: h.size,
+            max_size: 0,
+            truncate_seq: h.truncate_seq,
+            mtime: h.mtime,
+            ..msgs::CapFile::default()
+        };
+        m.body = msgs::CapBody::File(file);
+        let mut tid = 0;
+        if dirty != 0 {
+            tid = self.next_flush;
+            self.next_flush += 1;
+            self.flushing.insert(tid, m.clone());
+        }
+        (tid, m.into())
+    }
+
+    /// Writes up to `size` under the cap, without telling.
+    pub fn write_to(&mut self, ino: u64, size: u64) -> bool {
+        let h = self.held.get_mut(&ino).expect("held");
+        if h.caps & cap::FILE_WR == 0 || size > h.max_size {
+            return false;
+        }
+        h.size = h.size.max(size);
+        h.dirty |= cap::FILE_WR;
+        h.mtime.sec += 1;
+        true
+    }
+
+    pub fn reconnect(&mut self) -> ClientReconnect {
+        let mut m = ClientReconnect::default();
+        for (ino, h) in &mut self.held {
+            h.seq = 0;
+            h.issue_seq = 0;
+            let claim = CapReconnect { cap_id: h.cap_id, wanted: h.wanted, issued: h.caps, ..CapReconnect::default() };
+            m.caps.insert(*ino, claim);
+        }
+        m
+    }
+}
+
+/// A request on a path from the root.
+pub fn request(op: MdsOp, path: &str) -> ClientRequest {
+    ClientRequest { op, path: at_root(path), flags: msgs::request_flag::WANT_DENTRY, ..ClientRequest::default() }
+}
+
+pub fn at_root(path: &str) -> FilePath {
+    FilePath { ino: 1, path: path.as_bytes().to_vec() }
+}
+
+pub fn create(path: &str, flags: u32) -> ClientRequest {
+    let args = msgs::OpenArgs { flags: flags | 0o100, mode: 0o644, ..msgs::OpenArgs::default() };
+    ClientRequest { args: args.into(), ..request(MdsOp::CREATE, path) }
+}
+
+pub fn open(path: &str, flags: u32) -> ClientRequest {
+    let args = msgs::OpenArgs { flags, ..msgs::OpenArgs::default() };
+    ClientRequest { args: args.into(), ..request(MdsOp::OPEN, path) }
+}
+
+pub fn mkdir(path: &str) -> ClientRequest {
+    ClientRequest { args: msgs::MkdirArgs { mode: 0o755 }.into(), ..request(MdsOp::MKDIR, path) }
+}
+
+pub fn getattr(path: &str, mask: u32) -> ClientRequest {
+    ClientRequest { args: msgs::GetattrArgs { mask }.into(), ..request(MdsOp::GETATTR, path) }
+}
+
+pub fn lookup(path: &str) -> ClientRequest {
+    request(MdsOp::LOOKUP, path)
+}
+
+pub fn two(op: MdsOp, new: &str, old: &str) -> ClientRequest {
+    ClientRequest { path2: at_root(old), ..request(op, new) }
+}
+
+pub fn setattr_size(path: &str, size: u64) -> ClientRequest {
+    let args = msgs::SetattrArgs { size, mask: msgs::setattr_mask::SIZE, ..msgs::SetattrArgs::default() };
+    ClientRequest { args: args.into(), ..request(MdsOp::SETATTR, path) }
+}
+
+pub fn setattr_mode(path: &str, mode: u32) -> ClientRequest {
+    let args = msgs::SetattrArgs { mode, mask: msgs::setattr_mask::MODE, ..msgs::SetattrArgs::default() };
+    ClientRequest { args: args.into(), ..request(MdsOp::SETATTR, path) }
+}
+
+pub fn readdir(path: &str, after: &[u8], max_entries: u32) -> ClientRequest {
+    let args = msgs::ReaddirArgs { max_entries, flags: 1, ..msgs::ReaddirArgs::default() };
+    ClientRequest {
+        args: args.into(),
+        path2: FilePath { ino: 0, path: after.to_vec() },
+        ..request(MdsOp::READDIR, path)
+    }
+}

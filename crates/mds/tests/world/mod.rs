@@ -1,0 +1,284 @@
+//! A rank with objects in memory and scripted clients. Object operations end in random order (but in order on each
+//! object); a crash keeps or loses each one in flight.
+
+#![allow(dead_code)]
+
+pub mod client;
+pub mod model;
+
+pub use client::Client;
+
+use mds::{
+    ClientId, ClientPeer, Effect, IoRequest, MdsOptions, ObjOp, ObjReply, ObjectId, Rank, RankConfig, Stage,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use stdx::{Instant, Now, Rng, Wall};
+
+#[derive(Default, Clone)]
+pub struct Object {
+    pub data: Vec<u8>,
+    pub omap: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+pub struct World {
+    pub rank: Rank,
+    pub cfg: RankConfig,
+    pub now: Now,
+    pub rng: Rng,
+    pub objects: BTreeMap<ObjectId, Object>,
+    pub in_flight: Vec<IoRequest>,
+    pub clients: BTreeMap<u64, Client>,
+    pub evict_asked: Vec<u64>,
+    pub log: Vec<String>,
+    pub io_count: usize,
+    pub max_entries: usize,
+}
+
+pub fn config(options: MdsOptions) -> RankConfig {
+    RankConfig {
+        rank: 0,
+        fs_name: "fs".into(),
+        metadata_pool: 1,
+        data_pool: 2,
+        session_timeout_s: 60,
+        session_autoclose_s: 300,
+        max_file_size: 1 << 40,
+        map_epoch: maps::Epoch(5),
+        options,
+    }
+}
+
+impl World {
+    pub fn new(seed: u64, options: MdsOptions) -> Self {
+        let cfg = config(options);
+        let now = Now { mono: Instant(1_000_000_000), wall: Wall(1_700_000_000_000_000_000) };
+        let rank = Rank::create(cfg.clone(), now);
+        let mut w = Self {
+            rank,
+            cfg,
+            now,
+            rng: Rng::from_seed(seed),
+            objects: BTreeMap::new(),
+            in_flight: Vec::new(),
+            clients: BTreeMap::new(),
+            evict_asked: Vec::new(),
+            log: Vec::new(),
+            io_count: 0,
+            max_entries: 0,
+        };
+        w.quiet();
+        w
+    }
+
+    pub fn connect(&mut self, id: u64) {
+        self.clients.insert(id, Client::new(id));
+        let peer = ClientPeer { caps: auth::MdsCap::parse("allow *").expect("caps"), ..ClientPeer::default() };
+        self.rank.client_connected(ClientId(id), peer);
+        let mut open = msgs::ClientSession::of(msgs::session_op::REQUEST_OPEN, 0);
+        open.features = msgs::ClientSession::feature_bytes(0x7ffff);
+        self.send(id, 0, open);
+        self.quiet();
+        assert!(self.clients[&id].open, "session of {id} is open");
+    }
+
+    pub fn send(&mut self, client: u64, tid: u64, body: impl Into<msgs::Body>) {
+        // All bytes that the clients send and get pass through their encoded form.
+        let raw = body.into().to_raw(tid);
+        let (tid, body) = msgs::Body::from_raw(raw).expect("own messages decode");
+        self.rank.client_message(self.now, ClientId(client), tid, body);
+        self.effects();
+    }
+
+    /// Carries out what the rank asks for.
+    pub fn effects(&mut self) {
+        loop {
+            let mut out = Vec::new();
+            self.rank.settle(&mut out);
+            self.max_entries = self.max_entries.max(self.rank.stats().entries);
+            if out.is_empty() {
+                return;
+            }
+            for effect in out {
+                self.effect(effect);
+            }
+        }
+    }
+
+    fn effect(&mut self, effect: Effect) {
+        match effect {
+            Effect::Io(io) => self.in_flight.push(io),
+            Effect::Send(client, tid, body) => {
+                let (tid, body) = msgs::Body::from_raw(body.to_raw(tid)).expect("what the rank sends decodes");
+                let Some(c) = self.clients.get_mut(&client.0) else { return };
+                for (tid, answer) in c.receive(tid, body) {
+                    self.rank.client_message(self.now, client, tid, answer);
+                }
+            }
+            Effect::Evict(client, _) => self.evict_asked.push(client.0),
+            Effect::Closed(_) => {}
+            Effect::Reached(Stage::Creating | Stage::Rejoined) => self.rank.activate(self.now),
+            Effect::Reached(Stage::Replayed) => self.rank.reconnect(self.now),
+            Effect::Reached(_) => {}
+            Effect::Event(node::Level::Error | node::Level::Warn, name, detail) => panic!("{name}: {detail}"),
+            Effect::Event(_, name, detail) => self.log.push(format!("{name}: {detail}")),
+            Effect::Fail(text) => panic!("the rank failed: {text}"),
+        }
+    }
+
+    /// Ends one object operation, if there is one.
+    pub fn io_step(&mut self) -> bool {
+        if self.in_flight.is_empty() {
+            return false;
+        }
+        let pick = self.rng.below(self.in_flight.len() as u64) as usize;
+        // The first on the same object.
+        let object = self.in_flight[pick].object.clone();
+        let at = self.in_flight.iter().position(|io| io.object == object).expect("the picked one at least");
+        let io = self.in_flight.remove(at);
+        let result = self.carry_out(&io);
+        self.io_count += 1;
+        self.rank.io_done(self.now, io.id, result);
+        self.effects();
+        true
+    }
+
+    pub fn advance(&mut self, d: Duration) {
+        self.now = Now { mono: self.now.mono + d, wall: self.now.wall + d };
+        self.rank.timer(self.now);
+        self.effects();
+    }
+
+    /// Runs until nothing is under way.
+    pub fn quiet(&mut self) {
+        self.effects();
+        let mut steps = 0;
+        while self.io_step() {
+            steps += 1;
+            assert!(steps < 1_000_000, "it never ends");
+        }
+    }
+
+    fn carry_out(&mut self, io: &IoRequest) -> Result<Vec<ObjReply>, i32> {
+        let exists = self.objects.contains_key(&io.object);
+        let creates = io.ops.iter().any(|op| op.writes() && !matches!(op, ObjOp::Delete | ObjOp::Truncate(_)));
+        if !exists && !creates {
+            return Err(msgs::errno::ENOENT);
+        }
+        let object = self.objects.entry(io.object.clone()).or_default();
+        let mut out = Vec::new();
+        let mut delete = false;
+        for op in &io.ops {
+            out.push(match op {
+                ObjOp::Create => ObjReply::None,
+                ObjOp::Read { offset, len } => {
+                    let end = if *len == 0 { object.data.len() } else { (offset + len) as usize };
+                    let end = end.min(object.data.len());
+                    ObjReply::Data(object.data[(*offset as usize).min(end)..end].to_vec())
+                }
+                ObjOp::Write { offset, data } => {
+                    let end = *offset as usize + data.len();
+                    object.data.resize(object.data.len().max(end), 0);
+                    object.data[*offset as usize..end].copy_from_slice(data);
+                    ObjReply::None
+                }
+                ObjOp::WriteFull(data) => {
+                    object.data = data.clone();
+                    ObjReply::None
+                }
+                ObjOp::Truncate(size) => {
+                    object.data.resize(*size as usize, 0);
+                    ObjReply::None
+                }
+                ObjOp::Delete => {
+                    delete = true;
+                    ObjReply::None
+                }
+                ObjOp::OmapList { after, max } => {
+                    let range = object.omap.iter().filter(|(k, _)| *k > after);
+                    let page: BTreeMap<_, _> =
+                        range.take(*max as usize).map(|(k, v)| (k.clone(), v.clone())).collect();
+                    let more = page.keys().next_back().is_some_and(|l| object.omap.keys().any(|k| k > l));
+                    ObjReply::Omap(page, more)
+                }
+                ObjOp::OmapGet(keys) => {
+                    let found = keys.iter().filter_map(|k| Some((k.clone(), object.omap.get(k)?.clone())));
+                    ObjReply::Omap(found.collect(), false)
+                }
+                ObjOp::OmapSet(entries) => {
+                    object.omap.extend(entries.clone());
+                    ObjReply::None
+                }
+                ObjOp::OmapRemove(keys) => {
+                    for key in keys {
+                        object.omap.remove(key);
+                    }
+                    ObjReply::None
+                }
+                ObjOp::OmapHeader(_) => ObjReply::None,
+            });
+        }
+        if delete {
+            self.objects.remove(&io.object);
+        }
+        Ok(out)
+    }
+
+    /// The process dies: each operation in flight is kept or lost, in order on each object. A new process takes over,
+    /// and the clients in `back` come back with their caps.
+    pub fn crash(&mut self, back: &[u64]) {
+        let mut lost = BTreeSet::new();
+        for io in std::mem::take(&mut self.in_flight) {
+            if lost.contains(&io.object) || self.rng.chance(1, 2) {
+                lost.insert(io.object.clone());
+                continue;
+            }
+            let _ = self.carry_out(&io);
+        }
+        self.rank = Rank::replay(self.cfg.clone(), self.now);
+        for id in self.clients.keys() {
+            let peer = ClientPeer { caps: auth::MdsCap::parse("allow *").expect("caps"), ..ClientPeer::default() };
+            self.rank.client_connected(ClientId(*id), peer);
+        }
+        self.quiet();
+        assert!(matches!(self.rank.stage(), Stage::Reconnecting | Stage::Active), "{:?}", self.rank.stage());
+        for id in back {
+            let m = self.clients.get_mut(id).expect("a client").reconnect();
+            self.send(*id, 0, m);
+        }
+        self.quiet();
+        if self.rank.stage() != Stage::Active {
+            self.advance(Duration::from_secs(46));
+            for id in std::mem::take(&mut self.evict_asked) {
+                self.rank.evicted(self.now, ClientId(id));
+            }
+            self.quiet();
+        }
+        assert_eq!(self.rank.stage(), Stage::Active);
+        for id in back {
+            for (tid, request) in self.clients[id].unanswered.clone() {
+                self.send(*id, tid, request);
+            }
+        }
+        self.quiet();
+    }
+
+    /// Sends a request and runs until it is answered: result and reply.
+    pub fn call(&mut self, client: u64, request: msgs::ClientRequest) -> msgs::ClientReply {
+        let tid = self.start(client, request);
+        self.quiet();
+        self.reply(client, tid)
+    }
+
+    pub fn start(&mut self, client: u64, request: msgs::ClientRequest) -> u64 {
+        let c = self.clients.get_mut(&client).expect("a client");
+        let (tid, request) = c.number(request, self.now);
+        self.send(client, tid, request);
+        tid
+    }
+
+    pub fn reply(&mut self, client: u64, tid: u64) -> msgs::ClientReply {
+        let c = self.clients.get_mut(&client).expect("a client");
+        c.replies.remove(&tid).unwrap_or_else(|| panic!("request {tid} of {client} is not answered"))
+    }
+}
