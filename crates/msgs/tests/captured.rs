@@ -1,5 +1,5 @@
-//! Messages captured between real clients (Linux 6.1, ceph-fuse, rados, rbd, ceph 16.2.15) and real daemons: every one
-//! decodes, and encodes to the same bytes again.
+//! Messages captured between real clients (Linux 6.1; ceph-fuse, rados, rbd, ceph of 16.2.15 and 20.2.4) and real daemons of
+//! 16.2.15: every one decodes, and encodes to the same bytes again.
 
 use msgs::{Body, Op};
 use std::collections::BTreeMap;
@@ -41,11 +41,13 @@ fn what_is_decoded_encodes_to_the_same_bytes() {
     for (from_server, raw) in captured() {
         let (tid, body) = Body::from_raw(raw.clone()).expect("decodes");
         let again = body.to_raw(tid);
-        // The kernel sends some messages in older versions than we do: those must be read alike, not written alike.
+        // The kernel sends some messages in older versions than we do: those must be read alike, not written
+        // alike. Newer clients send some in newer versions, whose additions we drop.
         if again.version != raw.version {
             assert!(!from_server, "{body:?}: servers send what we send, not version {}", raw.version);
+            let newer = raw.version > again.version;
             let (_, read_again) = Body::from_raw(again).expect("own encoding");
-            assert_eq!(read_again, body);
+            assert!(newer || read_again == body, "{body:?}");
             continue;
         }
         // The kernel's locators are one version older, which shifts everything behind them.
