@@ -2,43 +2,35 @@
 
 use crate::{Answer, Caller, Errno, FsRequest, Invalidate, Reply, Request};
 use runtime::Handle;
-use std::sync::Arc;
 
 /// ENOTCONN: the client has ended.
 const GONE: Errno = Errno(107);
 
-/// A mounted file system; clones are the same one.
+/// A file system session; clones are the same one.
 #[derive(Clone)]
 pub struct Fs {
     handle: Handle<Request, Reply>,
 }
 
-/// To be told when the kernel's cache has been invalidated: the client gives the capability back only then.
+/// To be dropped when caches have forgotten what was named: only then does the client give the capability back.
 #[must_use]
-pub struct Invalidated(Option<Box<dyn FnOnce() + Send>>);
-
-impl Invalidated {
-    /// It is done.
-    pub fn done(mut self) {
-        if let Some(done) = self.0.take() {
-            done();
-        }
-    }
+pub struct Invalidated {
+    handle: Handle<Request, Reply>,
+    id: u64,
 }
 
 impl Drop for Invalidated {
     fn drop(&mut self) {
-        // Whoever had caches is gone, and its caches with it.
-        if let Some(done) = self.0.take() {
-            done();
-        }
+        self.handle.submit(Request::Invalidated { id: self.id }, |_| {});
     }
 }
 
 impl Fs {
-    /// The file system that a running client node serves.
-    pub fn new(handle: Handle<Request, Reply>) -> Self {
-        Self { handle }
+    pub(crate) fn new(handle: Handle<Request, Reply>) -> Self {
+        let fs = Self { handle };
+        // Who caches nothing has nothing to forget.
+        fs.on_invalidate(|_, done| drop(done));
+        fs
     }
 
     /// Asks; `done` is called once, on the client's event loop: it must not block.
@@ -49,5 +41,15 @@ impl Fs {
     /// Asks and waits. Not to be called on the client's event loop.
     pub fn call(&self, caller: Caller, request: FsRequest) -> Reply {
         self.handle.call(Request::Fs(caller, request)).unwrap_or(Err(GONE))
+    }
+
+    /// Calls `forget`, on the client's event loop, with what caches above must forget. It must not block.
+    pub fn on_invalidate(&self, mut forget: impl FnMut(Invalidate, Invalidated) + Send + 'static) {
+        let handle = self.handle.clone();
+        self.handle.listen(move |reply| {
+            if let Ok(Answer::Invalidate { id, what }) = reply {
+                forget(what, Invalidated { handle: handle.clone(), id });
+            }
+        });
     }
 }

@@ -45,7 +45,7 @@ pub enum Request {
         /// Its input (`-i FILE`).
         input: Bufs,
     },
-    /// Local callers have forgotten what [`Answer::Invalidate`] with this id named. Has no answer.
+    /// Local callers have forgotten what [`Answer::Invalidate`] with this id named.
     Invalidated {
         /// Which.
         id: u64,
@@ -73,7 +73,7 @@ pub struct ObjectRequest {
 pub enum FsRequest {
     /// Find a name; the answer counts as one reference to the inode.
     Lookup { parent: Ino, name: Vec<u8> },
-    /// Give `count` references back. Has no answer.
+    /// Give `count` references back.
     Forget { ino: Ino, count: u64 },
     /// Attributes.
     Getattr { ino: Ino },

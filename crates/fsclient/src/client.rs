@@ -253,11 +253,14 @@ impl Client {
         out.push(Output::Stop(Ok(())));
     }
 
-    fn request(&mut self, id: RequestId, request: Request) {
-        match request {
-            Request::Invalidated { id } => return self.invalidated(id),
-            Request::Fs(_, FsRequest::Forget { ino, count }) => return self.forget(ino, count),
-            _ => {}
+    fn request(&mut self, id: RequestId, request: Request, out: &mut Outs) {
+        let done = match request {
+            Request::Invalidated { id } => Some(self.invalidated(id)),
+            Request::Fs(_, FsRequest::Forget { ino, count }) => Some(self.forget(ino, count)),
+            _ => None,
+        };
+        if let Some(()) = done {
+            return out.push(Output::Reply { id, reply: Ok(Answer::Done) });
         }
         let number = self.next_op;
         self.next_op += 1;
@@ -452,7 +455,7 @@ impl Node for Client {
                 self.with_cluster(now, out, |cluster, outs| cluster.message(now, conn, msg, outs));
             }
             Input::Message { conn, msg } => self.mds_message(now, conn, msg, out),
-            Input::Request { id, request } => self.request(id, request),
+            Input::Request { id, request } => self.request(id, request, out),
             Input::Admin { id, command } => out.push(self.admin(id, &command)),
             Input::Disk { .. } => {}
         }

@@ -8,17 +8,16 @@ mod convert;
 mod ops;
 
 use client::{Fs, Invalidate};
-use fuser::{BackgroundSession, Config, INodeNo, MountOption, Session, SessionACL};
+use fuser::{Config, INodeNo, MountOption, Session, SessionACL, SessionUnmounter};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::mpsc;
 
-/// A mounted file system. Dropping it unmounts.
-#[derive(Debug)]
+/// A file system that is mounted and, once waited for, served. Dropping it unmounts.
 pub struct Mount {
-    session: Option<BackgroundSession>,
+    session: Session<ops::Kernel>,
 }
 
 /// How to mount.
@@ -31,7 +30,7 @@ pub struct Options {
 }
 
 impl Mount {
-    /// Mounts `fs` at `path`, which must be an existing directory. Returns once the kernel may send requests.
+    /// Mounts `fs` at `path`, which must be an existing directory. Requests wait until [`Waiter::wait`] serves them.
     pub fn new(fs: Fs, path: &Path, options: &Options) -> io::Result<Self> {
         let mut config = Config::default();
         config.mount_options = vec![
@@ -59,23 +58,39 @@ impl Mount {
                         notifier.inval_entry(INodeNo(parent), OsStr::from_bytes(&name))
                     }
                 };
-                done.done();
+                drop(done);
             }
         })?;
         fs.on_invalidate(move |what, done| {
             // The thread lives as long as the session; after it there is nothing to invalidate.
             let _ = tx.send((what, done));
         });
-        Ok(Self { session: Some(session.spawn()?) })
+        Ok(Self { session })
     }
 
-    /// Waits until somebody unmounts it.
-    pub fn wait(mut self) -> io::Result<()> {
-        self.session.take().expect("only taken here and in unmount").join()
+    /// Takes it apart: what unmounts it, and what waits until somebody has.
+    pub fn split(mut self) -> (Unmounter, Waiter) {
+        let unmounter = self.session.unmount_callable();
+        (Unmounter(unmounter), Waiter(self.session))
     }
+}
 
+/// Unmounts a mount that another thread waits for.
+pub struct Unmounter(SessionUnmounter);
+
+impl Unmounter {
     /// Unmounts it.
-    pub fn unmount(mut self) -> io::Result<()> {
-        self.session.take().expect("only taken here and in wait").umount_and_join()
+    pub fn unmount(&mut self) -> io::Result<()> {
+        self.0.unmount()
+    }
+}
+
+/// Waits for the end of a mount, serving it until then.
+pub struct Waiter(Session<ops::Kernel>);
+
+impl Waiter {
+    /// Serves until somebody unmounts it.
+    pub fn wait(self) -> io::Result<()> {
+        self.0.spawn()?.join()
     }
 }

@@ -57,6 +57,15 @@ impl ClientArgs {
         Ok(ClusterConf { credentials: Credentials { name: self.name.clone(), key }, mons, fsid, conf })
     }
 
+    /// The same for the client library, which reads the files itself.
+    pub(crate) fn options(&self) -> Result<client::Options> {
+        let mut options = client::Options::new(self.conf_path()?);
+        options.name = self.name.clone();
+        options.keyring.clone_from(&self.keyring);
+        options.hostname = super::hostname();
+        Ok(options)
+    }
+
     fn key(&self, conf: &Conf) -> Result<auth::Key> {
         let from_conf = || conf.get(&self.name, "keyring").map(PathBuf::from);
         let path = self.keyring.clone().or_else(from_conf);

@@ -25,3 +25,6 @@ pub(crate) fn hostname() -> String {
     let name = rustix::system::uname();
     name.nodename().to_string_lossy().into_owned()
 }
+
+#[cfg(test)]
+mod tests;

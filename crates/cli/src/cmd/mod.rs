@@ -2,6 +2,8 @@
 
 mod daemon;
 mod dev;
+mod mount;
+mod rados;
 mod status;
 mod version;
 
@@ -35,6 +37,10 @@ pub(crate) enum Command {
     Osd(daemon::DaemonArgs),
     /// Run a metadata server.
     Mds(daemon::DaemonArgs),
+    /// Mount the file system of a cluster, in the foreground.
+    Mount(mount::MountArgs),
+    /// Put, get, list and remove objects.
+    Rados(rados::RadosArgs),
     /// Show the state of a cluster.
     Status(status::StatusArgs),
     /// Print the version.
@@ -54,6 +60,8 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         Command::Mon(args) => daemon::run(wire::EntityType::MON, &args),
         Command::Osd(args) => daemon::run(wire::EntityType::OSD, &args),
         Command::Mds(args) => daemon::run(wire::EntityType::MDS, &args),
+        Command::Mount(args) => mount::run(&args),
+        Command::Rados(args) => rados::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Version(args) => version::run(&args),
     }

@@ -1,0 +1,125 @@
+//! `nacre mount`: the file system through FUSE.
+
+use crate::{logging, signals};
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use crate::cluster::ClientArgs;
+use client::Cluster;
+use runtime::Notice;
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+#[derive(Args)]
+pub(crate) struct MountArgs {
+    /// Where to mount.
+    mount_point: PathBuf,
+    #[command(flatten)]
+    client: ClientArgs,
+    /// Return once it is mounted.
+    #[arg(long)]
+    fork: bool,
+    /// Refuse writes.
+    #[arg(long, short = 'r')]
+    read_only: bool,
+    /// Let other users in as well [default for root].
+    #[arg(long)]
+    allow_other: bool,
+    /// Seconds to wait for the cluster.
+    #[arg(long, default_value_t = 60)]
+    timeout: u64,
+    /// Buffered writes: beyond it writers wait.
+    #[arg(long, default_value = "64M", value_parser = super::size)]
+    dirty: u64,
+    /// Where to log [default: standard error].
+    #[arg(long)]
+    log: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &MountArgs) -> Result<()> {
+    clean_up_dead_mount(&args.mount_point)?;
+    if !args.mount_point.is_dir() {
+        bail!("{} is no directory: make it first", args.mount_point.display());
+    }
+    if args.fork {
+        return detach(args);
+    }
+    logging::start(args.log.as_deref())?;
+    let (tx, signals) = mpsc::channel();
+    signals::watch(tx)?;
+    let mut options = args.client.options()?;
+    options.mount = true;
+    options.mount_point = args.mount_point.display().to_string();
+    options.limits.dirty_bytes = args.dirty;
+    let cluster = Cluster::connect(&options, Duration::from_secs(args.timeout))?;
+    let allow_other = args.allow_other || rustix::process::geteuid().is_root();
+    let how = fuse::Options { read_only: args.read_only, allow_other };
+    let mount = fuse::Mount::new(cluster.fs(), &args.mount_point, &how)
+        .with_context(|| format!("cannot mount at {}", args.mount_point.display()))?;
+    // Whoever started it may have gone.
+    let _ = writeln!(std::io::stdout(), "nacre: mounted at {}", args.mount_point.display());
+    let _ = std::io::stdout().flush();
+    wait_and_unmount(mount, &signals)?;
+    cluster.shut_down()?;
+    Ok(())
+}
+
+/// Until somebody unmounts it or a signal comes, which then does.
+fn wait_and_unmount(mount: fuse::Mount, signals: &mpsc::Receiver<Notice>) -> Result<()> {
+    let (mut unmounter, waiter) = mount.split();
+    let (tx, done) = mpsc::channel();
+    let thread = std::thread::Builder::new().name("fuse-wait".into()).spawn(move || {
+        let result = waiter.wait();
+        // The receiver lives until this has been heard, or was told by a signal.
+        let _ = tx.send(result);
+    })?;
+    loop {
+        match done.recv_timeout(Duration::from_millis(200)) {
+            Ok(result) => {
+                drop(thread.join());
+                return result.context("the mount ended");
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+            Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(()),
+        }
+        if signals.try_recv().is_ok() {
+            unmounter.unmount().context("cannot unmount: is it in use?")?;
+        }
+    }
+}
+
+/// A mount point whose process was killed answers ENOTCONN to everything: unmount it.
+fn clean_up_dead_mount(path: &Path) -> Result<()> {
+    const ENOTCONN: i32 = 107;
+    match std::fs::metadata(path) {
+        Err(e) if e.raw_os_error() == Some(ENOTCONN) => {
+            rustix::mount::unmount(path, rustix::mount::UnmountFlags::DETACH)
+                .with_context(|| format!("{} is a dead mount and cannot be unmounted", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Starts itself again without `--fork` and waits for it to say that it is mounted.
+fn detach(args: &MountArgs) -> Result<()> {
+    let own = std::env::current_exe()?;
+    let rest = std::env::args_os().skip(1).filter(|a| a != "--fork");
+    let mut command = Command::new(own);
+    command.args(rest).stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
+    if args.log.is_some() {
+        command.stderr(Stdio::null());
+    }
+    let mut child = command.spawn().context("cannot start the mount process")?;
+    let mut line = String::new();
+    let stdout = child.stdout.take().expect("piped above");
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line)?;
+    if line.starts_with("nacre: mounted") {
+        print!("{line}");
+        return Ok(());
+    }
+    let status = child.wait()?;
+    bail!("the mount process ended: {status}")
+}
