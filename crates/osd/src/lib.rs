@@ -1,1 +1,26 @@
-//! The object storage daemon role.
+//! The OSD: keeps placement groups, orders and replicates their updates, agrees with other OSDs on what is right after a failure, and
+//! completes copies that missed something (sections 5.1 to 5.5 of the paper).
+//!
+//! One state machine, [`Osd`]; the store and the session to the monitor are parts of it. See `docs/internals/osd.md`.
+
+mod admin;
+mod boot;
+mod config;
+mod core;
+mod heartbeat;
+mod links;
+mod map_log;
+mod object;
+mod ops;
+mod osd;
+mod pack;
+mod pg;
+mod removal;
+mod report;
+mod requests;
+mod session;
+mod store_io;
+
+pub use config::{OsdConfig, OsdOptions};
+pub use ops::Limits;
+pub use osd::Osd;

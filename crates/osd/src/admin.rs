@@ -1,0 +1,96 @@
+//! Commands on the admin socket, and those that come through `ceph tell`.
+
+use crate::core::Out;
+use crate::osd::Osd;
+use maps::PgId;
+use msgs::errno::{EINVAL, ENOENT, EPERM};
+use node::{AdminId, ConnId};
+use serde_json::{Value, json};
+
+/// All commands with what they tell.
+const COMMANDS: &[(&str, &str)] = &[
+    ("dump_ops_in_flight", "requests that are not answered, and what each waits for"),
+    ("dump_pgs", "all placement groups of this OSD"),
+    ("help", "this list"),
+    ("ops", "same as dump_ops_in_flight"),
+    ("perf dump", "counters"),
+    ("query", "one placement group (pgid)"),
+    ("status", "who this is and how far it is"),
+    ("version", "the version of this program"),
+];
+
+impl Osd {
+    /// A command from the admin socket.
+    pub(crate) fn admin(&mut self, id: AdminId, command: &str) {
+        let (code, output) = match self.command(command) {
+            Ok(value) => (0, serde_json::to_string_pretty(&value).unwrap_or_default()),
+            Err((errno, text)) => (-errno, text),
+        };
+        self.core.out.push(Out::AdminReply { id, code, output });
+    }
+
+    /// A command through `ceph tell`, which only administrators may give.
+    pub(crate) fn tell(&mut self, conn: ConnId, tid: u64, command: &msgs::Command) {
+        let allowed = self.core.sessions.get(&conn).is_some_and(|s| s.caps.is_allow_all());
+        let text = command.cmd.concat();
+        let answer = if allowed {
+            self.command(&text)
+        } else {
+            Err((EPERM, "the key must allow all on OSDs (osd 'allow *')".to_owned()))
+        };
+        let mut reply = msgs::CommandReply::default();
+        match answer {
+            Ok(value) => reply.data = serde_json::to_vec_pretty(&value).unwrap_or_default().into(),
+            Err((errno, text)) => (reply.r, reply.rs) = (-errno, text),
+        }
+        self.core.send(conn, tid, msgs::Body::from(reply));
+    }
+
+    fn command(&self, text: &str) -> Result<Value, (i32, String)> {
+        let parsed: Value = serde_json::from_str(text).unwrap_or_else(|_| json!({ "prefix": text.trim() }));
+        let prefix = parsed["prefix"].as_str().unwrap_or_default();
+        match prefix {
+            "status" => Ok(self.status()),
+            "ops" | "dump_ops_in_flight" => {
+                let ops: Vec<Value> = self.pgs.values().flat_map(|pg| pg.dump_ops(&self.core)).collect();
+                Ok(json!({ "num_ops": ops.len(), "ops": ops }))
+            }
+            "perf dump" => Ok(json!({ "osd": self.core.counters })),
+            "dump_pgs" => Ok(self.pgs.values().map(crate::pg::Pg::dump).collect()),
+            "query" => {
+                let pgid = parsed["pgid"].as_str().and_then(PgId::parse).ok_or((EINVAL, "query needs a pgid as in 1.2f".into()))?;
+                let pg = self.pgs.get(&pgid).ok_or((ENOENT, format!("pg {pgid} is not here")))?;
+                Ok(pg.dump())
+            }
+            "version" => Ok(json!({ "version": env!("CARGO_PKG_VERSION") })),
+            "help" | "get_command_descriptions" => {
+                Ok(COMMANDS.iter().map(|(name, help)| ((*name).to_owned(), json!(help))).collect())
+            }
+            other => {
+                let known: Vec<&str> = COMMANDS.iter().map(|(name, _)| *name).collect();
+                Err((EINVAL, format!("no command `{other}`; there are: {}", known.join(", "))))
+            }
+        }
+    }
+
+    fn status(&self) -> Value {
+        let mut states = std::collections::BTreeMap::<String, usize>::new();
+        for pg in self.pgs.values() {
+            *states.entry(pg.state.to_string()).or_default() += 1;
+        }
+        let usage = self.core.io.usage();
+        json!({
+            "cluster_fsid": self.core.config.fsid.to_string(),
+            "osd_fsid": self.core.config.uuid.to_string(),
+            "whoami": self.core.config.id.0,
+            "state": if self.core.is_up { "active" } else if self.boot.is_running() { "booting" } else { "initializing" },
+            "oldest_map": self.maps.superblock.oldest.0,
+            "newest_map": self.core.epoch().0,
+            "num_pgs": self.pgs.len(),
+            "pg_states": states,
+            "bytes_total": usage.total,
+            "bytes_available": usage.available,
+            "objects": usage.objects,
+        })
+    }
+}

@@ -1,0 +1,311 @@
+//! From a disk to a running OSD: the store, whose it is, the newest map that was acted on, the PGs' knowledge.
+
+use crate::core::{CommitFor, ReadFor};
+use crate::osd::Osd;
+use crate::pg::Pg;
+use crate::pg::meta::{Loader, META_POOL, TEMP_POOL, meta_key, meta_pgid};
+use crate::removal::Removal;
+use maps::{Epoch, OsdMap, PgId};
+use node::Level;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use store::{MkfsInfo, ObjectKey, ObjectView, OmapRange, Read, ReadReply, StoreError, StoreOut, Transaction, TxnOp};
+use wire::{Reader, Uuid, Writer, wire_structs};
+
+/// The private pool of the superblock and the maps.
+pub const SUPER_POOL: i64 = -1;
+const SUPERBLOCK: &str = "superblock";
+const SUPERBLOCK_KEY: &[u8] = b"superblock";
+/// Entries of a page of a PG's knowledge, and its bytes.
+const PAGE: (usize, usize) = (2000, 1 << 20);
+/// Keys listed at once.
+const LIST: usize = 4096;
+
+wire_structs! {
+    /// Whose the store is, and which maps are in it.
+    #[derive(Eq)]
+    pub struct Superblock[v 1/1] {
+        /// Of the cluster.
+        pub fsid: Uuid,
+        /// Of the OSD.
+        pub id: i32,
+        /// Of the store.
+        pub uuid: Uuid,
+        /// The oldest map stored; 0 for none.
+        pub oldest: Epoch,
+        /// The newest map that all PGs have acted on; 0 for none.
+        pub newest: Epoch,
+        /// The newest map in which it was up.
+        pub last_up: Epoch,
+    }
+}
+
+/// How far the start has come.
+#[derive(Debug, Default)]
+pub struct Boot {
+    running: bool,
+    superblock: Option<Superblock>,
+    to_load: VecDeque<PgId>,
+    loading: BTreeMap<PgId, Loader>,
+    announced: bool,
+    pub(crate) ready: bool,
+}
+
+impl Boot {
+    /// Whether all is loaded and maps may come.
+    pub fn is_running(&self) -> bool {
+        self.running
+    }
+
+    /// Whether the monitor has been asked to mark us up, in this session.
+    pub fn announced(&mut self) -> &mut bool {
+        &mut self.announced
+    }
+}
+
+/// The object that holds a stored map.
+pub fn map_key(epoch: Epoch) -> ObjectKey {
+    ObjectKey::private(SUPER_POOL, &format!("osdmap.{:08x}", epoch.0))
+}
+
+/// The step that stores the superblock.
+pub fn superblock_op(superblock: &Superblock) -> TxnOp {
+    let entry = (SUPERBLOCK_KEY.to_vec(), Writer::encode(superblock));
+    TxnOp::OmapSet(ObjectKey::private(SUPER_POOL, SUPERBLOCK), vec![entry])
+}
+
+impl Osd {
+    fn label(&self) -> Vec<u8> {
+        format!("osd.{} of cluster {}", self.core.config.id, self.core.config.fsid).into_bytes()
+    }
+
+    pub(crate) fn open_store(&mut self) {
+        let mkfs = MkfsInfo { uuid: self.core.config.uuid, label: self.label() };
+        self.core.io.open(mkfs);
+        if self.core.config.credentials.key.is_none() {
+            self.publish_keys(None);
+        }
+    }
+
+    /// The store has said something.
+    pub(crate) fn store_event(&mut self, event: StoreOut) {
+        match event {
+            StoreOut::Disk(id, op) => self.core.out.push(crate::core::Out::Disk { id, op }),
+            StoreOut::Opened => self.store_opened(),
+            StoreOut::Committed(txn) => {
+                for then in self.core.io.committed(txn) {
+                    self.committed(then);
+                }
+            }
+            StoreOut::Read(id, result) => {
+                if let Some(then) = self.core.io.reader(id) {
+                    self.read_done(then, result);
+                }
+            }
+            StoreOut::Failed(error) => {
+                let id = self.core.config.id;
+                self.stop(format!("osd.{id}: the store can not be used: {error}"));
+            }
+        }
+    }
+
+    fn store_opened(&mut self) {
+        let found = self.core.io.identity();
+        let (label, uuid) = (self.label(), self.core.config.uuid);
+        if found.label != label || found.uuid != uuid {
+            return self.stop(format!(
+                "the device holds the store {} ({}), and this is {} with store {uuid}: give it its own device",
+                found.uuid,
+                String::from_utf8_lossy(&found.label),
+                String::from_utf8_lossy(&label),
+            ));
+        }
+        let key = ObjectKey::private(SUPER_POOL, SUPERBLOCK);
+        let keys = vec![SUPERBLOCK_KEY.to_vec()];
+        let read = Read::Object { key, attrs: false, data: vec![], omap_header: false, omap_keys: keys, omap_range: None };
+        self.core.io.read(self.core.now, read, ReadFor::Superblock);
+    }
+
+    fn read_done(&mut self, then: ReadFor, result: Result<ReadReply, StoreError>) {
+        match then {
+            ReadFor::Op(pgid, id, attempt, i) => {
+                if let Some((pg, core)) = self.pg(pgid) {
+                    pg.on_op_read(core, (id, attempt, i), result);
+                }
+            }
+            ReadFor::List(pgid, id, attempt) => {
+                if let Some((pg, core)) = self.pg(pgid) {
+                    pg.on_list_read(core, (id, attempt), result);
+                }
+            }
+            ReadFor::Part(pgid, tid) => {
+                if let Some((pg, core)) = self.pg(pgid) {
+                    pg.on_part_read(core, tid, result);
+                }
+            }
+            ReadFor::Scan(pgid, id) => {
+                if let Some((pg, core)) = self.pg(pgid) {
+                    pg.on_scan_keys(core, id, result);
+                }
+            }
+            ReadFor::ScanVersion(pgid, id, key) => {
+                if let Some((pg, core)) = self.pg(pgid) {
+                    pg.on_scan_version(core, id, *key, result);
+                }
+            }
+            ReadFor::Removal(pgid) => self.removal_listed(pgid, result),
+            boot => match result {
+                Ok(reply) => self.boot_read(boot, reply),
+                Err(error) => self.stop(format!("the OSD's own records can not be read: {error}")),
+            },
+        }
+    }
+
+    fn committed(&mut self, then: CommitFor) {
+        match then {
+            CommitFor::Nothing => {}
+            CommitFor::Send(conn, msg) => self.core.send(conn, msg.tid, msg.body),
+            CommitFor::Update(pgid, round, version) => {
+                if let Some((pg, core)) = self.pg(pgid) {
+                    pg.on_update_committed(core, round, version);
+                }
+            }
+            CommitFor::Activated(pgid, round) => {
+                if let Some((pg, core)) = self.pg(pgid) {
+                    pg.on_activated(core, round);
+                }
+            }
+            CommitFor::Pulled(pgid, round, key) => {
+                if let Some((pg, core)) = self.pg(pgid) {
+                    pg.on_pulled(core, round, &key);
+                }
+            }
+            CommitFor::SelfResynced(pgid, round) => {
+                if let Some((pg, core)) = self.pg(pgid) {
+                    pg.on_self_resynced(core, round);
+                }
+            }
+            CommitFor::Removed(pgid) => self.removal_step(pgid),
+        }
+    }
+
+    fn boot_read(&mut self, what: ReadFor, reply: ReadReply) {
+        match (what, reply) {
+            (ReadFor::Superblock, ReadReply::Object(view)) => self.superblock_read(view),
+            (ReadFor::Map(epoch), ReadReply::Object(view)) => self.map_read(epoch, view),
+            (ReadFor::Pgs, ReadReply::List(keys)) => {
+                self.boot.to_load = keys.iter().filter_map(meta_pgid).collect();
+                self.load_next_pg(None);
+            }
+            (ReadFor::PgMeta(pgid), ReadReply::Object(view)) => self.pg_page(pgid, view.unwrap_or_default()),
+            (ReadFor::Temps, ReadReply::List(keys)) => {
+                let ops = keys.into_iter().map(TxnOp::Remove).collect();
+                self.core.submit_own(Transaction { ops }, CommitFor::Nothing);
+                self.run();
+            }
+            (what, _) => self.stop(format!("the store gave another answer than asked for ({what:?})")),
+        }
+    }
+
+    fn superblock_read(&mut self, view: Option<ObjectView>) {
+        let stored = view.and_then(|v| v.omap_values.into_iter().next());
+        let config = &self.core.config;
+        let fresh = Superblock { fsid: config.fsid, id: config.id.0, uuid: config.uuid, ..Superblock::default() };
+        let superblock = match stored {
+            None => fresh,
+            Some((_, bytes)) => match Reader::new(&bytes).get::<Superblock>() {
+                Ok(superblock) => superblock,
+                Err(error) => return self.stop(format!("the superblock can not be read: {error}")),
+            },
+        };
+        let newest = superblock.newest;
+        self.maps.superblock = superblock;
+        if newest == Epoch(0) {
+            return self.run();
+        }
+        let data = vec![(0, u64::from(u32::MAX))];
+        let read = Read::Object { key: map_key(newest), attrs: false, data, omap_header: false, omap_keys: vec![], omap_range: None };
+        self.core.io.read(self.core.now, read, ReadFor::Map(newest));
+    }
+
+    fn map_read(&mut self, epoch: Epoch, view: Option<ObjectView>) {
+        let bytes = view.and_then(|v| v.data.into_iter().next()).unwrap_or_default().to_buf();
+        match Reader::new(&bytes).get::<OsdMap>() {
+            Ok(map) if map.epoch == epoch => self.core.map = Arc::new(map),
+            Ok(map) => return self.stop(format!("stored map {epoch} says that it is {}", map.epoch)),
+            Err(error) => return self.stop(format!("stored map {epoch} can not be read: {error}")),
+        }
+        self.list_private(META_POOL, ReadFor::Pgs);
+    }
+
+    fn list_private(&mut self, pool: i64, then: ReadFor) {
+        let from = ObjectKey::first_at(pool, i8::MIN, 0);
+        let to = ObjectKey::first_at(pool + 1, i8::MIN, 0);
+        self.core.io.read(self.core.now, Read::List { from, to, max: LIST }, then);
+    }
+
+    fn load_next_pg(&mut self, done: Option<PgId>) {
+        if let Some(loader) = done.and_then(|pgid| Some((pgid, self.boot.loading.remove(&pgid)?))) {
+            self.pg_loaded(loader.0, loader.1);
+        }
+        match self.boot.to_load.pop_front() {
+            Some(pgid) => {
+                self.boot.loading.insert(pgid, Loader::default());
+                self.read_pg_page(pgid, None);
+            }
+            None => self.list_private(TEMP_POOL, ReadFor::Temps),
+        }
+    }
+
+    fn read_pg_page(&mut self, pgid: PgId, after: Option<Vec<u8>>) {
+        let range = OmapRange { after, prefix: Vec::new(), max: PAGE.0, max_bytes: PAGE.1 };
+        let read = Read::Object {
+            key: meta_key(pgid),
+            attrs: false,
+            data: Vec::new(),
+            omap_header: false,
+            omap_keys: Vec::new(),
+            omap_range: Some(range),
+        };
+        self.core.io.read(self.core.now, read, ReadFor::PgMeta(pgid));
+    }
+
+    fn pg_page(&mut self, pgid: PgId, view: ObjectView) {
+        let Some(loader) = self.boot.loading.get_mut(&pgid) else { return };
+        for (key, value) in &view.omap_entries {
+            if let Err(error) = loader.take(key, value) {
+                return self.stop(format!("pg {pgid}: its records can not be read: {error}"));
+            }
+        }
+        match view.omap_entries.last() {
+            Some((last, _)) if view.omap_more => self.read_pg_page(pgid, Some(last.clone())),
+            _ => self.load_next_pg(Some(pgid)),
+        }
+    }
+
+    fn pg_loaded(&mut self, pgid: PgId, loader: Loader) {
+        let pool = self.core.map.pools.get(&pgid.pool).filter(|p| pgid.seed < p.pg_num);
+        let Some(pool) = pool else {
+            self.removals.insert(pgid, Removal::whole_pool_part(pgid));
+            return;
+        };
+        let mut pg = Pg::new(pgid, pool.pg_num, loader.finish());
+        pg.stored = true;
+        pg.assume_leases(&self.core);
+        self.pgs.insert(pgid, pg);
+    }
+
+    /// All is loaded: looks for a monitor.
+    fn run(&mut self) {
+        self.boot.running = true;
+        self.core.event(Level::Info, "store_opened", format!("{} PGs, map {}", self.pgs.len(), self.core.epoch()));
+        let pgids: Vec<PgId> = self.removals.keys().copied().collect();
+        pgids.into_iter().for_each(|pgid| self.removal_step(pgid));
+        let next = u64::from(self.core.epoch().0);
+        self.monc.subscribe("osdmap", if next == 0 { 0 } else { next + 1 }, false, &mut self.monc_out);
+        self.monc.subscribe("nacremap", 0, false, &mut self.monc_out);
+        self.monc.start(self.core.now, &mut self.monc_out);
+        self.heartbeats.next_at = self.core.now.mono;
+        self.report_at = self.core.now.mono + self.core.config.options.report_interval;
+    }
+}

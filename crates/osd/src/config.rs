@@ -1,0 +1,90 @@
+//! What an OSD is started with.
+
+use crate::ops::Limits;
+use maps::OsdId;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use wire::{AddrVec, EntityAddr, Uuid};
+
+/// Identity, addresses and options of one OSD process.
+#[derive(Clone, Debug)]
+pub struct OsdConfig {
+    /// Its number.
+    pub id: OsdId,
+    /// Of its store; a blank one is given it, another one's is refused.
+    pub uuid: Uuid,
+    /// Of the cluster.
+    pub fsid: Uuid,
+    /// Where clients, other OSDs and heartbeats reach it; the nonce is new at each start.
+    pub addrs: AddrVec,
+    /// How it proves who it is: its name (`osd.ID`) and key; no key for the method `none`.
+    pub credentials: auth::Credentials,
+    /// Authentication methods that it accepts, the preferred one first.
+    pub methods: Vec<auth::Method>,
+    /// Where monitors may be.
+    pub monitors: Vec<EntityAddr>,
+    /// For the monitor's log.
+    pub hostname: String,
+    /// CRUSH weight to be added with, in 1/65536 (TiB); 0 to derive it from the device's size.
+    pub crush_weight: u32,
+    /// Where to be put in the CRUSH tree: type to name.
+    pub crush_location: BTreeMap<String, String>,
+    /// `hdd`, `ssd`, `nvme`; empty where unknown.
+    pub device_class: String,
+    /// What `ceph osd metadata` tells.
+    pub metadata: BTreeMap<String, String>,
+    /// Tunables.
+    pub options: OsdOptions,
+}
+
+/// Tunables of an OSD.
+#[derive(Clone, Debug)]
+pub struct OsdOptions {
+    /// Between two pings of a peer (`osd_heartbeat_interval`).
+    pub heartbeat_interval: Duration,
+    /// Silence after which a peer is reported (`osd_heartbeat_grace`).
+    pub heartbeat_grace: Duration,
+    /// For how long a replica promises its primary that no other primary serves reads; must be longer than
+    /// `heartbeat_interval` and shorter than `heartbeat_grace`, so that it is over when a silent OSD is marked down.
+    pub read_lease: Duration,
+    /// Between two reports of statistics to the monitors (`osd_mon_report_interval`).
+    pub report_interval: Duration,
+    /// Before a peer that could not be reached is tried again.
+    pub reconnect_delay: Duration,
+    /// Log entries that all PGs keep together (`osd_target_pg_log_entries_per_osd`).
+    pub log_entries_total: usize,
+    /// The fewest and the most that one PG keeps.
+    pub log_entries: (usize, usize),
+    /// Objects that are being recovered at once (`osd_recovery_max_active`).
+    pub recovery_max_active: usize,
+    /// Bytes of one part of a recovered object (`osd_recovery_max_chunk`).
+    pub recovery_chunk: u64,
+    /// Objects that one round of a resync compares.
+    pub scan_max: usize,
+    /// Old maps kept beyond those that a PG needs.
+    pub maps_kept: u32,
+    /// Limits of operations.
+    pub limits: Limits,
+    /// Memory for the store's caches, bytes.
+    pub store_cache: u64,
+}
+
+impl Default for OsdOptions {
+    fn default() -> Self {
+        Self {
+            heartbeat_interval: Duration::from_millis(1000),
+            heartbeat_grace: Duration::from_secs(6),
+            read_lease: Duration::from_millis(3500),
+            report_interval: Duration::from_secs(2),
+            reconnect_delay: Duration::from_millis(200),
+            log_entries_total: 60_000,
+            log_entries: (250, 4000),
+            recovery_max_active: 16,
+            recovery_chunk: 1 << 20,
+            scan_max: 64,
+            maps_kept: 200,
+            limits: Limits::default(),
+            store_cache: 16 << 20,
+        }
+    }
+}

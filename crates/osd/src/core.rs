@@ -1,0 +1,233 @@
+//! What all PGs of an OSD share: the map, the store, the other OSDs, and what goes out.
+
+use crate::config::OsdConfig;
+use crate::links::Links;
+use crate::session::Session;
+use crate::store_io::StoreIo;
+use maps::{Epoch, NacreMap, OsdId, OsdMap, PgId};
+use node::{ConnId, Event, Level, Msg, Never, Output};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use stdx::{Instant, Now, Rng};
+use store::{ObjectKey, Transaction};
+
+/// The outputs of an OSD.
+pub type Out = Output<Never>;
+
+/// What to do when a transaction is durable.
+#[derive(Debug)]
+pub enum CommitFor {
+    /// Nothing.
+    Nothing,
+    /// Tell the primary, or whoever asked.
+    Send(ConnId, Box<Msg>),
+    /// Our own copy of an update that we ordered as primary.
+    Update(PgId, u64, maps::EVersion),
+    /// Our part of an activation, in this round.
+    Activated(PgId, u64),
+    /// A part of an object that we pulled, in this round.
+    Pulled(PgId, u64, Box<ObjectKey>),
+    /// Our copy's comparison has ended, in this round.
+    SelfResynced(PgId, u64),
+    /// Objects of a PG that goes were removed.
+    Removed(PgId),
+}
+
+/// What a read is for.
+#[derive(Debug)]
+pub enum ReadFor {
+    /// A client's request: PG, number of the request, of the attempt, of the read.
+    Op(PgId, u64, u32, usize),
+    /// A listing for a client.
+    List(PgId, u64, u32),
+    /// The next part of an object that is sent.
+    Part(PgId, u64),
+    /// Keys for a comparison, as its owner (primary) or on request.
+    Scan(PgId, u64),
+    /// A version for a comparison.
+    ScanVersion(PgId, u64, Box<ObjectKey>),
+    /// Keys of a PG that goes.
+    Removal(PgId),
+    /// The superblock.
+    Superblock,
+    /// A stored map.
+    Map(Epoch),
+    /// The PGs' knowledge, and its pages.
+    Pgs,
+    /// A page of one PG's knowledge.
+    PgMeta(PgId),
+    /// Objects that were only partly here.
+    Temps,
+}
+
+/// A promise of another OSD: it knows of no newer map than `epoch`, and will tell a new primary to wait until `until`.
+#[derive(Clone, Copy, Debug)]
+pub struct Lease {
+    /// On our clock.
+    pub until: Instant,
+    /// Its map when it promised.
+    pub epoch: Epoch,
+    /// The incarnation that promised.
+    pub up_from: Epoch,
+}
+
+/// What all PGs share.
+#[derive(Debug)]
+pub struct Core {
+    /// Who we are.
+    pub config: OsdConfig,
+    /// When the present input was taken.
+    pub now: Now,
+    /// Our randomness.
+    pub rng: Rng,
+    /// The newest map that all PGs have acted on.
+    pub map: Arc<OsdMap>,
+    /// The servers' own map.
+    pub nacre: NacreMap,
+    /// The store and what waits for it.
+    pub io: StoreIo,
+    /// Connections to other OSDs.
+    pub links: Links,
+    /// Connections from others.
+    pub sessions: BTreeMap<ConnId, Session>,
+    /// To be carried out after this input.
+    pub out: Vec<Out>,
+    /// What we promised to primaries: incarnation and until when.
+    granted: BTreeMap<OsdId, (Epoch, Instant)>,
+    /// What others promised to us.
+    leases: BTreeMap<OsdId, Lease>,
+    /// The highest epoch in which a PG wants the map to say that we were up.
+    pub want_up_thru: Epoch,
+    /// PGs whose primary we are and that changed since the last report.
+    pub stats_due: bool,
+    /// Objects on their way in all PGs.
+    pub recovering: usize,
+    /// PGs that asked to be run again after the present one.
+    pub kicked: BTreeSet<PgId>,
+    /// Log entries that each PG keeps.
+    pub log_keep: usize,
+    /// Counters for `perf dump`.
+    pub counters: BTreeMap<&'static str, u64>,
+    round: u64,
+    /// Whether the map shows us up at our addresses.
+    pub is_up: bool,
+}
+
+impl Core {
+    /// With no map and a closed store.
+    pub fn new(config: OsdConfig, io: StoreIo, rng: Rng) -> Self {
+        Self {
+            links: Links::new(config.options.reconnect_delay),
+            log_keep: config.options.log_entries.0,
+            config,
+            now: Now::default(),
+            rng,
+            map: Arc::default(),
+            nacre: NacreMap::default(),
+            io,
+            sessions: BTreeMap::new(),
+            out: Vec::new(),
+            granted: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            want_up_thru: Epoch(0),
+            stats_due: false,
+            recovering: 0,
+            kicked: BTreeSet::new(),
+            counters: BTreeMap::new(),
+            round: 0,
+            is_up: false,
+        }
+    }
+
+    /// The epoch of the map that all PGs have acted on.
+    pub fn epoch(&self) -> Epoch {
+        self.map.epoch
+    }
+
+    /// A number for a new round of peering, or anything else whose answers must be told apart.
+    pub fn next_round(&mut self) -> u64 {
+        self.round += 1;
+        self.round
+    }
+
+    /// Counts and reports.
+    pub fn event(&mut self, level: Level, name: &'static str, detail: impl Into<String>) {
+        self.count(name, 1);
+        self.out.push(Out::Event(Event::new(level, name, detail)));
+    }
+
+    /// Counts only.
+    pub fn count(&mut self, name: &'static str, by: u64) {
+        *self.counters.entry(name).or_default() += by;
+    }
+
+    /// Sends on a connection that came to us.
+    pub fn send(&mut self, conn: ConnId, tid: u64, body: impl Into<node::Body>) {
+        self.out.push(Out::Send { conn, msg: Msg::new(tid, body) });
+    }
+
+    /// Sends to another OSD on our own connection to it, which is made where there is none. Nothing is sent to an OSD that
+    /// the map has down.
+    pub fn send_osd(&mut self, osd: OsdId, tid: u64, body: impl Into<node::Body>) {
+        if self.map.is_up(osd) {
+            self.links.send(osd, Msg::new(tid, body));
+        }
+    }
+
+    /// Submits a transaction of our own making, which must fit: the full ratios stop clients long before.
+    pub fn submit_own(&mut self, txn: Transaction, then: CommitFor) {
+        if let Err(refusal) = self.io.submit(self.now, txn, then) {
+            let text = format!("the store can not take the OSD's own records ({refusal:?}): add space or remove data");
+            self.out.push(Out::Stop(Err(text)));
+        }
+    }
+
+    /// Asks another PG to look again once the present one is done.
+    pub fn kick(&mut self, pgid: PgId) {
+        self.kicked.insert(pgid);
+    }
+
+    /// Whether an incarnation is known to be gone: its process is dead, or a later one has come up.
+    pub fn is_gone(&self, osd: OsdId, up_from: Epoch) -> bool {
+        self.nacre.is_dead(osd, up_from) || self.map.osd(osd).is_some_and(|o| o.info.up_from > up_from)
+    }
+
+    /// Whether whoever `osd` was in epoch `last` is known to be gone.
+    pub fn is_gone_since(&self, osd: OsdId, last: Epoch) -> bool {
+        let Some(entry) = self.map.osd(osd) else { return true };
+        entry.info.up_from > last || !entry.is_up() && self.nacre.is_dead(osd, entry.info.up_from)
+    }
+
+    /// Promises an OSD that pinged us not to let another primary serve before `length` has passed. Only the incarnation
+    /// that our map knows gets a promise.
+    pub fn grant(&mut self, osd: OsdId, up_from: Epoch) -> bool {
+        let known = self.is_up && self.map.osd(osd).is_some_and(|o| o.is_up() && o.info.up_from == up_from);
+        if known {
+            self.granted.insert(osd, (up_from, self.now.mono + self.config.options.read_lease));
+        }
+        known
+    }
+
+    /// Until when that incarnation may rely on us.
+    pub fn granted_until(&self, osd: OsdId, up_from: Epoch) -> Instant {
+        self.granted.get(&osd).filter(|(from, _)| *from == up_from).map_or(Instant(0), |(_, until)| *until)
+    }
+
+    /// Takes another OSD's promise.
+    pub fn take_lease(&mut self, osd: OsdId, lease: Lease) {
+        self.leases.insert(osd, lease);
+    }
+
+    /// Whether `osd`'s promise holds now, and was made with a map that we have acted on.
+    pub fn lease_from(&self, osd: OsdId) -> bool {
+        self.leases.get(&osd).is_some_and(|l| {
+            let incarnation = self.map.osd(osd).is_some_and(|o| o.info.up_from == l.up_from);
+            l.until > self.now.mono && l.epoch <= self.epoch() && incarnation
+        })
+    }
+
+    /// When the promises that hold now end, the soonest.
+    pub fn epoch_of_lease(&self, osd: OsdId) -> Option<Epoch> {
+        self.leases.get(&osd).map(|l| l.epoch)
+    }
+}

@@ -1,0 +1,203 @@
+//! Who is alive: pings between OSDs that share PGs, reports to the monitor, and the promises that pings carry (paper, 5.4;
+//! DESIGN, decision 7).
+//!
+//! A promise: who answers a ping will tell any new primary to wait until the pinger's lease is over. The lease counts from the
+//! moment the ping was *sent*, the promise from the moment it was answered, so the lease ends first.
+
+use crate::core::Lease;
+use crate::osd::Osd;
+use maps::{Epoch, OsdId};
+use node::{CloseReason, ConnId, Level, Msg};
+use peer::ping_op;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use stdx::Instant;
+
+/// Clocks of two hosts may differ in speed; a lease is used for this share of its length.
+const DRIFT: (u64, u64) = (19, 20);
+
+#[derive(Debug)]
+struct Beat {
+    up_from: Epoch,
+    heard: Instant,
+    reported: bool,
+    refused_at: Option<Instant>,
+}
+
+/// The OSDs that we exchange heartbeats with.
+#[derive(Debug, Default)]
+pub struct Heartbeats {
+    /// When to ping next.
+    pub next_at: Instant,
+    peers: BTreeMap<OsdId, Beat>,
+}
+
+impl Heartbeats {
+    /// All of them.
+    pub fn peers(&self) -> Vec<OsdId> {
+        self.peers.keys().copied().collect()
+    }
+}
+
+impl Osd {
+    /// After a map or a change of PGs: with whom we share PGs.
+    pub(crate) fn heartbeat_peers_changed(&mut self) {
+        let (map, now, us) = (self.core.map.clone(), self.core.now.mono, self.core.config.id);
+        let shared = self.pgs.values().flat_map(|pg| pg.members.acting.iter().chain(&pg.members.up));
+        let mut wanted: Vec<OsdId> = shared.copied().filter(|o| *o != us && map.is_up(*o)).collect();
+        wanted.sort();
+        wanted.dedup();
+        if !self.core.is_up {
+            wanted.clear();
+        }
+        let up_from = |osd: OsdId| map.osd(osd).map_or(Epoch(0), |o| o.info.up_from);
+        self.heartbeats.peers.retain(|osd, beat| wanted.contains(osd) && beat.up_from == up_from(*osd));
+        let mut new = false;
+        for osd in &wanted {
+            let beat = Beat { up_from: up_from(*osd), heard: now, reported: false, refused_at: None };
+            if !self.heartbeats.peers.contains_key(osd) {
+                self.heartbeats.peers.insert(*osd, beat);
+                new = true;
+            }
+        }
+        let crate::core::Core { links, out, .. } = &mut self.core;
+        links.keep_pings(&wanted, out);
+        if new {
+            // Leases are wanted at once.
+            self.heartbeats.next_at = now;
+            self.beat();
+        }
+    }
+
+    /// Pings whom it is time to ping, reports whom it is time to report.
+    pub(crate) fn beat(&mut self) {
+        let now = self.core.now.mono;
+        if now < self.heartbeats.next_at {
+            return;
+        }
+        self.heartbeats.next_at = now + self.core.config.options.heartbeat_interval;
+        for osd in self.heartbeats.peers() {
+            self.ping_one(osd);
+            self.check_silence(osd);
+        }
+    }
+
+    /// Sends one ping.
+    pub(crate) fn ping_one(&mut self, osd: OsdId) {
+        if !self.heartbeats.peers.contains_key(&osd) {
+            return;
+        }
+        let ping = self.ping_body(ping_op::PING, self.core.now.mono.0, 0);
+        self.core.links.ping(osd, Msg::new(0, peer::Body::from(ping)));
+    }
+
+    fn ping_body(&self, op: u8, stamp: u64, lease_ns: u64) -> peer::OsdPing {
+        let us = self.core.config.id;
+        peer::OsdPing {
+            fsid: self.core.config.fsid,
+            op,
+            from: us,
+            epoch: self.core.epoch(),
+            up_from: self.core.map.osd(us).map_or(Epoch(0), |o| o.info.up_from),
+            stamp,
+            lease_ns,
+        }
+    }
+
+    fn check_silence(&mut self, osd: OsdId) {
+        let (now, grace) = (self.core.now.mono, self.core.config.options.heartbeat_grace);
+        let Some(beat) = self.heartbeats.peers.get_mut(&osd) else { return };
+        let silent = now.since(beat.heard);
+        if silent > grace {
+            beat.reported = true;
+            self.report_failure(osd, false, false, silent);
+        }
+    }
+
+    fn report_failure(&mut self, osd: OsdId, refused: bool, alive_again: bool, silent: Duration) {
+        let Some(entry) = self.core.map.osd(osd).filter(|o| o.is_up()) else { return };
+        let body = peer::OsdFailure {
+            reporter: self.core.config.id,
+            target: osd,
+            target_addrs: entry.client_addrs.clone(),
+            refused,
+            alive_again,
+            failed_for_s: u32::try_from(silent.as_secs()).unwrap_or(u32::MAX),
+            epoch: self.core.epoch(),
+        };
+        self.event(Level::Info, "peer_reported", format!("osd.{osd} refused={refused} alive={alive_again}"));
+        self.monc.send(peer::Body::from(body), &mut self.monc_out);
+    }
+
+    /// A connection to an OSD could not be made, or broke.
+    pub(crate) fn link_failed(&mut self, osd: OsdId, reason: CloseReason) {
+        let (now, interval) = (self.core.now.mono, self.core.config.options.heartbeat_interval);
+        if reason != CloseReason::Refused || !self.core.is_up {
+            return;
+        }
+        let due = match self.heartbeats.peers.get_mut(&osd) {
+            // Heartbeat and data connections are both refused: one report is enough for a while.
+            Some(beat) => {
+                let due = beat.refused_at.is_none_or(|at| now.since(at) >= interval);
+                if due {
+                    beat.refused_at = Some(now);
+                }
+                due
+            }
+            None => true,
+        };
+        if due {
+            self.report_failure(osd, true, false, Duration::ZERO);
+        }
+    }
+
+    /// A heartbeat connection is there.
+    pub(crate) fn link_made(&mut self, conn: ConnId) {
+        if let Some((_, osd)) = self.core.links.of(conn)
+            && let Some(beat) = self.heartbeats.peers.get_mut(&osd)
+        {
+            beat.refused_at = None;
+        }
+    }
+
+    /// A ping or its answer.
+    pub(crate) fn ping_message(&mut self, conn: ConnId, msg: &peer::OsdPing) {
+        if msg.fsid != self.core.config.fsid {
+            return;
+        }
+        match msg.op {
+            ping_op::PING => {
+                let granted = self.core.grant(msg.from, msg.up_from);
+                let lease = if granted { self.core.config.options.read_lease.as_nanos() as u64 } else { 0 };
+                let reply = self.ping_body(ping_op::REPLY, msg.stamp, lease);
+                self.core.send(conn, 0, peer::Body::from(reply));
+            }
+            ping_op::REPLY => self.ping_answered(msg),
+            _ => {}
+        }
+    }
+
+    fn ping_answered(&mut self, msg: &peer::OsdPing) {
+        let now = self.core.now.mono;
+        let Some(beat) = self.heartbeats.peers.get_mut(&msg.from) else { return };
+        beat.heard = now;
+        let was_reported = std::mem::take(&mut beat.reported);
+        if was_reported {
+            self.report_failure(msg.from, false, true, Duration::ZERO);
+        }
+        if msg.lease_ns == 0 {
+            return;
+        }
+        let until = Instant(msg.stamp.saturating_add(msg.lease_ns / DRIFT.1 * DRIFT.0));
+        let lease = Lease { until, epoch: msg.epoch, up_from: msg.up_from };
+        self.core.take_lease(msg.from, lease);
+        self.leases_changed(msg.from);
+    }
+
+    /// Requests that waited for this OSD's promise go on.
+    fn leases_changed(&mut self, osd: OsdId) {
+        for pg in self.pgs.values_mut().filter(|pg| pg.members.acting.contains(&osd)) {
+            pg.on_lease(&mut self.core);
+        }
+    }
+}

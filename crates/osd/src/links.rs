@@ -1,0 +1,176 @@
+//! Connections to other OSDs. Each OSD opens its own for what it asks; answers come back on it. What was asked on a connection
+//! that is lost is asked again by a new round of peering.
+
+use maps::{Epoch, OsdId, OsdMap};
+use monc::{ConnSpace, Monc};
+use node::{CloseReason, ConnId, Msg, Target};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use stdx::{FastMap, Instant};
+use wire::{EntityId, EntityType, Uuid};
+
+use crate::core::Out;
+
+/// Our share of the node's connection numbers, beside the session's to the monitors.
+const SPACE: u8 = 2;
+
+/// What a connection is for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Purpose {
+    /// Replication, peering, recovery.
+    Data,
+    /// Heartbeats.
+    Ping,
+}
+
+#[derive(Debug, Default)]
+struct Link {
+    conn: Option<ConnId>,
+    up_from: Epoch,
+    /// Messages until a connection can be made.
+    queue: Vec<Msg>,
+    retry_at: Instant,
+}
+
+/// All connections to other OSDs.
+#[derive(Debug)]
+pub struct Links {
+    conns: ConnSpace,
+    by_osd: BTreeMap<(Purpose, OsdId), Link>,
+    by_conn: FastMap<ConnId, (Purpose, OsdId)>,
+    retry_delay: Duration,
+}
+
+impl Links {
+    /// None yet.
+    pub fn new(retry_delay: Duration) -> Self {
+        Self {
+            conns: ConnSpace::new(SPACE),
+            by_osd: BTreeMap::new(),
+            by_conn: FastMap::default(),
+            retry_delay,
+        }
+    }
+
+    /// Whether a connection is one of these.
+    pub fn owns(&self, conn: ConnId) -> bool {
+        self.conns.owns(conn)
+    }
+
+    /// To whom a connection leads, and for what.
+    pub fn of(&self, conn: ConnId) -> Option<(Purpose, OsdId)> {
+        self.by_conn.get(&conn).copied()
+    }
+
+    /// Sends on the data connection once it is there.
+    pub fn send(&mut self, osd: OsdId, msg: Msg) {
+        self.by_osd.entry((Purpose::Data, osd)).or_default().queue.push(msg);
+    }
+
+    /// Sends a ping. Nothing queues up behind a connection that can't be made.
+    pub fn ping(&mut self, osd: OsdId, msg: Msg) {
+        let link = self.by_osd.entry((Purpose::Ping, osd)).or_default();
+        link.queue.clear();
+        link.queue.push(msg);
+    }
+
+    /// Drops heartbeat connections to OSDs that are no peers any more.
+    pub fn keep_pings(&mut self, peers: &[OsdId], out: &mut Vec<Out>) {
+        let gone: Vec<_> = self.by_osd.keys().filter(|(p, o)| *p == Purpose::Ping && !peers.contains(o)).copied().collect();
+        gone.into_iter().for_each(|key| self.remove(key, out));
+    }
+
+    /// After a new map: ends what leads to OSDs that are down or have restarted. What was sent there is void, because the
+    /// map that says so also begins new intervals.
+    pub fn map_changed(&mut self, map: &OsdMap, out: &mut Vec<Out>) {
+        let stale = |((_, osd), link): (&(Purpose, OsdId), &Link)| {
+            let up = map.osd(*osd).filter(|o| o.is_up()).map(|o| o.info.up_from);
+            up.is_none() || link.conn.is_some() && up != Some(link.up_from)
+        };
+        let gone: Vec<_> = self.by_osd.iter().filter(|e| stale(*e)).map(|(key, _)| *key).collect();
+        for key in gone {
+            // A queue that has no connection yet was written for the incarnation that is up now.
+            let queue = self.by_osd.get_mut(&key).map(|l| std::mem::take(&mut l.queue)).unwrap_or_default();
+            self.remove(key, out);
+            if map.is_up(key.1) && !queue.is_empty() {
+                self.by_osd.entry(key).or_default().queue = queue;
+            }
+        }
+    }
+
+    fn remove(&mut self, key: (Purpose, OsdId), out: &mut Vec<Out>) {
+        if let Some(Link { conn: Some(conn), .. }) = self.by_osd.remove(&key) {
+            self.by_conn.remove(&conn);
+            out.push(Out::Close { conn });
+        }
+    }
+
+    /// A connection is gone: to whom it led.
+    pub fn closed(&mut self, now: Instant, conn: ConnId, reason: CloseReason) -> Option<(Purpose, OsdId)> {
+        let key = self.by_conn.remove(&conn)?;
+        let link = self.by_osd.get_mut(&key)?;
+        link.conn = None;
+        link.queue.clear();
+        // A connection that broke is made again at once, to see whether the process is still there.
+        let wait = if reason == CloseReason::Lost { Duration::ZERO } else { self.retry_delay };
+        link.retry_at = now + wait;
+        Some(key)
+    }
+
+    /// Makes connections that are needed and sends what waits.
+    pub fn flush(&mut self, ctx: &LinkCtx<'_>, out: &mut Vec<Out>) {
+        for (key @ (purpose, osd), link) in &mut self.by_osd {
+            if link.queue.is_empty() {
+                continue;
+            }
+            if link.conn.is_none() {
+                let Some(entry) = ctx.map.osd(*osd).filter(|o| o.is_up() && ctx.may_connect && link.retry_at <= ctx.now) else {
+                    continue;
+                };
+                let addrs = match purpose {
+                    Purpose::Data => &entry.cluster_addrs,
+                    Purpose::Ping => &entry.hb_back_addrs,
+                };
+                let Some(addr) = addrs.msgr2().or_else(|| entry.client_addrs.msgr2()) else { continue };
+                let conn = self.conns.next_id();
+                let auth = ctx.monc.service_auth(EntityType::OSD);
+                let to = Target { service: EntityType::OSD, addr, lossless: false, auth };
+                out.push(Out::Connect { conn, to: Box::new(to) });
+                let from = EntityId { ty: EntityType::OSD, num: i64::from(ctx.id.0) };
+                let hello = peer::Hello { fsid: ctx.fsid, from, epoch: ctx.map.epoch };
+                out.push(Out::Send { conn, msg: Msg::new(0, peer::Body::from(hello)) });
+                (link.conn, link.up_from) = (Some(conn), entry.info.up_from);
+                self.by_conn.insert(conn, *key);
+            }
+            if let Some(conn) = link.conn {
+                out.extend(link.queue.drain(..).map(|msg| Out::Send { conn, msg }));
+            }
+        }
+    }
+
+    /// When a connection that something waits for may be tried again.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.by_osd.values().filter(|l| l.conn.is_none() && !l.queue.is_empty()).map(|l| l.retry_at).min()
+    }
+
+    /// Whether there is a connection or one is being made.
+    pub fn has(&self, purpose: Purpose, osd: OsdId) -> bool {
+        self.by_osd.get(&(purpose, osd)).is_some_and(|l| l.conn.is_some())
+    }
+}
+
+/// What making connections needs.
+pub struct LinkCtx<'a> {
+    /// Time.
+    pub now: Instant,
+    /// Addresses.
+    pub map: &'a OsdMap,
+    /// Tickets.
+    pub monc: &'a Monc,
+    /// Whether there are tickets, or none are needed.
+    pub may_connect: bool,
+    /// Who we are.
+    pub id: OsdId,
+    /// Of the cluster.
+    pub fsid: Uuid,
+}

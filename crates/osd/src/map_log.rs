@@ -1,0 +1,247 @@
+//! OSD maps: taken in order, stored, acted on by all PGs before the next input, passed on to clients that lag behind.
+
+use crate::boot::{Superblock, map_key, superblock_op};
+use crate::core::CommitFor;
+use crate::osd::Osd;
+use crate::pg::Pg;
+use crate::pg::meta::{Members, Stored};
+use crate::removal::Removal;
+use maps::{Epoch, OsdMap, OsdMapIncremental, PgId};
+use node::{ConnId, Level};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use store::{Transaction, TxnOp};
+use wire::{Reader, Writer};
+
+/// Incrementals kept in memory for clients.
+const RECENT: usize = 64;
+
+/// A PG that nobody can have written to yet: in none of its intervals did a primary become active.
+#[derive(Clone, Debug)]
+struct Untouched {
+    created: Epoch,
+    members: Members,
+}
+
+/// What is known of maps beside the newest one.
+#[derive(Debug, Default)]
+pub struct MapLog {
+    /// As it is stored.
+    pub superblock: Superblock,
+    /// The newest epoch that the monitor has spoken of.
+    pub newest_known: Epoch,
+    recent: BTreeMap<Epoch, Vec<u8>>,
+    untouched: BTreeMap<PgId, Untouched>,
+}
+
+impl Osd {
+    /// Maps from the monitor.
+    pub(crate) fn take_maps(&mut self, msg: &msgs::OsdMap) {
+        if msg.fsid != self.core.config.fsid {
+            let text = format!("the monitors are of cluster {}, this OSD of {}", msg.fsid, self.core.config.fsid);
+            return self.stop(text);
+        }
+        self.maps.newest_known = self.maps.newest_known.max(msg.newest);
+        let before = self.core.map.clone();
+        let mut began = Vec::new();
+        loop {
+            let next = self.core.epoch().next();
+            if let Some(bytes) = msg.incrementals.get(&next) {
+                let mut map = (*self.core.map).clone();
+                let applied = Reader::new(bytes).get::<OsdMapIncremental>().map(|inc| map.apply(&inc));
+                if !matches!(applied, Ok(Ok(_))) {
+                    self.event(Level::Error, "map_undecodable", format!("incremental {next}: {applied:?}"));
+                    break;
+                }
+                self.maps.recent.insert(next, bytes.clone());
+                self.advance(map, &mut began);
+            } else if let Some((epoch, bytes)) = msg.fulls.range(next..).next_back() {
+                match Reader::new(bytes).get::<OsdMap>() {
+                    Ok(map) => self.advance(map, &mut began),
+                    Err(error) => {
+                        self.event(Level::Error, "map_undecodable", format!("full {epoch}: {error}"));
+                        break;
+                    }
+                }
+            } else {
+                break;
+            }
+        }
+        while self.maps.recent.len() > RECENT {
+            self.maps.recent.pop_first();
+        }
+        if self.core.epoch() > before.epoch {
+            self.acted_on(&before, began);
+        } else if self.maps.newest_known > self.core.epoch() {
+            // What came does not follow on what we have: ask anew from there.
+            let next = u64::from(self.core.epoch().0) + 1;
+            self.monc.subscribe("osdmap", next, false, &mut self.monc_out);
+        }
+    }
+
+    /// One map: stored, and every PG's membership moved on. PGs that begin a new interval are noted in `began`.
+    fn advance(&mut self, map: OsdMap, began: &mut Vec<PgId>) {
+        let old = self.core.map.clone();
+        let map = Arc::new(map);
+        self.core.map = map.clone();
+        if old.epoch != Epoch(0) && map.epoch != old.epoch.next() {
+            self.maps_skipped(&old, &map);
+        }
+        let id = self.core.config.id;
+        let ours = |m: &OsdMap| m.osd(id).is_some_and(|o| o.is_up() && o.client_addrs == self.core.config.addrs);
+        let was_up = self.core.is_up;
+        self.core.is_up = ours(&map);
+        if was_up && !self.core.is_up {
+            self.event(Level::Warn, "marked_down", format!("map {} has us down", map.epoch));
+        }
+        self.store_map(&map);
+        self.follow_untouched(&old, &map);
+        let gone: Vec<PgId> = self.pgs.keys().copied().filter(|p| Members::of(*p, &map).is_none()).collect();
+        gone.into_iter().for_each(|pgid| self.drop_pg(pgid));
+        for (pgid, pg) in &mut self.pgs {
+            if let Some(next) = Members::of(*pgid, &map)
+                && pg.advance(&mut self.core, next, &old)
+                && !began.contains(pgid)
+            {
+                began.push(*pgid);
+            }
+        }
+        self.new_pgs(&map, began);
+    }
+
+    /// Epochs that we can't have any more: what happened in them others must tell us.
+    fn maps_skipped(&mut self, old: &OsdMap, new: &OsdMap) {
+        self.event(Level::Info, "maps_skipped", format!("{} to {}", old.epoch, new.epoch));
+        for pg in self.pgs.values_mut() {
+            pg.info.history.epoch_created = Epoch(0);
+        }
+        self.maps.untouched.clear();
+        self.maps.recent.clear();
+    }
+
+    fn store_map(&mut self, map: &OsdMap) {
+        let kept = self.core.config.options.maps_kept;
+        let needed = self.pgs.values().map(|pg| pg.info.history.last_epoch_clean).min().unwrap_or(map.epoch);
+        let superblock = &mut self.maps.superblock;
+        superblock.newest = map.epoch;
+        if superblock.oldest == Epoch(0) {
+            superblock.oldest = map.epoch;
+        }
+        if self.core.is_up {
+            superblock.last_up = map.epoch;
+        }
+        let mut ops = vec![TxnOp::Write(map_key(map.epoch), 0, Writer::encode(map).into())];
+        // As far back as a PG may need them, and no further than a bound.
+        let limit = Epoch(needed.0.min(map.epoch.0.saturating_sub(kept)).max(map.epoch.0.saturating_sub(4 * kept)));
+        while superblock.oldest < limit {
+            ops.push(TxnOp::Remove(map_key(superblock.oldest)));
+            superblock.oldest = superblock.oldest.next();
+        }
+        ops.push(superblock_op(superblock));
+        self.core.submit_own(Transaction { ops }, CommitFor::Nothing);
+    }
+
+    /// Keeps track of the PGs that nobody can have written to: only of those may a member believe that it knows all.
+    fn follow_untouched(&mut self, old: &OsdMap, map: &OsdMap) {
+        let nobody_was_active = map.existing().all(|(_, o)| o.info.up_thru == Epoch(0));
+        let all_are_new = old.epoch == Epoch(0) && nobody_was_active;
+        let follows = old.epoch != Epoch(0) && map.epoch == old.epoch.next();
+        self.maps.untouched.retain(|pgid, pg| {
+            let Some(next) = Members::of(*pgid, map) else { return false };
+            pg.members.advance(next, old).is_none_or(|ended| !ended.maybe_rw)
+        });
+        for (id, pool) in &map.pools {
+            if !(all_are_new || follows && !old.pools.contains_key(id)) {
+                continue;
+            }
+            for pgid in pool.pgs(*id) {
+                if let Some(members) = Members::of(pgid, map) {
+                    self.maps.untouched.insert(pgid, Untouched { created: map.epoch, members });
+                }
+            }
+        }
+    }
+
+    /// PGs that this OSD is a member of and has nothing of.
+    fn new_pgs(&mut self, map: &OsdMap, began: &mut Vec<PgId>) {
+        for (id, pool) in &map.pools {
+            for pgid in pool.pgs(*id).filter(|pgid| !self.pgs.contains_key(pgid)).collect::<Vec<_>>() {
+                let Some(members) = Members::of(pgid, map) else { continue };
+                if !members.acting.contains(&self.core.config.id) || pool.is_erasure() {
+                    continue;
+                }
+                let mut pg = Pg::new(pgid, pool.pg_num, Stored { members, ..Stored::default() });
+                if let Some(known) = self.maps.untouched.get(&pgid) {
+                    pg.info.history.epoch_created = known.created;
+                }
+                self.pgs.insert(pgid, pg);
+                began.push(pgid);
+            }
+        }
+    }
+
+    fn drop_pg(&mut self, pgid: PgId) {
+        let Some(mut pg) = self.pgs.remove(&pgid) else { return };
+        pg.recovery_reset(&mut self.core);
+        if pg.stored {
+            self.removals.insert(pgid, Removal::of(pg.range));
+            self.removal_step(pgid);
+        }
+    }
+
+    /// All PGs have reached the newest map: rounds of peering begin, and what waited for the map goes on.
+    fn acted_on(&mut self, before: &OsdMap, began: Vec<PgId>) {
+        let map = self.core.map.clone();
+        self.monc.got("osdmap", u64::from(map.epoch.0));
+        let crate::core::Core { links, out, .. } = &mut self.core;
+        links.map_changed(&map, out);
+        self.size_logs();
+        let states = |m: &OsdMap| m.existing().map(|(id, o)| (id, o.is_up(), o.info.up_from)).collect::<Vec<_>>();
+        let came_or_went = states(before) != states(&map);
+        for (pgid, pg) in &mut self.pgs {
+            if !began.contains(pgid) {
+                pg.on_same_interval(&mut self.core, came_or_went);
+                continue;
+            }
+            if pg.stored {
+                pg.save(&mut self.core);
+            }
+            pg.begin(&mut self.core);
+        }
+        self.announce();
+        self.heartbeat_peers_changed();
+        self.go_on_waiting();
+    }
+
+    fn size_logs(&mut self) {
+        let options = &self.core.config.options;
+        let (least, most) = options.log_entries;
+        self.core.log_keep = (options.log_entries_total / self.pgs.len().max(1)).clamp(least, most);
+    }
+
+    /// Sends a client the maps that it lacks, on the connection on which it showed an older epoch.
+    pub(crate) fn share_maps(&mut self, conn: ConnId, its: Epoch) {
+        let ours = self.core.epoch();
+        let Some(session) = self.core.sessions.get_mut(&conn) else { return };
+        let has = session.epoch.max(its);
+        session.epoch = ours;
+        if has >= ours {
+            return;
+        }
+        let incrementals: BTreeMap<Epoch, Vec<u8>> =
+            self.maps.recent.range(has.next()..).map(|(e, b)| (*e, b.clone())).collect();
+        let complete = incrementals.len() as u32 == ours.0 - has.0;
+        let mut msg = msgs::OsdMap {
+            fsid: self.core.config.fsid,
+            oldest: self.maps.superblock.oldest,
+            newest: ours,
+            ..msgs::OsdMap::default()
+        };
+        if complete {
+            msg.incrementals = incrementals;
+        } else {
+            msg.fulls.insert(ours, Writer::encode(&*self.core.map));
+        }
+        self.core.send(conn, 0, msgs::Body::from(msg));
+    }
+}

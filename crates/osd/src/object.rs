@@ -1,0 +1,87 @@
+//! What an OSD keeps beside an object's data: its versions and truncation state, in one xattr of the store.
+
+use maps::{EVersion, HObject, SnapId};
+use store::ObjectKey;
+use wire::{Reader, Utime, Writer, wire_structs};
+
+/// The store's xattr that holds the [`ObjectInfo`].
+pub const INFO_ATTR: &[u8] = b"_";
+/// What the store's name of a client's xattr begins with, so that none collides with [`INFO_ATTR`].
+const USER_ATTR_PREFIX: u8 = b'_';
+
+wire_structs! {
+    /// Versions and truncation state of an object; its size is the store's.
+    pub struct ObjectInfo[v 1/1] {
+        /// The PG's version of its last change.
+        pub version: EVersion,
+        /// What clients know as its version.
+        pub user_version: u64,
+        /// When its last change was made, by the client's clock.
+        pub mtime: Utime,
+        /// The number of the last truncation of its file (CephFS).
+        pub truncate_seq: u32,
+        /// The size at that truncation.
+        pub truncate_size: u64,
+    }
+}
+
+impl ObjectInfo {
+    /// Reads the xattr; `None` where it is damaged.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        Reader::new(bytes).get().ok()
+    }
+
+    /// The xattr's value.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        Writer::encode(self)
+    }
+}
+
+/// The store's name of a client's xattr.
+pub fn user_attr(name: &[u8]) -> Vec<u8> {
+    [&[USER_ATTR_PREFIX], name].concat()
+}
+
+/// The client's name of a store's xattr; `None` for the OSD's own.
+pub fn client_attr(stored: &[u8]) -> Option<&[u8]> {
+    match stored {
+        [USER_ATTR_PREFIX, name @ ..] if !name.is_empty() => Some(name),
+        _ => None,
+    }
+}
+
+/// The store's key of an object that the wire names so.
+pub fn key_of(object: &HObject) -> ObjectKey {
+    ObjectKey { snap: object.snap.0, ..ObjectKey::head(object.pool, object.hash, &object.ns, &object.key, &object.name) }
+}
+
+/// The wire's name of an object that the store keeps under `key`.
+pub fn hobject_of(key: &ObjectKey) -> HObject {
+    HObject {
+        key: key.locator.clone(),
+        name: key.name.clone(),
+        snap: SnapId(key.snap),
+        hash: key.hash,
+        max: false,
+        ns: key.namespace.clone(),
+        pool: key.pool,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn client_attrs_never_collide_with_ours() {
+        assert_eq!(client_attr(INFO_ATTR), None);
+        assert_eq!(client_attr(&user_attr(b"_")), Some(b"_" as &[u8]));
+        assert_eq!(client_attr(b"snapset"), None);
+    }
+
+    #[test]
+    fn keys_and_wire_names_map_to_each_other() {
+        let object = HObject::head(3, b"ns", b"key", b"name");
+        assert_eq!(hobject_of(&key_of(&object)), object);
+    }
+}

@@ -1,0 +1,165 @@
+//! WRITE, WRITEFULL, APPEND, WRITESAME, TRUNCATE, TRIMTRUNC, ZERO, DELETE, CREATE, SETALLOCHINT.
+
+use super::{Exec, OpError, OpOutput, done};
+use msgs::Extent;
+use msgs::errno::{EEXIST, EFBIG, EINVAL};
+use stdx::Bufs;
+use store::TxnOp;
+
+impl Exec<'_> {
+    fn check_range(&self, off: u64, len: u64) -> Result<(), OpError> {
+        match off.checked_add(len) {
+            Some(end) if end <= self.limits.object_size => Ok(()),
+            _ => Err(EFBIG),
+        }
+    }
+
+    fn set_size(&mut self, size: u64) {
+        self.size = size;
+        self.txn.push(TxnOp::Truncate(self.key.clone(), size));
+    }
+
+    /// Carries out a truncation that the client made before this write and that has not come here yet. CephFS sends
+    /// truncations to objects lazily and relies on their number in each later request.
+    fn catch_up_truncation(&mut self, e: &Extent) -> Result<(), OpError> {
+        if e.truncate_seq <= self.info.truncate_seq {
+            return Ok(());
+        }
+        if self.exists && e.truncate_size != self.size {
+            self.check_range(e.truncate_size, 0)?;
+            self.set_size(e.truncate_size);
+        }
+        self.info.truncate_seq = e.truncate_seq;
+        self.info.truncate_size = e.truncate_size;
+        Ok(())
+    }
+
+    pub(super) fn write(&mut self, e: &Extent, data: &Bufs) -> Result<OpOutput, OpError> {
+        if e.len != data.len() as u64 {
+            return Err(EINVAL);
+        }
+        self.check_range(e.off, e.len)?;
+        let mut data = data.clone();
+        if e.truncate_seq != 0 && e.truncate_seq < self.info.truncate_seq && e.off + e.len > self.size {
+            // Sent before a truncation that is already carried out: what lies behind the end was cut off by it.
+            let keep = self.size.saturating_sub(e.off).min(e.len);
+            data = data.slice(0..keep as usize);
+        }
+        self.catch_up_truncation(e)?;
+        self.put(e.off, data);
+        done()
+    }
+
+    /// Writes at an offset that was checked. No bytes beyond the end extend the object, as Ceph does.
+    fn put(&mut self, off: u64, data: Bufs) {
+        self.ensure_exists();
+        let end = off + data.len() as u64;
+        if data.is_empty() {
+            if off > self.size {
+                self.set_size(off);
+            }
+            return;
+        }
+        self.txn.push(TxnOp::Write(self.key.clone(), off, data));
+        self.size = self.size.max(end);
+    }
+
+    pub(super) fn write_full(&mut self, e: &Extent, data: &Bufs) -> Result<OpOutput, OpError> {
+        if e.len != data.len() as u64 {
+            return Err(EINVAL);
+        }
+        self.check_range(0, e.len)?;
+        self.ensure_exists();
+        if self.size > e.len {
+            self.set_size(e.len);
+        }
+        self.put(0, data.clone());
+        done()
+    }
+
+    pub(super) fn append(&mut self, e: &Extent, data: &Bufs) -> Result<OpOutput, OpError> {
+        if e.len != data.len() as u64 {
+            return Err(EINVAL);
+        }
+        self.check_range(self.size, e.len)?;
+        self.put(self.size, data.clone());
+        done()
+    }
+
+    pub(super) fn write_same(&mut self, off: u64, len: u64, data: &Bufs) -> Result<OpOutput, OpError> {
+        let unit = data.len() as u64;
+        if len == 0 {
+            return done();
+        }
+        if unit == 0 || len % unit != 0 {
+            return Err(EINVAL);
+        }
+        self.check_range(off, len)?;
+        let mut whole = Bufs::new();
+        for _ in 0..len / unit {
+            whole.append(data.clone());
+        }
+        self.put(off, whole);
+        done()
+    }
+
+    /// Without an object there is nothing to cut off, and nothing is made.
+    pub(super) fn truncate(&mut self, to: u64, e: &Extent) -> Result<OpOutput, OpError> {
+        if !self.exists {
+            return done();
+        }
+        self.check_range(to, 0)?;
+        if e.truncate_seq != 0 {
+            if to != e.truncate_size {
+                return Err(EINVAL);
+            }
+            if e.truncate_seq <= self.info.truncate_seq {
+                return done();
+            }
+            self.info.truncate_seq = e.truncate_seq;
+            self.info.truncate_size = e.truncate_size;
+        }
+        self.modified = true;
+        self.set_size(to);
+        done()
+    }
+
+    /// Never extends the object.
+    pub(super) fn zero(&mut self, e: &Extent) -> Result<OpOutput, OpError> {
+        self.check_range(e.off, e.len)?;
+        if !self.exists {
+            return done();
+        }
+        self.catch_up_truncation(e)?;
+        self.modified = true;
+        let len = e.len.min(self.size.saturating_sub(e.off));
+        if len > 0 {
+            self.txn.push(TxnOp::Zero(self.key.clone(), e.off, len));
+        }
+        done()
+    }
+
+    pub(super) fn delete(&mut self) -> Result<OpOutput, OpError> {
+        self.must_exist()?;
+        self.txn.push(TxnOp::Remove(self.key.clone()));
+        self.exists = false;
+        self.size = 0;
+        self.info = Default::default();
+        self.modified = true;
+        done()
+    }
+
+    pub(super) fn create(&mut self, exclusive: bool) -> Result<OpOutput, OpError> {
+        if self.exists && exclusive {
+            return Err(EEXIST);
+        }
+        self.ensure_exists();
+        done()
+    }
+
+    /// The hint itself has no use here; that it makes the object exist is what clients see.
+    pub(super) fn set_alloc_hint(&mut self) -> Result<OpOutput, OpError> {
+        self.ensure_exists();
+        done()
+    }
+}

@@ -1,0 +1,144 @@
+//! What a vector looks at, and what the store answered.
+
+use super::{Limits, input};
+use crate::object::{INFO_ATTR, ObjectInfo, client_attr};
+use msgs::op::input::{OmapAssertions, OmapGetKeys, OmapGetVals, OmapKeys};
+use msgs::{Op, OsdOp};
+use std::collections::BTreeMap;
+use stdx::Bufs;
+use store::{ObjectKey, ObjectView, OmapRange, Read, ReadReply};
+
+/// The reads of one vector: the first one gives existence, xattrs and plain data, further ones belong to one operation each.
+#[derive(Debug)]
+pub struct Loads {
+    /// What to ask the store for, with the operation that it is for (`None`: all).
+    pub reads: Vec<(Option<usize>, Read)>,
+    /// Which operation each data range of the first read belongs to.
+    ranges: Vec<usize>,
+}
+
+/// The state of an object as far as a vector needs it.
+#[derive(Clone, Debug, Default)]
+pub struct Loaded {
+    /// Whether there is one.
+    pub exists: bool,
+    /// Bytes.
+    pub size: u64,
+    /// Versions and truncation.
+    pub info: ObjectInfo,
+    /// Clients' xattrs.
+    pub attrs: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Omap header.
+    pub omap_header: Vec<u8>,
+    /// Data, by operation.
+    pub data: BTreeMap<usize, Bufs>,
+    /// Written extents, by operation.
+    pub extents: BTreeMap<usize, Vec<(u64, u64)>>,
+    /// Omap entries, by operation, and whether more follow.
+    pub omap: BTreeMap<usize, (Vec<(Vec<u8>, Vec<u8>)>, bool)>,
+}
+
+impl Loads {
+    /// What `request` needs of the object `key`.
+    pub fn of(request: &OsdOp, key: &ObjectKey, limits: &Limits) -> Self {
+        let (mut data, mut ranges, mut more) = (Vec::new(), Vec::new(), Vec::new());
+        let mut omap_header = false;
+        for (i, sub) in request.ops.iter().enumerate() {
+            let mut range = |off: u64, len: u64| {
+                data.push((off, if len == 0 { limits.read_size } else { len.min(limits.read_size) }));
+                ranges.push(i);
+            };
+            match &sub.op {
+                Op::Read(e) | Op::SyncRead(e) | Op::SparseRead(e) => range(e.off, e.len),
+                Op::CmpExt { extent, .. } if extent.len > 0 => range(extent.off, extent.len),
+                Op::Checksum { off, len, .. } => range(*off, *len),
+                Op::OmapGetHeader => omap_header = true,
+                _ => {}
+            }
+            if let Some(read) = own_read(&sub.op, key, limits) {
+                more.push((Some(i), read));
+            }
+        }
+        let first = Read::Object { key: key.clone(), attrs: true, data, omap_header, omap_keys: Vec::new(), omap_range: None };
+        let reads = std::iter::once((None, first)).chain(more).collect();
+        Self { reads, ranges }
+    }
+
+    /// Bytes of data that the answer may hold.
+    pub fn data_bytes(&self) -> u64 {
+        match &self.reads[0].1 {
+            Read::Object { data, .. } => data.iter().map(|(_, len)| len).sum(),
+            _ => 0,
+        }
+    }
+
+    /// Takes the answer to the read number `at`. `false` where the object's own metadata is damaged.
+    #[must_use]
+    pub fn take(&self, at: usize, reply: ReadReply, into: &mut Loaded) -> bool {
+        match (self.reads[at].0, reply) {
+            (None, ReadReply::Object(Some(view))) => return into.take_first(&self.ranges, view),
+            (Some(i), ReadReply::Object(Some(view))) => {
+                let entries = if view.omap_values.is_empty() { view.omap_entries } else { view.omap_values };
+                into.omap.insert(i, (entries, view.omap_more));
+            }
+            (Some(i), ReadReply::Extents(Some(extents))) => {
+                into.extents.insert(i, extents);
+            }
+            _ => {}
+        }
+        true
+    }
+}
+
+impl Loaded {
+    fn take_first(&mut self, ranges: &[usize], view: ObjectView) -> bool {
+        self.exists = true;
+        self.size = view.size;
+        self.omap_header = view.omap_header;
+        self.data = ranges.iter().copied().zip(view.data).collect();
+        let mut info = None;
+        for (name, value) in view.attrs {
+            if name == INFO_ATTR {
+                info = ObjectInfo::parse(&value);
+            } else if let Some(client) = client_attr(&name) {
+                self.attrs.insert(client.to_vec(), value);
+            }
+        }
+        let sound = info.is_some();
+        self.info = info.unwrap_or_default();
+        sound
+    }
+}
+
+/// The read that one operation needs for itself.
+fn own_read(op: &Op, key: &ObjectKey, limits: &Limits) -> Option<Read> {
+    let omap = |omap_keys: Vec<Vec<u8>>, omap_range: Option<OmapRange>| Read::Object {
+        key: key.clone(),
+        attrs: false,
+        data: Vec::new(),
+        omap_header: false,
+        omap_keys,
+        omap_range,
+    };
+    let range = |after: Vec<u8>, prefix: Vec<u8>, max: u64| {
+        let max = usize::try_from(max).unwrap_or(usize::MAX).min(limits.omap_entries);
+        omap(Vec::new(), Some(OmapRange { after: Some(after), prefix, max, max_bytes: limits.omap_bytes }))
+    };
+    match op {
+        Op::SparseRead(e) | Op::MapExt(e) => {
+            let len = if e.len == 0 { limits.read_size } else { e.len };
+            Some(Read::Extents { key: key.clone(), offset: e.off, len })
+        }
+        Op::OmapGetKeys { data } => {
+            let args: OmapGetKeys = input(data).ok()?;
+            Some(range(args.start_after, Vec::new(), args.max))
+        }
+        Op::OmapGetVals { data } => {
+            let args: OmapGetVals = input(data).ok()?;
+            Some(range(args.start_after, args.prefix, args.max))
+        }
+        Op::OmapGetValsByKeys { data } => Some(omap(input::<OmapKeys>(data).ok()?.into_iter().collect(), None)),
+        Op::OmapCmp { data } => Some(omap(input::<OmapAssertions>(data).ok()?.into_keys().collect(), None)),
+        _ => None,
+    }
+}

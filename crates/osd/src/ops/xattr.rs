@@ -1,0 +1,80 @@
+//! GETXATTR, GETXATTRS, CMPXATTR, SETXATTR, RMXATTR.
+
+use super::{Exec, OpError, OpOutput, done, output};
+use crate::object::user_attr;
+use msgs::errno::{ECANCELED, EFBIG, EINVAL, ENAMETOOLONG, ENODATA};
+use msgs::op::cmp_op;
+use std::cmp::Ordering;
+use stdx::Bufs;
+use store::TxnOp;
+
+impl Exec<'_> {
+    pub(super) fn get_xattr(&mut self, name: &[u8]) -> Result<OpOutput, OpError> {
+        self.must_exist()?;
+        let value = self.loaded.attrs.get(name).ok_or(ENODATA)?;
+        Ok((0, value.clone().into()))
+    }
+
+    pub(super) fn get_xattrs(&mut self) -> Result<OpOutput, OpError> {
+        self.must_exist()?;
+        output(&self.loaded.attrs)
+    }
+
+    /// A missing xattr compares as an empty one.
+    pub(super) fn cmp_xattr(&mut self, name: &[u8], value: &Bufs, op: u8, mode: u8) -> Result<OpOutput, OpError> {
+        let have = self.loaded.attrs.get(name).map_or(&[][..], Vec::as_slice);
+        let want = value.to_vec();
+        let order = match mode {
+            cmp_op::MODE_STRING => want.as_slice().cmp(have),
+            cmp_op::MODE_U64 => {
+                let want = u64::from_le_bytes(want.get(..8).and_then(|b| b.try_into().ok()).ok_or(EINVAL)?);
+                let have = match have {
+                    [] => 0,
+                    text => std::str::from_utf8(text).ok().and_then(|t| t.trim().parse().ok()).ok_or(EINVAL)?,
+                };
+                want.cmp(&have)
+            }
+            _ => return Err(EINVAL),
+        };
+        if compare(op, order)? { Ok((1, Bufs::new())) } else { Err(ECANCELED) }
+    }
+
+    pub(super) fn set_xattr(&mut self, name: &[u8], value: &Bufs) -> Result<OpOutput, OpError> {
+        if name.len() > self.limits.attr_name_len {
+            return Err(ENAMETOOLONG);
+        }
+        if value.len() > self.limits.attr_size {
+            return Err(EFBIG);
+        }
+        if name.is_empty() {
+            return Err(EINVAL);
+        }
+        self.ensure_exists();
+        self.txn.push(TxnOp::SetAttr(self.key.clone(), user_attr(name), value.to_vec()));
+        done()
+    }
+
+    pub(super) fn rm_xattr(&mut self, name: &[u8]) -> Result<OpOutput, OpError> {
+        self.must_exist()?;
+        if name.is_empty() {
+            return Err(EINVAL);
+        }
+        self.modified = true;
+        self.txn.push(TxnOp::RemoveAttr(self.key.clone(), user_attr(name)));
+        done()
+    }
+}
+
+/// Whether `order`, of the wanted value against the stored one, satisfies the operator: EQ, GT and so on read
+/// "the value given is … the value stored".
+pub(super) fn compare(op: u8, order: Ordering) -> Result<bool, OpError> {
+    Ok(match op {
+        cmp_op::EQ => order.is_eq(),
+        cmp_op::NE => order.is_ne(),
+        cmp_op::GT => order.is_gt(),
+        cmp_op::GTE => order.is_ge(),
+        cmp_op::LT => order.is_lt(),
+        cmp_op::LTE => order.is_le(),
+        _ => return Err(EINVAL),
+    })
+}

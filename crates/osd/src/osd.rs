@@ -1,0 +1,227 @@
+//! The OSD as a node: takes inputs apart, hands them to PGs, carries out what they want.
+//!
+//! After each input everything that follows from it is done before the outputs leave: store answers that came at once, PGs that
+//! others kicked, messages that wait for connections.
+
+use crate::boot::Boot;
+use crate::config::OsdConfig;
+use crate::core::{Core, Out};
+use crate::heartbeat::Heartbeats;
+use crate::links::{LinkCtx, Purpose};
+use crate::map_log::MapLog;
+use crate::pg::Pg;
+use crate::removal::Removal;
+use crate::requests::Waiting;
+use crate::session::Session;
+use crate::store_io::StoreIo;
+use maps::{Epoch, PgId};
+use monc::{Monc, MoncConfig, MoncOut};
+use node::{CloseReason, ConnId, DiskInfo, Input, Level, Msg, Never, Node, Peer};
+use std::collections::BTreeMap;
+use stdx::{Instant, Now, Rng};
+use wire::EntityType;
+
+/// Our share of the node's connection numbers for the monitors.
+const MONC_SPACE: u8 = 1;
+
+/// An object storage daemon.
+#[derive(Debug)]
+pub struct Osd {
+    pub(crate) core: Core,
+    pub(crate) pgs: BTreeMap<PgId, Pg>,
+    pub(crate) monc: Monc,
+    pub(crate) monc_out: Vec<MoncOut>,
+    pub(crate) boot: Boot,
+    pub(crate) maps: MapLog,
+    pub(crate) heartbeats: Heartbeats,
+    pub(crate) waiting: Waiting,
+    pub(crate) removals: BTreeMap<PgId, Removal>,
+    pub(crate) next_op: u64,
+    pub(crate) report_at: Instant,
+    pub(crate) asked_up_thru: Epoch,
+    pub(crate) reported: BTreeMap<PgId, u64>,
+    pub(crate) stopped: bool,
+}
+
+impl Osd {
+    /// An OSD on a disk, which is made one where it is blank. Its first input is [`Input::Start`].
+    pub fn new(config: OsdConfig, disk: DiskInfo, mut rng: Rng) -> Self {
+        let monc = MoncConfig {
+            credentials: config.credentials.clone(),
+            mons: config.monitors.clone(),
+            services: vec![EntityType::OSD],
+            rotating_keys: true,
+            space: MONC_SPACE,
+            hostname: config.hostname.clone(),
+        };
+        let io = StoreIo::new(config.options.store_cache, disk, rng.fork());
+        let monc = Monc::new(monc, rng.fork());
+        Self {
+            heartbeats: Heartbeats::default(),
+            core: Core::new(config, io, rng),
+            pgs: BTreeMap::new(),
+            monc,
+            monc_out: Vec::new(),
+            boot: Boot::default(),
+            maps: MapLog::default(),
+            waiting: Waiting::default(),
+            removals: BTreeMap::new(),
+            next_op: 0,
+            report_at: Instant(0),
+            asked_up_thru: Epoch(0),
+            reported: BTreeMap::new(),
+            stopped: false,
+        }
+    }
+
+    /// Ends this OSD: an error that it must not go on with.
+    pub(crate) fn stop(&mut self, why: String) {
+        if !self.stopped {
+            self.core.out.push(Out::Stop(Err(why)));
+        }
+        self.stopped = true;
+    }
+
+    fn connected(&mut self, conn: ConnId, peer: Box<Peer>) {
+        if self.monc.owns(conn) {
+            self.monc.connected(self.core.now, conn, &peer, &mut self.monc_out);
+        } else if self.core.links.owns(conn) {
+            self.link_made(conn);
+        } else {
+            self.core.sessions.insert(conn, Session::new(peer));
+        }
+    }
+
+    fn message(&mut self, conn: ConnId, msg: Msg) {
+        if self.monc.owns(conn) {
+            self.monc.message(self.core.now, conn, msg, &mut self.monc_out);
+            return;
+        }
+        match msg.body {
+            node::Body::Peer(body) => self.peer_message(conn, msg.tid, body),
+            node::Body::Client(body) => self.client_message(conn, msg.tid, body),
+        }
+    }
+
+    fn closed(&mut self, conn: ConnId, reason: CloseReason) {
+        if self.monc.owns(conn) {
+            self.monc.closed(self.core.now, conn, reason, &mut self.monc_out);
+        } else if self.core.links.owns(conn) {
+            let Some((purpose, osd)) = self.core.links.closed(self.core.now.mono, conn, reason) else { return };
+            self.core.count("links_lost", 1);
+            self.link_failed(osd, reason);
+            if purpose == Purpose::Data {
+                for pg in self.pgs.values_mut() {
+                    pg.on_link_lost(&self.core, osd);
+                }
+            } else {
+                self.ping_one(osd);
+            }
+        } else if self.core.sessions.remove(&conn).is_some() {
+            self.waiting.forget(conn);
+            for pg in self.pgs.values_mut() {
+                pg.on_client_gone(&mut self.core, conn);
+            }
+        }
+    }
+
+    fn timer(&mut self) {
+        self.monc.timer(self.core.now, &mut self.monc_out);
+        self.beat();
+        self.repeer_due();
+        for pg in self.pgs.values_mut() {
+            pg.check_activated(&mut self.core);
+        }
+        self.report();
+    }
+
+    fn repeer_due(&mut self) {
+        let now = self.core.now.mono;
+        for pg in self.pgs.values_mut().filter(|pg| pg.repeer_at.is_some_and(|at| at <= now)) {
+            pg.restart(&mut self.core);
+        }
+    }
+
+    /// Does everything that follows from an input.
+    fn settle(&mut self) {
+        loop {
+            let events = self.core.io.take_events();
+            let told = std::mem::take(&mut self.monc_out);
+            let kicked = std::mem::take(&mut self.core.kicked);
+            if events.is_empty() && told.is_empty() && kicked.is_empty() || self.stopped {
+                break;
+            }
+            events.into_iter().for_each(|event| self.store_event(event));
+            told.into_iter().for_each(|told| self.monc_event(told));
+            for pgid in kicked {
+                if let Some(pg) = self.pgs.get_mut(&pgid) {
+                    pg.kick_all(&mut self.core);
+                }
+            }
+        }
+        self.ask_up_thru();
+        self.stats_soon();
+        self.flush_links();
+    }
+
+    pub(crate) fn flush_links(&mut self) {
+        let Core { links, out, map, config, now, .. } = &mut self.core;
+        let may_connect =
+            config.credentials.key.is_none() || self.monc.tickets().get(EntityType::OSD).is_some();
+        let ctx = LinkCtx { now: now.mono, map, monc: &self.monc, may_connect, id: config.id, fsid: config.fsid };
+        links.flush(&ctx, out);
+    }
+
+    /// The PG, or `None` where this OSD has nothing of it.
+    pub(crate) fn pg(&mut self, pgid: PgId) -> Option<(&mut Pg, &mut Core)> {
+        self.pgs.get_mut(&pgid).map(|pg| (pg, &mut self.core))
+    }
+}
+
+impl Node for Osd {
+    type Request = Never;
+    type Reply = Never;
+
+    fn handle(&mut self, now: Now, input: Input<Never>, out: &mut Vec<Out>) {
+        self.core.now = now;
+        if self.stopped {
+            return;
+        }
+        match input {
+            Input::Start => self.open_store(),
+            Input::Timer => self.timer(),
+            Input::Connected { conn, peer } => self.connected(conn, peer),
+            Input::Message { conn, msg } => self.message(conn, msg),
+            Input::Closed { conn, reason } => self.closed(conn, reason),
+            Input::Disk { id, result } => self.core.io.disk_done(id, result),
+            Input::Admin { id, command } => self.admin(id, &command),
+            Input::Request { request, .. } => match request {},
+        }
+        self.settle();
+        out.append(&mut self.core.out);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        if !self.boot.is_running() {
+            return None;
+        }
+        let repeer = self.pgs.values().filter_map(|pg| pg.repeer_at).min();
+        let activation = self.pgs.values().filter(|pg| pg.waits_for_lease(&self.core)).map(|pg| pg.wait_until).min();
+        let all = [
+            self.monc.deadline(),
+            Some(self.heartbeats.next_at),
+            Some(self.report_at),
+            self.core.links.deadline(),
+            repeer,
+            activation,
+        ];
+        all.into_iter().flatten().min()
+    }
+}
+
+impl Osd {
+    /// Reports an event.
+    pub(crate) fn event(&mut self, level: Level, name: &'static str, detail: impl Into<String>) {
+        self.core.event(level, name, detail);
+    }
+}

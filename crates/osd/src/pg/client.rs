@@ -1,0 +1,394 @@
+//! Client requests at the primary: one object's requests are executed strictly in their order of arrival; each sees the effect of
+//! those before it at once, and is answered only when everything that it saw is durable on all members (DESIGN, decision 5).
+
+use super::Pg;
+use super::info::Delta;
+use super::log::{Answer, Entry, entry_kind};
+use crate::core::{Core, ReadFor};
+use crate::object::INFO_ATTR;
+use crate::ops::{Loaded, Loads, Outcome, execute};
+use maps::{EVersion, ReqId};
+use msgs::errno::{EFBIG, EIO, EMSGSIZE, ENAMETOOLONG, ENOSPC};
+use msgs::{OsdOp, OsdOpReply, osd_flag};
+use node::{ConnId, Level};
+use stdx::{Bufs, Instant};
+use store::{ObjectKey, ReadReply, Refusal, StoreError, TxnOp};
+use wire::EntityId;
+
+/// What a client is answered.
+pub type Reply = OsdOpReply;
+
+/// Where a request stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    /// For its turn, for the PG, or for its object to be recovered.
+    Waiting,
+    /// For the store.
+    Loading,
+    /// For the promise that we may serve reads.
+    NeedsLease,
+    /// For the members.
+    Replicating,
+    /// For what it saw to be durable.
+    Durable,
+}
+
+/// A request that is not answered.
+#[derive(Debug)]
+pub struct ClientOp {
+    /// Where the answer goes.
+    pub conn: ConnId,
+    /// Of the message.
+    pub tid: u64,
+    /// By which its repetition is known.
+    pub reqid: ReqId,
+    /// What is asked.
+    pub request: Box<OsdOp>,
+    /// The object.
+    pub key: ObjectKey,
+    /// When it came.
+    pub received: Instant,
+    /// Where it stands.
+    pub stage: Stage,
+    /// Counts starts from scratch; reads of an earlier one are ignored.
+    pub attempt: u32,
+    loads: Option<Loads>,
+    loaded: Loaded,
+    reads_left: usize,
+    damaged: bool,
+    reply: Option<Box<Reply>>,
+}
+
+impl ClientOp {
+    /// A request that has just come.
+    pub fn new(conn: ConnId, tid: u64, client: (EntityId, u32), request: Box<OsdOp>, key: ObjectKey, now: Instant) -> Self {
+        // The nonce tells incarnations apart, should a client start counting anew.
+        let reqid = ReqId { name: client.0, tid, inc: client.1 as i32 };
+        Self {
+            conn,
+            tid,
+            reqid,
+            request,
+            key,
+            received: now,
+            stage: Stage::Waiting,
+            attempt: 0,
+            loads: None,
+            loaded: Loaded::default(),
+            reads_left: 0,
+            damaged: false,
+            reply: None,
+        }
+    }
+
+    fn is_pg_op(&self) -> bool {
+        self.request.flags & osd_flag::PGOP != 0 || self.request.ops.iter().any(|o| o.op.code().is_pg_op())
+    }
+}
+
+impl Pg {
+    /// Takes a request. `id` grows with the order of arrival.
+    pub fn on_client_op(&mut self, core: &mut Core, id: u64, op: ClientOp) {
+        self.ops.insert(id, op);
+        if self.is_serving() {
+            self.enqueue(core, id);
+        }
+    }
+
+    /// The PG serves (again): all requests in their order.
+    pub fn kick_all(&mut self, core: &mut Core) {
+        if !self.is_serving() {
+            return;
+        }
+        let queued: Vec<u64> = self.queues.values().flatten().copied().collect();
+        let waiting = self.ops.iter().filter(|(id, op)| op.stage == Stage::Waiting && !queued.contains(id));
+        let ids: Vec<u64> = waiting.map(|(id, _)| *id).collect();
+        for id in ids {
+            self.enqueue(core, id);
+        }
+    }
+
+    /// All requests start from scratch once the PG serves again.
+    pub fn requeue_all(&mut self) {
+        self.queues.clear();
+        self.waiting_commit.clear();
+        for op in self.ops.values_mut() {
+            op.stage = Stage::Waiting;
+            op.attempt += 1;
+            (op.loads, op.loaded, op.reply, op.damaged) = (None, Loaded::default(), None, false);
+        }
+    }
+
+    /// We are not primary: clients ask the one who is.
+    pub fn drop_all_ops(&mut self) {
+        self.ops.clear();
+        self.requeue_all();
+    }
+
+    /// A client's connection is gone: it will ask again on another. What is ordered already goes on, unanswered.
+    pub fn on_client_gone(&mut self, core: &mut Core, conn: ConnId) {
+        let gone: Vec<u64> = self.ops.iter().filter(|(_, op)| op.conn == conn).map(|(id, _)| *id).collect();
+        for id in gone {
+            let Some(op) = self.ops.remove(&id) else { continue };
+            if let Some(queue) = self.queues.get_mut(&op.key) {
+                queue.retain(|queued| *queued != id);
+                self.run_queue(core, &op.key);
+            }
+        }
+    }
+
+    fn enqueue(&mut self, core: &mut Core, id: u64) {
+        let Some(op) = self.ops.get(&id) else { return };
+        if op.is_pg_op() {
+            self.start_list(core, id);
+            return;
+        }
+        let key = op.key.clone();
+        let queue = self.queues.entry(key.clone()).or_default();
+        queue.push_back(id);
+        if queue.len() == 1 {
+            self.run_queue(core, &key);
+        }
+    }
+
+    /// Starts the first request of an object's queue, if it can.
+    pub fn run_queue(&mut self, core: &mut Core, key: &ObjectKey) {
+        while let Some(id) = self.queues.get(key).and_then(|q| q.front()).copied() {
+            let Some(op) = self.ops.get(&id) else {
+                self.pop_queue(key, id);
+                continue;
+            };
+            if op.stage != Stage::Waiting {
+                return;
+            }
+            let writes = op.request.may_write();
+            if writes && let Some((version, reply)) = self.answer_again(core, id) {
+                self.pop_queue(key, id);
+                self.answer_when_durable(core, id, version, Box::new(reply));
+                continue;
+            }
+            if self.must_recover_first(key, writes) {
+                self.recover_first(core, key);
+                return;
+            }
+            self.load(core, id);
+            return;
+        }
+        self.queues.remove(key);
+    }
+
+    fn pop_queue(&mut self, key: &ObjectKey, id: u64) {
+        if let Some(queue) = self.queues.get_mut(key) {
+            queue.retain(|queued| *queued != id);
+        }
+    }
+
+    /// The answer to a request that was carried out before, and the version that it must wait for.
+    fn answer_again(&self, core: &Core, id: u64) -> Option<(EVersion, Reply)> {
+        let op = self.ops.get(&id)?;
+        let (version, answer) = self.log.find(&op.reqid)?;
+        let mut reply = OsdOpReply::to(&op.request, answer.result, core.epoch());
+        for (result, (rval, data)) in reply.ops.iter_mut().zip(&answer.ops) {
+            (result.rval, result.data) = (*rval, Bufs::from(data.clone()));
+        }
+        reply.set_version(version, answer.user_version);
+        Some((version, reply))
+    }
+
+    fn load(&mut self, core: &mut Core, id: u64) {
+        let Some(op) = self.ops.get_mut(&id) else { return };
+        let loads = Loads::of(&op.request, &op.key, &core.config.options.limits);
+        op.stage = Stage::Loading;
+        op.loaded = Loaded::default();
+        op.reads_left = loads.reads.len();
+        let reads: Vec<_> = loads.reads.iter().map(|(_, read)| read.clone()).collect();
+        op.loads = Some(loads);
+        let attempt = op.attempt;
+        for (i, read) in reads.into_iter().enumerate() {
+            core.io.read(core.now, read, ReadFor::Op(self.id, id, attempt, i));
+        }
+    }
+
+    /// The store has answered one read of a request.
+    pub fn on_op_read(
+        &mut self,
+        core: &mut Core,
+        (id, attempt, i): (u64, u32, usize),
+        result: Result<ReadReply, StoreError>,
+    ) {
+        let Some(op) = self.ops.get_mut(&id).filter(|op| op.attempt == attempt && op.stage == Stage::Loading) else {
+            return;
+        };
+        let Some(loads) = &op.loads else { return };
+        match result {
+            Ok(reply) => op.damaged |= !loads.take(i, reply, &mut op.loaded),
+            Err(error) => {
+                op.damaged = true;
+                let key = op.key.clone();
+                core.event(Level::Error, "object_unreadable", format!("pg {} {key:?}: {error}", self.id));
+            }
+        }
+        op.reads_left -= 1;
+        if op.reads_left == 0 {
+            self.finish(core, id);
+        }
+    }
+
+    /// All is loaded: executes the request.
+    pub fn finish(&mut self, core: &mut Core, id: u64) {
+        let Some(op) = self.ops.get(&id) else { return };
+        if op.damaged {
+            let (key, reply) = (op.key.clone(), OsdOpReply::to(&op.request, -EIO, core.epoch()));
+            self.pop_queue(&key, id);
+            self.answer(core, id, reply);
+            return self.run_queue(core, &key);
+        }
+        let (key, writes) = (op.key.clone(), op.request.may_write());
+        if self.must_recover_first(&key, writes) {
+            // A comparison has begun while the request was loading; it must not miss what the request changes.
+            if let Some(op) = self.ops.get_mut(&id) {
+                (op.stage, op.attempt) = (Stage::Waiting, op.attempt + 1);
+            }
+            return;
+        }
+        let Some(op) = self.ops.get(&id) else { return };
+        let outcome = execute(&op.request, &op.key, &op.loaded, &core.config.options.limits);
+        let ordered = outcome.modified || op.request.may_write() && outcome.result < 0;
+        if !ordered && !self.has_lease(core) {
+            if let Some(op) = self.ops.get_mut(&id) {
+                op.stage = Stage::NeedsLease;
+            }
+            core.count("reads_waiting_for_lease", 1);
+            return;
+        }
+        self.pop_queue(&key, id);
+        if ordered {
+            self.order(core, id, outcome);
+        } else {
+            let seen = self.last_write.get(&key).copied().unwrap_or_default();
+            let reply = self.reply_of(core, id, &outcome);
+            self.count_read(&reply);
+            self.answer_when_durable(core, id, seen, Box::new(reply));
+        }
+        self.run_queue(core, &key);
+    }
+
+    /// A promise came: requests that waited for one go on.
+    pub fn on_lease(&mut self, core: &mut Core) {
+        let waiting = self.ops.iter().filter(|(_, op)| op.stage == Stage::NeedsLease);
+        let ids: Vec<u64> = waiting.map(|(id, _)| *id).collect();
+        if ids.is_empty() || !self.has_lease(core) {
+            return;
+        }
+        for id in ids {
+            let Some(op) = self.ops.get_mut(&id) else { continue };
+            op.stage = Stage::Loading;
+            if op.is_pg_op() { self.start_list(core, id) } else { self.finish(core, id) }
+        }
+    }
+
+    fn count_read(&mut self, reply: &Reply) {
+        self.info.stats.reads += 1;
+        self.info.stats.read_bytes += reply.ops.iter().map(|o| o.data.len() as u64).sum::<u64>();
+    }
+
+    fn reply_of(&self, core: &Core, id: u64, outcome: &Outcome) -> Reply {
+        let request = &self.ops[&id].request;
+        let mut reply = OsdOpReply::to(request, outcome.result, core.epoch());
+        reply.ops.clone_from(&outcome.ops);
+        if request.may_write() && request.flags & osd_flag::RETURNVEC == 0 {
+            for op in reply.ops.iter_mut().filter(|op| op.rval >= 0) {
+                (op.rval, op.data) = (0, Bufs::new());
+            }
+        }
+        if outcome.exists {
+            reply.set_version(outcome.info.version, outcome.info.user_version);
+        } else {
+            reply.set_version(self.info.last_update, self.info.last_user_version);
+        }
+        reply
+    }
+
+    /// Gives a request that changes something, or that failed and must fail again when repeated, its place in the log.
+    fn order(&mut self, core: &mut Core, id: u64, mut outcome: Outcome) {
+        let version = self.next_version(core);
+        let mut reply = self.reply_of(core, id, &outcome);
+        let Some(op) = self.ops.get_mut(&id) else { return };
+        let (loaded, key) = (std::mem::take(&mut op.loaded), op.key.clone());
+        let existed = loaded.exists;
+        let kind = match outcome.result {
+            0.. if outcome.exists => entry_kind::MODIFY,
+            0.. => entry_kind::DELETE,
+            _ => entry_kind::ERROR,
+        };
+        let user_version = match kind {
+            entry_kind::ERROR => self.info.last_user_version,
+            _ => self.info.last_user_version.max(loaded.info.user_version) + 1,
+        };
+        if kind == entry_kind::MODIFY {
+            let info = &mut outcome.info;
+            (info.version, info.user_version, info.mtime) = (version, user_version, op.request.mtime);
+            outcome.txn.push(TxnOp::SetAttr(key.clone(), INFO_ATTR.to_vec(), info.to_bytes()));
+        }
+        reply.set_version(version, user_version);
+        let plain = reply.ops.iter().all(|o| o.rval == 0 && o.data.is_empty());
+        let ops = if plain { Vec::new() } else { reply.ops.iter().map(|o| (o.rval, o.data.to_vec())).collect() };
+        let entry = Entry {
+            version,
+            prior: if existed { loaded.info.version } else { EVersion::default() },
+            kind,
+            object: key,
+            reqid: op.reqid,
+            answer: Answer { result: reply.result, ops, user_version },
+            mtime: op.request.mtime,
+        };
+        let changed = kind != entry_kind::ERROR;
+        let delta = Delta {
+            objects: if changed { i64::from(outcome.exists) - i64::from(existed) } else { 0 },
+            bytes: if changed { outcome.size as i64 - loaded.size as i64 } else { 0 },
+            written: outcome.txn.iter().map(|t| if let TxnOp::Write(_, _, d) = t { d.len() as u64 } else { 0 }).sum(),
+        };
+        op.stage = Stage::Replicating;
+        if let Err((refusal, mut reply)) = self.replicate(core, entry, outcome.txn, delta, id, Box::new(reply)) {
+            reply.result = match refusal {
+                Refusal::NoSpace => -ENOSPC,
+                Refusal::TooLarge => -EMSGSIZE,
+                Refusal::NameTooLong => -ENAMETOOLONG,
+                Refusal::ObjectTooLarge => -EFBIG,
+            };
+            self.answer(core, id, *reply);
+        }
+    }
+
+    /// Answers once `version` is durable on all members.
+    pub fn answer_when_durable(&mut self, core: &mut Core, id: u64, version: EVersion, reply: Box<Reply>) {
+        if version <= self.committed_to {
+            return self.answer(core, id, *reply);
+        }
+        if let Some(op) = self.ops.get_mut(&id) {
+            op.stage = Stage::Durable;
+            op.reply = Some(reply);
+            self.waiting_commit.push((version, id));
+        }
+    }
+
+    /// More is durable than before.
+    pub fn answer_waiting(&mut self, core: &mut Core) {
+        let to = self.committed_to;
+        let (ready, rest) = std::mem::take(&mut self.waiting_commit).into_iter().partition(|(v, _)| *v <= to);
+        self.waiting_commit = rest;
+        let ready: Vec<(EVersion, u64)> = ready;
+        for (_, id) in ready {
+            if let Some(reply) = self.ops.get_mut(&id).and_then(|op| op.reply.take()) {
+                self.answer(core, id, *reply);
+            }
+        }
+    }
+
+    /// Answers a request.
+    pub fn answer(&mut self, core: &mut Core, id: u64, reply: Reply) {
+        let Some(op) = self.ops.remove(&id) else { return };
+        core.count("ops", 1);
+        core.send(op.conn, op.tid, msgs::Body::from(reply));
+    }
+}

@@ -1,0 +1,169 @@
+//! What an OSD knows of its copy of a PG, and of the PG's past. Stored with the copy and sent when peering.
+
+use maps::{EVersion, Epoch, OsdId, PgId};
+use std::collections::BTreeSet;
+use wire::wire_structs;
+
+wire_structs! {
+    /// The PG's past, as far as all members must agree on it; of two, the later epochs are right.
+    #[derive(Eq)]
+    pub struct History[v 1/1] {
+        /// The map in which the PG came to be; 0 where this OSD has not learned it.
+        pub epoch_created: Epoch,
+        /// The PG was active on all members of the acting set of an interval at this epoch.
+        pub last_epoch_started: Epoch,
+        /// All of the acting set had all objects at this epoch.
+        pub last_epoch_clean: Epoch,
+    }
+
+    /// Objects and bytes.
+    #[derive(Copy, Eq)]
+    pub struct Stats[v 1/1] {
+        /// Objects.
+        pub objects: i64,
+        /// Bytes of data.
+        pub bytes: i64,
+        /// Read operations served.
+        pub reads: u64,
+        /// Bytes read.
+        pub read_bytes: u64,
+        /// Write operations.
+        pub writes: u64,
+        /// Bytes written.
+        pub written_bytes: u64,
+    }
+
+    /// One OSD's copy of a PG.
+    #[derive(Eq)]
+    pub struct Info[v 1/1] {
+        /// Which.
+        pub pgid: PgId,
+        /// The newest log entry.
+        pub last_update: EVersion,
+        /// Log entries up to here are cut off.
+        pub log_tail: EVersion,
+        /// The epoch at which this copy last took part in an active PG.
+        pub last_epoch_started: Epoch,
+        /// The copy lacks objects that its log does not tell of: only a resync completes it.
+        pub incomplete: bool,
+        /// How many objects the log tells of that the copy lacks.
+        pub missing: u64,
+        /// The newest version that clients saw of any object.
+        pub last_user_version: u64,
+        /// The past.
+        pub history: History,
+        /// Usage.
+        pub stats: Stats,
+    }
+
+    /// A time in which the PG's membership did not change.
+    #[derive(Eq)]
+    pub struct Interval[v 1/1] {
+        /// First epoch.
+        pub first: Epoch,
+        /// Last epoch.
+        pub last: Epoch,
+        /// Who served it; the first is the primary.
+        pub acting: Vec<OsdId>,
+        /// Whether writes may have been acknowledged in it.
+        pub maybe_rw: bool,
+    }
+
+    /// What a member tells the primary of itself.
+    pub struct Notice[v 1/1] {
+        /// Its copy.
+        pub info: Info,
+        /// The intervals since the PG was last clean, the present one not included.
+        pub past: Vec<Interval>,
+        /// For so many nanoseconds a former primary may still believe that it may serve reads.
+        pub lease_left_ns: u64,
+    }
+}
+
+impl History {
+    /// Takes over what another OSD knows better. Whether anything changed.
+    pub fn merge(&mut self, other: &Self) -> bool {
+        let before = self.clone();
+        if self.epoch_created == Epoch(0) {
+            self.epoch_created = other.epoch_created;
+        }
+        self.last_epoch_started = self.last_epoch_started.max(other.last_epoch_started);
+        self.last_epoch_clean = self.last_epoch_clean.max(other.last_epoch_clean);
+        *self != before
+    }
+}
+
+impl Info {
+    /// An empty copy.
+    pub fn new(pgid: PgId) -> Self {
+        Self { pgid, ..Self::default() }
+    }
+
+    /// Nothing was ever written to it.
+    pub fn is_empty(&self) -> bool {
+        self.last_update == EVersion::default()
+    }
+}
+
+impl Stats {
+    /// Counts a change of an object.
+    pub fn apply(&mut self, delta: &Delta) {
+        self.objects += delta.objects;
+        self.bytes += delta.bytes;
+        self.writes += 1;
+        self.written_bytes += delta.written;
+    }
+}
+
+/// What one update changes in [`Stats`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Delta {
+    /// -1, 0 or 1.
+    pub objects: i64,
+    /// Change of size.
+    pub bytes: i64,
+    /// Payload.
+    pub written: u64,
+}
+
+/// Adds another OSD's knowledge of the past: intervals are facts, so those that begin in an epoch that is not covered here are
+/// simply added.
+pub fn merge_past(mine: &mut Vec<Interval>, theirs: &[Interval]) {
+    let known: BTreeSet<Epoch> = mine.iter().map(|i| i.first).collect();
+    let covered = |e: Epoch| mine.iter().any(|i| i.first <= e && e <= i.last);
+    let new: Vec<_> = theirs.iter().filter(|i| !known.contains(&i.first) && !covered(i.first)).cloned().collect();
+    mine.extend(new);
+    mine.sort_by_key(|i| i.first);
+}
+
+/// Forgets the intervals that ended before `clean`: everything that they wrote is on all members that were clean then.
+pub fn trim_past(past: &mut Vec<Interval>, clean: Epoch) {
+    past.retain(|i| i.last >= clean);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interval(first: u32, last: u32) -> Interval {
+        Interval { first: Epoch(first), last: Epoch(last), acting: vec![OsdId(0)], maybe_rw: true }
+    }
+
+    #[test]
+    fn the_past_is_merged_without_doubles() {
+        let mut past = vec![interval(5, 7), interval(8, 9)];
+        merge_past(&mut past, &[interval(3, 4), interval(5, 7), interval(10, 11)]);
+        assert_eq!(past, [interval(3, 4), interval(5, 7), interval(8, 9), interval(10, 11)]);
+        trim_past(&mut past, Epoch(8));
+        assert_eq!(past, [interval(8, 9), interval(10, 11)]);
+    }
+
+    #[test]
+    fn history_only_grows() {
+        let mut a = History { epoch_created: Epoch(2), last_epoch_started: Epoch(5), last_epoch_clean: Epoch(5) };
+        let b = History { epoch_created: Epoch(0), last_epoch_started: Epoch(4), last_epoch_clean: Epoch(9) };
+        assert!(a.merge(&b));
+        assert_eq!((a.epoch_created, a.last_epoch_started, a.last_epoch_clean), (Epoch(2), Epoch(5), Epoch(9)));
+        assert!(!a.merge(&b));
+    }
+}

@@ -1,0 +1,174 @@
+//! Intervals: the times in which a PG's membership does not change, and what each map means for them.
+
+use super::info::{Interval, trim_past};
+use super::meta::Members;
+use super::state::State;
+use super::{Pg, PriorLease};
+use crate::core::Core;
+use maps::{Epoch, OsdId, OsdMap, PgId};
+
+impl Members {
+    /// The membership of `pgid` by `map`, as if an interval began with it. `None` where the pool is gone.
+    pub fn of(pgid: PgId, map: &OsdMap) -> Option<Self> {
+        let pool = map.pools.get(&pgid.pool).filter(|p| pgid.seed < p.pg_num)?;
+        let placed = map.pg_up_acting(pgid);
+        let mut acting: Vec<OsdId> = placed.acting.into_iter().filter(|o| o.is_some()).collect();
+        // The primary is the first of ours; affinity and primary_temp may choose another one than the map's first.
+        if let Some(at) = acting.iter().position(|o| Some(*o) == placed.acting_primary) {
+            acting[..=at].rotate_right(1);
+        }
+        let up_from = acting.iter().map(|o| up_from(map, *o)).collect();
+        Some(Self {
+            interval: map.epoch,
+            up: placed.up.into_iter().filter(|o| o.is_some()).collect(),
+            acting,
+            up_from,
+            size: pool.size,
+            min_size: pool.min_size,
+            past: Vec::new(),
+        })
+    }
+
+    /// Whether both are of one interval.
+    fn same_interval(&self, next: &Self) -> bool {
+        let of = |m: &Self| (m.acting.clone(), m.up.clone(), m.up_from.clone(), m.size, m.min_size);
+        of(self) == of(next)
+    }
+
+    /// The interval that ended with `old`, the last map of it. Writes can have been acknowledged only if there were enough
+    /// members and the primary had the monitors record that it was up, which it does before it activates.
+    fn ended(&self, old: &OsdMap) -> Interval {
+        let recorded = self.acting.first().and_then(|p| old.osd(*p)).is_some_and(|o| o.info.up_thru >= self.interval);
+        let maybe_rw = recorded && self.acting.len() >= usize::from(self.min_size.max(1));
+        Interval { first: self.interval, last: old.epoch, acting: self.acting.clone(), maybe_rw }
+    }
+
+    /// Moves on to the next map: `Some` and the interval that ended where a new one begins.
+    pub fn advance(&mut self, next: Self, old: &OsdMap) -> Option<Interval> {
+        if self.same_interval(&next) {
+            return None;
+        }
+        let ended = self.ended(old);
+        let past = std::mem::take(&mut self.past);
+        *self = Self { past, ..next };
+        Some(ended)
+    }
+}
+
+/// Since when the present incarnation of `osd` is up.
+pub fn up_from(map: &OsdMap, osd: OsdId) -> Epoch {
+    map.osd(osd).map_or(Epoch(0), |o| o.info.up_from)
+}
+
+impl Pg {
+    /// Takes the next map. `true` where a new interval begins; then [`Pg::begin`] is to be called once the newest map is reached.
+    pub fn advance(&mut self, core: &mut Core, next: Members, old: &OsdMap) -> bool {
+        let (was_primary, primary_up_from) = (self.primary(), self.members.up_from.first().copied());
+        let Some(ended) = self.members.advance(next, old) else {
+            return false;
+        };
+        self.remember_lease(core, was_primary, primary_up_from);
+        self.members.past.push(ended);
+        trim_past(&mut self.members.past, self.info.history.last_epoch_clean);
+        self.reset(core);
+        true
+    }
+
+    /// What we promised to the primary of the interval that ends binds its successor, unless it is that one itself.
+    fn remember_lease(&mut self, core: &Core, primary: Option<OsdId>, up_from: Option<Epoch>) {
+        let (Some(osd), Some(up_from)) = (primary.filter(|p| *p != core.config.id), up_from) else { return };
+        let until = core.granted_until(osd, up_from);
+        self.prior_leases.retain(|l| l.until > core.now.mono);
+        if until > core.now.mono {
+            self.prior_leases.push(PriorLease { osd, up_from, until });
+        }
+    }
+
+    /// After a start we do not remember our promises: everyone who was primary in our past may have one of the greatest length.
+    pub fn assume_leases(&mut self, core: &Core) {
+        let until = core.now.mono + core.config.options.read_lease;
+        let past = self.members.past.iter().flat_map(|i| i.acting.first().copied());
+        let now = self.members.acting.first().copied();
+        for osd in past.chain(now).filter(|o| *o != core.config.id) {
+            self.prior_leases.push(PriorLease { osd, up_from: up_from(&core.map, osd), until });
+        }
+    }
+
+    /// Drops everything that belongs to a round of peering.
+    pub fn reset(&mut self, core: &mut Core) {
+        self.set_state(core, State::Reset);
+        self.round = core.next_round();
+        self.copies.clear();
+        self.asked.clear();
+        self.blocked_by.clear();
+        self.activated = false;
+        self.repeer_at = None;
+        self.self_resync = None;
+        self.listings = Default::default();
+        self.activation = 0;
+        self.in_flight.clear();
+        self.last_write.clear();
+        self.recovery_reset(core);
+        self.requeue_all();
+    }
+
+    /// Begins a round: asks around as primary, reports as anything else.
+    pub fn begin(&mut self, core: &mut Core) {
+        assert_eq!(self.state, State::Reset, "a round begins from a reset");
+        if self.is_primary(core) {
+            self.wait_until = self.wait_until.max(stdx::Instant(core.now.mono.0 + self.lease_left(core)));
+            self.set_state(core, State::GetInfo);
+            self.get_info(core);
+        } else {
+            self.drop_all_ops();
+            self.set_state(core, State::Stray);
+            self.notify_primary(core);
+        }
+    }
+
+    /// A new round in the same interval.
+    pub fn restart(&mut self, core: &mut Core) {
+        self.reset(core);
+        self.begin(core);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn members(acting: &[i32], up_from: u32) -> Members {
+        let acting: Vec<OsdId> = acting.iter().map(|o| OsdId(*o)).collect();
+        Members {
+            interval: Epoch(10),
+            up: acting.clone(),
+            up_from: vec![Epoch(up_from); acting.len()],
+            acting,
+            size: 3,
+            min_size: 2,
+            past: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn an_interval_ends_when_members_change_or_restart() {
+        let old = OsdMap { epoch: Epoch(12), ..OsdMap::default() };
+        let mut m = members(&[0, 1], 3);
+        assert_eq!(m.clone().advance(members(&[0, 1], 3), &old), None);
+        let ended = m.clone().advance(members(&[0, 1], 4), &old).expect("a restart");
+        assert_eq!((ended.first, ended.last, ended.maybe_rw), (Epoch(10), Epoch(12), false));
+        assert!(m.advance(members(&[1], 3), &old).is_some());
+    }
+
+    #[test]
+    fn only_a_primary_whose_up_thru_reaches_the_interval_can_have_written() {
+        let mut old = OsdMap { epoch: Epoch(12), ..OsdMap::default() };
+        old.osds = vec![Default::default(); 2];
+        old.osds[0].state = 3;
+        old.osds[0].info.up_thru = Epoch(9);
+        assert!(!members(&[0, 1], 3).ended(&old).maybe_rw);
+        old.osds[0].info.up_thru = Epoch(10);
+        assert!(members(&[0, 1], 3).ended(&old).maybe_rw);
+        assert!(!members(&[0], 3).ended(&old).maybe_rw, "below min_size");
+    }
+}

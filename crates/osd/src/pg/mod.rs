@@ -1,0 +1,292 @@
+//! One placement group on one OSD: peering, replication, client operations, recovery.
+//!
+//! Reading path: [`state`] (all transitions), [`membership`] (intervals), [`peering`] (the primary), [`replica`] (the others),
+//! [`client`] and [`replicate`] (operations), [`transfer`], [`recovery`] and [`resync`] (copies of objects).
+
+pub mod client;
+pub mod info;
+pub mod list;
+pub mod log;
+pub mod membership;
+pub mod meta;
+pub mod peering;
+pub mod recovery;
+pub mod replicate;
+pub mod replica;
+pub mod resync;
+pub mod state;
+pub mod status;
+pub mod transfer;
+
+use crate::core::{CommitFor, Core};
+use client::ClientOp;
+use info::{Info, Notice};
+use log::{Missing, PgLog};
+use maps::{EVersion, Epoch, OsdId, PgId, Spg};
+use meta::{Members, MetaChange, Stored};
+use node::Level;
+use recovery::Recovery;
+use replicate::InFlight;
+use resync::{Listings, SelfResync};
+use state::State;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use stdx::{Instant, Wall};
+use store::{ObjectKey, Transaction, TxnOp};
+
+/// What the primary knows of another OSD's copy, in one round of peering.
+#[derive(Debug, Default)]
+pub struct Copy {
+    /// Whether it has one.
+    pub exists: bool,
+    /// Its description.
+    pub info: Info,
+    /// Its log, where that was asked for.
+    pub log: Option<PgLog>,
+    /// What it lacks.
+    pub missing: Missing,
+    /// The newest version that it has in common with the primary's log.
+    pub common: EVersion,
+    /// It is being compared object by object; from here on nothing is known.
+    pub resync: Option<resync::Resync>,
+    /// It has made log and info durable.
+    pub activated: bool,
+}
+
+/// A promise that an earlier primary may rely on: it serves reads until then, unless it is known to be dead.
+#[derive(Clone, Copy, Debug)]
+pub struct PriorLease {
+    /// Who was primary.
+    pub osd: OsdId,
+    /// Its incarnation.
+    pub up_from: Epoch,
+    /// On our clock.
+    pub until: Instant,
+}
+
+/// One placement group.
+#[derive(Debug)]
+pub struct Pg {
+    /// Which.
+    pub id: PgId,
+    /// Its objects' keys, from the first to the second, exclusive.
+    pub range: (ObjectKey, ObjectKey),
+    /// Where it stands.
+    pub state: State,
+    /// Since when.
+    pub state_since: Wall,
+    /// Our copy.
+    pub info: Info,
+    /// Who serves it.
+    pub members: Members,
+    /// Our log.
+    pub log: PgLog,
+    /// What our copy lacks.
+    pub missing: Missing,
+    /// Whether anything of it is stored.
+    pub stored: bool,
+    /// Number of this round of peering; answers to another one are ignored.
+    pub round: u64,
+    /// What others have, in this round.
+    pub copies: BTreeMap<OsdId, Copy>,
+    /// Who was asked and has not answered.
+    pub asked: BTreeSet<OsdId>,
+    /// Who is down and may know more than those who are up.
+    pub blocked_by: Vec<OsdId>,
+    /// Whether our own part of the activation is durable.
+    pub activated: bool,
+    /// Begin a new round then: a connection was lost.
+    pub repeer_at: Option<Instant>,
+    /// What we promised to earlier primaries.
+    pub prior_leases: Vec<PriorLease>,
+    /// What others promised to earlier primaries.
+    pub wait_until: Instant,
+    /// Updates that are not durable everywhere, oldest first.
+    pub in_flight: VecDeque<InFlight>,
+    /// All updates up to here are durable on all members.
+    pub committed_to: EVersion,
+    /// The newest update of each object that has one in flight.
+    pub last_write: BTreeMap<ObjectKey, EVersion>,
+    /// Client requests that are not answered, in order of arrival.
+    pub ops: BTreeMap<u64, ClientOp>,
+    /// Which of them are for an object, in order.
+    pub queues: BTreeMap<ObjectKey, VecDeque<u64>>,
+    /// Answers that wait for a version to be durable.
+    pub waiting_commit: Vec<(EVersion, u64)>,
+    /// Objects on their way.
+    pub recovery: Recovery,
+    /// The comparison of our own copy with a complete one.
+    pub self_resync: Option<SelfResync>,
+    /// Parts of our store being listed.
+    pub listings: Listings,
+    /// Not primary: number of the primary's round that we take part in, 0 for none.
+    pub activation: u64,
+    /// Statistics have changed since they were reported.
+    pub stats_changed: bool,
+    /// Reports made.
+    pub reported_seq: u64,
+}
+
+impl Pg {
+    /// A PG as it was stored, or an empty one.
+    pub fn new(id: PgId, pg_num: u32, stored: Stored) -> Self {
+        let Stored { info, members, log, missing } = stored;
+        Self {
+            id,
+            range: key_range(id, pg_num),
+            state: State::Reset,
+            state_since: Wall(0),
+            committed_to: log.head(),
+            info: Info { pgid: id, ..info },
+            members,
+            log,
+            missing,
+            stored: false,
+            round: 0,
+            copies: BTreeMap::new(),
+            asked: BTreeSet::new(),
+            blocked_by: Vec::new(),
+            activated: false,
+            repeer_at: None,
+            prior_leases: Vec::new(),
+            wait_until: Instant(0),
+            in_flight: VecDeque::new(),
+            last_write: BTreeMap::new(),
+            ops: BTreeMap::new(),
+            queues: BTreeMap::new(),
+            waiting_commit: Vec::new(),
+            recovery: Recovery::default(),
+            self_resync: None,
+            listings: Listings::default(),
+            activation: 0,
+            stats_changed: true,
+            reported_seq: 0,
+        }
+    }
+
+    /// The PG as messages name it.
+    pub fn spg(&self) -> Spg {
+        Spg::replicated(self.id)
+    }
+
+    /// The primary of this interval.
+    pub fn primary(&self) -> Option<OsdId> {
+        self.members.acting.first().copied()
+    }
+
+    /// Whether that is us.
+    pub fn is_primary(&self, core: &Core) -> bool {
+        self.primary() == Some(core.config.id)
+    }
+
+    /// The other members.
+    pub fn others(&self, core: &Core) -> Vec<OsdId> {
+        self.members.acting.iter().copied().filter(|o| *o != core.config.id).collect()
+    }
+
+    /// How many members have a complete log and so count for `min_size`.
+    fn full_members(&self) -> usize {
+        let resyncing = self.copies.values().filter(|c| c.resync.is_some()).count();
+        self.members.acting.len().saturating_sub(resyncing)
+    }
+
+    /// Whether clients are served.
+    pub fn is_serving(&self) -> bool {
+        self.state.is_active() && self.full_members() >= usize::from(self.members.min_size)
+    }
+
+    /// Enters a state; the table must have the transition.
+    pub fn set_state(&mut self, core: &mut Core, next: State) {
+        assert!(self.state.may_become(next), "pg {}: {} to {next} is no transition", self.id, self.state);
+        if self.state != next {
+            core.event(Level::Debug, "pg_state_changed", format!("pg {}: {} to {next}", self.id, self.state));
+            self.state_since = core.now.wall;
+            self.stats_changed = true;
+            core.stats_due = true;
+        }
+        self.state = next;
+    }
+
+    /// What we tell the primary.
+    pub fn notice(&self, core: &Core) -> Notice {
+        Notice { info: self.info.clone(), past: self.members.past.clone(), lease_left_ns: self.lease_left(core) }
+    }
+
+    /// For how long an earlier primary may still rely on what we promised it.
+    pub fn lease_left(&self, core: &Core) -> u64 {
+        let open = self.prior_leases.iter().filter(|l| l.until > core.now.mono && !core.is_gone(l.osd, l.up_from));
+        open.map(|l| l.until.0 - core.now.mono.0).max().unwrap_or(0)
+    }
+
+    /// Whether we may serve reads: every other member has promised within its lease that it knows of no newer interval.
+    pub fn has_lease(&self, core: &Core) -> bool {
+        self.others(core).iter().all(|o| core.lease_from(*o))
+    }
+
+    /// Submits changes together with what is stored of the PG.
+    pub fn submit(&mut self, core: &mut Core, mut ops: Vec<TxnOp>, change: MetaChange, then: CommitFor) {
+        change.into_ops(self.id, &mut ops);
+        self.stored = true;
+        core.submit_own(Transaction { ops }, then);
+    }
+
+    /// Stores info and membership.
+    pub fn save(&mut self, core: &mut Core) {
+        let mut change = MetaChange::default();
+        self.info.missing = self.missing.len() as u64;
+        change.info(&self.info);
+        change.members(&self.members);
+        self.submit(core, Vec::new(), change, CommitFor::Nothing);
+    }
+}
+
+/// The keys of a PG's objects: a range, because keys are ordered by the reversed hash.
+fn key_range(id: PgId, pg_num: u32) -> (ObjectKey, ObjectKey) {
+    let mut bits = pg_num.max(1).next_power_of_two().trailing_zeros();
+    // Where the number of PGs is no power of two, some have not split yet at the last bit.
+    if bits > 0 && id.seed < 1 << (bits - 1) && id.seed + (1 << (bits - 1)) >= pg_num {
+        bits -= 1;
+    }
+    let first = id.seed.reverse_bits();
+    let from = ObjectKey::first_at(id.pool, -1, first);
+    let step = 1u64 << (32 - bits);
+    match u32::try_from(u64::from(first) + step) {
+        Ok(end) => (from, ObjectKey::first_at(id.pool, -1, end)),
+        Err(_) => (from, ObjectKey::first_at(id.pool, 0, 0)),
+    }
+}
+
+/// The smallest key behind `key`.
+pub fn successor(key: &ObjectKey) -> ObjectKey {
+    if key.generation < u64::MAX {
+        return ObjectKey { generation: key.generation + 1, ..key.clone() };
+    }
+    ObjectKey { snap: key.snap + 1, generation: 0, ..key.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use maps::{stable_mod, stable_mod_mask};
+
+    #[test]
+    fn a_pg_is_the_range_of_the_keys_that_stable_mod_gives_it() {
+        let mut rng = stdx::Rng::from_seed(5);
+        for pg_num in [1, 2, 3, 8, 12, 13, 16, 100] {
+            let ranges: Vec<_> = (0..pg_num).map(|seed| key_range(PgId::new(4, seed), pg_num)).collect();
+            for _ in 0..500 {
+                let hash = rng.u32();
+                let key = ObjectKey::head(4, hash, b"", b"", b"x");
+                let holds: Vec<u32> = (0..pg_num)
+                    .filter(|s| ranges[*s as usize].0 <= key && key < ranges[*s as usize].1)
+                    .collect();
+                assert_eq!(holds, [stable_mod(hash, pg_num, stable_mod_mask(pg_num))], "{hash:x} of {pg_num}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_lies_between_a_key_and_its_successor() {
+        let a = ObjectKey::head(1, 5, b"", b"", b"a");
+        assert!(a < successor(&a) && successor(&a) < ObjectKey::head(1, 5, b"", b"", b"b"));
+    }
+}

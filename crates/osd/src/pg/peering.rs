@@ -1,0 +1,405 @@
+//! The primary's way to agreement: who may know what, whose log is right, what everybody lacks (paper, 5.5).
+//!
+//! Why it is sound: a write is acknowledged only when it is durable on the whole acting set, in an interval whose primary had
+//! the monitors record that it was up. So at least one member of each interval that may have been written in must answer,
+//! and among those who took part in the last activation the longest log has all that was acknowledged.
+
+use super::info::{Info, Interval, Notice, merge_past};
+use super::log::{Dup, Entry, Missing, PgLog};
+use super::meta::MetaChange;
+use super::resync::Resync;
+use super::state::State;
+use super::{Copy, Pg};
+use crate::core::{CommitFor, Core};
+use maps::{EVersion, Epoch, OsdId};
+use node::Level;
+use std::collections::BTreeSet;
+use stdx::Instant;
+use store::TxnOp;
+use wire::{Reader, Writer, wire_structs};
+
+wire_structs! {
+    /// A member's log, for the primary.
+    pub struct LogReply[v 1/1] {
+        /// Its copy.
+        pub info: Info,
+        /// Where its log begins.
+        pub tail: EVersion,
+        /// What is left of older entries.
+        pub dups: Vec<Dup>,
+    }
+
+    /// What the primary has found, for the members.
+    pub struct Activation[v 1/1] {
+        /// The primary's copy, which is now the right one.
+        pub info: Info,
+        /// Where the entries sent begin, exclusive: what the receiver has behind it diverges.
+        pub since: EVersion,
+        /// The receiver's copy is to be compared object by object; its log is replaced.
+        pub resync: bool,
+        /// With `resync`: what is left of older entries.
+        pub dups: Vec<Dup>,
+        /// The past.
+        pub past: Vec<Interval>,
+    }
+}
+
+impl Pg {
+    /// Who may know of writes since the PG was last active; and who is down where all members of an interval are.
+    fn prior_set(&self, core: &Core) -> (BTreeSet<OsdId>, Vec<OsdId>) {
+        let (mut probe, mut blocked) = (BTreeSet::new(), Vec::new());
+        probe.extend(self.members.acting.iter().chain(&self.members.up));
+        let since = self.info.history.last_epoch_started;
+        for interval in self.members.past.iter().filter(|i| i.maybe_rw && i.last >= since) {
+            let up: Vec<OsdId> = interval.acting.iter().copied().filter(|o| core.map.is_up(*o)).collect();
+            if up.is_empty() {
+                blocked.extend(&interval.acting);
+            }
+            probe.extend(up);
+        }
+        probe.remove(&core.config.id);
+        (probe, blocked)
+    }
+
+    /// Asks all that have not been asked in this round.
+    pub fn get_info(&mut self, core: &mut Core) {
+        let (probe, blocked) = self.prior_set(core);
+        for osd in probe {
+            if core.map.is_up(osd) && !self.copies.contains_key(&osd) && self.asked.insert(osd) {
+                self.query(core, osd, false);
+            }
+        }
+        self.blocked_by = blocked;
+        self.check_info(core);
+    }
+
+    fn query(&self, core: &mut Core, osd: OsdId, want_log: bool) {
+        let body = peer::PgQuery {
+            pgid: self.spg(),
+            epoch: core.epoch(),
+            interval: self.members.interval,
+            want_log,
+            since: EVersion::default(),
+        };
+        core.send_osd(osd, self.round, peer::Body::from(body));
+    }
+
+    /// Takes what another OSD says of its copy: as an answer (its tid is our round), or because it saw a new primary.
+    pub fn on_notice(&mut self, core: &mut Core, from: OsdId, tid: u64, exists: bool, notice: Notice) {
+        if !self.is_primary(core) || tid != 0 && (tid != self.round || !self.asked.remove(&from)) {
+            return;
+        }
+        let mut learned = self.info.history.merge(&notice.info.history);
+        let known = self.members.past.len();
+        let past: Vec<_> = notice.past.into_iter().filter(|i| i.last < self.members.interval).collect();
+        merge_past(&mut self.members.past, &past);
+        learned |= self.members.past.len() != known;
+        self.wait_until = self.wait_until.max(Instant(core.now.mono.0 + notice.lease_left_ns));
+        match self.state {
+            State::GetInfo => {
+                self.copies.insert(from, Copy { exists, info: notice.info, ..Copy::default() });
+                if learned { self.get_info(core) } else { self.check_info(core) }
+            }
+            State::Incomplete | State::Down if learned || exists && !self.copies.contains_key(&from) => {
+                self.restart(core);
+            }
+            _ => {}
+        }
+    }
+
+    /// Goes on once all have answered.
+    fn check_info(&mut self, core: &mut Core) {
+        if !self.asked.is_empty() {
+            return;
+        }
+        if self.info.history.epoch_created == Epoch(0) {
+            // We have never heard of its past; somebody who has will report as soon as it sees that we are primary.
+            return;
+        }
+        if !self.blocked_by.is_empty() {
+            self.set_state(core, State::Down);
+            return;
+        }
+        match self.choose_authority(core.config.id) {
+            None => self.set_state(core, State::Incomplete),
+            Some(osd) if osd == core.config.id => self.get_missing(core),
+            Some(osd) => {
+                self.set_state(core, State::GetLog);
+                self.asked.insert(osd);
+                self.query(core, osd, true);
+            }
+        }
+    }
+
+    /// The best copy: complete, of the newest activation, with the newest update, then the longest log, then ours.
+    fn choose_authority(&self, us: OsdId) -> Option<OsdId> {
+        let copies = self.copies.iter().filter(|(_, c)| c.exists).map(|(osd, c)| (*osd, &c.info));
+        let all: Vec<(OsdId, &Info)> = std::iter::once((us, &self.info)).chain(copies).collect();
+        // A copy that is being resynced took part in activations too, and so knows which of the others are too old.
+        let started = all.iter().map(|(_, i)| i.last_epoch_started).max()?;
+        let started = started.max(self.info.history.last_epoch_started);
+        let able = all.into_iter().filter(|(_, i)| !i.incomplete && i.last_epoch_started >= started);
+        let best = able.max_by_key(|(osd, i)| {
+            (i.last_update, std::cmp::Reverse(i.log_tail), *osd == us, std::cmp::Reverse(*osd))
+        });
+        best.map(|(osd, _)| osd)
+    }
+
+    /// Takes a member's log: the authority's, or that of a member whose newest update we don't know.
+    pub fn on_log_reply(&mut self, core: &mut Core, from: OsdId, tid: u64, msg: &peer::PgLog) {
+        if !self.is_primary(core) || tid != self.round || !self.asked.remove(&from) {
+            return;
+        }
+        let Some((reply, entries, missing)) = decode_log(msg) else {
+            core.event(Level::Warn, "pg_log_undecodable", format!("pg {} from osd.{from}", self.id));
+            self.repeer_at = Some(core.now.mono + core.config.options.reconnect_delay);
+            return;
+        };
+        let log = PgLog::new(reply.tail, entries, reply.dups);
+        match self.state {
+            State::GetLog => self.adopt(core, reply.info, log, missing),
+            State::GetMissing => {
+                if let Some(copy) = self.copies.get_mut(&from) {
+                    (copy.info, copy.log, copy.missing) = (reply.info, Some(log), missing);
+                }
+                self.check_missing(core);
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes over the authority's log.
+    fn adopt(&mut self, core: &mut Core, theirs: Info, auth: PgLog, auth_missing: Missing) {
+        let mut change = MetaChange::default();
+        let mut ops = Vec::new();
+        let common = if self.info.incomplete { None } else { self.log.common_point(&auth) };
+        if let Some(common) = common {
+            self.merge_log(common, auth.since(common).cloned().collect(), &mut change, &mut ops);
+        } else {
+            // What the authority lacks itself is not to be taken from it, but from whoever has it.
+            (self.log, self.missing, self.info.incomplete) = (auth, auth_missing, true);
+            change.replace_log(&self.log, &self.missing);
+        }
+        self.info.stats = theirs.stats;
+        self.take_log_ends(theirs.last_user_version);
+        change.info(&self.info);
+        change.members(&self.members);
+        self.submit(core, ops, change, CommitFor::Nothing);
+        if common.is_some() {
+            self.get_missing(core);
+        } else {
+            self.set_state(core, State::SelfResync);
+            self.begin_self_resync(core);
+        }
+    }
+
+    /// Drops what diverges behind `common`, appends what the authority has there; collects what that changes.
+    pub fn merge_log(&mut self, common: EVersion, entries: Vec<Entry>, change: &mut MetaChange, ops: &mut Vec<TxnOp>) {
+        let before = self.missing.clone();
+        let rewound = self.log.rewind(common, &mut self.missing);
+        rewound.dropped.iter().for_each(|v| change.drop_entry(*v));
+        entries.iter().for_each(|e| change.add_entry(e));
+        let removed = self.log.extend(entries, &mut self.missing);
+        ops.extend(rewound.remove.into_iter().chain(removed).map(TxnOp::Remove));
+        change.missing(&before, &self.missing);
+    }
+
+    /// After the log changed.
+    pub fn take_log_ends(&mut self, last_user_version: u64) {
+        self.info.last_update = self.log.head();
+        self.info.log_tail = self.log.tail();
+        self.info.missing = self.missing.len() as u64;
+        self.info.last_user_version = self.info.last_user_version.max(last_user_version);
+    }
+
+    /// Asks the other members for their logs where what they said is not enough to know what they lack.
+    pub fn get_missing(&mut self, core: &mut Core) {
+        self.set_state(core, State::GetMissing);
+        for osd in self.others(core) {
+            let Some(copy) = self.copies.get(&osd) else {
+                // A member that came up after we asked; the map that says so begins another round.
+                continue;
+            };
+            let known = self.log.contains(copy.info.last_update) && copy.info.missing == 0;
+            if copy.exists && !copy.info.is_empty() && !copy.info.incomplete && !known {
+                self.asked.insert(osd);
+                self.query(core, osd, true);
+            }
+        }
+        self.check_missing(core);
+    }
+
+    fn check_missing(&mut self, core: &mut Core) {
+        if !self.asked.is_empty() {
+            return;
+        }
+        for osd in self.others(core) {
+            let from = self.range.0.clone();
+            let copy = self.copies.entry(osd).or_default();
+            let common = match &mut copy.log {
+                _ if copy.info.incomplete => None,
+                Some(log) => log.common_point(&self.log),
+                None => PgLog::new(copy.info.last_update, Vec::new(), Vec::new()).common_point(&self.log),
+            };
+            let Some(common) = common else {
+                copy.resync = Some(Resync::new(from));
+                copy.missing.clear();
+                continue;
+            };
+            copy.common = common;
+            if let Some(log) = &mut copy.log {
+                log.rewind(common, &mut copy.missing);
+            }
+            let mut log = PgLog::new(common, Vec::new(), Vec::new());
+            log.extend(self.log.since(common).cloned(), &mut copy.missing);
+            copy.log = None;
+        }
+        self.check_up_thru(core);
+    }
+
+    /// Goes on once the map says that we were up in this interval; only then can others know that we may have been active.
+    pub fn check_up_thru(&mut self, core: &mut Core) {
+        let up_thru = core.map.osd(core.config.id).map_or(Epoch(0), |o| o.info.up_thru);
+        if up_thru >= self.members.interval {
+            self.activate(core);
+        } else {
+            core.want_up_thru = core.want_up_thru.max(self.members.interval);
+            if self.state != State::WaitUpThru {
+                self.set_state(core, State::WaitUpThru);
+            }
+        }
+    }
+
+    /// Tells all members what is right, and makes it durable here.
+    fn activate(&mut self, core: &mut Core) {
+        self.set_state(core, State::Activating);
+        self.info.last_epoch_started = core.epoch();
+        self.info.missing = self.missing.len() as u64;
+        let mut change = MetaChange::default();
+        change.info(&self.info);
+        change.members(&self.members);
+        for osd in self.others(core) {
+            let copy = &self.copies[&osd];
+            let resync = copy.resync.is_some();
+            let since = if resync { self.log.tail() } else { copy.common };
+            let dups = if resync { self.log.dups().cloned().collect() } else { Vec::new() };
+            let past = self.members.past.clone();
+            let activation = Activation { info: self.info.clone(), since, resync, dups, past };
+            let entries: Vec<Entry> = self.log.since(since).cloned().collect();
+            let body = peer::PgLog {
+                pgid: self.spg(),
+                epoch: core.epoch(),
+                interval: self.members.interval,
+                activate: true,
+                info: Writer::encode(&activation),
+                log: Writer::encode(&entries),
+                missing: Vec::new(),
+            };
+            core.send_osd(osd, self.round, peer::Body::from(body));
+        }
+        self.submit(core, Vec::new(), change, CommitFor::Activated(self.id, self.round));
+    }
+
+    /// Our own part of the activation is durable.
+    pub fn on_activated(&mut self, core: &mut Core, round: u64) {
+        if round == self.round {
+            self.activated = true;
+            self.check_activated(core);
+        }
+    }
+
+    /// A member's part of the activation is durable.
+    pub fn on_member_activated(&mut self, core: &mut Core, from: OsdId, tid: u64) {
+        if tid != self.round {
+            return;
+        }
+        if let Some(copy) = self.copies.get_mut(&from) {
+            copy.activated = true;
+        }
+        self.check_activated(core);
+    }
+
+    /// Goes on once all members agree durably and no earlier primary can believe that it may serve reads.
+    pub fn check_activated(&mut self, core: &mut Core) {
+        let all = self.others(core).iter().all(|o| self.copies.get(o).is_some_and(|c| c.activated));
+        if self.state != State::Activating || !self.activated || !all || !self.lease_is_over(core) {
+            return;
+        }
+        self.info.history.last_epoch_started = self.info.last_epoch_started;
+        self.committed_to = self.log.head();
+        self.set_state(core, State::Active);
+        self.save(core);
+        self.share_history(core);
+        self.kick_all(core);
+        self.recover(core);
+    }
+
+    /// Whether only time is needed to go on.
+    pub fn waits_for_lease(&self, core: &Core) -> bool {
+        self.state == State::Activating && self.activated && self.wait_until > core.now.mono
+    }
+
+    /// Whether we need not wait for an earlier primary. What was told as a time to wait counts until it is over, or until those
+    /// who may rely on it are known to be gone.
+    fn lease_is_over(&self, core: &Core) -> bool {
+        if core.now.mono >= self.wait_until {
+            return true;
+        }
+        let since = self.info.history.last_epoch_started;
+        let serving = self.members.past.iter().filter(|i| i.maybe_rw && i.last >= since);
+        let mut primaries = serving.filter_map(|i| i.acting.first().map(|o| (*o, i.last)));
+        // Who has answered us in this interval has stopped serving in the earlier one.
+        let stopped = |osd| osd == core.config.id || self.copies.contains_key(&osd);
+        primaries.all(|(osd, last)| stopped(osd) || core.is_gone_since(osd, last))
+    }
+
+    /// Tells the members since when the PG is active and clean.
+    pub fn share_history(&self, core: &mut Core) {
+        for osd in self.others(core) {
+            let body = peer::PgInfo {
+                pgid: self.spg(),
+                epoch: core.epoch(),
+                interval: self.members.interval,
+                activate: false,
+                info: Writer::encode(&self.info),
+            };
+            core.send_osd(osd, self.round, peer::Body::from(body));
+        }
+    }
+
+    /// After a map that left the interval as it is.
+    pub fn on_same_interval(&mut self, core: &mut Core, came_or_went: bool) {
+        match self.state {
+            State::WaitUpThru => self.check_up_thru(core),
+            State::GetInfo | State::Down | State::Incomplete | State::GetLog | State::GetMissing | State::SelfResync
+                if came_or_went =>
+            {
+                self.restart(core);
+            }
+            State::Activating => self.check_activated(core),
+            State::Stray if came_or_went => self.notify_primary(core),
+            _ => {}
+        }
+    }
+
+    /// A connection that we ask on was lost: where something is unanswered on it, another round is needed.
+    pub fn on_link_lost(&mut self, core: &Core, osd: OsdId) {
+        let waits = self.asked.contains(&osd)
+            || self.in_flight.iter().any(|f| f.waiting.contains(&osd))
+            || self.state == State::Activating && !self.copies.get(&osd).is_some_and(|c| c.activated)
+            || self.recovery.waits_for(osd)
+            || self.copies.get(&osd).is_some_and(|c| c.resync.is_some())
+            || self.self_resync.is_some();
+        if waits && self.is_primary(core) {
+            self.repeer_at = Some(core.now.mono + core.config.options.reconnect_delay);
+        }
+    }
+}
+
+fn decode_log(msg: &peer::PgLog) -> Option<(LogReply, Vec<Entry>, Missing)> {
+    let reply: LogReply = Reader::new(&msg.info).get().ok()?;
+    let entries: Vec<Entry> = Reader::new(&msg.log).get().ok()?;
+    let missing: Missing = Reader::new(&msg.missing).get().ok()?;
+    let ordered = entries.iter().try_fold(reply.tail, |last, e| (e.version > last).then_some(e.version));
+    ordered.map(|_| (reply, entries, missing))
+}

@@ -1,0 +1,206 @@
+//! Log-based recovery: what the log tells of and a copy lacks is fetched to the primary, then sent to the members; first what
+//! clients wait for (paper, 5.5).
+
+use super::Pg;
+use super::state::State;
+use super::transfer::Sender;
+use crate::core::Core;
+use crate::object::hobject_of;
+use maps::{EVersion, OsdId};
+use node::Level;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use store::ObjectKey;
+
+/// An object that the primary has asked for.
+#[derive(Debug)]
+pub struct Pulling {
+    /// Number of the request.
+    pub tid: u64,
+    from: OsdId,
+    need: EVersion,
+    tried: BTreeSet<OsdId>,
+}
+
+/// Objects on their way.
+#[derive(Debug, Default)]
+pub struct Recovery {
+    /// Asked for.
+    pub pulls: BTreeMap<ObjectKey, Pulling>,
+    /// Being sent, by number.
+    pub sends: BTreeMap<u64, Sender>,
+    /// Which of them complete a member's copy.
+    pub pushes: BTreeSet<(OsdId, ObjectKey)>,
+    /// What clients wait for.
+    urgent: VecDeque<ObjectKey>,
+    /// What nobody has who answers.
+    pub unfound: BTreeSet<ObjectKey>,
+}
+
+impl Recovery {
+    /// Whether an answer of `osd` is awaited.
+    pub fn waits_for(&self, osd: OsdId) -> bool {
+        self.pulls.values().any(|p| p.from == osd) || self.pushes.iter().any(|(to, _)| *to == osd)
+    }
+}
+
+impl Pg {
+    /// Forgets what is on its way.
+    pub fn recovery_reset(&mut self, core: &mut Core) {
+        let active = self.recovery.pulls.len() + self.recovery.sends.len();
+        core.recovering = core.recovering.saturating_sub(active);
+        self.recovery = Recovery::default();
+    }
+
+    /// Whether an object must be complete on some copies before a request for it can be carried out: here, and for a write
+    /// on all members, because it is sent as a change to what they have.
+    pub fn must_recover_first(&self, key: &ObjectKey, writes: bool) -> bool {
+        let lacks = |c: &super::Copy| c.missing.contains_key(key) || c.resync.as_ref().is_some_and(|r| r.holds(key));
+        self.missing.contains_key(key) || writes && self.copies.values().any(lacks)
+    }
+
+    /// A client waits for an object.
+    pub fn recover_first(&mut self, core: &mut Core, key: &ObjectKey) {
+        if !self.recovery.urgent.contains(key) {
+            self.recovery.urgent.push_back(key.clone());
+        }
+        self.recover(core);
+    }
+
+    /// Starts as many transfers as are allowed.
+    pub fn recover(&mut self, core: &mut Core) {
+        if !self.state.is_active() || !self.is_primary(core) {
+            return;
+        }
+        while let Some(key) = self.recovery.urgent.pop_front() {
+            // Urgent ones may exceed the limit by as many as clients wait for; they are bounded by the requests held.
+            self.recover_object(core, &key);
+        }
+        while core.recovering < core.config.options.recovery_max_active {
+            let Some(key) = self.next_to_recover() else { break };
+            self.recover_object(core, &key);
+        }
+        self.resync_members(core);
+        self.check_clean(core);
+    }
+
+    fn next_to_recover(&self) -> Option<ObjectKey> {
+        let r = &self.recovery;
+        let own = self.missing.keys().find(|k| !r.pulls.contains_key(*k) && !r.unfound.contains(*k));
+        if let Some(key) = own {
+            return Some(key.clone());
+        }
+        let members = self.copies.iter().filter(|(o, _)| self.members.acting.contains(o));
+        members
+            .filter_map(|(osd, c)| {
+                let idle = |k: &&ObjectKey| !r.pushes.contains(&(*osd, (*k).clone())) && !self.missing.contains_key(*k);
+                c.missing.keys().find(idle)
+            })
+            .next()
+            .cloned()
+    }
+
+    fn recover_object(&mut self, core: &mut Core, key: &ObjectKey) {
+        if let Some(need) = self.missing.get(key).copied() {
+            if !self.recovery.pulls.contains_key(key) {
+                self.pull(core, key, need, BTreeSet::new());
+            }
+            return;
+        }
+        let members = self.copies.iter().filter(|(o, _)| self.members.acting.contains(o));
+        let lacking = members.filter_map(|(osd, c)| c.missing.get(key).map(|need| (*osd, *need)));
+        let lacking: Vec<(OsdId, EVersion)> = lacking.collect();
+        for (osd, need) in lacking {
+            if self.recovery.pushes.insert((osd, key.clone())) {
+                self.push(core, osd, key.clone(), need, false);
+            }
+        }
+    }
+
+    /// Asks the next one who may have an object at this version.
+    pub fn pull(&mut self, core: &mut Core, key: &ObjectKey, need: EVersion, tried: BTreeSet<OsdId>) {
+        let has = |(osd, c): &(&OsdId, &super::Copy)| {
+            c.exists
+                && !c.info.incomplete
+                && !c.missing.contains_key(key)
+                && !tried.contains(*osd)
+                && core.map.is_up(**osd)
+        };
+        let Some(from) = self.copies.iter().find(has).map(|(osd, _)| *osd) else {
+            if self.recovery.unfound.insert(key.clone()) {
+                core.event(Level::Warn, "object_unfound", format!("pg {} {key:?}@{need}", self.id));
+            }
+            return;
+        };
+        let tid = core.next_round();
+        let body = peer::Pull {
+            pgid: self.spg(),
+            epoch: core.epoch(),
+            interval: self.members.interval,
+            object: hobject_of(key),
+            version: need,
+            offset: 0,
+        };
+        core.send_osd(from, tid, peer::Body::from(body));
+        core.recovering += 1;
+        self.recovery.pulls.insert(key.clone(), Pulling { tid, from, need, tried });
+    }
+
+    /// Whom we asked does not have it.
+    pub fn on_pull_refused(&mut self, core: &mut Core, from: OsdId, tid: u64) {
+        let key = self.recovery.pulls.iter().find(|(_, p)| p.tid == tid).map(|(k, _)| k.clone());
+        let Some(key) = key else { return };
+        let Some(mut pulling) = self.recovery.pulls.remove(&key) else { return };
+        core.recovering = core.recovering.saturating_sub(1);
+        pulling.tried.insert(from);
+        self.pull(core, &key, pulling.need, pulling.tried);
+    }
+
+    /// An object that we asked for is durable here.
+    pub fn on_pulled(&mut self, core: &mut Core, round: u64, key: &ObjectKey) {
+        if round != self.round || self.recovery.pulls.remove(key).is_none() {
+            return;
+        }
+        core.recovering = core.recovering.saturating_sub(1);
+        core.count("objects_recovered", 1);
+        if self.state == State::SelfResync {
+            return self.self_resync_got(core, key);
+        }
+        // A write for it may also need it at the members.
+        self.run_queue(core, key);
+        self.recover(core);
+    }
+
+    /// An object that we sent is durable at a member.
+    pub fn on_pushed(&mut self, core: &mut Core, osd: OsdId, key: ObjectKey) {
+        core.count("objects_recovered", 1);
+        if let Some(copy) = self.copies.get_mut(&osd) {
+            copy.missing.remove(&key);
+            if let Some(resync) = &mut copy.resync {
+                resync.pushed(&key);
+            }
+        }
+        self.recovery.pushes.remove(&(osd, key.clone()));
+        self.resync_go_on(core, osd);
+        self.run_queue(core, &key);
+        self.recover(core);
+    }
+
+    /// Nothing is missing on any copy, and there are as many as the pool wants: the past is forgotten.
+    pub fn check_clean(&mut self, core: &mut Core) {
+        let complete = self.missing.is_empty()
+            && self.copies.iter().all(|(osd, c)| {
+                !self.members.acting.contains(osd) || c.missing.is_empty() && c.resync.is_none()
+            });
+        if self.state != State::Active || !complete {
+            return;
+        }
+        if self.members.acting.len() < usize::from(self.members.size) {
+            return;
+        }
+        self.set_state(core, State::Clean);
+        self.info.history.last_epoch_clean = core.epoch();
+        self.members.past.clear();
+        self.save(core);
+        self.share_history(core);
+    }
+}

@@ -1,0 +1,198 @@
+//! A member that is not primary: tells what it has, takes what the primary has found, makes updates durable.
+
+use super::Pg;
+use super::info::{Info, Notice, merge_past, trim_past};
+use super::log::{Entry, PgLog, entry_kind};
+use super::meta::MetaChange;
+use super::peering::{Activation, LogReply};
+use super::replicate::Update;
+use super::state::State;
+use crate::core::{CommitFor, Core};
+use crate::pack::unpack;
+use maps::{EVersion, Epoch};
+use node::{ConnId, Level, Msg};
+use store::TxnOp;
+use wire::{DecodeError, Reader, Writer};
+
+impl Pg {
+    /// Whether a message belongs to the interval that we are in.
+    pub fn is_current(&self, interval: Epoch) -> bool {
+        interval == self.members.interval
+    }
+
+    /// Reports our copy to a new primary, which may not know of it.
+    pub fn notify_primary(&self, core: &mut Core) {
+        let Some(primary) = self.primary() else { return };
+        let knows = self.stored || self.info.history.epoch_created != Epoch(0);
+        if knows && primary != core.config.id {
+            let body = notify(self, core, self.members.interval, self.stored, &self.notice(core));
+            core.send_osd(primary, 0, peer::Body::from(body));
+        }
+    }
+
+    /// Answers the primary's question.
+    pub fn on_query(&mut self, core: &mut Core, conn: ConnId, tid: u64, msg: &peer::PgQuery) {
+        if msg.interval < self.members.interval {
+            return; // of an earlier primary, who will learn
+        }
+        if !msg.want_log {
+            let body = notify(self, core, msg.interval, self.stored, &self.notice(core));
+            core.send(conn, tid, peer::Body::from(body));
+            return;
+        }
+        self.info.missing = self.missing.len() as u64;
+        let reply = LogReply { info: self.info.clone(), tail: self.log.tail(), dups: self.log.dups().cloned().collect() };
+        let entries: Vec<Entry> = self.log.entries().cloned().collect();
+        let body = peer::PgLog {
+            pgid: self.spg(),
+            epoch: core.epoch(),
+            interval: msg.interval,
+            activate: false,
+            info: Writer::encode(&reply),
+            log: Writer::encode(&entries),
+            missing: Writer::encode(&self.missing),
+        };
+        core.send(conn, tid, peer::Body::from(body));
+    }
+
+    /// The primary's decision: our log and missing objects become what it says.
+    pub fn on_activate(&mut self, core: &mut Core, conn: ConnId, tid: u64, msg: &peer::PgLog) {
+        let current = self.is_current(msg.interval) && tid > self.activation;
+        if !current || !matches!(self.state, State::Stray | State::ReplicaActive) {
+            return;
+        }
+        if let Err(error) = self.take_activation(core, conn, tid, msg) {
+            core.event(Level::Warn, "activation_refused", format!("pg {}: {error}", self.id));
+        }
+    }
+
+    fn take_activation(&mut self, core: &mut Core, conn: ConnId, tid: u64, msg: &peer::PgLog) -> Result<(), DecodeError> {
+        let mut r = Reader::new(&msg.info);
+        let activation: Activation = r.get()?;
+        let entries: Vec<Entry> = Reader::new(&msg.log).get()?;
+        let ordered = entries.iter().try_fold(activation.since, |last, e| (e.version > last).then_some(e.version));
+        if ordered.is_none() || !activation.resync && activation.since < self.log.tail() {
+            return Err(r.error("log entries that do not follow ours"));
+        }
+        let (mut change, mut ops) = (MetaChange::default(), Vec::new());
+        if activation.resync {
+            self.log = PgLog::new(activation.since, entries, activation.dups);
+            self.missing.clear();
+            self.info.incomplete = true;
+            change.replace_log(&self.log, &self.missing);
+        } else {
+            self.merge_log(activation.since, entries, &mut change, &mut ops);
+        }
+        let theirs = activation.info;
+        self.info.stats = theirs.stats;
+        self.info.last_epoch_started = theirs.last_epoch_started;
+        self.info.history.merge(&theirs.history);
+        merge_past(&mut self.members.past, &activation.past);
+        trim_past(&mut self.members.past, self.info.history.last_epoch_clean);
+        self.take_log_ends(theirs.last_user_version);
+        change.info(&self.info);
+        change.members(&self.members);
+        self.set_state(core, State::ReplicaActive);
+        self.recovery_reset(core);
+        self.activation = tid;
+        let body = peer::PgInfo {
+            pgid: self.spg(),
+            epoch: core.epoch(),
+            interval: self.members.interval,
+            activate: true,
+            info: Writer::encode(&self.info),
+        };
+        let reply = Msg::new(tid, peer::Body::from(body));
+        self.submit(core, ops, change, CommitFor::Send(conn, Box::new(reply)));
+        Ok(())
+    }
+
+    /// The primary tells what all members know by now.
+    pub fn on_primary_info(&mut self, core: &mut Core, msg: &peer::PgInfo) {
+        let Ok(info) = Reader::new(&msg.info).get::<Info>() else { return };
+        if !self.is_current(msg.interval) || self.state != State::ReplicaActive {
+            return;
+        }
+        if self.info.history.merge(&info.history) {
+            trim_past(&mut self.members.past, self.info.history.last_epoch_clean);
+            self.save(core);
+        }
+    }
+
+    /// An update from the primary: log entry and objects together.
+    pub fn on_rep_op(&mut self, core: &mut Core, conn: ConnId, tid: u64, msg: &peer::RepOp) {
+        if !self.is_current(msg.min_epoch) || self.state != State::ReplicaActive || tid != self.activation {
+            return;
+        }
+        if let Err(error) = self.take_rep_op(core, conn, tid, msg) {
+            core.event(Level::Error, "update_refused", format!("pg {} {}: {error}", self.id, msg.version));
+        }
+    }
+
+    fn take_rep_op(&mut self, core: &mut Core, conn: ConnId, tid: u64, msg: &peer::RepOp) -> Result<(), DecodeError> {
+        let mut r = Reader::new(&msg.log);
+        let update: Update = r.get()?;
+        let txn = unpack(&msg.transaction, &msg.data)?;
+        let version = update.entry.version;
+        if version.version != self.info.last_update.version + 1 || version < self.info.last_update {
+            return Err(r.error(format!("follows {}", self.info.last_update)));
+        }
+        let mut change = MetaChange::default();
+        self.append_update(core, update, &mut change);
+        self.committed_to = self.committed_to.max(msg.committed_to);
+        self.trim_log(core, &mut change);
+        let reply = peer::RepOpReply {
+            pgid: msg.pgid,
+            epoch: msg.min_epoch,
+            version,
+            result: 0,
+            last_complete: version,
+        };
+        let reply = Msg::new(tid, peer::Body::from(reply));
+        self.submit(core, txn.ops, change, CommitFor::Send(conn, Box::new(reply)));
+        Ok(())
+    }
+
+    /// Appends an update to log and info, at the primary and at the others alike.
+    pub fn append_update(&mut self, core: &mut Core, update: Update, change: &mut MetaChange) {
+        let Update { entry, stats, last_user_version } = update;
+        change.add_entry(&entry);
+        if entry.kind == entry_kind::DELETE && self.missing.remove(&entry.object).is_some() {
+            change.drop_missing(&entry.object);
+        }
+        self.log.push(entry);
+        self.info.stats = stats;
+        self.take_log_ends(last_user_version);
+        change.info(&self.info);
+        core.count("updates", 1);
+    }
+
+    /// Cuts off what is durable everywhere, some hundred entries at a time.
+    pub fn trim_log(&mut self, core: &Core, change: &mut MetaChange) {
+        const SLACK: usize = 100;
+        if self.log.len() <= core.log_keep + SLACK {
+            return;
+        }
+        let to: EVersion = self.committed_to.min(self.info.last_update);
+        let (cut, made, forgotten) = self.log.trim(to, core.log_keep);
+        cut.iter().for_each(|v| change.drop_entry(*v));
+        made.iter().filter(|d| !forgotten.contains(&d.version)).for_each(|d| change.add_dup(d));
+        forgotten.iter().for_each(|v| change.drop_dup(*v));
+        self.info.log_tail = self.log.tail();
+        change.info(&self.info);
+    }
+
+    /// Our copy has been compared with the primary's to the end.
+    pub fn on_resync_done(&mut self, core: &mut Core, conn: ConnId, tid: u64, reply: peer::PgScanReply) {
+        self.info.incomplete = false;
+        let mut change = MetaChange::default();
+        change.info(&self.info);
+        let reply = Msg::new(tid, peer::Body::from(reply));
+        self.submit(core, Vec::<TxnOp>::new(), change, CommitFor::Send(conn, Box::new(reply)));
+    }
+}
+
+/// What an OSD says of its copy, or that it has none.
+pub fn notify(pg: &Pg, core: &Core, interval: Epoch, exists: bool, notice: &Notice) -> peer::PgNotify {
+    peer::PgNotify { pgid: pg.spg(), epoch: core.epoch(), interval, exists, info: Writer::encode(notice) }
+}

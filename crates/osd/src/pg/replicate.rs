@@ -1,0 +1,134 @@
+//! The primary's half of replication: an update goes to all members at once and is answered when all have it on stable
+//! storage (paper, 5.2 and 5.3).
+
+use super::Pg;
+use super::client::Reply;
+use super::info::{Delta, Stats};
+use super::log::Entry;
+use super::meta::MetaChange;
+use crate::core::{CommitFor, Core};
+use crate::object::hobject_of;
+use crate::pack::pack;
+use maps::{EVersion, OsdId};
+use std::collections::BTreeSet;
+use store::{ObjectKey, Refusal, Transaction, TxnOp};
+use wire::{Writer, wire_structs};
+
+wire_structs! {
+    /// An update as all members append it.
+    pub struct Update[v 1/1] {
+        /// For the log.
+        pub entry: Entry,
+        /// Of the PG, afterwards.
+        pub stats: Stats,
+        /// Of the PG, afterwards.
+        pub last_user_version: u64,
+    }
+}
+
+/// An update that is not durable everywhere.
+#[derive(Debug)]
+pub struct InFlight {
+    /// Its version.
+    pub version: EVersion,
+    /// Its object.
+    pub object: ObjectKey,
+    /// Who has not made it durable, we ourselves included.
+    pub waiting: BTreeSet<OsdId>,
+    /// The request and what it will be answered.
+    pub reply: Option<(u64, Box<Reply>)>,
+}
+
+impl Pg {
+    /// The version of the next update.
+    pub fn next_version(&self, core: &Core) -> EVersion {
+        EVersion::new(core.epoch(), self.info.last_update.version + 1)
+    }
+
+    /// Orders an update: submits it here and sends it to the others. Nothing has happened where the store refuses.
+    pub fn replicate(
+        &mut self,
+        core: &mut Core,
+        entry: Entry,
+        ops: Vec<TxnOp>,
+        delta: Delta,
+        op: u64,
+        reply: Box<Reply>,
+    ) -> Result<(), (Refusal, Box<Reply>)> {
+        let mut update = Update { stats: self.info.stats, last_user_version: entry.answer.user_version, entry };
+        update.stats.apply(&delta);
+        let (version, object) = (update.entry.version, update.entry.object.clone());
+        let mut change = MetaChange::default();
+        let txn = Transaction { ops };
+        if let Some(refusal) = core.io.would_refuse(&txn) {
+            return Err((refusal, reply));
+        }
+        self.send_update(core, &update, &txn);
+        self.append_update(core, update, &mut change);
+        self.trim_log(core, &mut change);
+        let mut waiting: BTreeSet<OsdId> = self.others(core).into_iter().collect();
+        waiting.insert(core.config.id);
+        self.in_flight.push_back(InFlight { version, object: object.clone(), waiting, reply: Some((op, reply)) });
+        self.last_write.insert(object, version);
+        self.stats_changed = true;
+        self.submit(core, txn.ops, change, CommitFor::Update(self.id, self.round, version));
+        Ok(())
+    }
+
+    fn send_update(&self, core: &mut Core, update: &Update, txn: &Transaction) {
+        let (steps, payload) = pack(txn);
+        let (nothing, _) = pack(&Transaction::default());
+        let log = Writer::encode(update);
+        for osd in self.others(core) {
+            // A copy that is being compared gets what lies before the cursor; the comparison brings it the rest.
+            let cursor = self.copies.get(&osd).and_then(|c| c.resync.as_ref()).map(|r| &r.cursor);
+            let behind = cursor.is_some_and(|cursor| update.entry.object >= *cursor);
+            let body = peer::RepOp {
+                pgid: self.spg(),
+                epoch: core.epoch(),
+                min_epoch: self.members.interval,
+                reqid: update.entry.reqid,
+                version: update.entry.version,
+                committed_to: self.committed_to,
+                trim_to: self.committed_to,
+                object: hobject_of(&update.entry.object),
+                log: log.clone(),
+                transaction: if behind { nothing.clone() } else { steps.clone() },
+                data: if behind { stdx::Bufs::new() } else { payload.clone() },
+            };
+            core.send_osd(osd, self.round, peer::Body::from(body));
+        }
+    }
+
+    /// An update is durable here.
+    pub fn on_update_committed(&mut self, core: &mut Core, round: u64, version: EVersion) {
+        if round == self.round {
+            let us = core.config.id;
+            self.durable_at(core, us, version);
+        }
+    }
+
+    /// An update is durable at another member.
+    pub fn on_rep_op_reply(&mut self, core: &mut Core, from: OsdId, tid: u64, msg: &peer::RepOpReply) {
+        if tid == self.round && msg.result == 0 {
+            self.durable_at(core, from, msg.version);
+        }
+    }
+
+    fn durable_at(&mut self, core: &mut Core, osd: OsdId, version: EVersion) {
+        if let Ok(at) = self.in_flight.binary_search_by_key(&version, |f| f.version) {
+            self.in_flight[at].waiting.remove(&osd);
+        }
+        while self.in_flight.front().is_some_and(|f| f.waiting.is_empty()) {
+            let Some(done) = self.in_flight.pop_front() else { break };
+            self.committed_to = done.version;
+            if self.last_write.get(&done.object) == Some(&done.version) {
+                self.last_write.remove(&done.object);
+            }
+            if let Some((op, reply)) = done.reply {
+                self.answer(core, op, *reply);
+            }
+        }
+        self.answer_waiting(core);
+    }
+}

@@ -1,0 +1,142 @@
+//! What is told of a PG: to the monitors, and to whoever looks at the daemon.
+
+use super::Pg;
+use super::state::State;
+use crate::core::Core;
+use maps::ObjectStatSum;
+use peer::{PgStat, pg_state};
+use serde_json::{Value, json};
+
+impl Pg {
+    /// Objects that lack copies, counted once for each copy.
+    fn degraded(&self) -> i64 {
+        let absent = usize::from(self.members.size).saturating_sub(self.members.acting.len()) as i64;
+        let copies = self.copies.iter().filter(|(o, _)| self.members.acting.contains(o));
+        let lacking = copies.map(|(_, c)| if c.resync.is_some() { self.info.stats.objects } else { c.missing.len() as i64 });
+        absent * self.info.stats.objects + self.missing.len() as i64 + lacking.sum::<i64>()
+    }
+
+    /// The state as Ceph's bits.
+    pub fn state_bits(&self) -> u64 {
+        let members = self.members.acting.len();
+        let mut bits = match self.state {
+            State::Reset | State::GetInfo | State::GetLog | State::GetMissing | State::WaitUpThru => pg_state::PEERING,
+            State::SelfResync => pg_state::PEERING | pg_state::BACKFILLING,
+            State::Down => pg_state::DOWN | pg_state::PEERING,
+            State::Incomplete => pg_state::INCOMPLETE,
+            State::Activating => pg_state::ACTIVATING,
+            State::Active | State::Clean if !self.is_serving() => pg_state::PEERED,
+            State::Active => pg_state::ACTIVE,
+            State::Clean => pg_state::ACTIVE | pg_state::CLEAN,
+            State::Stray | State::ReplicaActive => 0,
+        };
+        if members < usize::from(self.members.size) {
+            bits |= pg_state::UNDERSIZED;
+        }
+        if self.degraded() > 0 {
+            bits |= pg_state::DEGRADED;
+        }
+        if self.state == State::Active {
+            if !self.recovery.pulls.is_empty() || !self.recovery.pushes.is_empty() {
+                bits |= pg_state::RECOVERING;
+            }
+            if self.copies.values().any(|c| c.resync.is_some()) {
+                bits |= pg_state::BACKFILLING;
+            }
+        }
+        if !self.recovery.unfound.is_empty() {
+            bits |= pg_state::RECOVERY_UNFOUND;
+        }
+        bits
+    }
+
+    /// The report to the monitors.
+    pub fn stat(&mut self, core: &Core) -> PgStat {
+        self.reported_seq += 1;
+        let state = self.state_bits();
+        let (now, since) = (core.now.wall.into(), self.state_since.into());
+        let s = &self.info.stats;
+        let stats = ObjectStatSum {
+            num_objects: s.objects,
+            num_bytes: s.bytes,
+            num_object_copies: s.objects * i64::from(self.members.size),
+            num_objects_missing_on_primary: self.missing.len() as i64,
+            num_objects_degraded: self.degraded(),
+            num_objects_unfound: self.recovery.unfound.len() as i64,
+            num_rd: s.reads as i64,
+            num_rd_kb: (s.read_bytes >> 10) as i64,
+            num_wr: s.writes as i64,
+            num_wr_kb: (s.written_bytes >> 10) as i64,
+            ..ObjectStatSum::default()
+        };
+        let when = |bit: u64| if state & bit != 0 { now } else { Default::default() };
+        PgStat {
+            pgid: self.id,
+            state,
+            version: self.info.last_update,
+            reported_seq: self.reported_seq,
+            reported_epoch: core.epoch(),
+            last_change: since,
+            last_active: when(pg_state::ACTIVE),
+            last_clean: when(pg_state::CLEAN),
+            log_size: self.log.len() as u64,
+            up: self.members.up.clone(),
+            acting: self.members.acting.clone(),
+            stats,
+            blocked_by: self.blocked_by.iter().chain(&self.asked).copied().collect(),
+            ..PgStat::default()
+        }
+    }
+
+    /// Everything, for `pg query` and `dump_pgs`.
+    pub fn dump(&self) -> Value {
+        let ids = |osds: &[maps::OsdId]| osds.iter().map(|o| o.0).collect::<Vec<_>>();
+        json!({
+            "pgid": self.id.to_string(),
+            "state": pg_state::name(self.state_bits()),
+            "machine_state": self.state.to_string(),
+            "up": ids(&self.members.up),
+            "acting": ids(&self.members.acting),
+            "interval": self.members.interval.0,
+            "last_update": self.info.last_update.to_string(),
+            "log_tail": self.info.log_tail.to_string(),
+            "committed_to": self.committed_to.to_string(),
+            "log_size": self.log.len(),
+            "missing": self.missing.len(),
+            "incomplete": self.info.incomplete,
+            "objects": self.info.stats.objects,
+            "bytes": self.info.stats.bytes,
+            "epoch_created": self.info.history.epoch_created.0,
+            "last_epoch_started": self.info.history.last_epoch_started.0,
+            "last_epoch_clean": self.info.history.last_epoch_clean.0,
+            "past_intervals": self.members.past.len(),
+            "blocked_by": ids(&self.blocked_by),
+            "waits_for": self.asked.iter().map(|o| o.0).collect::<Vec<_>>(),
+            "in_flight": self.in_flight.len(),
+            "requests": self.ops.len(),
+            "pulls": self.recovery.pulls.len(),
+            "pushes": self.recovery.pushes.len(),
+            "unfound": self.recovery.unfound.len(),
+        })
+    }
+
+    /// One line for each request that is not answered.
+    pub fn dump_ops(&self, core: &Core) -> Vec<Value> {
+        self.ops
+            .values()
+            .map(|op| {
+                json!({
+                    "description": format!(
+                        "osd_op({} {} {:?} {:?})",
+                        op.reqid,
+                        self.id,
+                        String::from_utf8_lossy(&op.request.oid),
+                        op.request.ops.iter().map(|o| o.op.code().to_string()).collect::<Vec<_>>(),
+                    ),
+                    "age_s": core.now.mono.since(op.received).as_secs_f64(),
+                    "waits_for": if self.is_serving() { format!("{:?}", op.stage) } else { format!("pg {}", self.state) },
+                })
+            })
+            .collect()
+    }
+}

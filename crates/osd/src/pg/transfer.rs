@@ -1,0 +1,304 @@
+//! Whole objects on their way from one OSD to another, in parts, each acknowledged when it is durable.
+//!
+//! The sender is the primary that completes a member's copy, or the holder of an object that the primary asked for. An object in
+//! several parts is put together under another key and takes its place with the last part, so that a copy is never torn.
+
+use super::Pg;
+use super::meta::{MetaChange, temp_key};
+use crate::core::{CommitFor, Core, ReadFor};
+use crate::object::{INFO_ATTR, ObjectInfo, hobject_of, key_of};
+use maps::{EVersion, OsdId};
+use msgs::errno::{EIO, ENOENT};
+use node::{ConnId, Level, Msg};
+use stdx::Bufs;
+use store::{ObjectKey, ObjectView, OmapRange, Read, ReadReply, StoreError, TxnOp};
+use wire::{Reader, Writer, wire_structs};
+
+wire_structs! {
+    /// What a part holds besides data.
+    #[derive(Eq)]
+    pub struct PartAttributes[v 1/1] {
+        /// The object's size.
+        pub size: u64,
+        /// Xattrs, in the first part.
+        pub attrs: Vec<(Vec<u8>, Vec<u8>)>,
+        /// Omap header, in the first part.
+        pub omap_header: Vec<u8>,
+        /// Omap entries.
+        pub omap: Vec<(Vec<u8>, Vec<u8>)>,
+    }
+}
+
+/// Where an object is sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Destination {
+    /// A member whose copy we complete as primary.
+    Member(OsdId),
+    /// The primary, who asked on this connection.
+    Asker(ConnId),
+}
+
+/// An object being sent.
+#[derive(Debug)]
+pub struct Sender {
+    to: Destination,
+    /// The number that its messages carry.
+    tid: u64,
+    /// The object.
+    pub key: ObjectKey,
+    version: EVersion,
+    offset: u64,
+    omap_after: Option<Vec<u8>>,
+    first: bool,
+    /// The last part is on its way.
+    last_sent: bool,
+}
+
+/// Omap entries and bytes of one part.
+const OMAP_ENTRIES: usize = 1024;
+const OMAP_BYTES: usize = 256 << 10;
+
+impl Pg {
+    /// Sends an object to a member; `None` for the version: that it does not exist.
+    pub fn push(&mut self, core: &mut Core, to: OsdId, key: ObjectKey, version: EVersion, deleted: bool) {
+        let tid = core.next_round();
+        let sender = Sender {
+            to: Destination::Member(to),
+            tid,
+            key,
+            version,
+            offset: 0,
+            omap_after: None,
+            first: true,
+            last_sent: deleted,
+        };
+        core.recovering += 1;
+        if deleted {
+            let body = self.push_message(core, &sender, PartAttributes::default(), Bufs::new(), (true, true));
+            core.send_osd(to, tid, peer::Body::from(peer::Push { deleted: true, ..body }));
+        } else {
+            self.read_part(core, &sender);
+        }
+        self.recovery.sends.insert(tid, sender);
+    }
+
+    /// The primary asks for an object.
+    pub fn on_pull(&mut self, core: &mut Core, conn: ConnId, tid: u64, msg: &peer::Pull) {
+        if !self.is_current(msg.interval) {
+            return;
+        }
+        let sender = Sender {
+            to: Destination::Asker(conn),
+            tid,
+            key: key_of(&msg.object),
+            version: msg.version,
+            offset: 0,
+            omap_after: None,
+            first: true,
+            last_sent: false,
+        };
+        core.recovering += 1;
+        self.read_part(core, &sender);
+        self.recovery.sends.insert(tid, sender);
+    }
+
+    fn read_part(&self, core: &mut Core, s: &Sender) {
+        let omap = OmapRange {
+            after: s.omap_after.clone(),
+            prefix: Vec::new(),
+            max: OMAP_ENTRIES,
+            max_bytes: OMAP_BYTES,
+        };
+        let read = Read::Object {
+            key: s.key.clone(),
+            attrs: true,
+            data: vec![(s.offset, core.config.options.recovery_chunk)],
+            omap_header: s.first,
+            omap_keys: Vec::new(),
+            omap_range: Some(omap),
+        };
+        core.io.read(core.now, read, ReadFor::Part(self.id, s.tid));
+    }
+
+    /// A part was read.
+    pub fn on_part_read(&mut self, core: &mut Core, tid: u64, result: Result<ReadReply, StoreError>) {
+        let Some(mut sender) = self.recovery.sends.remove(&tid) else { return };
+        let view = match result {
+            Ok(ReadReply::Object(view)) => view,
+            Ok(_) => None,
+            Err(error) => {
+                core.event(Level::Error, "object_unreadable", format!("pg {} {:?}: {error}", self.id, sender.key));
+                return self.refuse_part(core, &sender, -EIO);
+            }
+        };
+        let info = view.as_ref().and_then(|v| v.attrs.iter().find(|(n, _)| n == INFO_ATTR));
+        let info = info.and_then(|(_, value)| ObjectInfo::parse(value));
+        let (Some(view), true) = (view, info.is_some_and(|i| i.version == sender.version)) else {
+            return self.refuse_part(core, &sender, -ENOENT);
+        };
+        let (attributes, data, last) = sender.part_of(view);
+        let mut body = self.push_message(core, &sender, attributes, data.clone(), (sender.first, last));
+        body.offset = sender.offset;
+        sender.offset += data.len() as u64;
+        (sender.first, sender.last_sent) = (false, last);
+        match sender.to {
+            Destination::Member(osd) => core.send_osd(osd, tid, peer::Body::from(body)),
+            Destination::Asker(conn) => {
+                core.send(conn, tid, peer::Body::from(body));
+                if last {
+                    // The asker has no use for an answer to its own question.
+                    core.recovering = core.recovering.saturating_sub(1);
+                    return;
+                }
+            }
+        }
+        self.recovery.sends.insert(tid, sender);
+    }
+
+    fn push_message(
+        &self,
+        core: &Core,
+        s: &Sender,
+        attributes: PartAttributes,
+        data: Bufs,
+        (first, last): (bool, bool),
+    ) -> peer::Push {
+        peer::Push {
+            pgid: self.spg(),
+            epoch: core.epoch(),
+            interval: self.members.interval,
+            object: hobject_of(&s.key),
+            version: s.version,
+            offset: 0,
+            first,
+            last,
+            deleted: false,
+            attributes: Writer::encode(&attributes),
+            data,
+        }
+    }
+
+    /// We do not have the object at that version.
+    fn refuse_part(&mut self, core: &mut Core, s: &Sender, result: i32) {
+        core.recovering = core.recovering.saturating_sub(1);
+        match s.to {
+            Destination::Asker(conn) => {
+                let reply = peer::PushReply {
+                    pgid: self.spg(),
+                    epoch: core.epoch(),
+                    interval: self.members.interval,
+                    object: hobject_of(&s.key),
+                    next_offset: 0,
+                    result,
+                };
+                core.send(conn, s.tid, peer::Body::from(reply));
+            }
+            Destination::Member(osd) => {
+                // Our own copy is not what we believed: peering finds out who has it.
+                let text = format!("pg {} {:?}@{} for osd.{osd}", self.id, s.key, s.version);
+                core.event(Level::Error, "pushed_object_not_here", text);
+                self.repeer_at = Some(core.now.mono + core.config.options.reconnect_delay);
+            }
+        }
+    }
+
+    /// A part that we sent is durable there, or what we asked for is not there.
+    pub fn on_push_reply(&mut self, core: &mut Core, from: OsdId, tid: u64, msg: &peer::PushReply) {
+        if !self.is_current(msg.interval) {
+            return;
+        }
+        if msg.result < 0 {
+            return self.on_pull_refused(core, from, tid);
+        }
+        let Some(sender) = self.recovery.sends.remove(&tid) else { return };
+        if !sender.last_sent {
+            self.read_part(core, &sender);
+            self.recovery.sends.insert(tid, sender);
+            return;
+        }
+        core.recovering = core.recovering.saturating_sub(1);
+        if let Destination::Member(osd) = sender.to {
+            self.on_pushed(core, osd, sender.key);
+        }
+    }
+
+    /// Takes a part: from the primary, or from whom we as primary asked.
+    pub fn on_push(&mut self, core: &mut Core, conn: ConnId, tid: u64, msg: &peer::Push) {
+        let key = key_of(&msg.object);
+        let pulled = self.recovery.pulls.get(&key).is_some_and(|p| p.tid == tid);
+        // A part that was sent before the last activation may come late on an old connection; newer ones have higher numbers.
+        let from_primary = self.activation != 0 && tid > self.activation;
+        if !self.is_current(msg.interval) || !pulled && !from_primary {
+            return;
+        }
+        let Ok(attributes) = Reader::new(&msg.attributes).get::<PartAttributes>() else {
+            core.event(Level::Warn, "push_undecodable", format!("pg {} {:?}", self.id, msg.object));
+            return;
+        };
+        let mut ops = Vec::new();
+        write_part(&key, msg, attributes, &mut ops);
+        let mut change = MetaChange::default();
+        if msg.last && self.missing.remove(&key).is_some() {
+            change.drop_missing(&key);
+            self.info.missing = self.missing.len() as u64;
+            change.info(&self.info);
+        }
+        if msg.last && pulled {
+            let then = CommitFor::Pulled(self.id, self.round, Box::new(key));
+            return self.submit(core, ops, change, then);
+        }
+        let reply = peer::PushReply {
+            pgid: msg.pgid,
+            epoch: core.epoch(),
+            interval: msg.interval,
+            object: msg.object.clone(),
+            next_offset: msg.offset + msg.data.len() as u64,
+            result: 0,
+        };
+        let reply = Msg::new(tid, peer::Body::from(reply));
+        self.submit(core, ops, change, CommitFor::Send(conn, Box::new(reply)));
+    }
+}
+
+impl Sender {
+    /// What the next part holds, and whether it is the last.
+    fn part_of(&mut self, view: ObjectView) -> (PartAttributes, Bufs, bool) {
+        let data = view.data.into_iter().next().unwrap_or_default();
+        let last = self.offset + data.len() as u64 >= view.size && !view.omap_more;
+        if let Some((key, _)) = view.omap_entries.last() {
+            self.omap_after = Some(key.clone());
+        }
+        let attrs = if self.first { view.attrs } else { Vec::new() };
+        let part =
+            PartAttributes { size: view.size, attrs, omap_header: view.omap_header, omap: view.omap_entries };
+        (part, data, last)
+    }
+}
+
+/// The steps that a part means for the store.
+fn write_part(key: &ObjectKey, msg: &peer::Push, part: PartAttributes, ops: &mut Vec<TxnOp>) {
+    if msg.deleted {
+        return ops.push(TxnOp::Remove(key.clone()));
+    }
+    let target = if msg.first && msg.last { key.clone() } else { temp_key(key) };
+    if msg.first {
+        ops.push(TxnOp::Remove(target.clone()));
+        ops.push(TxnOp::Touch(target.clone()));
+        ops.extend(part.attrs.into_iter().map(|(name, value)| TxnOp::SetAttr(target.clone(), name, value)));
+        if !part.omap_header.is_empty() {
+            ops.push(TxnOp::OmapSetHeader(target.clone(), part.omap_header));
+        }
+    }
+    if !msg.data.is_empty() {
+        ops.push(TxnOp::Write(target.clone(), msg.offset, msg.data.clone()));
+    }
+    if !part.omap.is_empty() {
+        ops.push(TxnOp::OmapSet(target.clone(), part.omap));
+    }
+    if msg.last {
+        ops.push(TxnOp::Truncate(target.clone(), part.size));
+        if target != *key {
+            ops.push(TxnOp::Rename(target, key.clone()));
+        }
+    }
+}

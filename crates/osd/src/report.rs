@@ -1,0 +1,194 @@
+//! What the monitor is told, and what it tells.
+
+use crate::core::Out;
+use crate::osd::Osd;
+use auth::{RotatingKeys, ServerKeys};
+use maps::{Epoch, PgId, StoreStatfs};
+use monc::{MoncOut, Told};
+use node::Level;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use wire::EntityType;
+
+/// Feature bits that we claim to monitors, those of PROTOCOL.md 1.5.
+const FEATURES: u64 = 0x3f01_cfbd_7ffd_ffff;
+/// The newest formats that this version reads.
+const FEATURE_LEVEL: u32 = 1;
+/// One TiB weighs 1.0, which is 65536.
+const WEIGHT_SHIFT: u32 = 40 - 16;
+
+impl Osd {
+    /// Carries out what the session to the monitor wants.
+    pub(crate) fn monc_event(&mut self, event: MoncOut) {
+        match event {
+            MoncOut::Net(net) => self.core.out.push(Out::from(net)),
+            MoncOut::Told(Told::Session { .. }) => {
+                *self.boot.announced() = false;
+                self.reported.clear();
+                self.pgs.values_mut().for_each(|pg| pg.stats_changed = true);
+                self.core.stats_due = true;
+                self.asked_up_thru = Epoch(0);
+                self.announce();
+            }
+            MoncOut::Told(Told::Lost) => self.event(Level::Info, "monitor_lost", ""),
+            MoncOut::Told(Told::Denied) => {
+                let name = self.core.config.credentials.name.clone();
+                self.event(Level::Warn, "monitor_refused_us", format!("{name}: is its key in the keyring the one that `ceph auth get {name}` shows?"));
+            }
+            MoncOut::Told(Told::RotatingKeys(keys)) => self.publish_keys(Some(*keys)),
+            MoncOut::Told(Told::Message(msg)) => match msg.body {
+                node::Body::Client(msgs::Body::OsdMap(maps)) => self.take_maps(&maps),
+                node::Body::Peer(peer::Body::NacreMap(m)) => self.take_nacre(m.map),
+                _ => {}
+            },
+            MoncOut::Told(Told::Tickets(_) | Told::MonMap(_) | Told::Reply { .. }) => {}
+        }
+    }
+
+    /// From now on clients may connect with tickets under these keys, or without where that is allowed.
+    pub(crate) fn publish_keys(&mut self, rotating: Option<RotatingKeys>) {
+        let mut keys = ServerKeys::new(EntityType::OSD, self.core.config.methods.clone());
+        keys.rotating.extend(rotating.map(|r| (EntityType::OSD, r)));
+        self.core.out.push(Out::Keys(Arc::new(keys)));
+    }
+
+    fn take_nacre(&mut self, map: maps::NacreMap) {
+        if map.epoch < self.core.nacre.epoch {
+            return;
+        }
+        self.core.nacre = map;
+        // A mark of death may be what an activation waits for.
+        for pg in self.pgs.values_mut() {
+            pg.check_activated(&mut self.core);
+        }
+    }
+
+    /// Asks to be marked up, once the newest map is here and does not say so.
+    pub(crate) fn announce(&mut self) {
+        let caught_up = self.core.epoch() >= self.maps.newest_known && self.core.epoch() != Epoch(0);
+        if self.core.is_up {
+            if !std::mem::replace(&mut self.boot.ready, true) {
+                self.core.out.push(Out::Ready);
+            }
+            *self.boot.announced() = false;
+            return;
+        }
+        if !caught_up || !self.monc.is_open() || std::mem::replace(self.boot.announced(), true) {
+            return;
+        }
+        let config = &self.core.config;
+        let by_size = u32::try_from(self.core.io.usage().total >> WEIGHT_SHIFT).unwrap_or(u32::MAX).max(1);
+        let body = peer::OsdBoot {
+            osd: config.id,
+            uuid: config.uuid,
+            fsid: config.fsid,
+            addrs: config.addrs.clone(),
+            cluster_addrs: config.addrs.clone(),
+            heartbeat_addrs: config.addrs.clone(),
+            epoch: self.core.epoch(),
+            boot_epoch: self.maps.superblock.last_up,
+            features: FEATURES,
+            feature_level: FEATURE_LEVEL,
+            metadata: config.metadata.clone(),
+            crush_weight: if config.crush_weight == 0 { by_size } else { config.crush_weight },
+            device_class: config.device_class.clone(),
+            crush_location: config.crush_location.clone(),
+        };
+        self.monc.send(peer::Body::from(body), &mut self.monc_out);
+    }
+
+    /// Asks the monitor to record that we are up, where a PG waits for it.
+    pub(crate) fn ask_up_thru(&mut self) {
+        let want = self.core.want_up_thru;
+        let have = self.core.map.osd(self.core.config.id).map_or(Epoch(0), |o| o.info.up_thru);
+        if want <= have || want <= self.asked_up_thru || !self.core.is_up || !self.monc.is_open() {
+            return;
+        }
+        self.asked_up_thru = want;
+        let body = peer::OsdAlive { osd: self.core.config.id, want, epoch: self.core.epoch() };
+        self.monc.send(peer::Body::from(body), &mut self.monc_out);
+        // What the session said while we were settling is carried out with this input too.
+        for event in std::mem::take(&mut self.monc_out) {
+            self.monc_event(event);
+        }
+    }
+
+    /// Tells the monitor of PGs and space when it is time, and repeats what it has not granted.
+    pub(crate) fn report(&mut self) {
+        let now = self.core.now.mono;
+        if !self.core.is_up && now >= self.report_at {
+            *self.boot.announced() = false;
+            self.report_at = now + self.core.config.options.report_interval;
+            return self.announce();
+        }
+        if now < self.report_at || !self.monc.is_open() {
+            if now >= self.report_at {
+                self.report_at = now + self.core.config.options.report_interval;
+            }
+            return;
+        }
+        self.asked_up_thru = Epoch(0);
+        self.send_stats();
+    }
+
+    /// Sends statistics soon after a PG has changed its state.
+    pub(crate) fn stats_soon(&mut self) {
+        const SOON: std::time::Duration = std::time::Duration::from_millis(100);
+        if std::mem::take(&mut self.core.stats_due) && self.boot.is_running() {
+            self.report_at = self.report_at.min(self.core.now.mono + SOON);
+        }
+    }
+
+    fn send_stats(&mut self) {
+        self.report_at = self.core.now.mono + self.core.config.options.report_interval;
+        let mut pgs = Vec::new();
+        let mut seen = BTreeMap::new();
+        for (pgid, pg) in &mut self.pgs {
+            if !pg.is_primary(&self.core) {
+                continue;
+            }
+            seen.insert(*pgid, 0);
+            if std::mem::take(&mut pg.stats_changed) || !self.reported.contains_key(pgid) {
+                pgs.push(pg.stat(&self.core));
+            }
+        }
+        let removed: Vec<PgId> = self.reported.keys().filter(|p| !seen.contains_key(*p)).copied().collect();
+        self.reported = seen;
+        let body = peer::PgStats {
+            osd: self.core.config.id,
+            epoch: self.core.epoch(),
+            pgs,
+            removed,
+            store: self.statfs(),
+            pools: self.pool_stats(),
+            commit_latency_ms: 0,
+            heartbeat_peers: self.heartbeats.peers(),
+        };
+        self.monc.send(peer::Body::from(body), &mut self.monc_out);
+    }
+
+    fn statfs(&self) -> StoreStatfs {
+        let u = self.core.io.usage();
+        StoreStatfs {
+            total: u.total,
+            available: u.available,
+            allocated: u.allocated as i64,
+            data_stored: u.data as i64,
+            omap_allocated: u.omap as i64,
+            internal_metadata: u.metadata as i64,
+            ..StoreStatfs::default()
+        }
+    }
+
+    fn pool_stats(&self) -> Vec<peer::OsdPoolStat> {
+        let mut pools: BTreeMap<i64, i64> = BTreeMap::new();
+        for (pgid, pg) in &self.pgs {
+            *pools.entry(pgid.pool).or_default() += pg.info.stats.bytes;
+        }
+        let stat = |(pool, bytes)| peer::OsdPoolStat {
+            pool,
+            store: StoreStatfs { allocated: bytes, data_stored: bytes, ..StoreStatfs::default() },
+        };
+        pools.into_iter().map(stat).collect()
+    }
+}

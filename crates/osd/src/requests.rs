@@ -1,0 +1,264 @@
+//! Messages that arrive: whose they are, whether they may be served, whether our map is new enough to tell.
+
+use crate::core::Core;
+use crate::object::key_of;
+use crate::osd::Osd;
+use crate::pg::client::ClientOp;
+use auth::OsdTarget;
+use maps::{Epoch, HObject, OsdId, OsdMap, PgId, SnapId, Spg, osd_flags, pool_flags};
+use msgs::errno::{EDQUOT, EIO, EMSGSIZE, ENAMETOOLONG, ENOSPC, EOPNOTSUPP, EPERM, ESHUTDOWN};
+use msgs::{Op, OsdOp, OsdOpReply, osd_flag};
+use node::{Body, ConnId, Level};
+use std::collections::{BTreeSet, VecDeque};
+use wire::{EntityId, EntityType};
+
+/// Messages about newer maps than ours, in order of arrival.
+#[derive(Debug, Default)]
+pub struct Waiting {
+    held: VecDeque<(Epoch, ConnId, u64, Body)>,
+    /// Connections of which something is held: what comes after it on them waits too.
+    conns: BTreeSet<ConnId>,
+}
+
+impl Waiting {
+    /// A connection is gone.
+    pub fn forget(&mut self, conn: ConnId) {
+        self.held.retain(|(_, c, ..)| *c != conn);
+        self.conns.remove(&conn);
+    }
+}
+
+/// What becomes of a client's request.
+enum Verdict {
+    Serve,
+    /// The client will ask again, or another OSD.
+    Drop,
+    Refuse(i32),
+}
+
+impl Osd {
+    /// A map has come: what waited goes on.
+    pub(crate) fn go_on_waiting(&mut self) {
+        let held = std::mem::take(&mut self.waiting);
+        for (_, conn, tid, body) in held.held {
+            match body {
+                Body::Client(body) => self.client_message(conn, tid, body),
+                Body::Peer(body) => self.peer_message(conn, tid, body),
+            }
+        }
+    }
+
+    fn must_wait(&self, conn: ConnId, epoch: Epoch) -> bool {
+        epoch > self.core.epoch() || self.waiting.conns.contains(&conn)
+    }
+
+    fn hold(&mut self, epoch: Epoch, conn: ConnId, tid: u64, body: Body) {
+        self.waiting.held.push_back((epoch, conn, tid, body));
+        self.waiting.conns.insert(conn);
+    }
+
+    /// A message of the client protocol.
+    pub(crate) fn client_message(&mut self, conn: ConnId, tid: u64, body: msgs::Body) {
+        match body {
+            msgs::Body::OsdOp(op) if self.must_wait(conn, op.epoch) => {
+                self.hold(op.epoch, conn, tid, Body::Client(msgs::Body::OsdOp(op)));
+            }
+            msgs::Body::OsdOp(op) => self.client_op(conn, tid, op),
+            msgs::Body::Command(command) => self.tell(conn, tid, &command),
+            // Backoffs are not sent, so nothing acknowledges them; maps come from monitors.
+            _ => self.core.count("messages_ignored", 1),
+        }
+    }
+
+    fn client_op(&mut self, conn: ConnId, tid: u64, op: Box<OsdOp>) {
+        let verdict = self.judge(conn, &op);
+        self.share_maps(conn, op.epoch);
+        match verdict {
+            Verdict::Drop => self.core.count("requests_dropped", 1),
+            Verdict::Refuse(errno) => {
+                let reply = OsdOpReply::to(&op, -errno, self.core.epoch());
+                self.core.send(conn, tid, msgs::Body::from(reply));
+            }
+            Verdict::Serve => {
+                let Some(session) = self.core.sessions.get(&conn) else { return };
+                let name = match session.peer.id.ty {
+                    EntityType::CLIENT => session.peer.id,
+                    _ => EntityId { ty: session.peer.name.ty, num: session.peer.global_id as i64 },
+                };
+                let object = HObject {
+                    hash: op.hash,
+                    ..HObject::head(op.pgid.pgid.pool, &op.locator.ns, &op.locator.key, &op.oid)
+                };
+                let client = (name, session.nonce());
+                let now = self.core.now.mono;
+                self.next_op += 1;
+                let id = self.next_op;
+                if let Some(pg) = self.pgs.get_mut(&op.pgid.pgid) {
+                    let op = ClientOp::new(conn, tid, client, op, key_of(&object), now);
+                    pg.on_client_op(&mut self.core, id, op);
+                }
+            }
+        }
+    }
+
+    fn judge(&self, conn: ConnId, op: &OsdOp) -> Verdict {
+        let map = &self.core.map;
+        let Some(session) = self.core.sessions.get(&conn) else { return Verdict::Drop };
+        if map.is_blocklisted(&session.peer.addrs.front()) {
+            return Verdict::Refuse(ESHUTDOWN);
+        }
+        let pgid = op.pgid.pgid;
+        let Some(pool) = map.pools.get(&pgid.pool).filter(|p| pgid.seed < p.pg_num) else { return Verdict::Drop };
+        let is_pg_op = op.flags & osd_flag::PGOP != 0 || op.ops.iter().any(|o| o.op.code().is_pg_op());
+        let placed = pool.raw_pg_to_pg(PgId::new(pgid.pool, op.hash));
+        let primary = self.pgs.get(&pgid).is_some_and(|pg| pg.is_primary(&self.core));
+        if !primary || !is_pg_op && placed != pgid {
+            return Verdict::Drop;
+        }
+        let target = OsdTarget {
+            pool: map.pool_name(pgid.pool),
+            applications: &pool.application_metadata,
+            namespace: &op.locator.ns,
+            object: if is_pg_op { b"" } else { &op.oid },
+        };
+        let reads = op.ops.iter().any(|o| o.op.code().reads());
+        let calls = calls(op);
+        if !session.caps.allows(&target, reads, op.ops.iter().any(|o| o.op.code().writes()), &calls) {
+            return Verdict::Refuse(EPERM);
+        }
+        if pool.has_flag(pool_flags::EIO) {
+            return Verdict::Refuse(EIO);
+        }
+        match limits(&self.core, op).or_else(|| unsupported(op)) {
+            Some(errno) => Verdict::Refuse(errno),
+            None => fullness(map, pgid.pool, op),
+        }
+    }
+
+    /// A message between daemons.
+    pub(crate) fn peer_message(&mut self, conn: ConnId, tid: u64, body: peer::Body) {
+        let from = match self.core.links.of(conn) {
+            Some((_, osd)) => Some(osd),
+            None => match self.core.sessions.get_mut(&conn).filter(|s| s.is_osd()) {
+                None => return self.core.count("messages_ignored", 1),
+                Some(session) => {
+                    if let peer::Body::Hello(hello) = &body {
+                        session.osd = i32::try_from(hello.from.num).ok().map(OsdId);
+                        return;
+                    }
+                    session.osd
+                }
+            },
+        };
+        if let peer::Body::OsdPing(ping) = &body {
+            return self.ping_message(conn, ping);
+        }
+        let (Some(from), Some((pgid, epoch))) = (from, addressed(&body)) else {
+            return self.core.count("messages_ignored", 1);
+        };
+        if self.must_wait(conn, epoch) {
+            return self.hold(epoch, conn, tid, Body::Peer(body));
+        }
+        self.pg_message(conn, from, tid, pgid.pgid, body);
+    }
+
+    fn pg_message(&mut self, conn: ConnId, from: OsdId, tid: u64, pgid: PgId, body: peer::Body) {
+        let Some(pg) = self.pgs.get_mut(&pgid) else {
+            return self.no_such_pg(conn, tid, body);
+        };
+        let core = &mut self.core;
+        match body {
+            peer::Body::PgQuery(m) => pg.on_query(core, conn, tid, &m),
+            peer::Body::PgNotify(m) => match wire::Reader::new(&m.info).get() {
+                Ok(notice) if m.epoch >= pg.members.interval => pg.on_notice(core, from, tid, m.exists, notice),
+                Ok(_) => {}
+                Err(error) => core.event(Level::Warn, "notice_undecodable", format!("pg {pgid}: {error}")),
+            },
+            peer::Body::PgLog(m) if m.activate => pg.on_activate(core, conn, tid, &m),
+            peer::Body::PgLog(m) => pg.on_log_reply(core, from, tid, &m),
+            peer::Body::PgInfo(m) if m.activate => pg.on_member_activated(core, from, tid),
+            peer::Body::PgInfo(m) => pg.on_primary_info(core, &m),
+            peer::Body::RepOp(m) => pg.on_rep_op(core, conn, tid, &m),
+            peer::Body::RepOpReply(m) => pg.on_rep_op_reply(core, from, tid, &m),
+            peer::Body::Push(m) => pg.on_push(core, conn, tid, &m),
+            peer::Body::PushReply(m) => pg.on_push_reply(core, from, tid, &m),
+            peer::Body::Pull(m) => pg.on_pull(core, conn, tid, &m),
+            peer::Body::PgScan(m) => pg.on_scan(core, conn, tid, &m),
+            peer::Body::PgScanReply(m) => pg.on_scan_reply(core, from, tid, &m),
+            _ => core.count("messages_ignored", 1),
+        }
+    }
+
+    /// A former member may be asked about a PG that it has nothing of: it says so.
+    fn no_such_pg(&mut self, conn: ConnId, tid: u64, body: peer::Body) {
+        let peer::Body::PgQuery(query) = body else { return };
+        let notice = crate::pg::info::Notice::default();
+        let body = peer::PgNotify {
+            pgid: query.pgid,
+            epoch: self.core.epoch(),
+            interval: query.interval,
+            exists: false,
+            info: wire::Writer::encode(&notice),
+        };
+        self.core.send(conn, tid, peer::Body::from(body));
+    }
+}
+
+/// The PG that a message is about, and its sender's map.
+fn addressed(body: &peer::Body) -> Option<(Spg, Epoch)> {
+    Some(match body {
+        peer::Body::PgQuery(m) => (m.pgid, m.epoch),
+        peer::Body::PgNotify(m) => (m.pgid, m.epoch),
+        peer::Body::PgLog(m) => (m.pgid, m.epoch),
+        peer::Body::PgInfo(m) => (m.pgid, m.epoch),
+        peer::Body::RepOp(m) => (m.pgid, m.epoch),
+        peer::Body::RepOpReply(m) => (m.pgid, m.epoch),
+        peer::Body::Push(m) => (m.pgid, m.epoch),
+        peer::Body::PushReply(m) => (m.pgid, m.epoch),
+        peer::Body::Pull(m) => (m.pgid, m.epoch),
+        peer::Body::PgScan(m) => (m.pgid, m.epoch),
+        peer::Body::PgScanReply(m) => (m.pgid, m.epoch),
+        _ => return None,
+    })
+}
+
+/// Class methods may do both until there are classes that say what they do.
+fn calls(op: &OsdOp) -> Vec<auth::ClassCall<'_>> {
+    let calls = op.ops.iter().filter_map(|sub| match &sub.op {
+        Op::Call { class, method, .. } => Some(auth::ClassCall { class, method, read: true, write: true }),
+        _ => None,
+    });
+    calls.collect()
+}
+
+fn limits(core: &Core, op: &OsdOp) -> Option<i32> {
+    let limits = &core.config.options.limits;
+    let data: u64 = op.ops.iter().map(|sub| sub.op.to_raw(0).1.len() as u64).sum();
+    if op.oid.len() > limits.name_len || op.locator.key.len() > limits.name_len || op.locator.ns.len() > limits.namespace_len {
+        return Some(ENAMETOOLONG);
+    }
+    (data > limits.write_size).then_some(EMSGSIZE)
+}
+
+/// Snapshots come with a later issue; pretending to take one would lose data.
+fn unsupported(op: &OsdOp) -> Option<i32> {
+    let snapshot = op.snapid != SnapId::HEAD && !op.ops.iter().all(|o| o.op.code().is_pg_op() || o.op.code().writes());
+    (snapshot || op.may_write() && !op.snaps.is_empty()).then_some(EOPNOTSUPP)
+}
+
+/// Whether there is room. Clients hold writes back themselves while the map says full, except those who ask to try.
+fn fullness(map: &OsdMap, pool: i64, op: &OsdOp) -> Verdict {
+    let deletes_only = op.ops.iter().all(|o| matches!(o.op, Op::Delete) || !o.op.code().writes());
+    if !op.may_write() || deletes_only || op.flags & osd_flag::FULL_FORCE != 0 {
+        return Verdict::Serve;
+    }
+    let flagged = |flag| map.pools.get(&pool).is_some_and(|p| p.has_flag(flag));
+    let quota = flagged(pool_flags::FULL_QUOTA);
+    if !quota && !flagged(pool_flags::FULL) && !map.has_flag(osd_flags::FULL) {
+        return Verdict::Serve;
+    }
+    match op.flags & osd_flag::FULL_TRY {
+        0 => Verdict::Drop,
+        _ => Verdict::Refuse(if quota { EDQUOT } else { ENOSPC }),
+    }
+}

@@ -1,0 +1,86 @@
+//! The store, and what waits for its answers.
+
+use crate::core::{CommitFor, ReadFor};
+use node::{DiskInfo, DiskOpId, DiskResult};
+use std::collections::VecDeque;
+use stdx::{FastMap, Now, Rng};
+use store::{Config, MkfsInfo, Read, ReadId, Refusal, Store, StoreOut, Transaction, TxnId, Usage};
+
+/// The store with the owners of its reads and transactions.
+pub struct StoreIo {
+    store: Store,
+    /// What it said and nobody has looked at; its answers may come from within the question.
+    events: Vec<StoreOut>,
+    reads: FastMap<ReadId, ReadFor>,
+    commits: VecDeque<(TxnId, CommitFor)>,
+}
+
+impl std::fmt::Debug for StoreIo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "StoreIo({} reads, {} commits)", self.reads.len(), self.commits.len())
+    }
+}
+
+impl StoreIo {
+    /// A store that is not open.
+    pub fn new(cache_bytes: u64, disk: DiskInfo, rng: Rng) -> Self {
+        let config = Config { cache_bytes: cache_bytes as usize, ..Config::default() };
+        let store = Store::new(config, disk, rng);
+        Self { store, events: Vec::new(), reads: FastMap::default(), commits: VecDeque::new() }
+    }
+
+    /// Opens it, or makes one on a blank device.
+    pub fn open(&mut self, mkfs: MkfsInfo) {
+        self.store.open(Some(mkfs), &mut self.events);
+    }
+
+    /// Whose it is.
+    pub fn identity(&self) -> store::Identity {
+        self.store.identity()
+    }
+
+    /// A disk operation has ended.
+    pub fn disk_done(&mut self, id: DiskOpId, result: DiskResult) {
+        self.store.disk_done(id, result, &mut self.events);
+    }
+
+    /// Whether a transaction would be refused.
+    pub fn would_refuse(&self, txn: &Transaction) -> Option<Refusal> {
+        self.store.fits(txn).err()
+    }
+
+    /// Submits a transaction.
+    pub fn submit(&mut self, _now: Now, txn: Transaction, then: CommitFor) -> Result<(), Refusal> {
+        self.store.fits(&txn)?;
+        let id = self.store.submit(txn, &mut self.events);
+        self.commits.push_back((id, then));
+        Ok(())
+    }
+
+    /// Asks for a read.
+    pub fn read(&mut self, _now: Now, read: Read, then: ReadFor) {
+        let id = self.store.read(read, &mut self.events);
+        self.reads.insert(id, then);
+    }
+
+    /// What the store said since.
+    pub fn take_events(&mut self) -> Vec<StoreOut> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Who asked for a read.
+    pub fn reader(&mut self, id: ReadId) -> Option<ReadFor> {
+        self.reads.remove(&id)
+    }
+
+    /// Who waits for transactions up to `id`.
+    pub fn committed(&mut self, id: TxnId) -> Vec<CommitFor> {
+        let n = self.commits.partition_point(|(txn, _)| *txn <= id);
+        self.commits.drain(..n).map(|(_, then)| then).collect()
+    }
+
+    /// Space.
+    pub fn usage(&self) -> Usage {
+        self.store.usage()
+    }
+}
