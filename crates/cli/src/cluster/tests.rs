@@ -1,0 +1,61 @@
+//! A cluster's files in a temporary directory.
+
+use super::client::ClientArgs;
+use super::{Layout, Wanted, open_or_create};
+use std::os::unix::fs::PermissionsExt;
+use wire::EntityName;
+
+const NOTHING: Wanted = Wanted { osds: None, addr: None, port: None, cephx: None };
+
+fn layout() -> (tempfile::TempDir, Layout) {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let layout = Layout::create(&dir.path().join("c")).expect("creates");
+    (dir, layout)
+}
+
+#[test]
+fn a_new_cluster_is_read_back_as_it_was_made() {
+    let (_dir, layout) = layout();
+    let made =
+        open_or_create(&layout, &Wanted { osds: Some(2), port: Some(4400), ..NOTHING }).expect("creates");
+    assert_eq!((made.osds.as_slice(), made.mon.port(), made.cephx), (&[0, 1][..], 4400, true));
+    let again = open_or_create(&layout, &NOTHING).expect("opens");
+    assert_eq!((again.fsid, again.mon, again.osds), (made.fsid, made.mon, made.osds));
+}
+
+#[test]
+fn keys_are_for_the_owner_only_and_clients_find_theirs_by_the_configuration() {
+    let (_dir, layout) = layout();
+    let made = open_or_create(&layout, &NOTHING).expect("creates");
+    for file in
+        [layout.keyring(), layout.daemon("osd.0").join("keyring"), layout.daemon("mon.a").join("keyring")]
+    {
+        let mode = std::fs::metadata(&file).expect("was written").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{}", file.display());
+    }
+    let name = EntityName::parse("client.admin").expect("a name");
+    let args = ClientArgs { conf: Some(layout.conf()), name, keyring: None };
+    let conf = args.read().expect("reads");
+    assert!(conf.credentials.key.is_some());
+    assert_eq!((conf.fsid, conf.mons[0].addr), (Some(made.fsid), Some(made.mon)));
+}
+
+#[test]
+fn what_contradicts_the_cluster_is_refused_with_what_it_is() {
+    let (_dir, layout) = layout();
+    open_or_create(&layout, &Wanted { osds: Some(3), ..NOTHING }).expect("creates");
+    let refused =
+        |wanted: Wanted| open_or_create(&layout, &wanted).map(|_| ()).expect_err("refused").to_string();
+    assert!(refused(Wanted { port: Some(1), ..NOTHING }).contains("--port 3300"));
+    assert!(refused(Wanted { cephx: Some(false), ..NOTHING }).contains("--auth cephx"));
+    assert!(refused(Wanted { osds: Some(2), ..NOTHING }).contains("holds 3 OSDs"));
+}
+
+#[test]
+fn without_authentication_no_key_is_used() {
+    let (_dir, layout) = layout();
+    open_or_create(&layout, &Wanted { cephx: Some(false), ..NOTHING }).expect("creates");
+    let name = EntityName::parse("client.admin").expect("a name");
+    let conf = ClientArgs { conf: Some(layout.conf()), name, keyring: None }.read().expect("reads");
+    assert!(conf.credentials.key.is_none());
+}
