@@ -1,4 +1,5 @@
 //! A small cluster map and readable outputs.
+#![allow(dead_code, reason = "each test uses its part")]
 
 use maps::{Epoch, OsdId, OsdMap, Pool, WEIGHT_IN, osd_state};
 use monc::Net;
