@@ -59,6 +59,9 @@ impl CrushMap {
     }
 }
 
+/// More attempts at positions than any rule makes: a bound on what a damaged map costs.
+const MAX_REPS: usize = 4096;
+
 /// One execution of a rule.
 struct Run<'a> {
     map: &'a CrushMap,
@@ -214,7 +217,7 @@ impl<'a> Run<'a> {
         mut leaves: Option<&mut [i32]>,
     ) -> usize {
         let first = if self.stable { 0 } else { at };
-        for rep in first..c.numrep {
+        for rep in first..c.numrep.min(MAX_REPS) {
             if at >= out.len() {
                 break;
             }

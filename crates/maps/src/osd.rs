@@ -32,7 +32,7 @@ pub mod osd_state {
     /// It is about to stop.
     pub const STOP: u32 = 1 << 12;
 
-    /// Ceph's names, by bit, in the order in which they are printed.
+    /// Ceph's names, by bit.
     pub const NAMES: [(u32, &str); 13] = [
         (EXISTS, "exists"),
         (UP, "up"),
@@ -94,9 +94,12 @@ impl OsdEntry {
         self.exists() && self.weight != 0
     }
 
-    /// The names of its state bits.
+    /// The names of its state bits in alphabetical order, as Ceph prints them.
     pub fn state_names(&self) -> Vec<&'static str> {
-        osd_state::NAMES.iter().filter(|(bit, _)| self.state & bit != 0).map(|(_, name)| *name).collect()
+        let set = osd_state::NAMES.iter().filter(|(bit, _)| self.state & bit != 0);
+        let mut names: Vec<_> = set.map(|(_, name)| *name).collect();
+        names.sort_unstable();
+        names
     }
 }
 

@@ -59,7 +59,7 @@ pub mod osd_flags {
     pub const DEFAULT: u32 = SORTBITWISE | RECOVERY_DELETES | PURGED_SNAPDIRS | PGLOG_HARDLIMIT;
 
     /// Ceph's names in the order in which they are printed.
-    pub const NAMES: [(u32, &str); 19] = [
+    pub const NAMES: [(u32, &str); 20] = [
         (NEARFULL, "nearfull"),
         (FULL, "full"),
         (PAUSERD, "pauserd"),
@@ -79,6 +79,7 @@ pub mod osd_flags {
         (SORTBITWISE, "sortbitwise"),
         (RECOVERY_DELETES, "recovery_deletes"),
         (PURGED_SNAPDIRS, "purged_snapdirs"),
+        (PGLOG_HARDLIMIT, "pglog_hardlimit"),
     ];
 }
 
