@@ -1,19 +1,26 @@
 //! What an MDS is told when it is made.
 
-use auth::Key;
-use wire::AddrVec;
+use auth::{Credentials, Method};
+use std::collections::BTreeMap;
+use wire::{AddrVec, EntityAddr};
 
 /// Identity, key and limits of one MDS daemon.
 #[derive(Clone, Debug)]
 pub struct MdsConfig {
     /// The part after the dot of `mds.a`.
     pub name: String,
-    /// Our listening addresses, with this start's nonce.
+    /// Where clients reach it, with this start's nonce.
     pub addrs: AddrVec,
-    /// The key of `mds.NAME`; `None` with `auth none`.
-    pub key: Option<Key>,
-    /// The monitors' addresses.
-    pub mons: Vec<wire::EntityAddr>,
+    /// How it proves who it is: `mds.NAME` and its key; no key for the method `none`.
+    pub credentials: Credentials,
+    /// Authentication methods that it accepts, the preferred one first.
+    pub methods: Vec<Method>,
+    /// Where monitors may be.
+    pub monitors: Vec<EntityAddr>,
+    /// For the monitor's log.
+    pub hostname: String,
+    /// What `ceph mds metadata` tells.
+    pub metadata: BTreeMap<String, String>,
     /// Limits.
     pub options: MdsOptions,
 }

@@ -9,6 +9,7 @@
 mod cache;
 mod cap;
 mod config;
+mod daemon;
 mod filelock;
 mod io;
 mod journal;
@@ -18,6 +19,7 @@ mod session;
 mod types;
 
 pub use config::{MdsConfig, MdsOptions};
+pub use daemon::Mds;
 pub use io::{IoRequest, IoResult, ObjOp, ObjReply, ObjectId};
 pub use rank::{Effect, Rank, RankConfig, Stage};
 pub use session::ClientPeer;

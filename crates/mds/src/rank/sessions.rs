@@ -266,6 +266,43 @@ impl Rank {
         }
     }
 
+    /// The addresses of a client that has a session.
+    pub fn client_addrs(&self, client: ClientId) -> Option<&wire::AddrVec> {
+        self.sessions.map.get(&client).map(|s| &s.record.addrs)
+    }
+
+    /// Sessions for people.
+    pub fn session_list(&self) -> Vec<serde_json::Value> {
+        let one = |(client, s): (&ClientId, &Session)| {
+            serde_json::json!({
+                "id": client.0,
+                "state": format!("{:?}", s.state).to_lowercase(),
+                "num_caps": s.inodes.len(),
+                "entity": s.record.name,
+                "addrs": s.record.addrs.0.iter().map(ToString::to_string).collect::<Vec<_>>(),
+                "client_metadata": s.record.metadata,
+                "requests_in_flight": s.running.len(),
+                "messages_queued": s.queued(),
+            })
+        };
+        self.sessions.map.iter().map(one).collect()
+    }
+
+    /// Operations under way and what each waits for.
+    pub fn op_list(&self) -> Vec<serde_json::Value> {
+        let one = |op: &super::run::Op| {
+            let path = String::from_utf8_lossy(&op.request.path.path).into_owned();
+            serde_json::json!({
+                "client": op.client.0,
+                "tid": op.tid,
+                "op": op.request.op.to_string(),
+                "path": format!("#{:x}/{path}", op.request.path.ino),
+                "waits_for": op.waiting.iter().map(|n| format!("{n:?}")).collect::<Vec<_>>(),
+            })
+        };
+        self.ops.values().map(one).collect()
+    }
+
     /// The keys' caps of a session that came back.
     pub(super) fn auth_of(&self, client: ClientId) -> MdsCap {
         self.peers.get(&client).map(|p| p.caps.clone()).unwrap_or_default()

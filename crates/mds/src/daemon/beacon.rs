@@ -1,0 +1,141 @@
+//! Our place in the MDS map: beacons to the monitors, and the steps from a standby to an active rank
+//! (PROTOCOL.md 6.6). The monitors decide; we ask for the next state when the rank has reached it.
+
+use super::{Mds, MdsMap, Now, Out, Output, Rank, RankConfig, Stage};
+use maps::{Epoch, Fscid, MdsInfo, MdsRank, MdsState};
+use node::{Event, Level};
+use std::sync::Arc;
+use std::time::Duration;
+use wire::Reader;
+
+/// Between two beacons.
+const BEACON_INTERVAL: Duration = Duration::from_secs(4);
+/// What Ceph 16's metadata servers claim, less what we do not do.
+const FEATURES: u64 = 0x3f01_cfbd_7ffd_ffff;
+
+impl Mds {
+    /// Tells the monitors that we are here, and which state we are in or want.
+    pub(super) fn send_beacon(&mut self, now: Now) {
+        self.announced = true;
+        self.next_beacon = now.mono + BEACON_INTERVAL;
+        self.beacon_seq += 1;
+        let info = self.map.mds_info.get(&self.gid());
+        let beacon = peer::MdsBeacon {
+            fsid: self.cluster.monc().fsid(),
+            gid: self.gid(),
+            name: self.config.name.clone(),
+            seq: self.beacon_seq,
+            state: self.state,
+            epoch: self.map.epoch,
+            addrs: self.config.addrs.clone(),
+            features: FEATURES,
+            feature_level: 1,
+            rank: info.map_or(MdsRank::NONE, |i| i.rank),
+            join_fs: Fscid::NONE,
+            metadata: if self.state == MdsState::BOOT { self.config.metadata.clone() } else { Default::default() },
+            ..peer::MdsBeacon::default()
+        };
+        let mut outs = std::mem::take(&mut self.cluster_out);
+        self.cluster.mon(now, &mut outs, |monc, o| monc.send(peer::Body::from(beacon), o));
+        self.cluster_out = outs;
+    }
+
+    /// A map from the monitors.
+    pub(super) fn take_map(&mut self, now: Now, m: &msgs::MdsMap, out: &mut Out) {
+        let map: MdsMap = match Reader::new(&m.map).get() {
+            Ok(map) => map,
+            Err(e) => {
+                out.push(Output::Event(Event::new(Level::Warn, "bad_map_seen", format!("MDS map {}: {e}", m.epoch))));
+                return;
+            }
+        };
+        if map.epoch < self.map.epoch {
+            return;
+        }
+        let was_in = self.map.mds_info.contains_key(&self.gid());
+        self.map = Arc::new(map);
+        if was_in && !self.map.mds_info.contains_key(&self.gid()) {
+            let text = "the monitors have given our rank to another metadata server: start this one again as a standby";
+            return self.stop(Err(text.to_owned()), out);
+        }
+        if let Some(rank) = &mut self.rank {
+            rank.set_map_epoch(self.map.epoch);
+        }
+        self.follow_map(now, out);
+    }
+
+    /// Does what the map says of us.
+    pub(super) fn follow_map(&mut self, now: Now, out: &mut Out) {
+        let Some(info) = self.map.mds_info.get(&self.gid()).cloned() else { return };
+        if info.rank == MdsRank::NONE {
+            return;
+        }
+        if self.rank.is_none() && !self.begin(now, &info) {
+            return;
+        }
+        let Some(rank) = &mut self.rank else { return };
+        match info.state {
+            MdsState::RECONNECT => rank.reconnect(now),
+            MdsState::REJOIN => self.want(now, MdsState::ACTIVE),
+            MdsState::ACTIVE if rank.stage() != Stage::Active => {
+                rank.activate(now);
+                self.state = MdsState::ACTIVE;
+                out.push(Output::Ready);
+                let text = format!("mds.{} serves rank {}", self.config.name, info.rank);
+                out.push(Output::Event(Event::new(Level::Info, "mds_activated", text)));
+            }
+            _ => {}
+        }
+    }
+
+    /// Begins to serve as a rank; false while it is too early.
+    fn begin(&mut self, now: Now, info: &MdsInfo) -> bool {
+        // The predecessor must be on the blocklist of the map that our operations carry.
+        let osd_epoch = self.cluster.engine().map().epoch;
+        if osd_epoch == Epoch(0) || osd_epoch < self.map.last_failure_osd_epoch {
+            return false;
+        }
+        let Some(data_pool) = self.map.data_pools.first() else { return false };
+        let config = RankConfig {
+            rank: u32::try_from(info.rank.0).unwrap_or(0),
+            fs_name: self.map.fs_name.clone(),
+            metadata_pool: self.map.metadata_pool,
+            data_pool: *data_pool,
+            session_timeout_s: self.map.session_timeout,
+            session_autoclose_s: self.map.session_autoclose,
+            max_file_size: self.map.max_file_size,
+            map_epoch: self.map.epoch,
+            options: self.config.options.clone(),
+        };
+        self.state = info.state;
+        let mut rank = match info.state {
+            MdsState::CREATING => Rank::create(config, now),
+            _ => Rank::replay(config, now),
+        };
+        for (client, peer) in std::mem::take(&mut self.waiting_peers) {
+            rank.client_connected(client, peer);
+        }
+        for (client, tid, body) in std::mem::take(&mut self.early) {
+            rank.client_message(now, client, tid, body);
+        }
+        self.rank = Some(rank);
+        true
+    }
+
+    /// The rank has done what its state asks for.
+    pub(super) fn reached(&mut self, now: Now, stage: Stage) {
+        match stage {
+            Stage::Creating => self.want(now, MdsState::ACTIVE),
+            Stage::Replayed => self.want(now, MdsState::RECONNECT),
+            Stage::Rejoined => self.want(now, MdsState::REJOIN),
+            Stage::Replaying | Stage::Reconnecting | Stage::Active => {}
+        }
+    }
+
+    fn want(&mut self, now: Now, state: MdsState) {
+        if self.state != state {
+            self.state = state;
+            self.send_beacon(now);
+        }
+    }
+}

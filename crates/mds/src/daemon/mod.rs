@@ -1,0 +1,376 @@
+//! The daemon around a rank: its session to the monitors, its place in the MDS map, the connections of clients, and
+//! RADOS.
+
+mod beacon;
+mod objects;
+
+use crate::config::MdsConfig;
+use crate::rank::{Effect, Rank, RankConfig, Stage};
+use crate::session::ClientPeer;
+use crate::types::{ClientId, IoId};
+use auth::{MdsCap, ServerKeys};
+use maps::{Epoch, Gid, MdsMap, MdsState};
+use monc::{MoncConfig, Told};
+use msgs::Body;
+use node::{CloseReason, ConnId, Event, Input, Level, Msg, Never, Node, Output, Peer};
+use rados::{Cluster, ClusterOut, RadosConfig, RadosTold};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use stdx::{Instant, Now, Rng};
+use wire::{AddrVec, EntityAddr, EntityType};
+
+/// Our shares of the node's connection numbers.
+const MONC_SPACE: u8 = 1;
+const RADOS_SPACE: u8 = 2;
+/// Tokens of monitor requests that evict a client begin here, so that they are known from others.
+const EVICT_TOKEN: u64 = 1 << 32;
+
+type Out = Vec<Output<Never>>;
+
+/// A metadata server. Holds no disks: all that it keeps is in RADOS.
+pub struct Mds {
+    config: MdsConfig,
+    cluster: Cluster,
+    map: Arc<MdsMap>,
+    /// What the monitors are told: the state that we are in, or want.
+    state: MdsState,
+    beacon_seq: u64,
+    next_beacon: Instant,
+    /// The monitors know of this run.
+    announced: bool,
+    rank: Option<Rank>,
+    conns: BTreeMap<ConnId, ClientId>,
+    /// The newest connection of each client.
+    clients: BTreeMap<ClientId, ConnId>,
+    /// Evictions under way by token: whom, and the OSD map's epoch from which on it is refused.
+    evictions: BTreeMap<u64, (ClientId, Option<Epoch>)>,
+    next_token: u64,
+    stopped: bool,
+    /// Clients that came before there was a rank, and what they said.
+    waiting_peers: Vec<(ClientId, ClientPeer)>,
+    early: Vec<(ClientId, u64, Body)>,
+    cluster_out: Vec<ClusterOut>,
+}
+
+impl Mds {
+    /// A metadata server; its first input is [`Input::Start`].
+    pub fn new(config: MdsConfig, mut rng: Rng) -> Self {
+        let monc = MoncConfig {
+            credentials: config.credentials.clone(),
+            mons: config.monitors.clone(),
+            services: vec![EntityType::OSD, EntityType::MDS],
+            rotating_keys: true,
+            space: MONC_SPACE,
+            hostname: config.hostname.clone(),
+        };
+        let rados = RadosConfig::new(config.credentials.clone(), RADOS_SPACE);
+        let cluster = Cluster::new(monc, rados, &mut rng);
+        Self {
+            config,
+            cluster,
+            map: Arc::new(MdsMap::default()),
+            state: MdsState::BOOT,
+            beacon_seq: 0,
+            next_beacon: Instant(0),
+            announced: false,
+            rank: None,
+            conns: BTreeMap::new(),
+            clients: BTreeMap::new(),
+            evictions: BTreeMap::new(),
+            next_token: EVICT_TOKEN,
+            stopped: false,
+            waiting_peers: Vec::new(),
+            early: Vec::new(),
+            cluster_out: Vec::new(),
+        }
+    }
+
+    fn gid(&self) -> Gid {
+        Gid(self.cluster.monc().global_id())
+    }
+
+    fn start(&mut self, now: Now, out: &mut Out) {
+        if self.config.credentials.key.is_none() {
+            out.push(Output::Keys(Arc::new(ServerKeys::new(EntityType::MDS, self.config.methods.clone()))));
+        }
+        let mut outs = std::mem::take(&mut self.cluster_out);
+        self.cluster.mon(now, &mut outs, |monc, o| monc.subscribe("mdsmap", 0, false, o));
+        self.cluster.start(now, &mut outs);
+        self.cluster_out = outs;
+    }
+
+    fn connected(&mut self, now: Now, conn: ConnId, peer: &Peer) {
+        if self.cluster.owns(conn) {
+            let mut outs = std::mem::take(&mut self.cluster_out);
+            self.cluster.connected(now, conn, peer, &mut outs);
+            self.cluster_out = outs;
+            return;
+        }
+        if peer.name.ty != EntityType::CLIENT {
+            return;
+        }
+        let client = ClientId(peer.global_id);
+        self.conns.insert(conn, client);
+        self.clients.insert(client, conn);
+        let peer = self.client_peer(peer);
+        if let Some(rank) = &mut self.rank {
+            rank.client_connected(client, peer);
+        } else {
+            self.waiting_peers.push((client, peer));
+        }
+    }
+
+    fn client_peer(&self, peer: &Peer) -> ClientPeer {
+        let open = self.config.methods.contains(&auth::Method::None);
+        let caps = if open { "allow *" } else { peer.caps.as_str() };
+        // A key whose capabilities we can't read allows nothing.
+        let caps = MdsCap::parse(caps).unwrap_or_default();
+        ClientPeer { addrs: peer.addrs.clone(), name: peer.name.to_string(), caps }
+    }
+
+    fn closed(&mut self, now: Now, conn: ConnId, reason: CloseReason) {
+        if self.cluster.owns(conn) {
+            let mut outs = std::mem::take(&mut self.cluster_out);
+            self.cluster.closed(now, conn, reason, &mut outs);
+            self.cluster_out = outs;
+        } else if let Some(client) = self.conns.remove(&conn)
+            && self.clients.get(&client) == Some(&conn)
+        {
+            // The session stays until the client is silent for too long.
+            self.clients.remove(&client);
+        }
+    }
+
+    fn message(&mut self, now: Now, conn: ConnId, msg: Msg, out: &mut Out) {
+        if self.cluster.owns(conn) {
+            let mut outs = std::mem::take(&mut self.cluster_out);
+            self.cluster.message(now, conn, msg, &mut outs);
+            self.cluster_out = outs;
+            return;
+        }
+        let Some(client) = self.conns.get(&conn).copied().filter(|c| self.clients.get(c) == Some(&conn)) else {
+            return;
+        };
+        let Msg { tid, body: node::Body::Client(body) } = msg else {
+            out.push(Output::Close { conn });
+            return;
+        };
+        match &mut self.rank {
+            Some(rank) => rank.client_message(now, client, tid, body),
+            // Nobody should come before there is a rank; a few may.
+            None if self.early.len() < 1000 => self.early.push((client, tid, body)),
+            None => {}
+        }
+    }
+
+    /// Carries out what the sub-machines and the rank want, until nothing follows.
+    fn settle(&mut self, now: Now, out: &mut Out) {
+        loop {
+            let outs = std::mem::take(&mut self.cluster_out);
+            let mut effects = Vec::new();
+            if let Some(rank) = &mut self.rank {
+                rank.settle(&mut effects);
+            }
+            if outs.is_empty() && effects.is_empty() {
+                return;
+            }
+            for o in outs {
+                self.cluster_told(now, o, out);
+            }
+            for effect in effects {
+                self.effect(now, effect, out);
+            }
+        }
+    }
+
+    fn cluster_told(&mut self, now: Now, o: ClusterOut, out: &mut Out) {
+        match o {
+            ClusterOut::Net(net) => out.push(net.into()),
+            ClusterOut::Mon(told) => self.mon_told(now, told, out),
+            ClusterOut::Rados(RadosTold::Done { token, completion }) => {
+                if let Some(rank) = &mut self.rank {
+                    rank.io_done(now, IoId(token), objects::result(&completion));
+                }
+            }
+            ClusterOut::Rados(RadosTold::Map(_)) => {
+                self.follow_map(now, out);
+                self.finish_evictions(now);
+            }
+            ClusterOut::Rados(_) => {}
+        }
+    }
+
+    fn mon_told(&mut self, now: Now, told: Told, out: &mut Out) {
+        match told {
+            Told::Session { .. } => self.send_beacon(now),
+            Told::RotatingKeys(keys) => {
+                let mut server = ServerKeys::new(EntityType::MDS, self.config.methods.clone());
+                server.rotating.insert(EntityType::MDS, *keys);
+                out.push(Output::Keys(Arc::new(server)));
+            }
+            Told::Reply { token, .. } => self.eviction_asked(now, token),
+            Told::Message(Msg { body: node::Body::Client(Body::MdsMap(m)), .. }) => self.take_map(now, &m, out),
+            Told::Denied => {
+                let text = format!("the monitors refuse the key of mds.{}", self.config.name);
+                out.push(Output::Event(Event::new(Level::Warn, "key_refused", text)));
+            }
+            _ => {}
+        }
+    }
+
+    fn effect(&mut self, now: Now, effect: Effect, out: &mut Out) {
+        match effect {
+            Effect::Io(io) => {
+                let token = io.id.0;
+                let request = objects::request(io);
+                let mut outs = std::mem::take(&mut self.cluster_out);
+                self.cluster.rados(now, &mut outs, |rados, o| rados.submit(now, token, request, o));
+                self.cluster_out = outs;
+            }
+            Effect::Send(client, tid, body) => {
+                if let Some(conn) = self.clients.get(&client) {
+                    out.push(Output::Send { conn: *conn, msg: Msg { tid, body: node::Body::Client(body) } });
+                }
+            }
+            Effect::Evict(client, addrs) => self.ask_eviction(now, client, &addrs),
+            // The client closes its end when it has read the last message.
+            Effect::Closed(_) => {}
+            Effect::Reached(stage) => self.reached(now, stage),
+            Effect::Event(level, name, detail) => out.push(Output::Event(Event::new(level, name, detail))),
+            Effect::Fail(text) => self.stop(Err(text), out),
+        }
+    }
+
+    fn stop(&mut self, result: Result<(), String>, out: &mut Out) {
+        if !self.stopped {
+            self.stopped = true;
+            out.push(Output::Stop(result));
+        }
+    }
+
+    /// Asks the monitors to put a client on the blocklist, by each of its addresses.
+    fn ask_eviction(&mut self, now: Now, client: ClientId, addrs: &AddrVec) {
+        let Some(addr) = addrs.0.first() else {
+            // It never had an address that OSDs could know.
+            if let Some(rank) = &mut self.rank {
+                rank.evicted(now, client);
+            }
+            return;
+        };
+        let token = self.next_token;
+        self.next_token += 1;
+        self.evictions.insert(token, (client, None));
+        let text = EntityAddr { ty: wire::AddrType::ANY, ..*addr }.legacy_string();
+        let json = format!(r#"{{"prefix":"osd blocklist","blocklistop":"add","addr":"{text}"}}"#);
+        let mut outs = std::mem::take(&mut self.cluster_out);
+        self.cluster.mon(now, &mut outs, |monc, o| monc.command(token, json, stdx::Bufs::new(), o));
+        self.cluster_out = outs;
+    }
+
+    /// The monitors have answered: the client is refused from the newest OSD map on.
+    fn eviction_asked(&mut self, now: Now, token: u64) {
+        let Some((_, epoch)) = self.evictions.get_mut(&token) else { return };
+        match epoch {
+            None => {
+                // The command is answered once its map exists: any later map of ours contains it.
+                *epoch = Some(self.cluster.engine().map().epoch.next());
+            }
+            Some(_) => return,
+        }
+        self.finish_evictions(now);
+    }
+
+    /// Ends evictions whose map we have: every operation that we or other clients send from now on carries it.
+    fn finish_evictions(&mut self, now: Now) {
+        let have = self.cluster.engine().map().clone();
+        let done: Vec<u64> = self
+            .evictions
+            .iter()
+            .filter(|(_, (client, epoch))| {
+                epoch.is_some_and(|e| e <= have.epoch) || self.is_blocklisted(&have, *client)
+            })
+            .map(|(token, _)| *token)
+            .collect();
+        for token in done {
+            if let (Some((client, _)), Some(rank)) = (self.evictions.remove(&token), &mut self.rank) {
+                rank.evicted(now, client);
+            }
+        }
+    }
+
+    fn is_blocklisted(&self, map: &maps::OsdMap, client: ClientId) -> bool {
+        let Some(addrs) = self.rank.as_ref().and_then(|r| r.client_addrs(client)) else { return true };
+        addrs.0.iter().any(|a| map.blocklist.keys().any(|b| b.addr == a.addr && b.nonce == a.nonce))
+    }
+
+    fn timer(&mut self, now: Now) {
+        let mut outs = std::mem::take(&mut self.cluster_out);
+        self.cluster.timer(now, &mut outs);
+        self.cluster_out = outs;
+        if now.mono >= self.next_beacon && self.announced {
+            self.send_beacon(now);
+        }
+        if let Some(rank) = &mut self.rank {
+            rank.timer(now);
+        }
+    }
+}
+
+impl Node for Mds {
+    type Request = Never;
+    type Reply = Never;
+
+    fn handle(&mut self, now: Now, input: Input<Never>, out: &mut Out) {
+        if self.stopped {
+            return;
+        }
+        match input {
+            Input::Start => self.start(now, out),
+            Input::Timer => self.timer(now),
+            Input::Connected { conn, peer } => self.connected(now, conn, &peer),
+            Input::Message { conn, msg } => self.message(now, conn, msg, out),
+            Input::Closed { conn, reason } => self.closed(now, conn, reason),
+            Input::Admin { id, command } => {
+                let (code, output) = self.admin(&command);
+                out.push(Output::AdminReply { id, code, output });
+            }
+            Input::Disk { .. } | Input::Request { .. } => {}
+        }
+        self.settle(now, out);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let beacon = self.announced.then_some(self.next_beacon);
+        let rank = self.rank.as_ref().map(Rank::deadline);
+        [self.cluster.deadline(), beacon, rank].into_iter().flatten().min()
+    }
+}
+
+impl Mds {
+    fn admin(&self, command: &str) -> (i32, String) {
+        let json: serde_json::Value = serde_json::from_str(command).unwrap_or_default();
+        match json["prefix"].as_str() {
+            Some("status") => {
+                let stats = self.rank.as_ref().map(Rank::stats).unwrap_or_default();
+                let status = serde_json::json!({
+                    "name": self.config.name,
+                    "state": self.state.name(),
+                    "mdsmap_epoch": self.map.epoch.0,
+                    "inodes": stats.inodes,
+                    "entries": stats.entries,
+                    "journal_bytes": self.rank.as_ref().map_or(0, Rank::journal_bytes),
+                });
+                (0, status.to_string())
+            }
+            Some("session ls") => {
+                let list = self.rank.as_ref().map(Rank::session_list).unwrap_or_default();
+                (0, serde_json::Value::Array(list).to_string())
+            }
+            Some("ops") => {
+                let list = self.rank.as_ref().map(Rank::op_list).unwrap_or_default();
+                (0, serde_json::json!({ "ops": list }).to_string())
+            }
+            other => (-msgs::errno::EINVAL, format!("no such command: {}", other.unwrap_or("(none)"))),
+        }
+    }
+}
