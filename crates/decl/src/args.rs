@@ -3,6 +3,7 @@
 use crate::commands::Cmd;
 use crate::sig::{Kind, Param, Word, parse};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::fmt;
 use wire::Uuid;
 
@@ -64,6 +65,17 @@ impl Args {
     /// A text that the declaration demands.
     pub fn str(&self, name: &str) -> &str {
         self.opt_str(name).unwrap_or_default()
+    }
+
+    /// All arguments as texts, lists joined: what a capability's conditions look at. Capabilities that come as pairs
+    /// (`caps`: service, capability, …) also appear as `caps_SERVICE`.
+    pub fn texts(&self) -> BTreeMap<String, String> {
+        let mut out: BTreeMap<_, _> =
+            self.values.keys().map(|name| (name.clone(), self.list(name).join(" "))).collect();
+        for pair in self.list("caps").chunks_exact(2) {
+            out.insert(format!("caps_{}", pair[0]), pair[1].clone());
+        }
+        out
     }
 
     /// A list of texts; a single one counts as a list.

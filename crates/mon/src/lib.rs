@@ -1,1 +1,37 @@
-//! The monitor role.
+//! The monitor: keeps the cluster's maps, keys and options in a replicated log, tells everyone of changes, answers
+//! administrators (DESIGN, decisions 7, 10, 11, 12).
+//!
+//! How a change happens: a handler reads the *proposed* state, describes the next one in an [`edit::Edit`] and proposes it
+//! to the [`log`]; when the log has committed it, [`state::State::apply`] changes the committed state, subscribers are
+//! told, and replies that waited go out. Nothing that is not durable is ever shown. What OSDs and MDSs report of
+//! themselves is soft state ([`soft`]).
+//!
+//! Entry points: [`Mon`], [`MonConfig`]; commands are in [`commands`], one file a family.
+
+mod auth_service;
+mod bootstrap;
+mod commands;
+mod config;
+mod crush_edit;
+mod edit;
+mod entry;
+mod health;
+mod log;
+mod mds_service;
+mod mon;
+mod osd_service;
+mod osd_wishes;
+mod pgstat;
+mod pool_ops;
+mod publish;
+mod session;
+mod soft;
+mod state;
+mod storage;
+mod syslog;
+mod tick;
+
+pub use config::MonConfig;
+pub use entry::{Change, LogEntry};
+pub use mon::Mon;
+pub use storage::Storage;

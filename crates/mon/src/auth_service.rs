@@ -1,0 +1,124 @@
+//! Keys for acceptors, renewals of tickets, and the small questions of clients that are not commands.
+
+use crate::mon::{Mon, Out};
+use crate::publish::config_for;
+use crate::storage::Storage;
+use auth::{Perm, ServerKeys};
+use msgs::errno;
+use node::{ConnId, Output};
+use std::sync::Arc;
+use stdx::Now;
+use wire::EntityType;
+
+impl<S: Storage> Mon<S> {
+    /// Puts out the keys that acceptors check against, where they have changed.
+    pub(crate) fn publish_keys(&mut self, out: &mut Vec<Out>) {
+        let state = self.log.state();
+        let keys = ServerKeys {
+            entities: (*state.auth).clone(),
+            rotating: (*state.rotating).clone(),
+            auth_ticket_ttl: self.option("auth_mon_ticket_ttl"),
+            service_ticket_ttl: self.option("auth_service_ticket_ttl"),
+            ..ServerKeys::new(EntityType::MON, self.config.methods.clone())
+        };
+        if self.keys.as_deref() != Some(&keys) {
+            let keys = Arc::new(keys);
+            self.keys = Some(keys.clone());
+            out.push(Output::Keys(keys));
+        }
+    }
+
+    /// A message of Ceph's protocol.
+    pub(crate) fn client_message(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        tid: u64,
+        body: msgs::Body,
+        out: &mut Vec<Out>,
+    ) {
+        match body {
+            msgs::Body::MonSubscribe(m) => self.subscribe(conn, *m, out),
+            msgs::Body::MonGetMap(_) => {
+                let map = wire::Writer::encode(&*self.log.state().monmap);
+                out.push(Self::send(conn, tid, msgs::Body::from(msgs::MonMap { map })));
+            }
+            msgs::Body::MonGetVersion(m) => self.get_version(conn, tid, &m, out),
+            msgs::Body::Auth(m) => self.renew(now, conn, tid, &m, out),
+            msgs::Body::GetConfig(m) => {
+                let config = config_for(self.log.state(), &m.name.to_string());
+                out.push(Self::send(conn, tid, msgs::Body::from(msgs::Config { config })));
+            }
+            msgs::Body::Statfs(m) => self.statfs(conn, tid, &m, out),
+            msgs::Body::GetPoolStats(m) => self.pool_stats(conn, tid, &m, out),
+            msgs::Body::PoolOp(m) => self.pool_op(now, conn, tid, *m, out),
+            msgs::Body::MonCommand(m) => self.mon_command(now, conn, tid, *m, out),
+            msgs::Body::Log(m) => self.log_lines(conn, tid, *m, out),
+            msgs::Body::Ping(_) => {
+                let payload = msgs::Rest(wire::Writer::encode(&self.ping_text()));
+                out.push(Self::send(conn, tid, msgs::Body::from(msgs::Ping { payload })));
+            }
+            other => {
+                let text = format!("{} from {}", other.name(), self.who(conn));
+                out.push(Output::Event(node::Event::new(node::Level::Debug, "message_ignored", text)));
+            }
+        }
+    }
+
+    /// Who is at the other end, for logs.
+    pub(crate) fn who(&self, conn: ConnId) -> String {
+        self.sessions.get(conn).map_or_else(|| "?".into(), |s| format!("{} {}", s.name(), s.peer.socket_addr))
+    }
+
+    fn get_version(&self, conn: ConnId, tid: u64, m: &msgs::MonGetVersion, out: &mut Vec<Out>) {
+        let state = self.log.state();
+        let (version, oldest_version) = match m.what.as_str() {
+            "monmap" => (u64::from(state.monmap.epoch), u64::from(state.monmap.epoch)),
+            "osdmap" => (u64::from(state.osd.epoch().0), u64::from(state.osd.oldest().0)),
+            "mdsmap" | "fsmap" => (u64::from(state.fsmap.epoch.0), u64::from(state.fsmap.epoch.0)),
+            _ => (0, 0),
+        };
+        let reply = msgs::MonGetVersionReply { handle: m.handle, version, oldest_version };
+        out.push(Self::send(conn, tid, msgs::Body::from(reply)));
+    }
+
+    /// A renewal of tickets, or a daemon that asks for its rotating keys in Ceph's way.
+    fn renew(&mut self, now: Now, conn: ConnId, tid: u64, m: &msgs::Auth, out: &mut Vec<Out>) {
+        let (Some(session), Some(keys)) = (self.sessions.get(conn), self.keys.clone()) else { return };
+        let answer = keys.answer_request(session.name(), &m.payload, now, &mut self.rng);
+        let global_id = session.peer.global_id;
+        let (result, payload) = match answer {
+            Ok(payload) => (0, payload),
+            Err(error) => {
+                let text = format!("renewal by {} refused: {error}", self.who(conn));
+                out.push(Output::Event(node::Event::new(node::Level::Info, "auth_renewal_refused", text)));
+                (-errno::EACCES, Vec::new())
+            }
+        };
+        let reply =
+            msgs::AuthReply { protocol: m.protocol, result, global_id, payload, message: String::new() };
+        out.push(Self::send(conn, tid, msgs::Body::from(reply)));
+    }
+
+    fn log_lines(&mut self, conn: ConnId, tid: u64, m: msgs::Log, out: &mut Vec<Out>) {
+        let Some(session) = self.sessions.get(conn) else { return };
+        let allowed = session.caps.allows("log", Perm::W);
+        let reply = m.entries.last().map(|last| msgs::LogAck {
+            fsid: m.fsid,
+            last: last.seq,
+            channel: last.channel.clone(),
+        });
+        if allowed {
+            m.entries.into_iter().for_each(|line| self.soft.log.push(line));
+        }
+        if let Some(reply) = reply {
+            out.push(Self::send(conn, tid, msgs::Body::from(reply)));
+        }
+    }
+
+    fn ping_text(&self) -> String {
+        let health = crate::health::status(&self.view_now());
+        serde_json::json!({ "health": { "status": health }, "mon_status": self.mon_status_json() })
+            .to_string()
+    }
+}

@@ -1,0 +1,196 @@
+//! Commands that make and change file systems.
+
+use super::{Failure, Outcome, invalid, missing, said};
+use crate::edit::Edit;
+use crate::mds_service;
+use decl::Args;
+use maps::{Filesystem, Fscid, MdsMap, MdsRank, Pool};
+use msgs::errno;
+
+/// The pool that an argument names.
+fn pool<'a>(edit: &Edit<'a>, args: &Args, arg: &str) -> Result<(i64, &'a Pool), Failure> {
+    match edit.osdmap().pool_by_name(args.str(arg)) {
+        Some(found) => Ok(found),
+        None => missing(format!("pool '{}' does not exist", args.str(arg))),
+    }
+}
+
+/// The file system that an argument names.
+fn fs_of(edit: &Edit<'_>, args: &Args) -> Result<Fscid, Failure> {
+    match edit.fsmap_now().by_name(args.str("fs_name")) {
+        Some(fs) => Ok(fs.fscid),
+        None => missing(format!("filesystem '{}' does not exist", args.str("fs_name"))),
+    }
+}
+
+/// Whether a pool may become part of a new file system.
+fn check_pool(edit: &Edit<'_>, id: i64, name: &str, pool: &Pool) -> Result<(), Failure> {
+    if pool.is_erasure() {
+        return invalid(format!("pool '{name}' is erasure-coded; use a replicated one"));
+    }
+    let uses = |fs: &&Filesystem| fs.mds_map.metadata_pool == id || fs.mds_map.data_pools.contains(&id);
+    match edit.fsmap_now().filesystems.values().find(uses) {
+        Some(fs) => {
+            invalid(format!("pool '{name}' is already in use by the file system '{}'", fs.mds_map.fs_name))
+        }
+        None => Ok(()),
+    }
+}
+
+pub fn new(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let name = args.str("fs_name");
+    let ((meta, meta_pool), (data, data_pool)) = (pool(edit, args, "metadata")?, pool(edit, args, "data")?);
+    if let Some(fs) = edit.fsmap_now().by_name(name) {
+        let same = fs.mds_map.metadata_pool == meta && fs.mds_map.data_pools.first() == Some(&data);
+        return match same {
+            true => said(format!("filesystem '{name}' already exists")),
+            false => invalid(format!("filesystem '{name}' already exists with other pools")),
+        };
+    }
+    if name.is_empty() {
+        return invalid("a file system needs a name");
+    }
+    if meta == data {
+        return invalid("metadata and data need different pools");
+    }
+    check_pool(edit, meta, args.str("metadata"), meta_pool)?;
+    check_pool(edit, data, args.str("data"), data_pool)?;
+    if !args.flag("force") && edit.soft.pgs.pool(meta).stats.num_objects > 0 {
+        return invalid(format!(
+            "pool '{}' already contains some objects. Use an empty pool instead.",
+            args.str("metadata")
+        ));
+    }
+    for (id, role) in [(meta, "metadata"), (data, "data")] {
+        let apps = edit.pool(id).application_metadata.entry("cephfs".into()).or_default();
+        apps.insert(role.into(), name.to_owned());
+    }
+    let stamp = edit.stamp();
+    let map = edit.fsmap();
+    let fscid = match args.int("fscid").and_then(|n| i32::try_from(n).ok()).map(Fscid) {
+        Some(id) if map.filesystems.contains_key(&id) => return invalid(format!("fscid {id} is in use")),
+        Some(id) => id,
+        None => Fscid(map.next_fscid as i32),
+    };
+    map.next_fscid = map.next_fscid.max(fscid.0 as u64 + 1);
+    let mut mds_map = MdsMap {
+        epoch: map.epoch,
+        created: stamp,
+        modified: stamp,
+        data_pools: vec![data],
+        metadata_pool: meta,
+        compat: map.default_compat.clone(),
+        enabled: true,
+        fs_name: name.to_owned(),
+        ..MdsMap::default()
+    };
+    if args.flag("recover") {
+        // The metadata exists: the first MDS replays instead of making a new root.
+        mds_map.flags |= MdsMap::NOT_JOINABLE;
+        mds_map.r#in.insert(MdsRank(0));
+        mds_map.failed.insert(MdsRank(0));
+    }
+    map.filesystems.insert(fscid, Filesystem { fscid, mds_map, ..Filesystem::default() });
+    if map.legacy_client_fscid == Fscid::NONE {
+        map.legacy_client_fscid = fscid;
+    }
+    mds_service::assign(edit);
+    said(format!("new fs with metadata pool {meta} and data pool {data}"))
+}
+
+/// Takes all metadata servers from a file system. They boot again as standbys.
+fn fail_all(edit: &mut Edit<'_>, id: Fscid) {
+    let gids: Vec<_> = edit.fsmap_now().filesystems[&id].mds_map.mds_info.keys().copied().collect();
+    for gid in gids {
+        mds_service::fail(edit, gid);
+    }
+}
+
+pub fn rm(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let name = args.str("fs_name");
+    let Some(id) = edit.fsmap_now().by_name(name).map(|fs| fs.fscid) else {
+        return said(format!("filesystem '{name}' does not exist"));
+    };
+    if !args.flag("yes_i_really_mean_it") {
+        let text =
+            format!("this forgets the file system '{name}'; its pools stay. Add --yes-i-really-mean-it");
+        return Err(Failure::new(errno::EPERM, text));
+    }
+    if !edit.fsmap_now().filesystems[&id].mds_map.up.is_empty() {
+        return invalid(format!("metadata servers serve '{name}': run `ceph fs fail {name}` first"));
+    }
+    fail_all(edit, id);
+    let map = edit.fsmap();
+    map.filesystems.remove(&id);
+    if map.legacy_client_fscid == id {
+        map.legacy_client_fscid = Fscid::NONE;
+    }
+    said("")
+}
+
+pub fn fail(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let id = fs_of(edit, args)?;
+    edit.filesystem(id).flags |= MdsMap::NOT_JOINABLE;
+    fail_all(edit, id);
+    said(format!(
+        "{} marked not joinable; MDS cannot join the cluster. All MDS ranks marked failed.",
+        args.str("fs_name")
+    ))
+}
+
+pub fn set(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let id = fs_of(edit, args)?;
+    let (name, var, val) = (args.str("fs_name"), args.str("var"), args.str("val"));
+    let number =
+        || val.trim().parse::<u64>().or_else(|_| invalid(format!("{var}: `{val}` is not a whole number")));
+    let on = || {
+        decl::options::parse_bool(val)
+            .map_or_else(|| invalid(format!("{var}: `{val}` is not true or false")), Ok)
+    };
+    match var {
+        "max_mds" => match number()? {
+            1 => edit.filesystem(id).max_mds = 1,
+            n => {
+                let text = format!("max_mds {n}: more than one active metadata server is not supported yet");
+                return Err(Failure::new(errno::EOPNOTSUPP, text));
+            }
+        },
+        "max_file_size" => {
+            edit.filesystem(id).max_file_size = decl::options::parse_size(val)
+                .map_or_else(|| invalid(format!("`{val}` is not a size")), Ok)?
+        }
+        "session_timeout" => edit.filesystem(id).session_timeout = bounded(var, number()?, 30)?,
+        "session_autoclose" => edit.filesystem(id).session_autoclose = bounded(var, number()?, 30)?,
+        "standby_count_wanted" => {
+            edit.filesystem(id).standby_count_wanted = bounded(var, number()?, 0)? as i32
+        }
+        "allow_new_snaps" => set_flag(edit, id, MdsMap::ALLOW_SNAPS, on()?),
+        "joinable" => {
+            let joinable = on()?;
+            set_flag(edit, id, MdsMap::NOT_JOINABLE, !joinable);
+            mds_service::assign(edit);
+        }
+        "down" => {
+            let down = on()?;
+            set_flag(edit, id, MdsMap::NOT_JOINABLE, down);
+            match down {
+                true => fail_all(edit, id),
+                false => mds_service::assign(edit),
+            }
+        }
+        other => return invalid(format!("`{other}` can't be set")),
+    }
+    said(format!("{name}: {var} set to {val}"))
+}
+
+fn bounded(var: &str, n: u64, least: u64) -> Result<u32, Failure> {
+    match u32::try_from(n) {
+        Ok(small) if n >= least => Ok(small),
+        _ => invalid(format!("{var}: must be between {least} and {}", u32::MAX)),
+    }
+}
+
+fn set_flag(edit: &mut Edit<'_>, id: Fscid, bit: u32, on: bool) {
+    let fs = edit.filesystem(id);
+    fs.flags = if on { fs.flags | bit } else { fs.flags & !bit };
+}

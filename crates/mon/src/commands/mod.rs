@@ -1,0 +1,372 @@
+//! Administrators' commands. A command either reads the committed state and is answered at once, or decides a change on
+//! the proposed state and is answered when that is committed.
+
+pub(crate) mod auth_cmds;
+pub(crate) mod config_cmds;
+pub(crate) mod crush_cmds;
+pub(crate) mod df;
+pub(crate) mod format;
+pub(crate) mod fs_cmds;
+pub(crate) mod fs_dump;
+pub(crate) mod mds_cmds;
+pub(crate) mod mon_cmds;
+pub(crate) mod osd_change;
+pub(crate) mod osd_df;
+pub(crate) mod osd_dump;
+pub(crate) mod osd_read;
+pub(crate) mod osd_tree;
+pub(crate) mod pg_cmds;
+pub(crate) mod pg_json;
+pub(crate) mod pool;
+pub(crate) mod pool_change;
+pub(crate) mod pool_read;
+pub(crate) mod status;
+mod table;
+
+use crate::config::MonConfig;
+use crate::edit::Edit;
+use crate::mon::{Mon, Out};
+use crate::session::Sessions;
+use crate::soft::Soft;
+use crate::state::State;
+use crate::storage::Storage;
+use crate::syslog::LogLevel;
+use auth::Perm;
+use decl::{Args, Cmd};
+use msgs::errno;
+use node::ConnId;
+use std::collections::BTreeMap;
+use stdx::{Bufs, Now};
+
+/// What reading commands see.
+pub(crate) struct View<'a> {
+    /// Committed.
+    pub state: &'a State,
+    /// Statistics.
+    pub soft: &'a Soft,
+    /// Who is connected.
+    pub sessions: &'a Sessions,
+    /// Of this monitor.
+    pub config: &'a MonConfig,
+    /// Now.
+    pub now: Now,
+}
+
+impl View<'_> {
+    /// An option as monitors see it.
+    pub fn option<T: crate::config::FromOption>(&self, name: &str) -> T {
+        crate::edit::option(self.config, self.state, name)
+    }
+}
+
+/// What a command answers.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Reply {
+    /// Status text, shown on standard error.
+    pub status: String,
+    /// Output.
+    pub data: Vec<u8>,
+}
+
+/// Why it did not do it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Failure {
+    /// Positive.
+    pub errno: i32,
+    /// One sentence.
+    pub text: String,
+}
+
+/// The outcome of a command.
+pub(crate) type Outcome = Result<Reply, Failure>;
+
+impl Failure {
+    pub fn new(errno: i32, text: impl Into<String>) -> Self {
+        Self { errno, text: text.into() }
+    }
+}
+
+/// `EINVAL`.
+pub(crate) fn invalid<T>(text: impl Into<String>) -> Result<T, Failure> {
+    Err(Failure::new(errno::EINVAL, text))
+}
+
+/// `ENOENT`.
+pub(crate) fn missing<T>(text: impl Into<String>) -> Result<T, Failure> {
+    Err(Failure::new(errno::ENOENT, text))
+}
+
+/// A status text alone.
+pub(crate) fn said(status: impl Into<String>) -> Outcome {
+    Ok(Reply { status: status.into(), data: Vec::new() })
+}
+
+/// Output alone.
+pub(crate) fn output(data: impl Into<Vec<u8>>) -> Outcome {
+    Ok(Reply { status: String::new(), data: data.into() })
+}
+
+/// How a command is carried out.
+pub(crate) enum Handler {
+    /// Reads.
+    Read(fn(&View<'_>, &Args) -> Outcome),
+    /// Changes; the last argument is the input given with `-i`.
+    Change(fn(&mut Edit<'_>, &Args, &[u8]) -> Outcome),
+    /// Needs the whole monitor: writes to the cluster log.
+    Log,
+}
+
+impl<S: Storage> Mon<S> {
+    pub(crate) fn view(&self, now: Now) -> View<'_> {
+        View {
+            state: self.log.state(),
+            soft: &self.soft,
+            sessions: &self.sessions,
+            config: &self.config,
+            now,
+        }
+    }
+
+    /// A view for what has no use for the time.
+    pub(crate) fn view_now(&self) -> View<'_> {
+        self.view(Now { mono: self.ticker.next(), wall: stdx::Wall(0) })
+    }
+
+    pub(crate) fn mon_command(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        tid: u64,
+        m: msgs::MonCommand,
+        out: &mut Vec<Out>,
+    ) {
+        let text = m.cmd.join(" ");
+        let outcome = Args::parse(&text).map_err(|e| Failure::new(errno::EINVAL, e.0));
+        let (outcome, index) = match outcome {
+            Err(failure) => (Err(failure), 0),
+            Ok((cmd, args)) => match self.may_run(conn, cmd, &args) {
+                true => self.run(now, cmd, &args, &m.data.to_vec()),
+                false => (
+                    Err(Failure::new(
+                        errno::EACCES,
+                        format!(
+                            "access denied: `{}` needs mon caps `{}` on {}",
+                            cmd.prefix(),
+                            cmd.decl().perm,
+                            cmd.decl().module
+                        ),
+                    )),
+                    0,
+                ),
+            },
+        };
+        let (r, rs, data) = match outcome {
+            Ok(reply) => (0, reply.status, reply.data),
+            Err(failure) => (-failure.errno, failure.text, Vec::new()),
+        };
+        let ack = msgs::MonCommandAck {
+            r,
+            rs,
+            cmd: m.cmd,
+            data: Bufs::from(data),
+            ..msgs::MonCommandAck::default()
+        };
+        self.after(index, Self::send(conn, tid, msgs::Body::from(ack)), out);
+    }
+
+    /// Runs a command; its answer may go out once the index is committed.
+    fn run(&mut self, now: Now, cmd: Cmd, args: &Args, input: &[u8]) -> (Outcome, u64) {
+        match handler(cmd) {
+            Handler::Read(read) => (read(&self.view(now), args), 0),
+            Handler::Change(change) => {
+                // A refusal may rest on what is not committed yet: it waits like everything else.
+                self.edit(now, |edit| {
+                    let outcome = change(edit, args, input);
+                    if outcome.is_err() {
+                        edit.discard();
+                    }
+                    outcome
+                })
+            }
+            Handler::Log => {
+                self.say(now, LogLevel::Info, args.list("logtext").join(" "));
+                (said(""), 0)
+            }
+        }
+    }
+
+    fn may_run(&self, conn: ConnId, cmd: Cmd, args: &Args) -> bool {
+        let Some(session) = self.sessions.get(conn) else { return false };
+        let decl = cmd.decl();
+        // Everyone who is in may ask which commands there are.
+        if cmd == Cmd::Descriptions {
+            return true;
+        }
+        let perm = decl.perm.chars().fold(Perm::NONE, |p, c| {
+            p.and(match c {
+                'r' => Perm::R,
+                'w' => Perm::W,
+                _ => Perm::X,
+            })
+        });
+        let texts: BTreeMap<String, String> = args.texts();
+        session.caps.allows_command(decl.module, perm, &cmd.prefix(), &texts)
+    }
+
+    /// A command of the admin socket.
+    pub(crate) fn admin_command(&mut self, now: Now, command: &str) -> (i32, String) {
+        let prefix = serde_json::from_str::<serde_json::Value>(command)
+            .ok()
+            .and_then(|v| v["prefix"].as_str().map(str::to_owned))
+            .unwrap_or_default();
+        let text = |value: serde_json::Value| (0, format::pretty(&value));
+        match prefix.as_str() {
+            "mon_status" => text(self.mon_status_json()),
+            "status" => text(status::status_json(&self.view(now))),
+            "config show" => text(config_cmds::show(&self.view(now))),
+            "version" => text(serde_json::json!({ "version": status::version() })),
+            "help" => text(serde_json::json!({
+                "config show": "options as this monitor sees them",
+                "mon_status": "this monitor's place in the quorum",
+                "status": "the cluster's state",
+                "version": "this monitor's version",
+            })),
+            other => (-errno::EINVAL, format!("unknown command `{other}` (try `help`)")),
+        }
+    }
+}
+
+#[expect(clippy::too_many_lines, reason = "one line a command: the table from declaration to code")]
+fn handler(cmd: Cmd) -> Handler {
+    use Handler::{Change, Log, Read};
+    match cmd {
+        Cmd::Descriptions => Read(mon_cmds::descriptions),
+        Cmd::Status => Read(status::status),
+        Cmd::Health => Read(status::health),
+        Cmd::Df => Read(df::df),
+        Cmd::Fsid => Read(mon_cmds::fsid),
+        Cmd::Version => Read(status::version_cmd),
+        Cmd::Versions => Read(status::versions),
+        Cmd::Features => Read(status::features),
+        Cmd::QuorumStatus => Read(mon_cmds::quorum_status),
+        Cmd::MonStat => Read(mon_cmds::stat),
+        Cmd::MonDump => Read(mon_cmds::dump),
+        Cmd::MonGetmap => Read(mon_cmds::getmap),
+        Cmd::MonMetadata => Read(mon_cmds::metadata),
+        Cmd::MonVersions => Read(|v, a| status::versions_of(v, a, "mon")),
+        Cmd::MonFeatureLs => Read(mon_cmds::feature_ls),
+        Cmd::TimeSyncStatus => Read(mon_cmds::time_sync_status),
+        Cmd::NodeLs => Read(mon_cmds::node_ls),
+        Cmd::Log => Log,
+        Cmd::LogLast => Read(mon_cmds::log_last),
+        Cmd::OsdStat => Read(osd_read::stat),
+        Cmd::OsdDump => Read(osd_dump::dump),
+        Cmd::OsdTree => Read(osd_tree::tree),
+        Cmd::OsdLs => Read(osd_read::ls),
+        Cmd::OsdLsTree => Read(osd_read::ls_tree),
+        Cmd::OsdGetmap => Read(osd_read::getmap),
+        Cmd::OsdGetcrushmap => Read(osd_read::getcrushmap),
+        Cmd::OsdGetmaxosd => Read(osd_read::getmaxosd),
+        Cmd::OsdFind => Read(osd_read::find),
+        Cmd::OsdMetadata => Read(osd_read::metadata),
+        Cmd::OsdVersions => Read(|v, a| status::versions_of(v, a, "osd")),
+        Cmd::OsdMap => Read(osd_read::map_object),
+        Cmd::OsdDf => Read(osd_df::df),
+        Cmd::OsdPerf => Read(osd_read::perf),
+        Cmd::OsdBlockedBy => Read(osd_read::blocked_by),
+        Cmd::OsdUtilization => Read(osd_df::utilization_cmd),
+        Cmd::OsdLspools => Read(pool_read::lspools),
+        Cmd::OsdOkToStop => Read(osd_read::ok_to_stop),
+        Cmd::OsdSafeToDestroy => Read(osd_read::safe_to_destroy),
+        Cmd::OsdGetRequireMinCompatClient => Read(osd_read::min_compat_client),
+        Cmd::OsdBlocklistLs | Cmd::OsdBlacklistLs => Read(osd_read::blocklist_ls),
+        Cmd::OsdNew => Change(osd_change::new),
+        Cmd::OsdOut => Change(osd_change::out),
+        Cmd::OsdIn => Change(osd_change::r#in),
+        Cmd::OsdDown => Change(osd_change::down),
+        Cmd::OsdLost => Change(osd_change::lost),
+        Cmd::OsdPurge => Change(osd_change::purge),
+        Cmd::OsdRm => Change(osd_change::rm),
+        Cmd::OsdSet => Change(|e, a, _| osd_change::flag(e, a, true)),
+        Cmd::OsdUnset => Change(|e, a, _| osd_change::flag(e, a, false)),
+        Cmd::OsdReweight => Change(osd_change::reweight),
+        Cmd::OsdPrimaryAffinity => Change(osd_change::primary_affinity),
+        Cmd::OsdSetFullRatio => Change(|e, a, _| osd_change::ratio(e, a, "full_ratio")),
+        Cmd::OsdSetNearfullRatio => Change(|e, a, _| osd_change::ratio(e, a, "nearfull_ratio")),
+        Cmd::OsdSetBackfillfullRatio => Change(|e, a, _| osd_change::ratio(e, a, "backfillfull_ratio")),
+        Cmd::OsdBlocklist => Change(|e, a, _| osd_change::blocklist(e, a, "blocklistop")),
+        Cmd::OsdBlacklist => Change(|e, a, _| osd_change::blocklist(e, a, "blacklistop")),
+        Cmd::OsdBlocklistClear => Change(osd_change::blocklist_clear),
+        Cmd::OsdPgUpmapItems => Change(osd_change::upmap_items),
+        Cmd::OsdRmPgUpmapItems => Change(osd_change::rm_upmap_items),
+        Cmd::OsdPoolCreate => Change(pool_change::create),
+        Cmd::OsdPoolLs => Read(pool_read::ls),
+        Cmd::OsdPoolRm | Cmd::OsdPoolDelete => Change(pool_change::rm),
+        Cmd::OsdPoolRename => Change(pool_change::rename),
+        Cmd::OsdPoolGet => Read(pool_read::get),
+        Cmd::OsdPoolSet => Change(pool_change::set),
+        Cmd::OsdPoolSetQuota => Change(pool_change::set_quota),
+        Cmd::OsdPoolGetQuota => Read(pool_read::get_quota),
+        Cmd::OsdPoolStats => Read(pool_read::stats),
+        Cmd::OsdPoolAppEnable => Change(pool_change::app_enable),
+        Cmd::OsdPoolAppDisable => Change(pool_change::app_disable),
+        Cmd::OsdPoolAppSet => Change(pool_change::app_set),
+        Cmd::OsdPoolAppRm => Change(pool_change::app_rm),
+        Cmd::OsdPoolAppGet => Read(pool_read::app_get),
+        Cmd::OsdPoolMksnap => Change(pool_change::mksnap),
+        Cmd::OsdPoolRmsnap => Change(pool_change::rmsnap),
+        Cmd::OsdCrushDump => Read(crush_cmds::dump),
+        Cmd::OsdCrushTree => Read(osd_tree::crush_tree),
+        Cmd::OsdCrushRuleLs => Read(crush_cmds::rule_ls),
+        Cmd::OsdCrushRuleDump => Read(crush_cmds::rule_dump),
+        Cmd::OsdCrushClassLs => Read(crush_cmds::class_ls),
+        Cmd::OsdCrushTunables => Read(crush_cmds::tunables),
+        Cmd::OsdEcProfileLs => Read(crush_cmds::ec_profile_ls),
+        Cmd::OsdEcProfileGet => Read(crush_cmds::ec_profile_get),
+        Cmd::PgStat => Read(pg_cmds::stat),
+        Cmd::PgDump => Read(pg_cmds::dump),
+        Cmd::PgLs => Read(pg_cmds::ls),
+        Cmd::PgLsByPool => Read(pg_cmds::ls_by_pool),
+        Cmd::PgLsByOsd => Read(pg_cmds::ls_by_osd),
+        Cmd::PgLsByPrimary => Read(pg_cmds::ls_by_primary),
+        Cmd::PgDumpStuck => Read(pg_cmds::dump_stuck),
+        Cmd::PgMap => Read(pg_cmds::map),
+        Cmd::FsLs => Read(fs_dump::ls),
+        Cmd::FsNew => Change(fs_cmds::new),
+        Cmd::FsRm => Change(fs_cmds::rm),
+        Cmd::FsFail => Change(fs_cmds::fail),
+        Cmd::FsGet => Read(fs_dump::get),
+        Cmd::FsDump => Read(fs_dump::dump),
+        Cmd::FsSet => Change(fs_cmds::set),
+        Cmd::FsStatus => Read(mds_cmds::fs_status),
+        Cmd::FsAuthorize => Change(auth_cmds::fs_authorize),
+        Cmd::MdsStat => Read(fs_dump::mds_stat),
+        Cmd::MdsMetadata => Read(mds_cmds::metadata),
+        Cmd::MdsVersions => Read(|v, a| status::versions_of(v, a, "mds")),
+        Cmd::MdsFail => Change(mds_cmds::fail),
+        Cmd::MdsOkToStop => Read(mds_cmds::ok_to_stop),
+        Cmd::MdsCompatShow => Read(mds_cmds::compat_show),
+        Cmd::AuthLs => Read(auth_cmds::ls),
+        Cmd::AuthGet => Read(auth_cmds::get),
+        Cmd::AuthGetKey | Cmd::AuthPrintKey | Cmd::AuthPrintKeyOld => Read(auth_cmds::print_key),
+        Cmd::AuthExport => Read(auth_cmds::export),
+        Cmd::AuthImport => Change(auth_cmds::import),
+        Cmd::AuthAdd => Change(auth_cmds::add),
+        Cmd::AuthGetOrCreate => Change(auth_cmds::get_or_create),
+        Cmd::AuthGetOrCreateKey => Change(auth_cmds::get_or_create_key),
+        Cmd::AuthCaps => Change(auth_cmds::caps),
+        Cmd::AuthRm | Cmd::AuthDel => Change(auth_cmds::rm),
+        Cmd::ConfigSet => Change(config_cmds::set),
+        Cmd::ConfigRm => Change(config_cmds::rm),
+        Cmd::ConfigGet => Read(config_cmds::get),
+        Cmd::ConfigDump => Read(config_cmds::dump),
+        Cmd::ConfigLs => Read(config_cmds::ls),
+        Cmd::ConfigHelp => Read(config_cmds::help),
+        Cmd::ConfigKeyGet => Read(config_cmds::key_get),
+        Cmd::ConfigKeySet | Cmd::ConfigKeyPut => Change(config_cmds::key_set),
+        Cmd::ConfigKeyRm | Cmd::ConfigKeyDel => Change(config_cmds::key_rm),
+        Cmd::ConfigKeyExists => Read(config_cmds::key_exists),
+        Cmd::ConfigKeyLs => Read(config_cmds::key_ls),
+        Cmd::ConfigKeyDump => Read(config_cmds::key_dump),
+    }
+}

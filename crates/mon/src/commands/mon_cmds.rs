@@ -1,0 +1,281 @@
+//! The monitors themselves, the cluster log, and what belongs to no other family.
+
+use super::format::{addrs, addrvec, answer, legacy_addr, pretty, stamp_z, structured};
+use super::{Outcome, Reply, View, missing, output};
+use crate::mon::Mon;
+use crate::storage::Storage;
+use crate::syslog::{LogLevel, format_line};
+use decl::Args;
+use maps::{MonMap, release};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use wire::{EntityName, EntityType, Writer};
+
+/// There are no elections yet; an even number would say that one is going on.
+pub const ELECTION_EPOCH: u64 = 1;
+
+/// What Pacific's monitors need of one another, by bit of the feature mask.
+const FEATURES: [&str; 8] =
+    ["kraken", "luminous", "mimic", "osdmap-prune", "nautilus", "octopus", "pacific", "elector-pinging"];
+
+pub fn descriptions(_: &View<'_>, _: &Args) -> Outcome {
+    output(decl::describe::descriptions().to_string())
+}
+
+pub fn fsid(view: &View<'_>, args: &Args) -> Outcome {
+    let fsid = view.state.monmap.fsid.to_string();
+    answer(args, || json!({ "fsid": fsid }), || format!("{fsid}\n"))
+}
+
+/// The map of monitors in JSON.
+fn monmap_json(map: &MonMap) -> Value {
+    let mons: Vec<Value> = map
+        .ranks
+        .iter()
+        .enumerate()
+        .filter_map(|(rank, name)| map.mons.get(name).map(|info| (rank, info)))
+        .map(|(rank, info)| {
+            json!({
+                "rank": rank,
+                "name": info.name,
+                "public_addrs": addrvec(&info.addrs),
+                "addr": legacy_addr(&info.addrs),
+                "public_addr": legacy_addr(&info.addrs),
+                "priority": info.priority,
+                "weight": info.weight,
+                "crush_location": "{}",
+            })
+        })
+        .collect();
+    json!({
+        "epoch": map.epoch,
+        "fsid": map.fsid.to_string(),
+        "modified": stamp_z(map.last_changed),
+        "created": stamp_z(map.created),
+        "min_mon_release": map.min_mon_release,
+        "min_mon_release_name": release::name(map.min_mon_release),
+        "election_strategy": map.strategy,
+        "disallowed_leaders: ": "",
+        "stretch_mode": map.stretch_mode,
+        "tiebreaker_mon": map.tiebreaker,
+        "removed_ranks: ": "",
+        "features": { "persistent": features(map.persistent_features.bits), "optional": features(map.optional_features.bits) },
+        "mons": mons,
+    })
+}
+
+fn features(bits: u64) -> Vec<&'static str> {
+    FEATURES.iter().enumerate().filter(|(i, _)| bits >> i & 1 == 1).map(|(_, f)| *f).collect()
+}
+
+pub fn quorum_status(view: &View<'_>, args: &Args) -> Outcome {
+    let map = &view.state.monmap;
+    let json = json!({
+        "election_epoch": ELECTION_EPOCH,
+        "quorum": (0..map.ranks.len()).collect::<Vec<_>>(),
+        "quorum_names": map.ranks,
+        "quorum_leader_name": map.ranks.first(),
+        "quorum_age": view.now.mono.since(view.soft.since).as_secs(),
+        "features": { "quorum_con": "4540138312169291775", "quorum_mon": features(map.persistent_features.bits) },
+        "monmap": monmap_json(map),
+    });
+    // Without a format the original prints one line; scripts rely on that.
+    match args.format() {
+        "json-pretty" => output(pretty(&json)),
+        _ => output(json.to_string()),
+    }
+}
+
+pub fn stat(view: &View<'_>, args: &Args) -> Outcome {
+    let map = &view.state.monmap;
+    let leader = map.ranks.first().cloned().unwrap_or_default();
+    let quorum: Vec<Value> =
+        map.ranks.iter().enumerate().map(|(rank, name)| json!({ "rank": rank, "name": name })).collect();
+    let json = || {
+        json!({
+            "epoch": map.epoch,
+            "min_mon_release_name": release::name(map.min_mon_release),
+            "num_mons": map.mons.len(),
+            "leader": leader,
+            "quorum": quorum,
+        })
+    };
+    let plain = || {
+        let mons: Vec<_> = map.mons.values().map(|m| format!("{}={}", m.name, addrs(&m.addrs))).collect();
+        let ranks: Vec<_> = (0..map.ranks.len()).map(|r| r.to_string()).collect();
+        format!(
+            "e{}: {} mons at {{{}}} removed_ranks: {{}}, election epoch {ELECTION_EPOCH}, leader 0 {leader}, quorum {} {}\n",
+            map.epoch,
+            map.mons.len(),
+            mons.join(","),
+            ranks.join(","),
+            map.ranks.join(",")
+        )
+    };
+    answer(args, json, plain)
+}
+
+/// The map of an epoch; only the newest is kept.
+fn at_epoch<'a>(view: &View<'a>, args: &Args) -> Result<&'a MonMap, super::Failure> {
+    let map = &view.state.monmap;
+    match args.int("epoch").filter(|e| *e != 0 && *e != i64::from(map.epoch)) {
+        Some(epoch) => missing(format!("monmap epoch {epoch} is not kept; the newest is {}", map.epoch)),
+        None => Ok(map),
+    }
+}
+
+pub fn dump(view: &View<'_>, args: &Args) -> Outcome {
+    let map = at_epoch(view, args)?;
+    let json = || {
+        let mut json = monmap_json(map);
+        json["quorum"] = (0..map.ranks.len()).collect::<Vec<_>>().into();
+        json
+    };
+    let plain = || {
+        let mut out = format!(
+            "epoch {}\nfsid {}\nlast_changed {}\ncreated {}\nmin_mon_release {} ({})\nelection_strategy: {}\n",
+            map.epoch,
+            map.fsid,
+            map.last_changed.iso8601(),
+            map.created.iso8601(),
+            map.min_mon_release,
+            release::name(map.min_mon_release),
+            map.strategy
+        );
+        for (rank, name) in map.ranks.iter().enumerate() {
+            let shown = map.mons.get(name).map(|m| addrs(&m.addrs)).unwrap_or_default();
+            out.push_str(&format!("{rank}: {shown} mon.{name}\n"));
+        }
+        out
+    };
+    let reply = answer(args, json, plain)?;
+    Ok(Reply { status: format!("dumped monmap epoch {}", map.epoch), ..reply })
+}
+
+pub fn getmap(view: &View<'_>, args: &Args) -> Outcome {
+    let map = at_epoch(view, args)?;
+    Ok(Reply { status: format!("got monmap epoch {}", map.epoch), data: Writer::encode(map) })
+}
+
+pub fn metadata(view: &View<'_>, args: &Args) -> Outcome {
+    let map = &view.state.monmap;
+    let one = |name: &String| {
+        let mut out = Map::new();
+        out.insert("name".into(), name.clone().into());
+        if let Some(info) = map.mons.get(name) {
+            out.insert("addrs".into(), addrs(&info.addrs).into());
+        }
+        if *name == view.config.name {
+            out.insert("ceph_release".into(), "pacific".into());
+            out.insert("ceph_version".into(), super::status::version().into());
+            out.insert("ceph_version_short".into(), env!("CARGO_PKG_VERSION").into());
+            out.insert("hostname".into(), view.config.hostname.clone().into());
+        }
+        Value::Object(out)
+    };
+    match args.opt_str("id") {
+        Some(id) if map.mons.contains_key(id) => structured(args, &one(&id.to_owned())),
+        Some(id) => missing(format!("there is no mon.{id}")),
+        None => structured(args, &map.ranks.iter().map(one).collect::<Vec<_>>().into()),
+    }
+}
+
+pub fn feature_ls(view: &View<'_>, args: &Args) -> Outcome {
+    let map = &view.state.monmap;
+    let persistent = features(map.persistent_features.bits);
+    let json = || {
+        json!({
+            "all": { "supported": FEATURES, "persistent": FEATURES },
+            "monmap": { "persistent": persistent, "required": persistent },
+        })
+    };
+    let plain = || {
+        let (all, ours) = (FEATURES.join(","), persistent.join(","));
+        format!(
+            "all features\n\tsupported: [{all}]\n\tpersistent: [{all}]\non current monmap (epoch {})\n\tpersistent: [{ours}]\n\trequired: [{ours}]\n",
+            map.epoch
+        )
+    };
+    answer(args, json, plain)
+}
+
+pub fn time_sync_status(_: &View<'_>, args: &Args) -> Outcome {
+    // One monitor has nobody to differ from.
+    let json = json!({ "timechecks": { "epoch": ELECTION_EPOCH, "round": 0, "round_status": "finished" } });
+    structured(args, &json)
+}
+
+pub fn node_ls(view: &View<'_>, args: &Args) -> Outcome {
+    let host_of = |name: &EntityName| {
+        let host = view.state.metadata.get(name).and_then(|m| m.get("hostname"));
+        host.cloned().unwrap_or_else(|| "unknown".into())
+    };
+    let mut all: BTreeMap<&str, BTreeMap<String, Vec<Value>>> =
+        ["mon", "osd", "mds", "mgr"].map(|kind| (kind, BTreeMap::new())).into();
+    let mut add = |kind: &'static str, host: String, who: Value| {
+        all.entry(kind).or_default().entry(host).or_default().push(who);
+    };
+    for name in &view.state.monmap.ranks {
+        let host = if *name == view.config.name { view.config.hostname.clone() } else { "unknown".into() };
+        add("mon", host, name.clone().into());
+    }
+    for (id, _) in view.state.osdmap().existing() {
+        add("osd", host_of(&EntityName::new(EntityType::OSD, id.to_string())), id.0.into());
+    }
+    let fsmap = &view.state.fsmap;
+    let ranks = fsmap.filesystems.values().flat_map(|f| f.mds_map.mds_info.values());
+    for info in ranks.chain(fsmap.standby_daemons.values()) {
+        add("mds", host_of(&EntityName::new(EntityType::MDS, info.name.clone())), info.name.clone().into());
+    }
+    match args.opt_str("type").filter(|t| *t != "all") {
+        Some(kind) => structured(args, &json!(all.get(kind))),
+        None => {
+            let order = ["mon", "osd", "mds", "mgr"];
+            let out: Map<String, Value> =
+                order.iter().map(|k| ((*k).to_owned(), json!(all.get(k)))).collect();
+            structured(args, &Value::Object(out))
+        }
+    }
+}
+
+pub fn log_last(view: &View<'_>, args: &Args) -> Outcome {
+    let n = args.int("num").unwrap_or(20).max(1) as usize;
+    let prio = args.opt_str("level").and_then(LogLevel::parse).unwrap_or(LogLevel::Info as u16);
+    let channel = args.opt_str("channel").unwrap_or("*");
+    let lines = view.soft.log.last(n, prio, channel);
+    let json = || {
+        let tag =
+            |p: u16| ["[DBG]", "[INF]", "[SEC]", "[WRN]", "[ERR]"].get(usize::from(p)).copied().unwrap_or("");
+        let one = |l: &&msgs::LogEntry| {
+            json!({
+                "name": l.name.to_string(),
+                "rank": l.rank.to_string(),
+                "addrs": addrvec(&l.addrs),
+                "stamp": l.stamp.iso8601(),
+                "seq": l.seq,
+                "channel": l.channel,
+                "priority": tag(l.prio),
+                "message": l.msg,
+            })
+        };
+        lines.iter().map(one).collect::<Vec<_>>().into()
+    };
+    let plain = || lines.iter().map(|l| format!("{}\n", format_line(l))).collect();
+    answer(args, json, plain)
+}
+
+impl<S: Storage> Mon<S> {
+    /// This monitor's place, as `ping` and the admin socket tell it.
+    pub(crate) fn mon_status_json(&self) -> Value {
+        let map = &self.log.state().monmap;
+        json!({
+            "name": self.config.name,
+            "rank": self.rank(),
+            "state": "leader",
+            "election_epoch": ELECTION_EPOCH,
+            "quorum": (0..map.ranks.len()).collect::<Vec<_>>(),
+            "version": self.log.state().version,
+            "monmap": monmap_json(map),
+        })
+    }
+}

@@ -1,0 +1,297 @@
+//! Commands that change pools.
+
+use super::{Failure, Outcome, invalid, missing, pool, said};
+use crate::edit::Edit;
+use decl::Args;
+use maps::pool_flags;
+use msgs::errno;
+
+pub fn create(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let name = args.str("pool");
+    if args.opt_str("pool_type") == Some("erasure") {
+        return Err(Failure::new(
+            errno::EOPNOTSUPP,
+            "erasure-coded pools can't be made yet; use a replicated one",
+        ));
+    }
+    if edit.osdmap().pool_by_name(name).is_some() {
+        return said(format!("pool '{name}' already exists"));
+    }
+    // `osd pool create NAME 32 RULE` puts the rule where an erasure code profile would stand.
+    let rule =
+        args.opt_str("rule").or_else(|| args.opt_str("erasure_code_profile")).filter(|r| !r.is_empty());
+    let rule = match rule {
+        Some(text) => match edit.osdmap().crush.rule_of(text).and_then(|r| u8::try_from(r).ok()) {
+            Some(rule) => Some(rule),
+            None => return missing(format!("there is no CRUSH rule `{text}`")),
+        },
+        None => None,
+    };
+    let number = |name: &str| args.int(name).and_then(|n| u64::try_from(n).ok());
+    let (pg_num, pgp_num) = (number("pg_num"), number("pgp_num"));
+    if pg_num.zip(pgp_num).is_some_and(|(pg, pgp)| pgp > 0 && pgp != pg) {
+        return invalid("pgp_num must be the same as pg_num");
+    }
+    let id = pool::create(edit, name, pg_num, rule, number("size"))?;
+    if args.flag("bulk") {
+        edit.osd().new_pools.get_mut(&id).expect("was made").flags |= pool_flags::BULK;
+    }
+    said(format!("pool '{name}' created"))
+}
+
+/// The id of the pool that an argument names.
+fn id_of(edit: &Edit<'_>, args: &Args, arg: &str) -> Result<i64, Failure> {
+    match edit.osdmap().pool_by_name(args.str(arg)) {
+        Some((id, _)) => Ok(id),
+        None => missing(format!("unrecognized pool '{}'", args.str(arg))),
+    }
+}
+
+pub fn rm(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let name = args.str("pool");
+    let Some((id, _)) = edit.osdmap().pool_by_name(name) else {
+        return said(format!("pool '{name}' does not exist"));
+    };
+    let sure =
+        args.flag("yes_i_really_really_mean_it") || args.flag("yes_i_really_really_mean_it_not_faking");
+    if args.opt_str("pool2") != Some(name) || !sure {
+        let text = format!(
+            "this destroys everything in pool {name} for ever: give the name twice, and --yes-i-really-really-mean-it"
+        );
+        return Err(Failure::new(errno::EPERM, text));
+    }
+    pool::remove(edit, id)?;
+    said(format!("pool '{name}' removed"))
+}
+
+pub fn rename(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let (from, to) = (args.str("srcpool"), args.str("destpool"));
+    let map = edit.osdmap();
+    match (map.pool_by_name(from), map.pool_by_name(to)) {
+        (Some(_), Some(_)) => Err(Failure::new(errno::EEXIST, format!("pool '{to}' already exists"))),
+        // Asked again after the answer was lost.
+        (None, Some(_)) => {
+            said(format!("pool '{from}' does not exist; pool '{to}' does -- assuming successful rename"))
+        }
+        (None, None) => missing(format!("unrecognized pool '{from}'")),
+        (Some((id, _)), None) => {
+            edit.pool(id);
+            edit.osd().new_pool_names.insert(id, to.to_owned());
+            said(format!("pool '{from}' renamed to '{to}'"))
+        }
+    }
+}
+
+fn whole(args: &Args) -> Result<u64, Failure> {
+    let (text, var) = (args.str("val"), args.str("var"));
+    text.trim().parse().or_else(|_| invalid(format!("{var}: `{text}` is not a whole number")))
+}
+
+fn on_off(args: &Args) -> Result<bool, Failure> {
+    let text = args.str("val");
+    decl::options::parse_bool(text)
+        .map_or_else(|| invalid(format!("expecting value 'true', 'false', '0' or '1', not `{text}`")), Ok)
+}
+
+pub fn set(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let id = id_of(edit, args, "pool")?;
+    let old = edit.osdmap().pools[&id].clone();
+    let var = args.str("var");
+    let mut shown = args.str("val").to_owned();
+    match var {
+        "size" => set_size(edit, args, id, &old)?,
+        "min_size" => {
+            let n = whole(args)?;
+            if n < 1 || n > u64::from(old.size) {
+                return invalid(format!(
+                    "pool min_size must be between 1 and size, which is set to {}",
+                    old.size
+                ));
+            }
+            edit.pool(id).min_size = n as u8;
+        }
+        "pg_num" | "pgp_num" => set_pg_num(edit, args, id, &old)?,
+        "crush_rule" => {
+            let Some(rule) = edit.osdmap().crush.rule_of(args.str("val")) else {
+                return missing(format!("there is no CRUSH rule `{}`", args.str("val")));
+            };
+            edit.pool(id).crush_rule = rule as u8;
+        }
+        "pg_autoscale_mode" => match args.str("val") {
+            "off" => edit.pool(id).pg_autoscale_mode = 0,
+            other => {
+                let text = format!("pg_autoscale_mode {other} is not supported yet: only off");
+                return Err(Failure::new(errno::EOPNOTSUPP, text));
+            }
+        },
+        flag => {
+            let (bit, _) = pool_flags::NAMES.iter().find(|(_, n)| *n == flag).expect("was checked");
+            let on = on_off(args)?;
+            let pool = edit.pool(id);
+            pool.flags = if on { pool.flags | bit } else { pool.flags & !bit };
+            shown = i32::from(on).to_string();
+        }
+    }
+    said(format!("set pool {id} {var} to {shown}"))
+}
+
+fn set_size(edit: &mut Edit<'_>, args: &Args, id: i64, old: &maps::Pool) -> Result<(), Failure> {
+    let n = whole(args)?;
+    if old.has_flag(pool_flags::NOSIZECHANGE) {
+        return Err(Failure::new(errno::EPERM, "the pool has the flag nosizechange: unset it first"));
+    }
+    if !(1..=10).contains(&n) {
+        return invalid(format!("pool size must be between 1 and 10, not {n}"));
+    }
+    if n == 1 && !args.flag("yes_i_really_mean_it") {
+        let text =
+            "with size 1 the loss of one device loses data: add --yes-i-really-mean-it if you want that";
+        return Err(Failure::new(errno::EPERM, text));
+    }
+    pool::check_pg_num(edit, u64::from(old.pg_num), n, Some(id))?;
+    let pool = edit.pool(id);
+    pool.size = n as u8;
+    if old.min_size > pool.size || n > u64::from(old.size) {
+        pool.min_size = pool.min_size.min(pool.size).max((n - n / 2) as u8);
+    }
+    Ok(())
+}
+
+fn set_pg_num(edit: &mut Edit<'_>, args: &Args, id: i64, old: &maps::Pool) -> Result<(), Failure> {
+    let n = whole(args)?;
+    if n == u64::from(old.pg_num) {
+        return Ok(());
+    }
+    if old.has_flag(pool_flags::NOPGCHANGE) {
+        return Err(Failure::new(errno::EPERM, "the pool has the flag nopgchange: unset it first"));
+    }
+    pool::check_pg_num(edit, n, u64::from(old.size), Some(id))?;
+    Err(Failure::new(
+        errno::EOPNOTSUPP,
+        format!("pool {id}: PGs can't be split or merged yet; create the pool with {n} PGs"),
+    ))
+}
+
+pub fn set_quota(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let id = id_of(edit, args, "pool")?;
+    let (field, text) = (args.str("field"), args.str("val"));
+    let Some(value) = decl::options::parse_size(text) else {
+        return invalid(format!("{field}: `{text}` is not a number"));
+    };
+    let pool = edit.pool(id);
+    match field {
+        "max_bytes" => pool.quota_max_bytes = value,
+        _ => pool.quota_max_objects = value,
+    }
+    said(format!("set-quota {field} = {value} for pool {}", args.str("pool")))
+}
+
+/// Most applications of a pool.
+const MAX_APPS: usize = 4;
+
+pub fn app_enable(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let id = id_of(edit, args, "pool")?;
+    let (name, app) = (args.str("pool"), args.str("app"));
+    if app.is_empty() {
+        return invalid("application name must be provided");
+    }
+    let apps = &edit.osdmap().pools[&id].application_metadata;
+    if !apps.is_empty() && !apps.contains_key(app) && !args.flag("yes_i_really_mean_it") {
+        let text =
+            format!("pool '{name}' has an application already: add --yes-i-really-mean-it to enable another");
+        return Err(Failure::new(errno::EPERM, text));
+    }
+    if apps.len() >= MAX_APPS && !apps.contains_key(app) {
+        return invalid(format!("pool '{name}' has {MAX_APPS} applications already"));
+    }
+    edit.pool(id).application_metadata.entry(app.to_owned()).or_default();
+    said(format!("enabled application '{app}' on pool '{name}'"))
+}
+
+pub fn app_disable(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let id = id_of(edit, args, "pool")?;
+    let (name, app) = (args.str("pool"), args.str("app"));
+    if !args.flag("yes_i_really_mean_it") {
+        let text = "clients of the application may not find the pool any more: add --yes-i-really-mean-it";
+        return Err(Failure::new(errno::EPERM, text));
+    }
+    edit.pool(id).application_metadata.remove(app);
+    said(format!("disable application '{app}' on pool '{name}'"))
+}
+
+pub fn app_set(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let id = id_of(edit, args, "pool")?;
+    let (name, app) = (args.str("pool"), args.str("app"));
+    if !edit.osdmap().pools[&id].application_metadata.contains_key(app) {
+        return missing(format!("application '{app}' is not enabled on pool '{name}'"));
+    }
+    let (key, value) = (args.str("key").to_owned(), args.str("value").to_owned());
+    let text = format!("set application '{app}' key '{key}' to '{value}' on pool '{name}'");
+    edit.pool(id).application_metadata.entry(app.to_owned()).or_default().insert(key, value);
+    said(text)
+}
+
+pub fn app_rm(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let id = id_of(edit, args, "pool")?;
+    let (name, app, key) = (args.str("pool"), args.str("app"), args.str("key"));
+    if let Some(values) = edit.pool(id).application_metadata.get_mut(app) {
+        values.remove(key);
+    }
+    said(format!("removed application '{app}' key '{key}' on pool '{name}'"))
+}
+
+pub fn mksnap(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let id = id_of(edit, args, "pool")?;
+    let (name, snap) = (args.str("pool"), args.str("snap"));
+    if edit.osdmap().pools[&id].snaps.values().any(|s| s.name == snap) {
+        return said(format!("pool {name} snap {snap} already exists"));
+    }
+    pool::make_snap(edit, id, snap)?;
+    said(format!("created pool {name} snap {snap}"))
+}
+
+pub fn rmsnap(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let id = id_of(edit, args, "pool")?;
+    let (name, snap) = (args.str("pool"), args.str("snap"));
+    if !edit.osdmap().pools[&id].snaps.values().any(|s| s.name == snap) {
+        return said(format!("pool {name} snap {snap} does not exist"));
+    }
+    pool::remove_snap(edit, id, snap)?;
+    said(format!("removed pool {name} snap {snap}"))
+}
+
+impl<S: crate::storage::Storage> crate::mon::Mon<S> {
+    /// Sets and clears the full flags: of pools by their quotas, of the cluster and OSDs by how full devices are.
+    pub(crate) fn tick_pools(&mut self, now: stdx::Now) {
+        let map = self.log.tail().osdmap().clone();
+        let mut changed = Vec::new();
+        for (id, pool) in &map.pools {
+            let stats = self.soft.pgs.pool(*id).stats;
+            let over = |limit: u64, n: i64| limit > 0 && n.max(0) as u64 >= limit;
+            let full = over(pool.quota_max_bytes, stats.num_bytes)
+                || over(pool.quota_max_objects, stats.num_objects);
+            if full != pool.has_flag(pool_flags::FULL_QUOTA) {
+                changed.push((*id, full));
+            }
+        }
+        let osds = self.osd_fullness_changes(&map);
+        if changed.is_empty() && osds.is_empty() {
+            return;
+        }
+        self.edit(now, |edit| {
+            for (id, full) in changed {
+                let name = edit.osdmap().pool_name(id).to_owned();
+                let pool = edit.pool(id);
+                let bits = pool_flags::FULL | pool_flags::FULL_QUOTA;
+                pool.flags = if full { pool.flags | bits } else { pool.flags & !bits };
+                edit.notes.push(format!(
+                    "pool '{name}' {} its quota",
+                    if full { "has reached" } else { "is below" }
+                ));
+            }
+            for (osd, flip) in osds {
+                *edit.osd().new_state.entry(osd).or_default() ^= flip;
+            }
+        });
+    }
+}

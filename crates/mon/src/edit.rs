@@ -1,0 +1,166 @@
+//! A decision in the making: handlers read the proposed state and describe the next one; nothing takes effect before the
+//! log has committed it.
+
+use crate::config::{FromOption, MonConfig, lookup};
+use crate::entry::Change;
+use crate::soft::Soft;
+use crate::state::State;
+use crush::CrushMap;
+use maps::{FsMap, Fscid, NacreMap, OsdMap, OsdMapIncremental, Pool};
+use stdx::{Now, Rng};
+use wire::{Utime, Writer};
+
+/// What handlers of changes work with.
+pub struct Edit<'a> {
+    /// The state with everything proposed so far.
+    pub base: &'a State,
+    /// Statistics; only read.
+    pub soft: &'a Soft,
+    /// Of this monitor.
+    pub config: &'a MonConfig,
+    /// Now.
+    pub now: Now,
+    /// For keys.
+    pub rng: &'a mut Rng,
+    changes: Vec<Change>,
+    osd: Option<(Box<OsdMapIncremental>, NacreMap)>,
+    fs: Option<Box<FsMap>>,
+    /// Lines for the cluster log once it is committed.
+    pub notes: Vec<String>,
+}
+
+impl<'a> Edit<'a> {
+    /// An edit that changes nothing yet.
+    pub fn new(base: &'a State, soft: &'a Soft, config: &'a MonConfig, now: Now, rng: &'a mut Rng) -> Self {
+        Self { base, soft, config, now, rng, changes: Vec::new(), osd: None, fs: None, notes: Vec::new() }
+    }
+
+    /// The stamp of what is made now.
+    pub fn stamp(&self) -> Utime {
+        self.now.wall.into()
+    }
+
+    /// The OSD map that the edit starts from.
+    pub fn osdmap(&self) -> &'a OsdMap {
+        self.base.osdmap()
+    }
+
+    /// An option as monitors see it.
+    pub fn option<T: FromOption>(&self, name: &str) -> T {
+        option(self.config, self.base, name)
+    }
+
+    /// Adds a change that is no map.
+    pub fn push(&mut self, change: Change) {
+        self.changes.push(change);
+    }
+
+    /// The difference that makes the next OSD map.
+    pub fn osd(&mut self) -> &mut OsdMapIncremental {
+        &mut self.osd_and_nacre().0
+    }
+
+    /// Our own map that goes with the next OSD map.
+    pub fn nacre(&mut self) -> &mut NacreMap {
+        &mut self.osd_and_nacre().1
+    }
+
+    fn osd_and_nacre(&mut self) -> &mut (Box<OsdMapIncremental>, NacreMap) {
+        let (map, nacre, modified) = (self.base.osdmap(), self.base.osd.nacre(), self.now.wall.into());
+        self.osd.get_or_insert_with(|| {
+            let inc = OsdMapIncremental {
+                fsid: map.fsid,
+                epoch: map.epoch.next(),
+                modified,
+                ..OsdMapIncremental::default()
+            };
+            (Box::new(inc), (**nacre).clone())
+        })
+    }
+
+    /// The CRUSH map of the next OSD map, as far as it is decided.
+    pub fn crush(&self) -> CrushMap {
+        match &self.osd {
+            Some((inc, _)) if !inc.crush.is_empty() => {
+                wire::Reader::new(&inc.crush).get().expect("encoded by set_crush")
+            }
+            _ => (*self.base.osdmap().crush).clone(),
+        }
+    }
+
+    /// Replaces the CRUSH map.
+    pub fn set_crush(&mut self, crush: &CrushMap) {
+        self.osd().crush = Writer::encode(crush);
+    }
+
+    /// A pool of the next OSD map, to change. Panics where there is no such pool.
+    pub fn pool(&mut self, id: i64) -> &mut Pool {
+        let old = self.base.osdmap().pools.get(&id);
+        let epoch = self.base.osdmap().epoch.next();
+        let pool = self.osd().new_pools.entry(id).or_insert_with(|| old.expect("the pool exists").clone());
+        pool.last_change = epoch;
+        pool
+    }
+
+    /// The next map of file systems, to change.
+    pub fn fsmap(&mut self) -> &mut FsMap {
+        let base = &self.base.fsmap;
+        self.fs.get_or_insert_with(|| {
+            let mut next = (**base).clone();
+            next.epoch = base.epoch.next();
+            Box::new(next)
+        })
+    }
+
+    /// The map of file systems as far as it is decided.
+    pub fn fsmap_now(&self) -> &FsMap {
+        self.fs.as_deref().unwrap_or(&self.base.fsmap)
+    }
+
+    /// One file system of the next map, to change; its own epoch moves too. Panics where there is none.
+    pub fn filesystem(&mut self, id: Fscid) -> &mut maps::MdsMap {
+        let modified = self.stamp();
+        let map = self.fsmap();
+        let epoch = map.epoch;
+        let fs = &mut map.filesystems.get_mut(&id).expect("the file system exists").mds_map;
+        fs.epoch = epoch;
+        fs.modified = modified;
+        fs
+    }
+
+    /// Whether nothing is to be proposed.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.osd.is_none() && self.fs.is_none()
+    }
+
+    /// Forgets what was decided: the request failed half way.
+    pub fn discard(&mut self) {
+        (self.changes, self.osd, self.fs) = (Vec::new(), None, None);
+        self.notes.clear();
+    }
+
+    /// What to propose.
+    pub fn into_changes(self) -> Vec<Change> {
+        let mut changes = self.changes;
+        if let Some((mut inc, mut nacre)) = self.osd {
+            nacre.epoch = inc.epoch;
+            let mut next = (**self.base.osdmap()).clone();
+            next.apply(&inc)
+                .expect("an incremental of our own making applies to the map that it was made for");
+            inc.full_crc = next.encode_with_crc().1;
+            changes.push(Change::OsdMap { inc: Writer::encode(&*inc), nacre });
+        }
+        if let Some(fs) = self.fs {
+            changes.push(Change::FsMap(fs));
+        }
+        changes
+    }
+}
+
+/// An option as monitors see it.
+pub fn option<T: FromOption>(config: &MonConfig, state: &State, name: &str) -> T {
+    let own = format!("mon.{}", config.name);
+    let text = lookup(&config.options, &state.config, &["global", "mon", &own], name);
+    let default = || decl::options::find(name).and_then(|o| T::from_option(o.default));
+    T::from_option(&text).or_else(default).expect("a declared option has a default of its type")
+}

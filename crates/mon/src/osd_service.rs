@@ -1,0 +1,259 @@
+//! What OSDs tell the monitor: boots, failures, statistics; and the clocks that run over them.
+
+use crate::mon::{Mon, Out};
+use crate::publish::osdmaps_since;
+use crate::soft::Soft;
+use crate::storage::Storage;
+use crate::syslog::LogLevel;
+use maps::{OsdId, OsdMap, osd_flags, osd_state};
+use node::{ConnId, Event, Level, Output};
+use std::time::Duration;
+use stdx::{Instant, Now};
+use wire::{AddrVec, EntityType};
+
+impl<S: Storage> Mon<S> {
+    /// Whether this session is the OSD that it says, or an administrator.
+    fn is_osd(&self, conn: ConnId, osd: OsdId) -> bool {
+        self.sessions.get(conn).is_some_and(|s| {
+            s.is(EntityType::OSD) && s.name().id.parse() == Ok(osd.0) && s.caps.allows("osd", auth::Perm::RW)
+        })
+    }
+
+    /// An OSD asks to be marked up.
+    pub(crate) fn osd_boot(&mut self, now: Now, conn: ConnId, m: Box<peer::OsdBoot>, out: &mut Vec<Out>) {
+        let refuse = |why: String, out: &mut Vec<Out>| {
+            out.push(Output::Event(Event::new(Level::Warn, "osd_boot_refused", why)));
+        };
+        if !self.is_osd(conn, m.osd) {
+            return refuse(format!("osd.{} from {}: not its key", m.osd, self.who(conn)), out);
+        }
+        let map = self.log.tail().osdmap().clone();
+        if m.fsid != map.fsid {
+            return refuse(format!("osd.{} is of cluster {}", m.osd, m.fsid), out);
+        }
+        if let Some(known) = map.osd(m.osd).filter(|o| o.uuid != m.uuid && o.uuid != wire::Uuid::default()) {
+            let why = format!(
+                "osd.{} has the store {}, the map says {}: another OSD has this number; run `ceph osd purge {}` if that one is gone",
+                m.osd, m.uuid, known.uuid, m.osd
+            );
+            self.say(now, LogLevel::Error, why.clone());
+            return refuse(why, out);
+        }
+        let up_as_asked = map.osd(m.osd).is_some_and(|o| o.is_up() && o.client_addrs == m.addrs);
+        if up_as_asked {
+            // Asked again before it saw the map: send what it lacks.
+            let bodies = osdmaps_since(self.log.state(), m.epoch.next());
+            out.extend(bodies.into_iter().map(|b| Self::send(conn, 0, b)));
+            return;
+        }
+        self.soft.osd_seen.insert(m.osd, now.mono);
+        self.soft.wanted.boots.insert(m.osd, (conn, m));
+    }
+
+    /// A primary needs to be known alive in a newer epoch before its PGs go active.
+    pub(crate) fn osd_alive(&mut self, now: Now, conn: ConnId, m: &peer::OsdAlive) {
+        let map = self.log.tail().osdmap();
+        if !self.is_osd(conn, m.osd) || map.is_down(m.osd) || m.want > map.epoch {
+            return;
+        }
+        self.soft.osd_seen.insert(m.osd, now.mono);
+        let want = self.soft.wanted.up_thru.entry(m.osd).or_default();
+        *want = m.want.max(*want);
+    }
+
+    /// An OSD reports another one.
+    pub(crate) fn osd_failure(&mut self, now: Now, conn: ConnId, m: &peer::OsdFailure) {
+        if !self.is_osd(conn, m.reporter) || m.reporter == m.target {
+            return;
+        }
+        let map = self.log.tail().osdmap().clone();
+        let meant = map.osd(m.target).is_some_and(|o| o.is_up() && same_incarnation(o, &m.target_addrs));
+        if !meant || map.is_down(m.reporter) {
+            return;
+        }
+        if m.alive_again {
+            if let Some(reports) = self.soft.failures.get_mut(&m.target) {
+                reports.remove(&m.reporter);
+            }
+            return;
+        }
+        if m.refused {
+            self.soft.refused.insert(m.target);
+            self.soft.wanted.down.insert(m.target, m.target_addrs.clone());
+            self.say(
+                now,
+                LogLevel::Info,
+                format!("osd.{} refuses connections (reported by osd.{})", m.target, m.reporter),
+            );
+            return;
+        }
+        self.soft.failures.entry(m.target).or_default().entry(m.reporter).or_insert(now.mono);
+        let others = map.existing().filter(|(id, o)| o.is_up() && *id != m.target).count() as u64;
+        let needed = self.option::<u64>("mon_osd_min_down_reporters").min(others).max(1);
+        let reporters = self.soft.failures.get(&m.target).map_or(0, |r| r.len() as u64);
+        if reporters >= needed && !map.has_flag(osd_flags::NODOWN) {
+            self.soft.wanted.down.insert(m.target, m.target_addrs.clone());
+            self.say(now, LogLevel::Info, format!("osd.{} failed ({reporters} reporters)", m.target));
+        }
+    }
+
+    /// A sign of life.
+    pub(crate) fn osd_beacon(&mut self, now: Now, conn: ConnId, m: &peer::OsdBeacon) {
+        if self.is_osd(conn, m.osd) {
+            self.soft.osd_seen.insert(m.osd, now.mono);
+            self.soft.pgs.beacon(m.osd, m.store.clone());
+        }
+    }
+
+    /// Statistics.
+    pub(crate) fn pg_stats(&mut self, now: Now, conn: ConnId, m: peer::PgStats) {
+        if self.is_osd(conn, m.osd) {
+            self.soft.osd_seen.insert(m.osd, now.mono);
+            self.soft.pgs.report(now.mono, m);
+        }
+    }
+
+    /// A primary asks for temporary acting sets.
+    pub(crate) fn osd_pg_temp(&mut self, conn: ConnId, m: peer::OsdPgTemp) {
+        if self.is_osd(conn, m.osd) && self.log.tail().osdmap().is_up(m.osd) {
+            self.soft.wanted.pg_temp.extend(m.pg_temp);
+        }
+    }
+
+    /// The monitor has just started: nobody is late yet.
+    pub(crate) fn start_soft(&mut self, now: Instant) {
+        let map = self.log.state().osdmap().clone();
+        for (osd, entry) in map.existing() {
+            match entry.is_up() {
+                true => self.soft.osd_seen.insert(osd, now),
+                false => self.soft.osd_down.insert(osd, now),
+            };
+        }
+        // Sessions of before are gone: whoever is alive comes back soon.
+        self.soft.osd_gone = map.existing().filter(|(_, o)| o.is_up()).map(|(id, _)| (id, now)).collect();
+        self.start_mds_soft(now);
+    }
+
+    /// Keeps the clocks in step with a new map.
+    pub(crate) fn follow_osdmap(&mut self, now: Instant, map: &OsdMap) {
+        let Soft { osd_seen, osd_down, osd_gone, failures, refused, .. } = &mut self.soft;
+        for (osd, entry) in map.existing() {
+            if entry.is_up() {
+                osd_seen.entry(osd).or_insert(now);
+                osd_down.remove(&osd);
+            } else {
+                osd_seen.remove(&osd);
+                osd_gone.remove(&osd);
+                failures.remove(&osd);
+                refused.remove(&osd);
+                osd_down.entry(osd).or_insert(now);
+            }
+        }
+        osd_down.retain(|osd, _| map.exists(*osd));
+        for reports in failures.values_mut() {
+            reports.retain(|reporter, _| map.is_up(*reporter));
+        }
+        failures.retain(|_, reports| !reports.is_empty());
+    }
+
+    pub(crate) fn osd_session_closed(&mut self, now: Instant, _conn: ConnId) {
+        let alive: std::collections::BTreeSet<OsdId> = self
+            .sessions
+            .iter()
+            .filter(|s| s.is(EntityType::OSD))
+            .filter_map(|s| s.name().id.parse().ok().map(OsdId))
+            .collect();
+        let map = self.log.state().osdmap().clone();
+        for (osd, _) in map.existing().filter(|(id, o)| o.is_up() && !alive.contains(id)) {
+            self.soft.osd_gone.entry(osd).or_insert(now);
+        }
+    }
+
+    /// Marks silent OSDs down and long-absent ones out.
+    pub(crate) fn tick_osds(&mut self, now: Now) {
+        let map = self.log.tail().osdmap().clone();
+        let alive: Vec<OsdId> = self
+            .sessions
+            .iter()
+            .filter(|s| s.is(EntityType::OSD))
+            .filter_map(|s| s.name().id.parse().ok().map(OsdId))
+            .collect();
+        self.soft.osd_gone.retain(|osd, _| !alive.contains(osd));
+        let timeout: Duration = self.option("mon_osd_report_timeout");
+        let grace = self.option::<Duration>("osd_heartbeat_grace");
+        let up = map.existing().filter(|(_, o)| o.is_up()).count();
+        let mut silent = Vec::new();
+        for (osd, entry) in map.existing().filter(|(_, o)| o.is_up()) {
+            let seen = self.soft.osd_seen.get(&osd).copied().unwrap_or(now.mono);
+            // Where no other OSD is left to report it, the end of its session with us has to do.
+            let gone = self.soft.osd_gone.get(&osd).is_some_and(|at| now.mono.since(*at) > grace);
+            let others_gone = self.soft.osd_gone.len() >= up;
+            if now.mono.since(seen) > timeout || gone && (up == 1 || others_gone) {
+                silent.push((osd, entry.client_addrs.clone()));
+            }
+        }
+        if !map.has_flag(osd_flags::NODOWN) {
+            for (osd, addrs) in silent {
+                if self.soft.wanted.down.insert(osd, addrs).is_none() {
+                    self.say(now, LogLevel::Info, format!("osd.{osd} is silent"));
+                }
+            }
+        }
+        self.mark_out(now, &map);
+    }
+
+    fn mark_out(&mut self, now: Now, map: &OsdMap) {
+        let after: Duration = self.option("mon_osd_down_out_interval");
+        let min_in: f64 = self.option("mon_osd_min_in_ratio");
+        if after.is_zero() || map.has_flag(osd_flags::NOOUT) {
+            return;
+        }
+        let total = map.existing().count();
+        let mut still_in = map.existing().filter(|(_, o)| o.is_in()).count();
+        let mut late = Vec::new();
+        for (osd, since) in &self.soft.osd_down {
+            let is_late = map.is_in(*osd) && map.is_down(*osd) && now.mono.since(*since) >= after;
+            if is_late && (still_in.saturating_sub(1)) as f64 / total.max(1) as f64 >= min_in {
+                still_in -= 1;
+                late.push(*osd);
+            }
+        }
+        if late.is_empty() {
+            return;
+        }
+        let secs = after.as_secs();
+        self.edit(now, |edit| {
+            for osd in late {
+                crate::osd_wishes::mark_out(edit, osd, true);
+                edit.notes.push(format!("marking osd.{osd} out (it has been down for {secs} s)"));
+            }
+        });
+    }
+}
+
+impl<S: Storage> Mon<S> {
+    /// OSDs whose full bits do not say how full they are, with the bits to turn over.
+    pub(crate) fn osd_fullness_changes(&self, map: &OsdMap) -> Vec<(OsdId, u32)> {
+        const BITS: u32 = osd_state::FULL | osd_state::BACKFILLFULL | osd_state::NEARFULL;
+        let levels = [
+            (osd_state::FULL, map.full_ratio),
+            (osd_state::BACKFILLFULL, map.backfillfull_ratio),
+            (osd_state::NEARFULL, map.nearfull_ratio),
+        ];
+        let wanted = |osd: OsdId| {
+            let used = crate::health::fullness(&self.soft.pgs, osd);
+            levels
+                .iter()
+                .find(|(_, ratio)| *ratio > 0.0 && used >= f64::from(*ratio))
+                .map_or(0, |(bit, _)| *bit)
+        };
+        let reported = map.existing().filter(|(id, _)| self.soft.pgs.osd(*id).is_some());
+        reported.map(|(id, o)| (id, (o.state & BITS) ^ wanted(id))).filter(|(_, flip)| *flip != 0).collect()
+    }
+}
+
+/// Whether `addrs` is the run of the process that the map means: the same nonce at any of its addresses.
+pub(crate) fn same_incarnation(entry: &maps::OsdEntry, addrs: &AddrVec) -> bool {
+    let known = [&entry.client_addrs, &entry.cluster_addrs, &entry.hb_back_addrs, &entry.hb_front_addrs];
+    addrs.0.iter().any(|a| known.iter().any(|k| k.0.contains(a)))
+}

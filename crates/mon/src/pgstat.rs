@@ -1,0 +1,292 @@
+//! Statistics that OSDs report: of PGs by their primaries, of devices by each OSD; and sums of them.
+
+use maps::{ObjectStatSum, OsdId, OsdMap, PgId, StoreStatfs};
+use peer::{PgStat, pg_state};
+use std::collections::{BTreeMap, VecDeque};
+use stdx::Instant;
+
+/// What one OSD said of itself.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct OsdStat {
+    /// Of its device.
+    pub store: StoreStatfs,
+    /// By pool.
+    pub pools: BTreeMap<i64, StoreStatfs>,
+    /// In milliseconds.
+    pub commit_latency_ms: u32,
+    /// OSDs that it exchanges heartbeats with.
+    pub heartbeat_peers: Vec<OsdId>,
+}
+
+/// Sums of one pool.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct PoolSum {
+    /// Objects and bytes.
+    pub stats: ObjectStatSum,
+    /// Log entries.
+    pub log_size: u64,
+    /// PG shards up and acting.
+    pub up: i32,
+    /// See `up`.
+    pub acting: i32,
+    /// PGs that were reported.
+    pub pgs: usize,
+    /// Space that it takes on devices.
+    pub store: StoreStatfs,
+    /// OSDs in `store`.
+    pub num_store: u32,
+}
+
+/// Totals at one moment, from which rates come.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    at: Instant,
+    rd_kb: i64,
+    wr_kb: i64,
+    rd: i64,
+    wr: i64,
+    recovered_bytes: i64,
+    recovered: i64,
+}
+
+/// What goes on, per second.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Rates {
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// Reads.
+    pub read_ops: u64,
+    /// Writes.
+    pub write_ops: u64,
+    /// Bytes recovered.
+    pub recover_bytes: u64,
+    /// Objects recovered.
+    pub recover_objects: u64,
+}
+
+/// All statistics.
+#[derive(Debug, Default)]
+pub struct PgTable {
+    pgs: BTreeMap<PgId, PgStat>,
+    osds: BTreeMap<OsdId, OsdStat>,
+    history: VecDeque<Sample>,
+    /// Counts changes.
+    version: u64,
+}
+
+/// Rates are taken over about so many seconds.
+const RATE_WINDOW_S: u64 = 10;
+
+impl PgTable {
+    /// Takes a report. PGs that the reporter is not primary of any more may come from the new primary at the same
+    /// time: the newer (epoch, seq) wins.
+    pub fn report(&mut self, now: Instant, report: peer::PgStats) {
+        self.version += 1;
+        for pg in report.pgs {
+            let newer =
+                |old: &PgStat| (old.reported_epoch, old.reported_seq) <= (pg.reported_epoch, pg.reported_seq);
+            if self.pgs.get(&pg.pgid).is_none_or(newer) {
+                self.pgs.insert(pg.pgid, pg);
+            }
+        }
+        for pgid in report.removed {
+            let by_reporter = |p: &PgStat| p.acting.first() == Some(&report.osd);
+            if self.pgs.get(&pgid).is_some_and(by_reporter) {
+                self.pgs.remove(&pgid);
+            }
+        }
+        let stat = OsdStat {
+            store: report.store,
+            pools: report.pools.into_iter().map(|p| (p.pool, p.store)).collect(),
+            commit_latency_ms: report.commit_latency_ms,
+            heartbeat_peers: report.heartbeat_peers,
+        };
+        self.osds.insert(report.osd, stat);
+        self.sample(now);
+    }
+
+    /// Takes the usage that comes with a beacon.
+    pub fn beacon(&mut self, osd: OsdId, store: StoreStatfs) {
+        if store.total > 0 {
+            self.osds.entry(osd).or_default().store = store;
+        }
+    }
+
+    /// Forgets what the map has not any more; marks PGs stale whose primary is down.
+    pub fn follow(&mut self, map: &OsdMap) {
+        self.version += 1;
+        self.osds.retain(|osd, _| map.exists(*osd));
+        self.pgs.retain(|pg, _| map.pools.get(&pg.pool).is_some_and(|pool| pg.seed < pool.pg_num));
+        for stat in self.pgs.values_mut() {
+            let dead = stat.acting.first().is_none_or(|p| map.is_down(*p));
+            match dead {
+                true => stat.state |= pg_state::STALE,
+                false => stat.state &= !pg_state::STALE,
+            }
+        }
+    }
+
+    /// Counts changes.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Reported PGs.
+    pub fn pgs(&self) -> &BTreeMap<PgId, PgStat> {
+        &self.pgs
+    }
+
+    /// What an OSD reported.
+    pub fn osd(&self, osd: OsdId) -> Option<&OsdStat> {
+        self.osds.get(&osd)
+    }
+
+    /// All that OSDs reported.
+    pub fn osds(&self) -> &BTreeMap<OsdId, OsdStat> {
+        &self.osds
+    }
+
+    /// How many PGs are in each state, most common first; those of which nobody reported are `unknown`.
+    pub fn by_state(&self, map: &OsdMap) -> Vec<(String, usize)> {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for stat in self.pgs.values() {
+            *counts.entry(pg_state::name(stat.state)).or_default() += 1;
+        }
+        let total: usize = map.pools.values().map(|p| p.pg_num as usize).sum();
+        let unknown = total.saturating_sub(self.pgs.len());
+        if unknown > 0 {
+            *counts.entry("unknown".into()).or_default() += unknown;
+        }
+        let mut out: Vec<_> = counts.into_iter().collect();
+        out.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+        out
+    }
+
+    /// The sums of a pool.
+    pub fn pool(&self, pool: i64) -> PoolSum {
+        let mut sum = PoolSum::default();
+        let (from, to) = (PgId::new(pool, 0), PgId::new(pool, u32::MAX));
+        for stat in self.pgs.range(from..=to).map(|(_, s)| s) {
+            sum.stats.add(&stat.stats);
+            sum.log_size += stat.log_size;
+            sum.up += stat.up.iter().filter(|o| o.is_some()).count() as i32;
+            sum.acting += stat.acting.iter().filter(|o| o.is_some()).count() as i32;
+            sum.pgs += 1;
+        }
+        for store in self.osds.values().filter_map(|o| o.pools.get(&pool)) {
+            add_store(&mut sum.store, store);
+            sum.num_store += 1;
+        }
+        sum
+    }
+
+    /// The sums of all PGs.
+    pub fn total(&self) -> ObjectStatSum {
+        let mut sum = ObjectStatSum::default();
+        self.pgs.values().for_each(|s| sum.add(&s.stats));
+        sum
+    }
+
+    /// The space of all OSDs that are in.
+    pub fn space(&self, map: &OsdMap) -> StoreStatfs {
+        let mut sum = StoreStatfs::default();
+        for (osd, stat) in &self.osds {
+            if map.is_in(*osd) {
+                add_store(&mut sum, &stat.store);
+            }
+        }
+        sum
+    }
+
+    /// Number of PGs with an OSD in their acting or up set.
+    pub fn pgs_on(&self, osd: OsdId) -> usize {
+        self.pgs.values().filter(|s| s.up.contains(&osd) || s.acting.contains(&osd)).count()
+    }
+
+    fn sample(&mut self, now: Instant) {
+        if self.history.back().is_some_and(|s| now.since(s.at).as_millis() < 500) {
+            return;
+        }
+        let t = self.total();
+        self.history.push_back(Sample {
+            at: now,
+            rd_kb: t.num_rd_kb,
+            wr_kb: t.num_wr_kb,
+            rd: t.num_rd,
+            wr: t.num_wr,
+            recovered_bytes: t.num_bytes_recovered,
+            recovered: t.num_objects_recovered,
+        });
+        while self.history.front().is_some_and(|s| now.since(s.at).as_secs() > 2 * RATE_WINDOW_S) {
+            self.history.pop_front();
+        }
+    }
+
+    /// What goes on at `now`.
+    pub fn rates(&self, now: Instant) -> Rates {
+        let recent = |s: &&Sample| now.since(s.at).as_secs() <= RATE_WINDOW_S;
+        let (Some(first), Some(last)) = (self.history.iter().find(recent), self.history.back()) else {
+            return Rates::default();
+        };
+        let secs = last.at.since(first.at).as_secs_f64();
+        if secs <= 0.0 {
+            return Rates::default();
+        }
+        let per_s = |a: i64, b: i64| ((b - a).max(0) as f64 / secs) as u64;
+        Rates {
+            read_bytes: per_s(first.rd_kb, last.rd_kb) * 1024,
+            write_bytes: per_s(first.wr_kb, last.wr_kb) * 1024,
+            read_ops: per_s(first.rd, last.rd),
+            write_ops: per_s(first.wr, last.wr),
+            recover_bytes: per_s(first.recovered_bytes, last.recovered_bytes),
+            recover_objects: per_s(first.recovered, last.recovered),
+        }
+    }
+}
+
+fn add_store(sum: &mut StoreStatfs, s: &StoreStatfs) {
+    sum.total += s.total;
+    sum.available += s.available;
+    sum.internally_reserved += s.internally_reserved;
+    sum.allocated += s.allocated;
+    sum.data_stored += s.data_stored;
+    sum.data_compressed += s.data_compressed;
+    sum.data_compressed_allocated += s.data_compressed_allocated;
+    sum.data_compressed_original += s.data_compressed_original;
+    sum.omap_allocated += s.omap_allocated;
+    sum.internal_metadata += s.internal_metadata;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use maps::Epoch;
+
+    fn stat(seed: u32, epoch: u32, seq: u64, bytes: i64) -> PgStat {
+        let stats = ObjectStatSum { num_bytes: bytes, num_objects: 1, ..ObjectStatSum::default() };
+        let state = pg_state::ACTIVE | pg_state::CLEAN;
+        let acting = vec![OsdId(0)];
+        let (pgid, reported_epoch) = (PgId::new(1, seed), Epoch(epoch));
+        PgStat { pgid, state, reported_epoch, reported_seq: seq, stats, acting, ..PgStat::default() }
+    }
+
+    fn report(osd: i32, pgs: Vec<PgStat>, removed: Vec<PgId>) -> peer::PgStats {
+        peer::PgStats { osd: OsdId(osd), pgs, removed, ..peer::PgStats::default() }
+    }
+
+    #[test]
+    fn the_newest_report_of_a_pg_wins() {
+        let mut table = PgTable::default();
+        table.report(Instant(0), report(0, vec![stat(0, 5, 2, 10), stat(1, 5, 1, 7)], vec![]));
+        table.report(Instant(0), report(1, vec![stat(0, 5, 1, 99)], vec![]));
+        assert_eq!(table.pool(1).stats.num_bytes, 17);
+        table.report(Instant(0), report(1, vec![stat(0, 6, 1, 20)], vec![]));
+        assert_eq!(table.pool(1).stats.num_bytes, 27);
+        table.report(Instant(0), report(1, vec![], vec![PgId::new(1, 0)]));
+        assert_eq!(table.pgs().len(), 2, "only the PG's own primary may take it back");
+        table.report(Instant(0), report(0, vec![], vec![PgId::new(1, 0)]));
+        assert_eq!(table.pgs().len(), 1);
+    }
+}

@@ -1,0 +1,234 @@
+//! Telling subscribers: at once when they subscribe, and after each commit.
+
+use crate::config::{lookup, sections};
+use crate::mon::{Mon, Out};
+use crate::session::{Session, Sub};
+use crate::state::State;
+use crate::storage::Storage;
+use maps::{Epoch, Fscid, Gid, MdsMap, MgrMap};
+use msgs::SUBSCRIBE_ONCE;
+use node::{ConnId, Output};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use stdx::Now;
+use wire::{EntityType, Writer};
+
+/// Incrementals in one message.
+const INCS_IN_MESSAGE: u32 = 64;
+
+impl<S: Storage> Mon<S> {
+    /// After the committed state has moved.
+    pub(crate) fn after_commit(&mut self, now: Now, out: &mut Vec<Out>) {
+        self.publish_keys(out);
+        let state = self.log.state();
+        if self.ids_given < state.global_ids {
+            out.push(Output::GlobalIds(self.ids_given..state.global_ids));
+            self.ids_given = state.global_ids;
+        }
+        let map = state.osdmap().clone();
+        self.soft.pgs.follow(&map);
+        self.follow_osdmap(now.mono, &map);
+        self.follow_fsmap(now.mono);
+        for conn in self.sessions.conns() {
+            self.publish_to(conn, out);
+        }
+    }
+
+    /// `MMonSubscribe`.
+    pub(crate) fn subscribe(&mut self, conn: ConnId, m: msgs::MonSubscribe, out: &mut Vec<Out>) {
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        for (what, item) in m.what {
+            let service = what.split('.').next().unwrap_or_default();
+            let allowed = match service {
+                "osdmap" | "nacremap" => session.caps.allows("osd", auth::Perm::R),
+                "mdsmap" | "fsmap" => {
+                    session.caps.allows("mds", auth::Perm::R) || session.caps.allows("fs", auth::Perm::R)
+                }
+                _ => true,
+            };
+            let known = matches!(
+                service,
+                "monmap" | "osdmap" | "mdsmap" | "fsmap" | "config" | "mgrmap" | "nacremap"
+            );
+            if allowed && known {
+                if service == "config" {
+                    session.config = None; // asked anew: answered also where nothing changed
+                }
+                session.subs.insert(what, Sub { next: item.start, once: item.flags & SUBSCRIBE_ONCE != 0 });
+            }
+        }
+        self.publish_to(conn, out);
+    }
+
+    /// Sends what a session subscribed to and has not got.
+    pub(crate) fn publish_to(&mut self, conn: ConnId, out: &mut Vec<Out>) {
+        let state = self.log.state();
+        if state.is_empty() {
+            return;
+        }
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        let mut subs = std::mem::take(&mut session.subs);
+        subs.retain(|what, sub| {
+            let sent = match what.split_once('.').unwrap_or((what, "")) {
+                ("monmap", _) => monmap(state, sub),
+                ("osdmap", _) => {
+                    let bodies = osdmap(state, sub);
+                    if !bodies.is_empty() {
+                        session.osdmap_sent = state.osd.epoch();
+                    }
+                    bodies
+                }
+                ("nacremap", _) => nacremap(state, sub),
+                ("mdsmap", fs) => mdsmap(state, session, fs, sub),
+                ("fsmap", "user") => fsmap_user(state, sub),
+                ("fsmap", _) => fsmap(state, sub),
+                ("config", _) => config(state, session),
+                ("mgrmap", _) => mgrmap(sub),
+                _ => Vec::new(),
+            };
+            let answered = !sent.is_empty();
+            out.extend(sent.into_iter().map(|body| Self::send(conn, 0, body)));
+            !(answered && sub.once)
+        });
+        session.subs = subs;
+    }
+}
+
+type Bodies = Vec<node::Body>;
+
+fn monmap(state: &State, sub: &mut Sub) -> Bodies {
+    let epoch = u64::from(state.monmap.epoch);
+    if sub.next > epoch {
+        return Vec::new();
+    }
+    sub.next = epoch + 1;
+    vec![msgs::Body::from(msgs::MonMap { map: Writer::encode(&*state.monmap) }).into()]
+}
+
+fn osdmap(state: &State, sub: &mut Sub) -> Bodies {
+    let newest = state.osd.epoch();
+    if sub.next > u64::from(newest.0) {
+        return Vec::new();
+    }
+    let from = Epoch(u32::try_from(sub.next).unwrap_or(u32::MAX));
+    sub.next = u64::from(newest.0) + 1;
+    osdmaps_since(state, from)
+}
+
+/// The messages that bring somebody who wants epochs from `from` on to the newest: incrementals where they are kept.
+pub(crate) fn osdmaps_since(state: &State, from: Epoch) -> Bodies {
+    let newest = state.osd.epoch();
+    let head = msgs::OsdMap {
+        fsid: state.monmap.fsid,
+        oldest: state.osd.oldest(),
+        newest,
+        ..msgs::OsdMap::default()
+    };
+    if from.0 == 0 || from <= state.osd.oldest() {
+        let fulls = BTreeMap::from([(newest, state.osd.full().to_vec())]);
+        return vec![msgs::Body::from(msgs::OsdMap { fulls, ..head }).into()];
+    }
+    let mut out = Vec::new();
+    let mut at = from.0;
+    while at <= newest.0 {
+        let end = newest.0.min(at + INCS_IN_MESSAGE - 1);
+        let inc = |e| state.osd.inc(Epoch(e)).map(|bytes| (Epoch(e), bytes.to_vec()));
+        let incrementals = (at..=end).filter_map(inc).collect();
+        out.push(msgs::Body::from(msgs::OsdMap { incrementals, ..head.clone() }).into());
+        at = end + 1;
+    }
+    out
+}
+
+fn nacremap(state: &State, sub: &mut Sub) -> Bodies {
+    let map = state.osd.nacre();
+    if sub.next > u64::from(map.epoch.0) {
+        return Vec::new();
+    }
+    sub.next = u64::from(map.epoch.0) + 1;
+    vec![peer::Body::from(peer::NacreMap { fsid: state.monmap.fsid, map: (**map).clone() }).into()]
+}
+
+fn mdsmap(state: &State, session: &Session, fs: &str, sub: &mut Sub) -> Bodies {
+    let (map, name) = mdsmap_for(state, session, fs);
+    let epoch = u64::from(map.epoch.0);
+    if sub.next > epoch {
+        return Vec::new();
+    }
+    sub.next = epoch + 1;
+    let body =
+        msgs::MdsMap { fsid: state.monmap.fsid, epoch: map.epoch, map: Writer::encode(&*map), fs_name: name };
+    vec![msgs::Body::from(body).into()]
+}
+
+/// The map of the file system that a session means: an MDS its own, a client the one it named or the default.
+fn mdsmap_for(state: &State, session: &Session, fs: &str) -> (Arc<MdsMap>, String) {
+    let fsmap = &state.fsmap;
+    let gid = Gid(session.peer.global_id);
+    let fscid = if session.is(EntityType::MDS) {
+        fsmap.mds_roles.get(&gid).copied().unwrap_or(Fscid::NONE)
+    } else {
+        fs.parse().map_or(fsmap.legacy_client_fscid, Fscid)
+    };
+    if let Some(found) = fsmap.filesystems.get(&fscid) {
+        return (Arc::new(found.mds_map.clone()), found.mds_map.fs_name.clone());
+    }
+    // No file system: an empty map, in which a standby finds itself.
+    let standby = fsmap.standby_daemons.get(&gid).map(|info| (gid, info.clone()));
+    let map = MdsMap {
+        epoch: fsmap.epoch,
+        compat: fsmap.default_compat.clone(),
+        mds_info: standby.into_iter().collect(),
+        ..MdsMap::default()
+    };
+    (Arc::new(map), String::new())
+}
+
+fn fsmap(state: &State, sub: &mut Sub) -> Bodies {
+    let epoch = u64::from(state.fsmap.epoch.0);
+    if sub.next > epoch {
+        return Vec::new();
+    }
+    sub.next = epoch + 1;
+    let map = Writer::encode(&*state.fsmap);
+    vec![msgs::Body::from(msgs::FsMap { epoch: state.fsmap.epoch, map }).into()]
+}
+
+fn fsmap_user(state: &State, sub: &mut Sub) -> Bodies {
+    let epoch = u64::from(state.fsmap.epoch.0);
+    if sub.next > epoch {
+        return Vec::new();
+    }
+    sub.next = epoch + 1;
+    let map = state.fsmap.user_map();
+    vec![msgs::Body::from(msgs::FsMapUser { epoch: state.fsmap.epoch, map }).into()]
+}
+
+fn mgrmap(sub: &mut Sub) -> Bodies {
+    // There is no manager and never will be another map.
+    if sub.next > 1 {
+        return Vec::new();
+    }
+    sub.next = 2;
+    let map = MgrMap { epoch: Epoch(1), ..MgrMap::default() };
+    vec![msgs::Body::from(msgs::MgrMap { map: msgs::Rest(Writer::encode(&map)) }).into()]
+}
+
+fn config(state: &State, session: &mut Session) -> Bodies {
+    let config = config_for(state, &session.peer.name.to_string());
+    if session.config.as_ref() == Some(&config) {
+        return Vec::new();
+    }
+    session.config = Some(config.clone());
+    vec![msgs::Body::from(msgs::Config { config }).into()]
+}
+
+/// The options that are set for an entity: the most specific value of each.
+pub(crate) fn config_for(state: &State, entity: &str) -> BTreeMap<String, String> {
+    let sections = sections(entity);
+    let sections: Vec<&str> = sections.iter().map(String::as_str).collect();
+    let names =
+        state.config.keys().filter(|(who, _)| sections.contains(&&**who)).map(|(_, name)| name.clone());
+    let none = BTreeMap::new();
+    names.map(|name| (name.clone(), lookup(&none, &state.config, &sections, &name))).collect()
+}

@@ -1,0 +1,86 @@
+//! Sessions of clients and daemons, and what each subscribed to.
+
+use auth::MonCap;
+use maps::Epoch;
+use node::{ConnId, Peer};
+use std::collections::BTreeMap;
+use stdx::FastMap;
+use wire::{EntityName, EntityType};
+
+/// One authenticated connection.
+#[derive(Debug)]
+pub struct Session {
+    /// Who.
+    pub peer: Box<Peer>,
+    /// What it may do; nothing where its capabilities can't be read.
+    pub caps: MonCap,
+    /// By name: `osdmap`, `mdsmap.1`, …
+    pub subs: BTreeMap<String, Sub>,
+    /// The options that it was sent last.
+    pub config: Option<BTreeMap<String, String>>,
+    /// Epoch of the newest OSD map that it was sent.
+    pub osdmap_sent: Epoch,
+}
+
+/// A subscription.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sub {
+    /// The oldest version that is still of interest.
+    pub next: u64,
+    /// Ends with the first answer.
+    pub once: bool,
+}
+
+impl Session {
+    /// Whether this is a daemon of kind `ty`, or an administrator.
+    pub fn is(&self, ty: EntityType) -> bool {
+        self.peer.name.ty == ty
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &EntityName {
+        &self.peer.name
+    }
+}
+
+/// All sessions.
+#[derive(Debug, Default)]
+pub struct Sessions {
+    by_conn: FastMap<ConnId, Session>,
+}
+
+impl Sessions {
+    /// A new connection.
+    pub fn add(&mut self, conn: ConnId, peer: Box<Peer>) {
+        let caps = MonCap::parse(&peer.caps).unwrap_or_default();
+        let session = Session { peer, caps, subs: BTreeMap::new(), config: None, osdmap_sent: Epoch(0) };
+        self.by_conn.insert(conn, session);
+    }
+
+    /// A connection is gone.
+    pub fn remove(&mut self, conn: ConnId) -> Option<Session> {
+        self.by_conn.remove(&conn)
+    }
+
+    /// The session of a connection.
+    pub fn get(&self, conn: ConnId) -> Option<&Session> {
+        self.by_conn.get(&conn)
+    }
+
+    /// The session of a connection, to change.
+    pub fn get_mut(&mut self, conn: ConnId) -> Option<&mut Session> {
+        self.by_conn.get_mut(&conn)
+    }
+
+    /// All connections, in order.
+    pub fn conns(&self) -> Vec<ConnId> {
+        let mut out: Vec<_> = self.by_conn.keys().copied().collect();
+        out.sort_unstable();
+        out
+    }
+
+    /// All sessions, in order of connection.
+    pub fn iter(&self) -> impl Iterator<Item = &Session> {
+        self.conns().into_iter().filter_map(|c| self.by_conn.get(&c))
+    }
+}

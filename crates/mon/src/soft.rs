@@ -1,0 +1,64 @@
+//! What the monitor knows but does not agree on: statistics, who was heard of when, failure reports, the cluster log.
+//! All of it is made again from reports after a restart.
+
+use crate::pgstat::PgTable;
+use crate::syslog::ClusterLog;
+use maps::{Epoch, Gid, OsdId, PgId};
+use node::ConnId;
+use std::collections::{BTreeMap, BTreeSet};
+use stdx::Instant;
+use wire::AddrVec;
+
+/// Soft state.
+#[derive(Debug, Default)]
+pub struct Soft {
+    /// PG and device statistics.
+    pub pgs: PgTable,
+    /// The last lines said to the whole cluster.
+    pub log: ClusterLog,
+    /// When each up OSD was last heard of.
+    pub osd_seen: BTreeMap<OsdId, Instant>,
+    /// Since when each OSD is down, as seen by this monitor.
+    pub osd_down: BTreeMap<OsdId, Instant>,
+    /// OSDs whose session ended, and when.
+    pub osd_gone: BTreeMap<OsdId, Instant>,
+    /// By target: who reports it since when.
+    pub failures: BTreeMap<OsdId, BTreeMap<OsdId, Instant>>,
+    /// OSDs that refused a connection; to be marked dead.
+    pub refused: BTreeSet<OsdId>,
+    /// What OSDs ask of the next OSD map.
+    pub wanted: OsdWishes,
+    /// When each MDS was last heard of, and on which connection.
+    pub mds_seen: BTreeMap<Gid, MdsSeen>,
+    /// When this monitor became ready.
+    pub since: Instant,
+}
+
+/// Requests for the next OSD map, gathered so that one epoch serves many.
+#[derive(Debug, Default)]
+pub struct OsdWishes {
+    /// To be marked up.
+    pub boots: BTreeMap<OsdId, (ConnId, Box<peer::OsdBoot>)>,
+    /// `up_thru` wanted.
+    pub up_thru: BTreeMap<OsdId, Epoch>,
+    /// Acting sets wanted.
+    pub pg_temp: BTreeMap<PgId, Vec<OsdId>>,
+    /// To be marked down, if it is still this incarnation.
+    pub down: BTreeMap<OsdId, AddrVec>,
+}
+
+impl OsdWishes {
+    /// Whether nobody asks for anything.
+    pub fn is_empty(&self) -> bool {
+        self.boots.is_empty() && self.up_thru.is_empty() && self.pg_temp.is_empty() && self.down.is_empty()
+    }
+}
+
+/// When an MDS was last heard of.
+#[derive(Clone, Copy, Debug)]
+pub struct MdsSeen {
+    /// Its last beacon.
+    pub at: Instant,
+    /// Its session; `None` once that was closed.
+    pub conn: Option<ConnId>,
+}

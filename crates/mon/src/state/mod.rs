@@ -1,0 +1,127 @@
+//! The replicated state: everything that monitors agree on. It changes only by [`State::apply`].
+//!
+//! It is cheap to clone (its parts are shared), because a proposal is decided on a copy that runs ahead of what is
+//! durable.
+
+mod osdmaps;
+mod rows;
+
+pub use osdmaps::OsdMaps;
+pub use rows::Row;
+
+use crate::entry::{Change, LogEntry};
+use auth::{EntityAuth, RotatingKeys};
+use maps::{FsMap, MonMap, OsdMap};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use wire::{DecodeError, EntityName, EntityType};
+
+/// What a daemon says of itself and its host.
+pub type Metadata = BTreeMap<String, String>;
+
+/// The replicated state.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct State {
+    /// Index of the last entry applied.
+    pub version: u64,
+    /// Monitors.
+    pub monmap: Arc<MonMap>,
+    /// OSDs, pools, placement, with history.
+    pub osd: OsdMaps,
+    /// File systems.
+    pub fsmap: Arc<FsMap>,
+    /// Keys.
+    pub auth: Arc<BTreeMap<EntityName, EntityAuth>>,
+    /// Rotating keys by service.
+    pub rotating: Arc<BTreeMap<EntityType, RotatingKeys>>,
+    /// Global ids below this number may have been given out.
+    pub global_ids: u64,
+    /// Options by (section, name).
+    pub config: Arc<BTreeMap<(String, String), String>>,
+    /// What `config-key` stores.
+    pub kv: Arc<BTreeMap<String, Vec<u8>>>,
+    /// Of OSDs and MDSs.
+    pub metadata: Arc<BTreeMap<EntityName, Metadata>>,
+}
+
+impl State {
+    /// The newest OSD map.
+    pub fn osdmap(&self) -> &Arc<OsdMap> {
+        self.osd.map()
+    }
+
+    /// Whether a cluster was made in it.
+    pub fn is_empty(&self) -> bool {
+        self.version == 0
+    }
+
+    /// Applies the next entry, and says which rows of the stored snapshot it changed.
+    pub fn apply(&mut self, entry: &LogEntry) -> Result<Vec<Row>, DecodeError> {
+        assert_eq!(entry.index, self.version + 1, "entries are applied in order");
+        let mut rows = Vec::new();
+        for change in &entry.changes {
+            self.apply_change(change, &mut rows)?;
+        }
+        self.version = entry.index;
+        Ok(rows)
+    }
+
+    fn apply_change(&mut self, change: &Change, rows: &mut Vec<Row>) -> Result<(), DecodeError> {
+        match change {
+            Change::OsdMap { inc, nacre } => {
+                let oldest = self.osd.oldest();
+                self.osd.apply(inc, nacre)?;
+                rows.extend([Row::OsdFull, Row::Nacre, Row::OsdInc(self.osd.epoch())]);
+                if self.osd.oldest() != oldest {
+                    rows.push(Row::OsdOldest);
+                    rows.extend((oldest.0..=self.osd.oldest().0).map(|e| Row::OsdInc(maps::Epoch(e))));
+                }
+            }
+            Change::MonMap(map) => {
+                self.monmap = Arc::new((**map).clone());
+                rows.push(Row::MonMap);
+            }
+            Change::FsMap(map) => {
+                self.fsmap = Arc::new((**map).clone());
+                rows.push(Row::FsMap);
+            }
+            Change::Auth(name, auth) => {
+                set(&mut self.auth, name, auth.as_ref());
+                rows.push(Row::Auth(name.clone()));
+            }
+            Change::Rotating(service, keys) => {
+                set(&mut self.rotating, service, Some(keys));
+                rows.push(Row::Rotating(*service));
+            }
+            Change::GlobalIds(end) => {
+                self.global_ids = self.global_ids.max(*end);
+                rows.push(Row::GlobalIds);
+            }
+            Change::Config(who, name, value) => {
+                set(&mut self.config, &(who.clone(), name.clone()), value.as_ref());
+                rows.push(Row::Config(who.clone(), name.clone()));
+            }
+            Change::Kv(key, value) => {
+                set(&mut self.kv, key, value.as_ref());
+                rows.push(Row::Kv(key.clone()));
+            }
+            Change::Metadata(name, values) => {
+                set(&mut self.metadata, name, values.as_ref());
+                rows.push(Row::Metadata(name.clone()));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn set<K: Ord + Clone, V: Clone>(map: &mut Arc<BTreeMap<K, V>>, key: &K, value: Option<&V>) {
+    let map = Arc::make_mut(map);
+    match value {
+        Some(value) => {
+            map.insert(key.clone(), value.clone());
+        }
+        None => {
+            map.remove(key);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The history of the OSD map: the newest in full, the way to it in incrementals, and the oldest one kept in full, from
+//! which any between can be made again.
+
+use maps::{Epoch, NacreMap, OsdMap, OsdMapIncremental};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use wire::{DecodeError, Reader, Writer};
+
+/// Epochs kept; an OSD or client that is further behind gets a full map.
+const KEEP: usize = 500;
+/// Trimmed in steps, because each step makes a full map again.
+const TRIM_STEP: usize = 64;
+
+/// All OSD maps that can be served.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct OsdMaps {
+    map: Arc<OsdMap>,
+    nacre: Arc<NacreMap>,
+    full: Arc<Vec<u8>>,
+    /// By the epoch that they lead to.
+    incs: BTreeMap<Epoch, Arc<Vec<u8>>>,
+    oldest: (Epoch, Arc<Vec<u8>>),
+}
+
+impl OsdMaps {
+    /// The newest.
+    pub fn map(&self) -> &Arc<OsdMap> {
+        &self.map
+    }
+
+    /// Our own map of the same epoch.
+    pub fn nacre(&self) -> &Arc<NacreMap> {
+        &self.nacre
+    }
+
+    /// The newest, encoded.
+    pub fn full(&self) -> &Arc<Vec<u8>> {
+        &self.full
+    }
+
+    /// The newest epoch.
+    pub fn epoch(&self) -> Epoch {
+        self.map.epoch
+    }
+
+    /// The oldest epoch that can be served.
+    pub fn oldest(&self) -> Epoch {
+        self.oldest.0
+    }
+
+    /// The encoded incremental that leads to `epoch`.
+    pub fn inc(&self, epoch: Epoch) -> Option<&Arc<Vec<u8>>> {
+        self.incs.get(&epoch)
+    }
+
+    /// The map of an epoch that is still kept.
+    pub fn at(&self, epoch: Epoch) -> Option<Arc<OsdMap>> {
+        if epoch == self.map.epoch {
+            return Some(self.map.clone());
+        }
+        (epoch >= self.oldest.0 && epoch < self.map.epoch).then(|| Arc::new(self.replay_to(epoch)))
+    }
+
+    fn replay_to(&self, epoch: Epoch) -> OsdMap {
+        let mut map: OsdMap =
+            Reader::new(&self.oldest.1).get().expect("the oldest full map is our own encoding");
+        for (_, inc) in self.incs.range(self.oldest.0.next()..=epoch) {
+            apply(&mut map, inc).expect("a kept incremental was applied before");
+        }
+        map
+    }
+
+    /// Applies the next incremental.
+    pub fn apply(&mut self, inc: &[u8], nacre: &NacreMap) -> Result<(), DecodeError> {
+        apply(Arc::make_mut(&mut self.map), inc)?;
+        self.nacre = Arc::new(NacreMap { epoch: self.map.epoch, ..nacre.clone() });
+        self.full = Arc::new(Writer::encode(&*self.map));
+        if self.oldest.0 == Epoch(0) {
+            self.oldest = (self.map.epoch, self.full.clone());
+        } else {
+            self.incs.insert(self.map.epoch, Arc::new(inc.to_vec()));
+        }
+        if self.incs.len() >= KEEP + TRIM_STEP {
+            let oldest = Epoch(self.map.epoch.0 - KEEP as u32);
+            self.oldest = (oldest, Arc::new(Writer::encode(&self.replay_to(oldest))));
+            self.incs = self.incs.split_off(&oldest.next());
+        }
+        Ok(())
+    }
+
+    /// As stored in a snapshot of the state.
+    pub fn rows(&self) -> [Arc<Vec<u8>>; 3] {
+        [self.full.clone(), self.oldest.1.clone(), Arc::new(Writer::encode(&*self.nacre))]
+    }
+
+    /// The inverse of [`Self::rows`] with the kept incrementals.
+    pub fn from_rows(rows: [&[u8]; 3], incs: BTreeMap<Epoch, Arc<Vec<u8>>>) -> Result<Self, DecodeError> {
+        let map: OsdMap = Reader::new(rows[0]).get()?;
+        let oldest: OsdMap = Reader::new(rows[1]).get()?;
+        let nacre = Reader::new(rows[2]).get()?;
+        let incs = incs.into_iter().filter(|(e, _)| *e > oldest.epoch && *e <= map.epoch).collect();
+        Ok(Self {
+            map: Arc::new(map),
+            nacre: Arc::new(nacre),
+            full: Arc::new(rows[0].to_vec()),
+            incs,
+            oldest: (oldest.epoch, Arc::new(rows[1].to_vec())),
+        })
+    }
+}
+
+fn apply(map: &mut OsdMap, inc: &[u8]) -> Result<(), DecodeError> {
+    let inc: OsdMapIncremental = Reader::new(inc).get()?;
+    assert_eq!(inc.epoch, map.epoch.next(), "incrementals are applied in order");
+    map.apply(&inc).map_err(|e| DecodeError { offset: 0, what: e.to_string() })
+}

@@ -1,0 +1,176 @@
+//! The stored snapshot of the state: one omap entry a row, so that a checkpoint writes only what changed.
+
+use super::{OsdMaps, State};
+use maps::Epoch;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use wire::{Decode, DecodeError, EntityName, EntityType, Reader, Writer};
+
+/// Names a row. Its key is a tag byte and the encoded name: rows of one kind lie together, in order.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Row {
+    /// Index of the last entry applied.
+    Version,
+    /// The map of monitors.
+    MonMap,
+    /// The newest OSD map.
+    OsdFull,
+    /// The oldest OSD map.
+    OsdOldest,
+    /// Our own map.
+    Nacre,
+    /// The incremental that leads to an epoch.
+    OsdInc(Epoch),
+    /// File systems.
+    FsMap,
+    /// A principal.
+    Auth(EntityName),
+    /// The rotating keys of a service.
+    Rotating(EntityType),
+    /// The end of the global ids given out.
+    GlobalIds,
+    /// An option: section and name.
+    Config(String, String),
+    /// A stored value.
+    Kv(String),
+    /// Of a daemon.
+    Metadata(EntityName),
+}
+
+impl Row {
+    /// Its key.
+    pub fn key(&self) -> Vec<u8> {
+        let mut w = Writer::new();
+        match self {
+            Self::Version => w.put(&1u8),
+            Self::MonMap => w.put(&2u8),
+            Self::OsdFull => w.put(&3u8),
+            Self::OsdOldest => w.put(&4u8),
+            Self::Nacre => w.put(&5u8),
+            Self::OsdInc(epoch) => {
+                w.put(&6u8);
+                w.raw(&epoch.0.to_be_bytes());
+            }
+            Self::FsMap => w.put(&7u8),
+            Self::Auth(name) => {
+                w.put(&8u8);
+                w.put(name);
+            }
+            Self::Rotating(service) => {
+                w.put(&9u8);
+                w.put(service);
+            }
+            Self::GlobalIds => w.put(&10u8),
+            Self::Config(who, name) => {
+                w.put(&11u8);
+                w.put(who);
+                w.put(name);
+            }
+            Self::Kv(key) => {
+                w.put(&12u8);
+                w.put(key);
+            }
+            Self::Metadata(name) => {
+                w.put(&13u8);
+                w.put(name);
+            }
+        }
+        w.into_vec()
+    }
+
+    fn parse(key: &[u8]) -> Result<Self, DecodeError> {
+        let mut r = Reader::new(key);
+        Ok(match r.get::<u8>()? {
+            1 => Self::Version,
+            2 => Self::MonMap,
+            3 => Self::OsdFull,
+            4 => Self::OsdOldest,
+            5 => Self::Nacre,
+            6 => Self::OsdInc(Epoch(u32::from_be_bytes(r.array()?))),
+            7 => Self::FsMap,
+            8 => Self::Auth(r.get()?),
+            9 => Self::Rotating(r.get()?),
+            10 => Self::GlobalIds,
+            11 => Self::Config(r.get()?, r.get()?),
+            12 => Self::Kv(r.get()?),
+            13 => Self::Metadata(r.get()?),
+            tag => return Err(r.error(format!("a row of kind {tag}: written by a newer version?"))),
+        })
+    }
+}
+
+impl State {
+    /// The content of a row; `None` where it is to be removed.
+    pub fn row(&self, row: &Row) -> Option<Vec<u8>> {
+        Some(match row {
+            Row::Version => Writer::encode(&self.version),
+            Row::MonMap => Writer::encode(&*self.monmap),
+            Row::OsdFull => self.osd.rows()[0].to_vec(),
+            Row::OsdOldest => self.osd.rows()[1].to_vec(),
+            Row::Nacre => self.osd.rows()[2].to_vec(),
+            Row::OsdInc(epoch) => self.osd.inc(*epoch)?.to_vec(),
+            Row::FsMap => Writer::encode(&*self.fsmap),
+            Row::Auth(name) => Writer::encode(self.auth.get(name)?),
+            Row::Rotating(service) => Writer::encode(self.rotating.get(service)?),
+            Row::GlobalIds => Writer::encode(&self.global_ids),
+            Row::Config(who, name) => Writer::encode(self.config.get(&(who.clone(), name.clone()))?),
+            Row::Kv(key) => self.kv.get(key)?.clone(),
+            Row::Metadata(name) => Writer::encode(self.metadata.get(name)?),
+        })
+    }
+
+    /// The state of a stored snapshot.
+    pub fn from_rows(rows: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<Self, DecodeError> {
+        let mut state = Self::default();
+        let mut incs = BTreeMap::new();
+        for (key, value) in rows {
+            let row = Row::parse(key)?;
+            state.load(row, value, &mut incs)?;
+        }
+        let get = |row: Row| rows.get(&row.key()).map(Vec::as_slice);
+        if let (Some(full), Some(oldest), Some(nacre)) =
+            (get(Row::OsdFull), get(Row::OsdOldest), get(Row::Nacre))
+        {
+            state.osd = OsdMaps::from_rows([full, oldest, nacre], incs)?;
+        }
+        Ok(state)
+    }
+
+    fn load(
+        &mut self,
+        row: Row,
+        value: &[u8],
+        incs: &mut BTreeMap<Epoch, Arc<Vec<u8>>>,
+    ) -> Result<(), DecodeError> {
+        match row {
+            Row::Version => self.version = get(value)?,
+            Row::MonMap => self.monmap = Arc::new(get(value)?),
+            Row::OsdFull | Row::OsdOldest | Row::Nacre => {}
+            Row::OsdInc(epoch) => {
+                incs.insert(epoch, Arc::new(value.to_vec()));
+            }
+            Row::FsMap => self.fsmap = Arc::new(get(value)?),
+            Row::Auth(name) => {
+                Arc::make_mut(&mut self.auth).insert(name, get(value)?);
+            }
+            Row::Rotating(service) => {
+                Arc::make_mut(&mut self.rotating).insert(service, get(value)?);
+            }
+            Row::GlobalIds => self.global_ids = get(value)?,
+            Row::Config(who, name) => {
+                Arc::make_mut(&mut self.config).insert((who, name), get(value)?);
+            }
+            Row::Kv(key) => {
+                Arc::make_mut(&mut self.kv).insert(key, value.to_vec());
+            }
+            Row::Metadata(name) => {
+                Arc::make_mut(&mut self.metadata).insert(name, get(value)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn get<T: Decode>(value: &[u8]) -> Result<T, DecodeError> {
+    Reader::new(value).get()
+}

@@ -1,0 +1,41 @@
+//! What the monitor needs of an object store, so that tests can put one in its place that completes at once or
+//! crashes where they want.
+
+use node::{DiskOpId, DiskResult};
+use store::{Read, ReadId, StoreOut, Transaction, TxnId};
+
+/// The part of the store's interface that the log uses. Outputs are appended in order.
+pub trait Storage {
+    /// Opens the store, or makes one where the device is empty; ends in `Opened` or `Failed`.
+    fn open(&mut self, out: &mut Vec<StoreOut>);
+    /// Submits a transaction; ends in `Committed` when it is durable. `Err` says why it can't be (no space).
+    fn submit(&mut self, txn: Transaction, out: &mut Vec<StoreOut>) -> Result<TxnId, String>;
+    /// Starts a read; ends in `Read`, possibly within this call.
+    fn read(&mut self, read: Read, out: &mut Vec<StoreOut>) -> ReadId;
+    /// A disk operation of the store has ended.
+    fn disk_done(&mut self, id: DiskOpId, result: DiskResult, out: &mut Vec<StoreOut>);
+}
+
+impl Storage for store::Store {
+    fn open(&mut self, out: &mut Vec<StoreOut>) {
+        // The label names the kind alone: cluster and monitor are in the log's own ident.
+        let info = store::MkfsInfo { uuid: wire::Uuid::default(), label: b"nacre mon".to_vec() };
+        Self::open(self, Some(info), out);
+    }
+
+    fn submit(&mut self, txn: Transaction, out: &mut Vec<StoreOut>) -> Result<TxnId, String> {
+        self.fits(&txn).map_err(|refusal| match refusal {
+            store::Refusal::NoSpace => "its disk is full: make room or move its directory".to_owned(),
+            other => format!("{other:?}"),
+        })?;
+        Ok(Self::submit(self, txn, out))
+    }
+
+    fn read(&mut self, read: Read, out: &mut Vec<StoreOut>) -> ReadId {
+        Self::read(self, read, out)
+    }
+
+    fn disk_done(&mut self, id: DiskOpId, result: DiskResult, out: &mut Vec<StoreOut>) {
+        Self::disk_done(self, id, result, out);
+    }
+}

@@ -1,0 +1,73 @@
+//! What happens with time: keys rotate, silent daemons are marked down, long-absent ones out.
+
+use crate::bootstrap::{GLOBAL_ID_STEP, SERVICES, ttl};
+use crate::entry::Change;
+use crate::mon::Mon;
+use crate::storage::Storage;
+use auth::GlobalIds;
+use std::time::Duration;
+use stdx::{Instant, Now};
+
+/// Between two looks at everything.
+const PERIOD: Duration = Duration::from_millis(500);
+
+/// When to look next.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ticker {
+    last: Option<Instant>,
+}
+
+impl Ticker {
+    /// The next tick.
+    pub fn next(&self) -> Instant {
+        self.last.map_or(Instant(0), |last| last + PERIOD)
+    }
+
+    fn due(&mut self, now: Instant) -> bool {
+        let due = now >= self.next();
+        if due {
+            self.last = Some(now);
+        }
+        due
+    }
+}
+
+impl<S: Storage> Mon<S> {
+    pub(crate) fn tick(&mut self, now: Now) {
+        if !self.ticker.due(now.mono) {
+            return;
+        }
+        self.rotate_keys(now);
+        self.tick_osds(now);
+        self.tick_mdss(now);
+        self.tick_pools(now);
+    }
+
+    fn rotate_keys(&mut self, now: Now) {
+        let expired = |keys: &auth::RotatingKeys| keys.needs_rotation(now.wall);
+        if !self.log.tail().rotating.values().any(expired) {
+            return;
+        }
+        self.edit(now, |edit| {
+            for service in SERVICES {
+                let keys = edit.base.rotating.get(&service).cloned().unwrap_or_default();
+                if expired(&keys) {
+                    let next = keys.rotated(now.wall, ttl(edit.config, edit.base, service), edit.rng);
+                    edit.push(Change::Rotating(service, next));
+                }
+            }
+        });
+    }
+
+    /// Proposes the next range of global ids; acceptors get it when it is committed.
+    pub(crate) fn propose_global_ids(&mut self, now: Now) {
+        let from = self.log.tail().global_ids.max(GlobalIds::FIRST);
+        let end = from + GLOBAL_ID_STEP;
+        // Known when it is committed: everything from the old end on is new.
+        self.ids_due = end - GLOBAL_ID_STEP / 2;
+        if self.ids_given == 0 {
+            self.ids_given = from;
+        }
+        self.log.propose(now.wall, vec![Change::GlobalIds(end)]);
+    }
+}
