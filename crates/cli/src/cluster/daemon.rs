@@ -160,7 +160,7 @@ impl Daemon {
         }
     }
 
-    /// What `ceph osd metadata` tells of it.
+    /// What `ceph osd metadata` and `ceph mds metadata` tell of it.
     pub(super) fn metadata(&self) -> BTreeMap<String, String> {
         let uname = rustix::system::uname();
         let version = env!("CARGO_PKG_VERSION");
@@ -170,8 +170,7 @@ impl Daemon {
             ("kernel_version", uname.release().to_string_lossy().into_owned()),
             ("ceph_version", format!("nacre version {version}")),
             ("ceph_version_short", version.to_owned()),
-            ("osd_data", self.dir.display().to_string()),
-            ("osd_objectstore", "nacre".to_owned()),
+            ("data", self.dir.display().to_string()),
         ];
         pairs.map(|(k, v)| (k.to_owned(), v)).into()
     }

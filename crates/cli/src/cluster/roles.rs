@@ -1,33 +1,99 @@
 //! What each role is told when it is made.
 
-use super::Daemon;
-use anyhow::{Result, bail};
+use super::{Daemon, hostname};
+use anyhow::{Context, Result};
+use maps::{MonMap, OsdId};
 use node::Never;
-use runtime::{DiskPool, EventLoop, Handle, Notice};
+use runtime::{DiskBackend, DiskPool, EventLoop, Handle, Listener, Notice};
+use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
+use wire::{AddrVec, EntityAddr};
+
+/// Size of a monitor's sparse file, in bytes.
+const MON_SIZE: u64 = 4 << 30;
+/// Bytes of its store's index that a monitor keeps in memory.
+const MON_CACHE: usize = 2 << 20;
 
 impl Daemon {
     pub(super) fn start_mon(
         &self,
-        _pool: &DiskPool,
-        _on: &EventLoop,
-        _notices: Sender<Notice>,
+        pool: &DiskPool,
+        on: &EventLoop,
+        notices: Sender<Notice>,
     ) -> Result<Handle<Never, Never>> {
-        bail!("this role is not part of this build yet")
+        let names = ('a'..='z').map(String::from);
+        let addrs = self.mon_addrs()?.into_iter().filter_map(|m| m.addr);
+        let mons: Vec<(String, SocketAddr)> = names.zip(addrs).collect();
+        let own = mons.iter().find(|(name, _)| *name == self.name.id);
+        let (_, addr) = own.with_context(|| format!("`mon host` has no address for {}", self.name))?;
+        let listener = Listener::bind(*addr)?;
+        let disk = self.disk(MON_SIZE, pool)?;
+        let info = disk.info();
+        let config = mon::MonConfig {
+            name: self.name.id.clone(),
+            monmap: MonMap::new(self.fsid()?, runtime::now().wall.into(), &mons),
+            keyring: self.keyring()?,
+            methods: self.methods(),
+            options: self.conf.all(&self.name),
+            hostname: hostname(),
+            disk: info,
+        };
+        let make = move || {
+            let store = store::Config { cache_bytes: MON_CACHE, ..store::Config::default() };
+            let mut rng = runtime::rng();
+            mon::Mon::new(config, store::Store::new(store, info, rng.fork()), rng)
+        };
+        // Monitors have no incarnations: they are known by their addresses.
+        Ok(on.spawn(self.spec(listener, 0, vec![Box::new(disk)]), make, notices))
     }
+
     pub(super) fn start_osd(
         &self,
-        _pool: &DiskPool,
-        _on: &EventLoop,
-        _notices: Sender<Notice>,
+        pool: &DiskPool,
+        on: &EventLoop,
+        notices: Sender<Notice>,
     ) -> Result<Handle<Never, Never>> {
-        bail!("this role is not part of this build yet")
+        let id: u32 =
+            self.name.id.parse().ok().with_context(|| format!("{} is no OSD number", self.name.id))?;
+        let listener = self.listen_anywhere()?;
+        let nonce = runtime::nonce();
+        let disk = self.disk(self.osd_size, pool)?;
+        let info = disk.info();
+        let config = osd::OsdConfig {
+            id: OsdId(id as i32),
+            uuid: self.uuid()?,
+            fsid: self.fsid()?,
+            addrs: AddrVec::from(EntityAddr::msgr2(listener.addr(), nonce)),
+            credentials: self.credentials()?,
+            methods: self.methods(),
+            monitors: self.mon_addrs()?,
+            hostname: hostname(),
+            crush_weight: 0,
+            crush_location: [("host", hostname()), ("root", "default".to_owned())]
+                .map(|(k, v)| (k.to_owned(), v))
+                .into(),
+            device_class: "ssd".to_owned(),
+            metadata: self.metadata(),
+            options: osd::OsdOptions::default(),
+        };
+        let make = move || osd::Osd::new(config, info, runtime::rng());
+        Ok(on.spawn(self.spec(listener, nonce, vec![Box::new(disk)]), make, notices))
     }
-    pub(super) fn start_mds(
-        &self,
-        _on: &EventLoop,
-        _notices: Sender<Notice>,
-    ) -> Result<Handle<Never, Never>> {
-        bail!("this role is not part of this build yet")
+
+    pub(super) fn start_mds(&self, on: &EventLoop, notices: Sender<Notice>) -> Result<Handle<Never, Never>> {
+        let listener = self.listen_anywhere()?;
+        let nonce = runtime::nonce();
+        let config = mds::MdsConfig {
+            name: self.name.id.clone(),
+            addrs: AddrVec::from(EntityAddr::msgr2(listener.addr(), nonce)),
+            credentials: self.credentials()?,
+            methods: self.methods(),
+            monitors: self.mon_addrs()?,
+            hostname: hostname(),
+            metadata: self.metadata(),
+            options: mds::MdsOptions::default(),
+        };
+        let make = move || mds::Mds::new(config, runtime::rng());
+        Ok(on.spawn(self.spec(listener, nonce, Vec::new()), make, notices))
     }
 }

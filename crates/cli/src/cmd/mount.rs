@@ -1,9 +1,9 @@
 //! `nacre mount`: the file system through FUSE.
 
+use crate::cluster::ClientArgs;
 use crate::{logging, signals};
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use crate::cluster::ClientArgs;
 use client::Cluster;
 use runtime::Notice;
 use std::io::Write;

@@ -1,9 +1,9 @@
 //! `nacre rados`: objects from the command line.
 
 use super::Format;
+use crate::cluster::ClientArgs;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
-use crate::cluster::ClientArgs;
 use client::{Cluster, Pool};
 use std::io::{Read, Write};
 use std::path::PathBuf;
