@@ -232,7 +232,9 @@ pub struct OsdOpReply {
 impl OsdOpReply {
     /// An answer to `request` with all results 0 and no output, to be filled in.
     pub fn to(request: &OsdOp, result: i32, epoch: Epoch) -> Self {
-        let done = if request.may_write() { osd_flag::ACK | osd_flag::ONDISK } else { osd_flag::ACK };
+        // As Ceph's OSDs answer: what succeeds is both, what fails is not acknowledged. Linux warns about an answer
+        // without ONDISK.
+        let done = osd_flag::ONDISK | if result >= 0 { osd_flag::ACK } else { 0 };
         let op = |sub: &SubOp| OpResult { raw: sub.op.to_raw(sub.flags).0, ..OpResult::default() };
         Self {
             oid: request.oid.clone(),
@@ -246,11 +248,13 @@ impl OsdOpReply {
         }
     }
 
-    /// Sets both version fields to those of a write or read at `version`.
+    /// Sets the version of the PG that was written or read, and the object's that clients see.
     pub fn set_version(&mut self, version: EVersion, user_version: u64) {
         self.replay_version = version;
-        self.bad_replay_version = version;
         self.user_version = user_version;
+        if user_version != 0 {
+            self.bad_replay_version = EVersion::new(version.epoch, user_version);
+        }
     }
 }
 

@@ -80,10 +80,17 @@ wire_structs! {
     }
 
     /// What follows from version 2 on, with the version that each came in.
+    /// Which measurements the MDS wants.
+    #[derive(Eq)]
+    pub struct MetricSpec[v 1/1] {
+        /// A set of bits.
+        pub flags: Vec<u8>,
+    }
+
     struct Extension[plain] {
         metadata: BTreeMap<String, String> = since 2,
         features: Vec<u8> = since 3,
-        metric_spec: Versioned = since 4,
+        metric_spec: MetricSpec = since 4,
         flags: u32 = since 5,
         cap_auths: Vec<Versioned> = since 6,
         oldest_client_tid: u64 = since 7,
@@ -101,7 +108,7 @@ pub struct ClientSession {
     /// Bitset of [`cephfs_feature`], lowest byte first.
     pub features: Vec<u8>,
     /// The metrics that are understood, uninterpreted.
-    pub metric_spec: Versioned,
+    pub metric_spec: MetricSpec,
     /// [`session_flag`] bits.
     pub flags: u32,
     /// Of version 7; never sent.
