@@ -44,7 +44,6 @@ wire_structs! {
 #[derive(Debug, Default)]
 pub struct Boot {
     running: bool,
-    superblock: Option<Superblock>,
     to_load: VecDeque<PgId>,
     loading: BTreeMap<PgId, Loader>,
     announced: bool,

@@ -6,9 +6,9 @@ use crate::session::Session;
 use crate::store_io::StoreIo;
 use maps::{Epoch, NacreMap, OsdId, OsdMap, PgId};
 use node::{ConnId, Event, Level, Msg, Never, Output};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use stdx::{Instant, Now, Rng};
+use stdx::{Instant, Now};
 use store::{ObjectKey, Transaction};
 
 /// The outputs of an OSD.
@@ -78,8 +78,6 @@ pub struct Core {
     pub config: OsdConfig,
     /// When the present input was taken.
     pub now: Now,
-    /// Our randomness.
-    pub rng: Rng,
     /// The newest map that all PGs have acted on.
     pub map: Arc<OsdMap>,
     /// The servers' own map.
@@ -102,8 +100,6 @@ pub struct Core {
     pub stats_due: bool,
     /// Objects on their way in all PGs.
     pub recovering: usize,
-    /// PGs that asked to be run again after the present one.
-    pub kicked: BTreeSet<PgId>,
     /// Log entries that each PG keeps.
     pub log_keep: usize,
     /// Counters for `perf dump`.
@@ -115,13 +111,12 @@ pub struct Core {
 
 impl Core {
     /// With no map and a closed store.
-    pub fn new(config: OsdConfig, io: StoreIo, rng: Rng) -> Self {
+    pub fn new(config: OsdConfig, io: StoreIo) -> Self {
         Self {
             links: Links::new(config.options.reconnect_delay),
             log_keep: config.options.log_entries.0,
             config,
             now: Now::default(),
-            rng,
             map: Arc::default(),
             nacre: NacreMap::default(),
             io,
@@ -132,7 +127,6 @@ impl Core {
             want_up_thru: Epoch(0),
             stats_due: false,
             recovering: 0,
-            kicked: BTreeSet::new(),
             counters: BTreeMap::new(),
             round: 0,
             is_up: false,
@@ -182,10 +176,6 @@ impl Core {
         }
     }
 
-    /// Asks another PG to look again once the present one is done.
-    pub fn kick(&mut self, pgid: PgId) {
-        self.kicked.insert(pgid);
-    }
 
     /// Whether an incarnation is known to be gone: its process is dead, or a later one has come up.
     pub fn is_gone(&self, osd: OsdId, up_from: Epoch) -> bool {
@@ -226,8 +216,4 @@ impl Core {
         })
     }
 
-    /// When the promises that hold now end, the soonest.
-    pub fn epoch_of_lease(&self, osd: OsdId) -> Option<Epoch> {
-        self.leases.get(&osd).map(|l| l.epoch)
-    }
 }

@@ -20,6 +20,8 @@ mod report;
 mod requests;
 mod session;
 mod store_io;
+#[cfg(test)]
+mod tests;
 
 pub use config::{OsdConfig, OsdOptions};
 pub use ops::Limits;

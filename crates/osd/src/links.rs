@@ -152,11 +152,6 @@ impl Links {
     pub fn deadline(&self) -> Option<Instant> {
         self.by_osd.values().filter(|l| l.conn.is_none() && !l.queue.is_empty()).map(|l| l.retry_at).min()
     }
-
-    /// Whether there is a connection or one is being made.
-    pub fn has(&self, purpose: Purpose, osd: OsdId) -> bool {
-        self.by_osd.get(&(purpose, osd)).is_some_and(|l| l.conn.is_some())
-    }
 }
 
 /// What making connections needs.

@@ -58,7 +58,7 @@ impl Osd {
         let monc = Monc::new(monc, rng.fork());
         Self {
             heartbeats: Heartbeats::default(),
-            core: Core::new(config, io, rng),
+            core: Core::new(config, io),
             pgs: BTreeMap::new(),
             monc,
             monc_out: Vec::new(),
@@ -147,17 +147,11 @@ impl Osd {
         loop {
             let events = self.core.io.take_events();
             let told = std::mem::take(&mut self.monc_out);
-            let kicked = std::mem::take(&mut self.core.kicked);
-            if events.is_empty() && told.is_empty() && kicked.is_empty() || self.stopped {
+            if events.is_empty() && told.is_empty() || self.stopped {
                 break;
             }
             events.into_iter().for_each(|event| self.store_event(event));
             told.into_iter().for_each(|told| self.monc_event(told));
-            for pgid in kicked {
-                if let Some(pg) = self.pgs.get_mut(&pgid) {
-                    pg.kick_all(&mut self.core);
-                }
-            }
         }
         self.ask_up_thru();
         self.stats_soon();

@@ -64,14 +64,6 @@ impl Loads {
         Self { reads, ranges }
     }
 
-    /// Bytes of data that the answer may hold.
-    pub fn data_bytes(&self) -> u64 {
-        match &self.reads[0].1 {
-            Read::Object { data, .. } => data.iter().map(|(_, len)| len).sum(),
-            _ => 0,
-        }
-    }
-
     /// Takes the answer to the read number `at`. `false` where the object's own metadata is damaged.
     #[must_use]
     pub fn take(&self, at: usize, reply: ReadReply, into: &mut Loaded) -> bool {

@@ -94,11 +94,6 @@ impl History {
 }
 
 impl Info {
-    /// An empty copy.
-    pub fn new(pgid: PgId) -> Self {
-        Self { pgid, ..Self::default() }
-    }
-
     /// Nothing was ever written to it.
     pub fn is_empty(&self) -> bool {
         self.last_update == EVersion::default()

@@ -110,11 +110,6 @@ impl PgLog {
         self.entries.len()
     }
 
-    /// Whether there are no entries.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
     /// The entries, oldest first.
     pub fn entries(&self) -> impl DoubleEndedIterator<Item = &Entry> {
         self.entries.iter()
@@ -228,12 +223,6 @@ impl PgLog {
             self.push(entry);
         }
         remove
-    }
-
-    /// Sets the tail of an empty log: what is before it is known only by its objects.
-    pub fn set_tail(&mut self, tail: EVersion) {
-        assert!(self.entries.is_empty(), "only an empty log begins anew");
-        self.tail = tail;
     }
 }
 

@@ -207,7 +207,7 @@ mod tests {
         let object = ObjectKey::head(1, 5, b"", b"", b"o");
         let version = EVersion::new(Epoch(300), 7);
         let entry = Entry { version, object: object.clone(), kind: entry_kind::MODIFY, ..Entry::default() };
-        let info = Info { last_update: version, ..Info::new(PgId::new(1, 5)) };
+        let info = Info { last_update: version, pgid: PgId::new(1, 5), ..Info::default() };
         let mut change = MetaChange::default();
         change.info(&info);
         change.add_entry(&entry);

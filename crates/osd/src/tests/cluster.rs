@@ -1,0 +1,660 @@
+//! Several OSDs with a monitor that only keeps a map, a network of constant delay and disks that end in order.
+
+use super::disk::Disk;
+use crate::{Osd, OsdConfig, OsdOptions};
+use maps::{Epoch, HObject, NacreMap, OsdId, OsdMap, PgId, Pool, Spg, osd_state};
+use msgs::{Op, OsdOp, OsdOpReply, SubOp, osd_flag};
+use node::{CloseReason, ConnId, DiskId, DiskInfo, DiskOp, DiskOpId, Input, Level, Msg, Never, Node, Output, Peer};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use stdx::{Bufs, Instant, Now, Rng, Wall};
+use store::{Config, ObjectKey, ObjectView, OmapRange, Read, ReadReply, Store, StoreOut};
+use wire::{AddrVec, EntityAddr, EntityId, EntityName, EntityType, Reader, Uuid, Writer};
+
+pub const POOL: i64 = 1;
+const FSID: Uuid = Uuid([7; 16]);
+const DISK_SIZE: u64 = 256 << 20;
+const DELAY: u64 = 1_000_000;
+/// Nodes: OSDs by number, then these two.
+const MON: usize = 100;
+const CLIENT: usize = 101;
+
+enum Event {
+    Input(Input<Never>),
+    Disk(DiskOpId, DiskOp),
+}
+
+struct Slot {
+    osd: Option<Osd>,
+    disk: Disk,
+    nonce: u32,
+    life: u32,
+}
+
+/// Whether a message from one node to another is lost.
+pub type Filter = Box<dyn FnMut(usize, usize, &Msg) -> bool>;
+
+pub struct Cluster {
+    now: Instant,
+    seq: u64,
+    /// By time and order: node, its life, what happens.
+    events: BTreeMap<(u64, u64), (usize, u32, Event)>,
+    slots: BTreeMap<usize, Slot>,
+    /// The two ends of each connection.
+    ends: BTreeMap<(usize, ConnId), (usize, ConnId)>,
+    next_accepted: u64,
+    pub map: OsdMap,
+    pub nacre: NacreMap,
+    history: BTreeMap<Epoch, Vec<u8>>,
+    mon_sessions: BTreeMap<ConnId, u64>,
+    pub stats: BTreeMap<PgId, peer::PgStat>,
+    pub filter: Option<Filter>,
+    client_conns: BTreeMap<usize, ConnId>,
+    pub replies: BTreeMap<u64, Vec<OsdOpReply>>,
+    next_tid: u64,
+    pub options: OsdOptions,
+    /// Warnings and errors that nobody expected.
+    pub complaints: Vec<String>,
+    pub stopped: Vec<(usize, String)>,
+    /// Whether the monitor believes reports of silence.
+    pub believe_silence: bool,
+    pub trace: bool,
+}
+
+fn addr_of(node: usize, nonce: u32) -> EntityAddr {
+    let mut addr = EntityAddr::parse(&format!("v2:10.0.0.{}:6800/0", node + 1)).expect("an address");
+    addr.nonce = nonce;
+    addr
+}
+
+fn peer_of(node: usize, nonce: u32) -> Box<Peer> {
+    let (ty, id) = match node {
+        MON => (EntityType::MON, String::new()),
+        CLIENT => (EntityType::CLIENT, "admin".to_owned()),
+        n => (EntityType::OSD, n.to_string()),
+    };
+    let addr = addr_of(node, nonce);
+    Box::new(Peer {
+        name: EntityName::new(ty, id),
+        id: EntityId { ty, num: if node == CLIENT { 4242 } else { node as i64 } },
+        global_id: if node == CLIENT { 4242 } else { 10 + node as u64 },
+        addrs: AddrVec::from(addr),
+        socket_addr: addr,
+        features: 0,
+        caps: "allow *".to_owned(),
+        tickets: None,
+    })
+}
+
+impl Cluster {
+    /// OSDs that are up, and one pool with so many replicas and PGs.
+    pub fn new(osds: usize, size: u8, min_size: u8, pg_num: u32) -> Self {
+        let mut map = OsdMap { fsid: FSID, epoch: Epoch(1), ..OsdMap::default() };
+        let mut crush = crush::CrushMap::new_default_types();
+        for i in 0..osds {
+            let host = format!("host{i}");
+            crush.place(i as i32, 0x10000, &[("root", "default"), ("host", &host)]).expect("a place");
+        }
+        let rule = crush.create_replicated_rule("replicated_rule", "default", "host", None).expect("a rule");
+        map.crush = Arc::new(crush);
+        map.pools.insert(POOL, Pool::replicated(size, min_size, rule as u8, pg_num, Default::default()));
+        map.pool_names.insert(POOL, "p".to_owned());
+        let mut c = Self {
+            now: Instant(1_000_000_000),
+            seq: 0,
+            events: BTreeMap::new(),
+            slots: BTreeMap::new(),
+            ends: BTreeMap::new(),
+            next_accepted: 0,
+            map,
+            nacre: NacreMap::default(),
+            history: BTreeMap::new(),
+            mon_sessions: BTreeMap::new(),
+            stats: BTreeMap::new(),
+            filter: None,
+            client_conns: BTreeMap::new(),
+            replies: BTreeMap::new(),
+            next_tid: 0,
+            options: OsdOptions { report_interval: Duration::from_millis(500), ..OsdOptions::default() },
+            complaints: Vec::new(),
+            stopped: Vec::new(),
+            believe_silence: true,
+            trace: std::env::var_os("OSD_TRACE").is_some(),
+        };
+        c.history.insert(Epoch(1), Writer::encode(&c.map));
+        (0..osds).for_each(|i| c.start(i));
+        c.wait_clean();
+        c
+    }
+
+    fn push(&mut self, delay: u64, node: usize, event: Event) {
+        self.seq += 1;
+        let life = self.slots.get(&node).map_or(0, |s| s.life);
+        self.events.insert((self.now.0 + delay, self.seq), (node, life, event));
+    }
+
+    /// Starts an OSD's process, on the disk that it has.
+    pub fn start(&mut self, osd: usize) {
+        let old = self.slots.remove(&osd);
+        let (disk, nonce, life) = old.map_or((Disk::default(), 1, 1), |s| (s.disk, s.nonce + 1, s.life + 1));
+        let config = OsdConfig {
+            id: OsdId(osd as i32),
+            uuid: Uuid([osd as u8 + 1; 16]),
+            fsid: FSID,
+            addrs: AddrVec::from(addr_of(osd, nonce)),
+            credentials: auth::Credentials { name: EntityName::new(EntityType::OSD, osd.to_string()), key: None },
+            methods: vec![auth::Method::None],
+            monitors: vec![addr_of(MON, 0)],
+            hostname: format!("host{osd}"),
+            crush_weight: 0,
+            crush_location: BTreeMap::new(),
+            device_class: String::new(),
+            metadata: BTreeMap::new(),
+            options: self.options.clone(),
+        };
+        let info = DiskInfo { id: DiskId(0), size: DISK_SIZE, sector: 512 };
+        let seed = (osd as u64) << 32 | u64::from(nonce);
+        let node = Osd::new(config, info, Rng::from_seed(seed));
+        self.slots.insert(osd, Slot { osd: Some(node), disk, nonce, life });
+        self.push(0, osd, Event::Input(Input::Start));
+    }
+
+    /// `kill -9`, and the power of its disk fails too.
+    pub fn kill(&mut self, osd: usize) {
+        let slot = self.slots.get_mut(&osd).expect("a known OSD");
+        slot.osd = None;
+        slot.life += 1;
+        slot.disk.lose_power();
+        let ends: Vec<_> = self.ends.iter().filter(|((n, _), _)| *n == osd).map(|(a, b)| (*a, *b)).collect();
+        for (a, b) in ends {
+            self.ends.remove(&a);
+            self.close_end(b, CloseReason::Lost);
+        }
+        self.client_conns.remove(&osd);
+    }
+
+    fn close_end(&mut self, end: (usize, ConnId), reason: CloseReason) {
+        if self.ends.remove(&end).is_none() {
+            return;
+        }
+        match end.0 {
+            MON => {
+                self.mon_sessions.remove(&end.1);
+            }
+            CLIENT => {}
+            node => self.push(DELAY, node, Event::Input(Input::Closed { conn: end.1, reason })),
+        }
+    }
+
+    /// Breaks all connections between two OSDs, which stay alive.
+    pub fn break_links(&mut self, a: usize, b: usize) {
+        let between = |x: usize, y: usize| (x, y) == (a, b) || (x, y) == (b, a);
+        let ends: Vec<_> = self.ends.iter().filter(|(x, y)| between(x.0, y.0)).map(|(x, _)| *x).collect();
+        for end in ends {
+            if let Some(other) = self.ends.get(&end).copied() {
+                self.close_end(end, CloseReason::Lost);
+                self.close_end(other, CloseReason::Lost);
+            }
+        }
+    }
+
+    /// Lets time pass.
+    pub fn run(&mut self, span: Duration) {
+        let end = self.now + span;
+        while self.step(end) {}
+        self.now = end;
+    }
+
+    /// Runs until `done`, at most a minute.
+    pub fn run_until(&mut self, what: &str, mut done: impl FnMut(&Self) -> bool) {
+        let end = self.now + Duration::from_secs(60);
+        while !done(self) {
+            assert!(self.step(end), "not within a minute: {what}\n{}", self.report());
+        }
+    }
+
+    fn report(&self) -> String {
+        let mut out = format!("map {}\n", self.map.epoch);
+        for (id, slot) in &self.slots {
+            for pg in slot.osd.iter().flat_map(|o| o.pgs.values()) {
+                out += &format!("osd.{id} {}\n", pg.dump());
+            }
+        }
+        out + &self.complaints.join("\n")
+    }
+
+    fn step(&mut self, end: Instant) -> bool {
+        let timer = self.slots.iter().filter_map(|(n, s)| Some((s.osd.as_ref()?.deadline()?.0.max(self.now.0), *n))).min();
+        let event = self.events.first_key_value().map(|((at, _), _)| *at);
+        match (timer, event) {
+            (Some((at, node)), next) if next.is_none_or(|e| at < e) => {
+                if at > end.0 {
+                    return false;
+                }
+                self.now = Instant(at);
+                self.input(node, Input::Timer);
+            }
+            (_, Some(at)) => {
+                if at > end.0 {
+                    return false;
+                }
+                let (_, (node, life, event)) = self.events.pop_first().expect("looked at");
+                self.now = Instant(at);
+                if self.slots.get(&node).map_or(0, |s| s.life) == life {
+                    self.happen(node, event);
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn happen(&mut self, node: usize, event: Event) {
+        match event {
+            Event::Disk(id, op) => {
+                let result = self.slots.get_mut(&node).expect("a disk").disk.run(op);
+                self.input(node, Input::Disk { id, result });
+            }
+            Event::Input(Input::Message { conn, msg }) if node == MON => self.mon_message(conn, msg),
+            Event::Input(Input::Message { msg, .. }) if node == CLIENT => {
+                if let node::Body::Client(msgs::Body::OsdOpReply(reply)) = msg.body {
+                    self.replies.entry(msg.tid).or_default().push(*reply);
+                }
+            }
+            Event::Input(_) if node >= MON => {}
+            Event::Input(input) => self.input(node, input),
+        }
+    }
+
+    fn input(&mut self, node: usize, input: Input<Never>) {
+        let now = Now { mono: self.now, wall: Wall(1_700_000_000_000_000_000 + self.now.0) };
+        let mut out = Vec::new();
+        let Some(osd) = self.slots.get_mut(&node).and_then(|s| s.osd.as_mut()) else { return };
+        osd.handle(now, input, &mut out);
+        for output in out {
+            self.output(node, output);
+        }
+    }
+
+    fn output(&mut self, node: usize, output: Output<Never>) {
+        match output {
+            Output::Connect { conn, to } => self.connect(node, conn, to.addr),
+            Output::Send { conn, msg } => self.send(node, conn, msg),
+            Output::Close { conn } => {
+                if let Some(other) = self.ends.remove(&(node, conn)) {
+                    self.close_end(other, CloseReason::Lost);
+                }
+            }
+            Output::Disk { id, op } => self.push(DELAY / 4, node, Event::Disk(id, op)),
+            Output::Event(event) => {
+                if self.trace {
+                    eprintln!("{:?} osd.{node} {:?} {} {}", self.now, event.level, event.name, event.detail);
+                }
+                if event.level <= Level::Warn && event.name != "marked_down" {
+                    self.complaints.push(format!("osd.{node} {}: {}", event.name, event.detail));
+                }
+            }
+            Output::Stop(result) => {
+                self.stopped.push((node, result.err().unwrap_or_default()));
+            }
+            _ => {}
+        }
+    }
+
+    fn connect(&mut self, node: usize, conn: ConnId, addr: EntityAddr) {
+        let alive = |(n, s): (&usize, &Slot)| (addr_of(*n, s.nonce) == addr && s.osd.is_some()).then_some(*n);
+        let target = if addr == addr_of(MON, 0) { Some(MON) } else { self.slots.iter().find_map(alive) };
+        let Some(target) = target else {
+            let reason = CloseReason::Refused;
+            return self.push(DELAY, node, Event::Input(Input::Closed { conn, reason }));
+        };
+        self.next_accepted += 1;
+        let accepted = ConnId(ConnId::ACCEPTED | self.next_accepted);
+        self.ends.insert((node, conn), (target, accepted));
+        self.ends.insert((target, accepted), (node, conn));
+        let (mine, theirs) = (self.slots[&node].nonce, self.slots.get(&target).map_or(0, |s| s.nonce));
+        let connected = Input::Connected { conn: accepted, peer: peer_of(node, mine) };
+        self.push(DELAY, target, Event::Input(connected));
+        let connected = Input::Connected { conn, peer: peer_of(target, theirs) };
+        self.push(DELAY, node, Event::Input(connected));
+        if target == MON {
+            self.mon_sessions.insert(accepted, u64::MAX);
+        }
+    }
+
+    fn send(&mut self, node: usize, conn: ConnId, msg: Msg) {
+        let Some((to, other)) = self.ends.get(&(node, conn)).copied() else { return };
+        if self.filter.as_mut().is_some_and(|f| f(node, to, &msg)) {
+            return;
+        }
+        let msg = Msg::from_raw(msg.to_raw()).expect("own encoding");
+        self.push(DELAY, to, Event::Input(Input::Message { conn: other, msg }));
+    }
+
+    // ---- the monitor
+
+    fn mon_message(&mut self, conn: ConnId, msg: Msg) {
+        match msg.body {
+            node::Body::Client(msgs::Body::MonSubscribe(m)) => {
+                if let Some(item) = m.what.get("osdmap") {
+                    let start = if item.start == 0 { u64::from(self.map.epoch.0) } else { item.start };
+                    self.mon_sessions.insert(conn, start);
+                    self.publish();
+                }
+            }
+            node::Body::Peer(peer::Body::OsdBoot(m)) => self.mon_boot(&m),
+            node::Body::Peer(peer::Body::OsdAlive(m)) => {
+                let info = &mut self.map.osds[m.osd.0 as usize].info;
+                if info.up_thru < m.want {
+                    self.change(|map, _| {
+                        map.osds[m.osd.0 as usize].info.up_thru = m.want;
+                    });
+                }
+            }
+            node::Body::Peer(peer::Body::OsdFailure(m)) => {
+                let same = self.map.osd(m.target).is_some_and(|o| o.is_up() && o.client_addrs == m.target_addrs);
+                if same && !m.alive_again && (m.refused || self.believe_silence) {
+                    self.mark_down(m.target.0 as usize, m.refused);
+                }
+            }
+            node::Body::Peer(peer::Body::PgStats(m)) => {
+                m.pgs.into_iter().for_each(|pg| {
+                    self.stats.insert(pg.pgid, pg);
+                });
+            }
+            _ => {}
+        }
+    }
+
+    fn mon_boot(&mut self, m: &peer::OsdBoot) {
+        let id = m.osd.0 as usize;
+        if self.map.osds.get(id).is_some_and(|o| o.is_up() && o.client_addrs == m.addrs) {
+            return;
+        }
+        if self.map.is_up(m.osd) {
+            self.mark_down(id, true);
+        }
+        let addrs = m.addrs.clone();
+        self.change(|map, _| {
+            if map.osds.len() <= id {
+                map.osds.resize(id + 1, Default::default());
+            }
+            let epoch = map.epoch;
+            let osd = &mut map.osds[id];
+            osd.state = osd_state::EXISTS | osd_state::UP;
+            osd.weight = maps::WEIGHT_IN;
+            (osd.client_addrs, osd.cluster_addrs, osd.hb_back_addrs) = (addrs.clone(), addrs.clone(), addrs);
+            osd.info.up_from = epoch;
+        });
+    }
+
+    /// The monitor marks an OSD down.
+    pub fn mark_down(&mut self, osd: usize, dead: bool) {
+        self.change(|map, nacre| {
+            let entry = &mut map.osds[osd];
+            entry.state &= !osd_state::UP;
+            if dead {
+                nacre.dead.insert(OsdId(osd as i32), entry.info.up_from);
+            }
+        });
+    }
+
+    /// A new map.
+    pub fn change(&mut self, edit: impl FnOnce(&mut OsdMap, &mut NacreMap)) {
+        self.map.epoch = self.map.epoch.next();
+        self.nacre.epoch = self.map.epoch;
+        edit(&mut self.map, &mut self.nacre);
+        self.history.insert(self.map.epoch, Writer::encode(&self.map));
+        self.publish();
+    }
+
+    fn publish(&mut self) {
+        let newest = self.map.epoch;
+        for (conn, next) in self.mon_sessions.clone() {
+            if next == u64::MAX || next > u64::from(newest.0) {
+                continue;
+            }
+            let nacre = peer::NacreMap { fsid: FSID, map: self.nacre.clone() };
+            self.send(MON, conn, Msg::new(0, peer::Body::from(nacre)));
+            for (epoch, bytes) in self.history.clone().range(Epoch(next as u32)..) {
+                let fulls = BTreeMap::from([(*epoch, bytes.clone())]);
+                let body = msgs::OsdMap { fsid: FSID, fulls, oldest: Epoch(1), newest, ..Default::default() };
+                self.send(MON, conn, Msg::new(0, msgs::Body::from(body)));
+            }
+            self.mon_sessions.insert(conn, u64::from(newest.0) + 1);
+        }
+    }
+
+    // ---- the client
+
+    fn pgid_of(&self, name: &str) -> (PgId, u32) {
+        let hash = HObject::head(POOL, b"", b"", name.as_bytes()).hash;
+        (self.map.pools[&POOL].raw_pg_to_pg(PgId::new(POOL, hash)), hash)
+    }
+
+    /// The members of an object's PG, the primary first.
+    pub fn acting(&self, name: &str) -> Vec<usize> {
+        let placed = self.map.pg_up_acting(self.pgid_of(name).0);
+        placed.acting.iter().map(|o| o.0 as usize).collect()
+    }
+
+    /// Sends a request to an OSD; gives its tid.
+    pub fn send_op(&mut self, osd: usize, tid: Option<u64>, name: &str, ops: Vec<Op>) -> u64 {
+        let tid = tid.unwrap_or_else(|| {
+            self.next_tid += 1;
+            self.next_tid
+        });
+        let (pgid, hash) = self.pgid_of(name);
+        let writes = ops.iter().any(|o| o.code().writes());
+        let request = OsdOp {
+            pgid: Spg::replicated(pgid),
+            hash,
+            epoch: self.map.epoch,
+            flags: osd_flag::ONDISK | if writes { osd_flag::WRITE } else { osd_flag::READ },
+            locator: maps::ObjectLocator { pool: POOL, ..Default::default() },
+            oid: name.as_bytes().to_vec(),
+            ops: ops.into_iter().map(SubOp::from).collect(),
+            snapid: maps::SnapId::HEAD,
+            ..OsdOp::default()
+        };
+        let conn = match self.client_conns.get(&osd) {
+            Some(conn) => *conn,
+            None => {
+                self.next_accepted += 1;
+                let (mine, theirs) = (ConnId(self.next_accepted), ConnId(ConnId::ACCEPTED | self.next_accepted));
+                self.ends.insert((CLIENT, mine), (osd, theirs));
+                self.ends.insert((osd, theirs), (CLIENT, mine));
+                let connected = Input::Connected { conn: theirs, peer: peer_of(CLIENT, 77) };
+                self.push(DELAY, osd, Event::Input(connected));
+                self.client_conns.insert(osd, mine);
+                mine
+            }
+        };
+        self.send(CLIENT, conn, Msg::new(tid, msgs::Body::from(request)));
+        tid
+    }
+
+    /// Sends a request to whoever is primary, again after each change, until it is answered.
+    pub fn op(&mut self, name: &str, ops: Vec<Op>) -> OsdOpReply {
+        self.next_tid += 1;
+        let tid = self.next_tid;
+        self.resend(tid, name, ops)
+    }
+
+    /// As [`Self::op`], with a tid that was used before.
+    pub fn resend(&mut self, tid: u64, name: &str, ops: Vec<Op>) -> OsdOpReply {
+        let had = self.replies.get(&tid).map_or(0, Vec::len);
+        let end = self.now + Duration::from_secs(60);
+        let mut asked = None;
+        loop {
+            let primary = self.acting(name).first().copied();
+            let target = (primary, self.map.epoch);
+            if asked != Some(target) && let Some(osd) = primary && self.slots[&osd].osd.is_some() {
+                self.send_op(osd, Some(tid), name, ops.clone());
+                asked = Some(target);
+            }
+            assert!(self.step(end), "no answer within a minute\n{}", self.report());
+            if let Some(reply) = self.replies.get(&tid).and_then(|r| r.get(had)) {
+                return reply.clone();
+            }
+        }
+    }
+
+    pub fn write(&mut self, name: &str, text: &str) {
+        let reply = self.op(name, vec![write_full(text)]);
+        assert_eq!(reply.result, 0, "write {name}");
+    }
+
+    /// The content, or the errno.
+    pub fn read(&mut self, name: &str) -> Result<String, i32> {
+        let reply = self.op(name, vec![Op::Read(msgs::Extent::new(0, 0))]);
+        match reply.result {
+            0.. => Ok(String::from_utf8_lossy(&reply.ops[0].data.to_vec()).into_owned()),
+            errno => Err(errno),
+        }
+    }
+
+    // ---- what must hold
+
+    /// Waits until every PG is clean by what its primary reports.
+    pub fn wait_clean(&mut self) {
+        let pgs: Vec<PgId> = self.map.pools[&POOL].pgs(POOL).collect();
+        self.stats.clear();
+        self.run_until("all PGs clean", |c| {
+            let clean = peer::pg_state::ACTIVE | peer::pg_state::CLEAN;
+            pgs.iter().all(|p| {
+                let newest = c.stats.get(p).is_some_and(|s| s.state & clean == clean);
+                let primary = c.map.pg_up_acting(*p).acting_primary.map(|o| o.0 as usize);
+                let inside = primary.and_then(|o| c.slots[&o].osd.as_ref()).and_then(|o| o.pgs.get(p));
+                newest || inside.is_some_and(|pg| pg.state == crate::pg::state::State::Clean)
+            })
+        });
+    }
+
+    /// All objects on an OSD's disk, read by a store of its own.
+    pub fn objects(&self, osd: usize) -> BTreeMap<Vec<u8>, (ObjectKey, ObjectView)> {
+        let mut reader = StoreReader::open(self.slots[&osd].disk.clone());
+        let from = ObjectKey::first_at(0, i8::MIN, 0);
+        let to = ObjectKey::first_at(i64::MAX, -1, 0);
+        let ReadReply::List(keys) = reader.read(Read::List { from, to, max: 100_000 }) else { panic!("a list") };
+        let mut out = BTreeMap::new();
+        for key in keys {
+            let read = Read::Object {
+                key: key.clone(),
+                attrs: true,
+                data: vec![(0, 1 << 30)],
+                omap_header: true,
+                omap_keys: vec![],
+                omap_range: Some(OmapRange { max: 100_000, max_bytes: 1 << 30, ..Default::default() }),
+            };
+            let ReadReply::Object(Some(view)) = reader.read(read) else { panic!("an object") };
+            out.insert(key.name.clone(), (key, view));
+        }
+        out
+    }
+
+    /// Replicas are byte-identical, nothing complained.
+    pub fn check(&mut self) {
+        self.wait_clean();
+        self.run(Duration::from_millis(200));
+        assert_eq!(self.complaints, Vec::<String>::new());
+        assert_eq!(self.stopped, Vec::new());
+        let up: Vec<usize> = self.slots.iter().filter(|(_, s)| s.osd.is_some()).map(|(n, _)| *n).collect();
+        let all: BTreeMap<usize, _> = up.iter().map(|o| (*o, self.objects(*o))).collect();
+        let names: BTreeSet<Vec<u8>> = all.values().flat_map(|o| o.keys().cloned()).collect();
+        for name in names {
+            let acting = self.acting(&String::from_utf8_lossy(&name));
+            for osd in &acting {
+                assert_eq!(all[osd].get(&name), all[&acting[0]].get(&name), "{name:?} on osd.{osd} and osd.{}", acting[0]);
+            }
+        }
+    }
+
+    /// What time it is.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Puts one OSD's disk into another's machine.
+    pub fn give_disk(&mut self, from: usize, to: usize) {
+        let disk = self.slots[&from].disk.clone();
+        self.slots.insert(to, Slot { osd: None, disk, nonce: 1, life: 1 });
+    }
+
+    /// Looks inside an OSD.
+    pub fn osd(&self, osd: usize) -> &Osd {
+        self.slots[&osd].osd.as_ref().expect("a running OSD")
+    }
+
+    /// The PG of an object.
+    pub fn pgid(&self, name: &str) -> PgId {
+        self.pgid_of(name).0
+    }
+
+    /// Counts of all OSDs that run.
+    pub fn counted(&self, name: &str) -> u64 {
+        let counts = self.slots.values().filter_map(|s| s.osd.as_ref()?.core.counters.get(name));
+        counts.sum()
+    }
+}
+
+pub fn write_full(text: &str) -> Op {
+    let data = Bufs::from(text.as_bytes().to_vec());
+    Op::WriteFull { extent: msgs::Extent::new(0, data.len() as u64), data }
+}
+
+pub fn append(text: &str) -> Op {
+    let data = Bufs::from(text.as_bytes().to_vec());
+    Op::Append { extent: msgs::Extent::new(0, data.len() as u64), data }
+}
+
+/// A store whose disk answers at once.
+struct StoreReader {
+    store: Store,
+    disk: Disk,
+}
+
+impl StoreReader {
+    fn open(disk: Disk) -> Self {
+        let info = DiskInfo { id: DiskId(0), size: DISK_SIZE, sector: 512 };
+        let mut reader = Self { store: Store::new(Config::default(), info, Rng::from_seed(1)), disk };
+        let mut out = Vec::new();
+        reader.store.open(None, &mut out);
+        reader.pump(out);
+        assert!(reader.store.is_open());
+        reader
+    }
+
+    fn pump(&mut self, mut out: Vec<StoreOut>) -> Vec<ReadReply> {
+        let mut replies = Vec::new();
+        while !out.is_empty() {
+            let mut next = Vec::new();
+            for event in out {
+                match event {
+                    StoreOut::Disk(id, op) => {
+                        let result = self.disk.run(op);
+                        self.store.disk_done(id, result, &mut next);
+                    }
+                    StoreOut::Read(_, result) => replies.push(result.expect("readable")),
+                    StoreOut::Failed(error) => panic!("{error}"),
+                    _ => {}
+                }
+            }
+            out = next;
+        }
+        replies
+    }
+
+    fn read(&mut self, read: Read) -> ReadReply {
+        let mut out = Vec::new();
+        self.store.read(read, &mut out);
+        self.pump(out).pop().expect("an answer")
+    }
+}
+
+/// The object's info as stored.
+pub fn info_of(view: &ObjectView) -> crate::object::ObjectInfo {
+    let attr = view.attrs.iter().find(|(n, _)| n == crate::object::INFO_ATTR).expect("an info");
+    Reader::new(&attr.1).get().expect("sound")
+}

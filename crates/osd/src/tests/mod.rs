@@ -1,0 +1,5 @@
+//! Scenarios of several OSDs.
+
+mod cluster;
+mod disk;
+mod scenarios;

@@ -1,0 +1,374 @@
+//! What must hold when OSDs die, return, and lose one another.
+
+use super::cluster::{Cluster, append, write_full};
+use maps::Epoch;
+use msgs::op::input;
+use msgs::{Extent, Op, OsdOpReply};
+use node::{Body, Msg};
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn is_rep_op(msg: &Msg) -> bool {
+    matches!(msg.body, Body::Peer(peer::Body::RepOp(_)))
+}
+
+#[test]
+fn writes_are_read_back_and_replicas_are_identical() {
+    let mut c = Cluster::new(3, 3, 2, 8);
+    for i in 0..40 {
+        c.write(&format!("o{i}"), &format!("content {i}"));
+    }
+    for i in 0..40 {
+        assert_eq!(c.read(&format!("o{i}")), Ok(format!("content {i}")));
+    }
+    assert_eq!(c.op("o1", vec![Op::Delete]).result, 0);
+    assert_eq!(c.read("o1"), Err(-2));
+    assert_eq!(c.read("never"), Err(-2));
+    c.check();
+    assert_eq!(c.objects(0).len(), 39);
+}
+
+#[test]
+fn the_others_go_on_when_a_primary_dies_and_it_catches_up_by_its_log() {
+    let mut c = Cluster::new(3, 3, 2, 4);
+    (0..20).for_each(|i| c.write(&format!("o{i}"), "old"));
+    let victim = c.acting("o3")[0];
+    c.kill(victim);
+    c.write("o3", "new");
+    (20..30).for_each(|i| c.write(&format!("o{i}"), "while it was away"));
+    assert_eq!(c.op("o4", vec![Op::Delete]).result, 0);
+    c.start(victim);
+    c.run_until("it is up", |c| c.map.is_up(maps::OsdId(victim as i32)));
+    c.check();
+    assert_eq!(c.read("o3"), Ok("new".into()));
+    assert_eq!(c.read("o4"), Err(-2));
+    assert_eq!(c.counted("copy_resynced"), 0, "the log was enough");
+    assert!(c.counted("objects_recovered") > 0);
+}
+
+/// The primary dies when only one of two replicas has an update.
+fn torn_update(survivor: usize, restart: &[usize]) -> Cluster {
+    let mut c = Cluster::new(3, 3, 2, 1);
+    c.write("x", "acknowledged");
+    let acting = c.acting("x");
+    let spared = acting[1 + survivor];
+    c.filter = Some(Box::new(move |_, to, msg| is_rep_op(msg) && to != spared));
+    c.send_op(acting[0], Some(900), "x", vec![append(" and more")]);
+    c.run(Duration::from_millis(20));
+    assert!(c.replies.get(&900).is_none(), "not answered before all replicas have it");
+    c.kill(acting[0]);
+    c.filter = None;
+    for osd in restart {
+        c.run(SECOND);
+        c.start(acting[*osd]);
+    }
+    c
+}
+
+#[test]
+fn an_update_on_one_replica_only_is_rolled_forward_once_and_everywhere() {
+    for survivor in [0, 1] {
+        let mut c = torn_update(survivor, &[0]);
+        assert_eq!(c.read("x"), Ok("acknowledged and more".into()), "the replica that has it is the authority");
+        let reply = c.resend(900, "x", vec![append(" and more")]);
+        assert_eq!(reply.result, 0);
+        assert_eq!(c.read("x"), Ok("acknowledged and more".into()), "the repetition was known");
+        c.check();
+    }
+}
+
+#[test]
+fn an_update_that_only_the_dead_primary_has_is_rolled_back_when_it_returns() {
+    let mut c = Cluster::new(3, 3, 2, 1);
+    c.write("x", "acknowledged");
+    c.write("y", "also");
+    let acting = c.acting("x");
+    c.filter = Some(Box::new(|_, _, msg| is_rep_op(msg)));
+    c.send_op(acting[0], Some(901), "x", vec![append(" and lost")]);
+    c.send_op(acting[0], Some(902), "created", vec![write_full("lost too")]);
+    c.send_op(acting[0], Some(903), "y", vec![Op::Delete]);
+    c.run(Duration::from_millis(20));
+    c.kill(acting[0]);
+    c.filter = None;
+    assert_eq!(c.read("x"), Ok("acknowledged".into()));
+    c.write("z", "after");
+    c.start(acting[0]);
+    c.run(SECOND);
+    c.check();
+    assert_eq!(c.acting("x")[0], acting[0], "the returned one is primary again");
+    assert_eq!(c.read("x"), Ok("acknowledged".into()));
+    assert_eq!(c.read("y"), Ok("also".into()));
+    assert_eq!(c.read("created"), Err(-2));
+    let reply = c.resend(902, "created", vec![write_full("now")]);
+    assert_eq!(reply.result, 0, "a request that was rolled back may come again");
+    assert_eq!(c.read("created"), Ok("now".into()));
+    c.check();
+}
+
+#[test]
+fn a_request_repeated_after_its_primary_died_is_carried_out_once_also_when_it_failed() {
+    let mut c = Cluster::new(3, 3, 2, 1);
+    c.write("x", "a");
+    let acting = c.acting("x");
+    // The answers are lost, not the updates.
+    let to_client = |to: usize| to > 100;
+    c.filter = Some(Box::new(move |_, to, _| to_client(to)));
+    c.send_op(acting[0], Some(910), "x", vec![append("b")]);
+    c.send_op(acting[0], Some(911), "x", vec![Op::Create { data: Default::default() }, Op::RmXattr { name: b"".to_vec() }]);
+    c.run(Duration::from_millis(50));
+    c.kill(acting[0]);
+    c.filter = None;
+    let failed = c.resend(911, "x", vec![Op::Create { data: Default::default() }]);
+    assert_eq!(failed.result, -22, "the failure is remembered");
+    let first = c.resend(910, "x", vec![append("b")]);
+    let again = c.resend(910, "x", vec![append("b")]);
+    assert_eq!((first.result, first.user_version), (again.result, again.user_version));
+    assert_eq!(c.read("x"), Ok("ab".into()));
+    c.start(acting[0]);
+    c.run(SECOND);
+    c.check();
+}
+
+#[test]
+fn nobody_is_shown_what_is_not_durable_on_all_replicas() {
+    let mut c = Cluster::new(3, 3, 2, 1);
+    c.write("x", "old");
+    let acting = c.acting("x");
+    let last = acting[2];
+    c.filter = Some(Box::new(move |_, to, msg| is_rep_op(msg) && to == last));
+    c.send_op(acting[0], Some(920), "x", vec![write_full("new")]);
+    c.send_op(acting[0], Some(921), "x", vec![Op::Read(Extent::new(0, 0))]);
+    c.send_op(acting[0], Some(922), "x", vec![Op::CmpXattr { name: b"a".to_vec(), value: Default::default(), op: 9, mode: 1 }]);
+    c.send_op(acting[0], Some(923), "x", vec![Op::Create { data: Default::default() }, Op::CmpExt { extent: Extent::new(0, 1), data: vec![0].into() }]);
+    c.send_op(acting[0], Some(920), "x", vec![write_full("new")]);
+    c.run(Duration::from_millis(100));
+    for tid in 920..=923 {
+        assert!(c.replies.get(&tid).is_none(), "{tid} was answered early");
+    }
+    // The replica that did not get it dies; the others agree that the update is there.
+    c.kill(last);
+    c.filter = None;
+    c.run_until("the read is answered", |c| c.replies.contains_key(&921));
+    assert_eq!(c.replies[&921][0].ops[0].data.to_vec(), b"new");
+    assert_eq!(c.replies[&923][0].result, -4095);
+    c.start(last);
+    c.run(SECOND);
+    c.check();
+}
+
+#[test]
+fn below_min_size_nothing_is_served_until_enough_are_back() {
+    let mut c = Cluster::new(3, 3, 2, 1);
+    c.write("x", "a");
+    let acting = c.acting("x");
+    c.kill(acting[1]);
+    c.kill(acting[2]);
+    c.run(2 * SECOND);
+    let tid = c.send_op(acting[0], None, "x", vec![Op::Read(Extent::new(0, 0))]);
+    c.run(5 * SECOND);
+    assert!(c.replies.get(&tid).is_none());
+    c.start(acting[1]);
+    c.run_until("the read is answered", |c| c.replies.contains_key(&tid));
+    c.start(acting[2]);
+    c.run(SECOND);
+    c.check();
+}
+
+#[test]
+fn who_may_have_missed_writes_does_not_serve_without_those_who_made_them() {
+    let mut c = Cluster::new(3, 2, 1, 1);
+    c.write("x", "both");
+    let acting = c.acting("x");
+    c.kill(acting[1]);
+    c.write("x", "first alone");
+    c.kill(acting[0]);
+    c.start(acting[1]);
+    c.run(5 * SECOND);
+    let primary = c.acting("x")[0];
+    let tid = c.send_op(primary, None, "x", vec![Op::Read(Extent::new(0, 0))]);
+    c.run(5 * SECOND);
+    assert!(c.replies.get(&tid).is_none(), "the newest write is on the OSD that is down");
+    c.start(acting[0]);
+    assert_eq!(c.read("x"), Ok("first alone".into()));
+}
+
+#[test]
+fn a_copy_too_old_for_the_log_is_compared_object_by_object() {
+    let mut c = Cluster::new(3, 3, 2, 1);
+    c.options.log_entries = (20, 20);
+    c.options.log_entries_total = 20;
+    for osd in 0..3 {
+        c.kill(osd);
+        c.start(osd);
+    }
+    c.run(SECOND);
+    c.wait_clean();
+    (0..100).for_each(|i| c.write(&format!("o{i}"), "old"));
+    let acting = c.acting("o0");
+    for victim in [acting[2], acting[0]] {
+        c.kill(victim);
+        c.run(SECOND);
+        for i in 0..100 {
+            c.write(&format!("o{i}"), &format!("round {victim}"));
+        }
+        (0..100).for_each(|i| c.write(&format!("new{i}"), "new"));
+        (50..60).for_each(|i| assert_eq!(c.op(&format!("o{i}"), vec![Op::Delete]).result, 0));
+        c.start(victim);
+        c.run_until("it is up", |c| c.map.is_up(maps::OsdId(victim as i32)));
+        // Writes go on meanwhile.
+        for i in 0..30 {
+            c.write(&format!("o{i}"), &format!("meanwhile {victim}"));
+        }
+        c.check();
+        assert_eq!(c.read("o7"), Ok(format!("meanwhile {victim}")));
+        assert_eq!(c.read("o40"), Ok(format!("round {victim}")));
+        assert_eq!(c.read("o55"), Err(-2));
+        (50..60).for_each(|i| c.write(&format!("o{i}"), "again"));
+    }
+    assert!(c.counted("copy_resynced") >= 2, "{}", c.counted("copy_resynced"));
+    c.check();
+}
+
+#[test]
+fn large_objects_and_omaps_are_recovered_in_parts() {
+    let mut c = Cluster::new(3, 3, 2, 1);
+    let acting = c.acting("big");
+    c.kill(acting[0]);
+    c.run(SECOND);
+    let data = stdx::Bufs::from(stdx::Buf::pattern(3, (5 << 20) + 17));
+    let whole = Op::WriteFull { extent: Extent::new(0, data.len() as u64), data: data.clone() };
+    assert_eq!(c.op("big", vec![whole]).result, 0);
+    let values: input::OmapValues = (0..3000u32).map(|i| (format!("k{i:05}").into_bytes(), vec![7; 300])).collect();
+    let set = Op::OmapSetVals { data: input::write(&values) };
+    let header = Op::OmapSetHeader { data: b"head".to_vec().into() };
+    let attr = Op::SetXattr { name: b"a".to_vec(), value: b"b".to_vec().into() };
+    assert_eq!(c.op("map", vec![set, header, attr]).result, 0);
+    c.start(acting[0]);
+    c.run(SECOND);
+    c.check();
+    let reply = c.op("big", vec![Op::Read(Extent::new(0, 0))]);
+    assert_eq!(reply.ops[0].data, data);
+    let ask = input::OmapGetVals { max: 10_000, ..Default::default() };
+    let reply = c.op("map", vec![Op::OmapGetVals { data: input::write(&ask) }]);
+    let (got, more): input::OmapValuesReply = input::read(&reply.ops[0].data).expect("values");
+    assert_eq!((got.len(), more), (1024, true));
+}
+
+#[test]
+fn listing_pages_through_all_objects_in_order() {
+    let mut c = Cluster::new(3, 3, 2, 2);
+    let names: std::collections::BTreeSet<String> = (0..150).map(|i| format!("o{i}")).collect();
+    names.iter().for_each(|n| c.write(n, "x"));
+    let mut found = std::collections::BTreeSet::new();
+    for seed in 0..2 {
+        let mut cursor: Option<maps::HObject> = None;
+        loop {
+            let data = cursor.as_ref().map(input::write).unwrap_or_default();
+            let reply = list(&mut c, seed, Op::PgNls { max: 7, start_epoch: 0, data });
+            let page: input::PgNlsReply = input::read(&reply.ops[0].data).expect("a page");
+            assert!(page.entries.len() <= 7);
+            for entry in page.entries {
+                assert!(found.insert(String::from_utf8(entry.oid).expect("a name")), "listed twice");
+            }
+            if reply.result == 1 {
+                break;
+            }
+            cursor = Some(page.handle);
+        }
+    }
+    assert_eq!(found, names);
+}
+
+fn list(c: &mut Cluster, seed: u32, op: Op) -> OsdOpReply {
+    // Any object of the PG finds its primary; the request itself names none.
+    let name = (0..).map(|i| format!("o{i}")).find(|n| c.pgid(n).seed == seed).expect("some");
+    c.op(&name, vec![op])
+}
+
+#[test]
+fn a_broken_connection_between_live_osds_loses_nothing() {
+    let mut c = Cluster::new(3, 3, 2, 4);
+    for round in 0..6 {
+        let acting = c.acting("x");
+        let tid = c.send_op(acting[0], None, "x", vec![append(&format!("{round},"))]);
+        c.run(Duration::from_micros(1500));
+        c.break_links(acting[0], acting[1 + round % 2]);
+        c.run_until("the write is answered", |c| c.replies.contains_key(&tid));
+    }
+    assert_eq!(c.read("x"), Ok("0,1,2,3,4,5,".into()));
+    c.check();
+    assert_eq!(c.map.epoch, Epoch(c.map.epoch.0.min(20)), "nobody was marked down for it");
+}
+
+#[test]
+fn a_cut_off_primary_stops_serving_reads_before_another_one_writes() {
+    let mut c = Cluster::new(3, 3, 2, 1);
+    c.write("x", "old");
+    let acting = c.acting("x");
+    let old = acting[0];
+    // It hears and is heard by nobody but the client.
+    let cut = move |a: usize, b: usize| a == old && b < 101 || b == old && a < 101;
+    c.filter = Some(Box::new(move |from, to, _| cut(from, to)));
+    c.run_until("it is marked down", |c| c.map.is_down(maps::OsdId(old as i32)));
+    let write = c.send_op(c.acting("x")[0], None, "x", vec![write_full("new")]);
+    c.run_until("the new primary has written", |c| c.replies.contains_key(&write));
+    let stale = c.send_op(old, None, "x", vec![Op::Read(Extent::new(0, 0))]);
+    c.run(5 * SECOND);
+    assert!(c.replies.get(&stale).is_none(), "the old primary must not serve");
+    c.filter = None;
+    c.complaints.clear();
+}
+
+#[test]
+fn a_new_primary_need_not_wait_for_one_whose_process_is_dead() {
+    let mut c = Cluster::new(3, 3, 2, 1);
+    c.write("x", "old");
+    let acting = c.acting("x");
+    c.kill(acting[0]);
+    let before = c.now();
+    c.write("x", "new");
+    assert!(c.now().since(before) < Duration::from_millis(500), "{:?}", c.now().since(before));
+    c.start(acting[0]);
+    c.run(SECOND);
+    c.check();
+}
+
+#[test]
+fn all_power_fails_and_everything_acknowledged_is_there() {
+    let mut c = Cluster::new(3, 3, 2, 4);
+    for round in 0..3 {
+        (0..20).for_each(|i| c.write(&format!("o{i}"), &format!("round {round}")));
+        (0..3).for_each(|i| c.kill(i));
+        (0..3).for_each(|i| c.start(i));
+        c.run(SECOND);
+        for i in 0..20 {
+            assert_eq!(c.read(&format!("o{i}")), Ok(format!("round {round}")));
+        }
+    }
+    c.check();
+}
+
+#[test]
+fn a_deleted_pool_leaves_no_objects() {
+    let mut c = Cluster::new(3, 3, 2, 2);
+    (0..100).for_each(|i| c.write(&format!("o{i}"), "x"));
+    c.change(|map, _| {
+        map.pools.clear();
+    });
+    c.run(2 * SECOND);
+    assert_eq!(c.objects(0).len(), 0);
+    assert!(c.osd(0).pgs.is_empty() && c.osd(0).removals.is_empty());
+}
+
+#[test]
+fn another_osds_disk_is_refused() {
+    let mut c = Cluster::new(1, 1, 1, 1);
+    c.write("x", "a");
+    c.kill(0);
+    c.give_disk(0, 5);
+    c.start(5);
+    c.run(SECOND);
+    assert_eq!(c.stopped.len(), 1);
+    assert!(c.stopped[0].1.contains("osd.0 of cluster"), "{:?}", c.stopped);
+}
