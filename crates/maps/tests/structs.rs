@@ -108,7 +108,7 @@ fn real_samples_re_encode_to_the_same_bytes() {
         assert_eq!(Writer::encode(&stat), bytes);
         used += stat.stats.sum.num_objects;
     }
-    assert_eq!(used, 22);
+    assert_eq!(used, 23);
     let bytes = include_bytes!("data/mdsmap.bin");
     let map: MdsMap = Reader::new(bytes).get().expect("decodes");
     assert_eq!(Writer::encode(&map), bytes);
