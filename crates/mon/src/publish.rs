@@ -191,7 +191,7 @@ fn fsmap(state: &State, sub: &mut Sub) -> Bodies {
     }
     sub.next = epoch + 1;
     let map = Writer::encode(&*state.fsmap);
-    vec![msgs::Body::from(msgs::FsMap { epoch: state.fsmap.epoch, map }).into()]
+    vec![msgs::Body::from(msgs::FsMap { epoch: state.fsmap.epoch, map: msgs::Rest(map) }).into()]
 }
 
 fn fsmap_user(state: &State, sub: &mut Sub) -> Bodies {

@@ -181,8 +181,8 @@ wire::messages! {
     pub struct FsMap = 45 "fs_map" [v 1/1] {
         /// Of the map.
         pub epoch: Epoch,
-        /// Encoded `maps::FsMap`.
-        pub map: Vec<u8>,
+        /// Encoded `maps::FsMap`, without a length before it.
+        pub map: Rest,
     }
 
     /// Answers [`PoolOp`], after the map that holds the change.

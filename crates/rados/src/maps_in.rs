@@ -1,6 +1,7 @@
 //! From OSD map messages to the newest map.
 
 use maps::{Epoch, OsdMap, OsdMapIncremental};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use wire::Reader;
 
@@ -21,9 +22,8 @@ pub(crate) fn take(map: &mut Arc<OsdMap>, m: &msgs::OsdMap) -> Took {
     if m.newest_contained() <= before {
         return Took::Nothing;
     }
-    let mut at = before;
-    while at < m.newest_contained() {
-        at = at.next();
+    let newer = m.incrementals.keys().chain(m.fulls.keys()).filter(|e| **e > before);
+    for at in newer.copied().collect::<BTreeSet<Epoch>>() {
         let step = if map.epoch.0 > 0 && map.epoch.next() == at && m.incrementals.contains_key(&at) {
             let decoded = Reader::new(&m.incrementals[&at]).get::<OsdMapIncremental>();
             decoded.is_ok_and(|inc| Arc::make_mut(map).apply(&inc).is_ok())
