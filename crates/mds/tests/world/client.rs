@@ -126,6 +126,7 @@ impl Client {
                 h.caps = m.caps.0;
                 h.seq = m.seq;
                 h.max_size = m.file().max_size;
+                h.mode = m.mode;
                 if h.dirty == 0 && m.caps.0 & cap::ANY_SHARED != 0 {
                     h.size = m.file().size;
                 }

@@ -1,0 +1,299 @@
+//! Capabilities of two clients: each sees what the other did, whatever it had cached before.
+
+mod world;
+
+use mds::{ClientId, MdsOptions, Stage};
+use msgs::{MdsOp, cap};
+use std::time::Duration;
+use world::World;
+use world::client::{create, getattr, lookup, mkdir, open, readdir, request, setattr_mode, setattr_size, two};
+
+const A: u64 = 10;
+const B: u64 = 20;
+
+fn two_clients(seed: u64) -> World {
+    let mut w = World::new(seed, MdsOptions::default());
+    w.connect(A);
+    w.connect(B);
+    w
+}
+
+fn ino(reply: &msgs::ClientReply) -> u64 {
+    assert_eq!(reply.result, 0, "{:?}", reply.op);
+    reply.trace.target.as_ref().expect("a target").ino
+}
+
+fn caps(w: &World, client: u64, ino: u64) -> u32 {
+    w.clients[&client].held.get(&ino).map_or(0, |h| h.caps)
+}
+
+#[test]
+fn a_lone_writer_gets_everything() {
+    let mut w = two_clients(1);
+    let f = ino(&w.call(A, create("f", 2)));
+    let all = cap::FILE_EXCL | cap::FILE_WR | cap::FILE_BUFFER | cap::FILE_CACHE | cap::AUTH_EXCL | cap::XATTR_EXCL;
+    assert_eq!(caps(&w, A, f) & all, all, "{}", msgs::Caps(caps(&w, A, f)));
+    assert!(w.clients[&A].held[&f].max_size >= 4 << 20, "it may write at once");
+}
+
+#[test]
+fn a_stat_sees_the_size_that_another_client_has_not_flushed() {
+    let mut w = two_clients(2);
+    let f = ino(&w.call(A, create("f", 2)));
+    assert!(w.clients.get_mut(&A).expect("a").write_to(f, 12_345));
+    let seen = w.call(B, getattr("f", cap::FILE_SHARED)).trace.target.expect("a target");
+    assert_eq!(seen.size, 12_345);
+    assert_eq!(w.clients[&A].flush_acks.len(), 1, "the flush was acknowledged");
+    let again = caps(&w, A, f);
+    assert_ne!(again & cap::FILE_WR, 0, "the writer gets its caps back: {}", msgs::Caps(again));
+}
+
+#[test]
+fn a_second_opener_ends_caching_and_both_may_write() {
+    let mut w = two_clients(3);
+    let f = ino(&w.call(A, create("f", 2)));
+    w.clients.get_mut(&A).expect("a").write_to(f, 100);
+    w.call(B, open("f", 2));
+    for c in [A, B] {
+        let has = caps(&w, c, f);
+        assert_eq!(has & (cap::FILE_CACHE | cap::FILE_BUFFER | cap::FILE_EXCL), 0, "{c}: {}", msgs::Caps(has));
+        assert_eq!(has & (cap::FILE_RD | cap::FILE_WR), cap::FILE_RD | cap::FILE_WR, "{c}: {}", msgs::Caps(has));
+        assert!(w.clients[&c].held[&f].max_size > 0, "{c} may write");
+    }
+    // Each appends; each sees the other's.
+    w.clients.get_mut(&A).expect("a").write_to(f, 200);
+    assert_eq!(w.call(B, getattr("f", cap::FILE_SHARED)).trace.target.expect("target").size, 200);
+    w.clients.get_mut(&B).expect("b").write_to(f, 300);
+    assert_eq!(w.call(A, getattr("f", cap::FILE_SHARED)).trace.target.expect("target").size, 300);
+}
+
+#[test]
+fn readers_share_a_cache_until_somebody_writes() {
+    let mut w = two_clients(4);
+    let f = ino(&w.call(A, create("f", 2)));
+    // A closes.
+    w.clients.get_mut(&A).expect("a").held.get_mut(&f).expect("held").wanted = 0;
+    let (tid, m) = w.clients.get_mut(&A).expect("a").update(f);
+    w.send(A, tid, m);
+    w.call(B, open("f", 0));
+    assert_ne!(caps(&w, B, f) & cap::FILE_CACHE, 0, "{}", msgs::Caps(caps(&w, B, f)));
+    w.call(A, open("f", 0));
+    assert_ne!(caps(&w, A, f) & cap::FILE_CACHE, 0);
+    assert_ne!(caps(&w, B, f) & cap::FILE_CACHE, 0);
+    w.call(A, open("f", 1));
+    for c in [A, B] {
+        assert_eq!(caps(&w, c, f) & cap::FILE_CACHE, 0, "{c}: {}", msgs::Caps(caps(&w, c, f)));
+    }
+}
+
+#[test]
+fn a_truncation_takes_everything_back_first_and_removes_objects() {
+    let mut w = two_clients(5);
+    let f = ino(&w.call(A, create("f", 2)));
+    w.clients.get_mut(&A).expect("a").write_to(f, 4 << 20);
+    for n in 0..3 {
+        let object = mds::ObjectId { pool: 2, ns: String::new(), name: format!("{f:x}.{n:08x}") };
+        w.objects.insert(object, world::Object { data: vec![7; 4 << 20], ..Default::default() });
+    }
+    let reply = w.call(B, setattr_size("f", 1000));
+    assert_eq!(reply.result, 0);
+    let stat = w.call(B, getattr("f", cap::ANY_SHARED)).trace.target.expect("target");
+    assert_eq!((stat.size, stat.truncate_size), (1000, 1000));
+    assert_eq!(stat.truncate_seq, 2);
+    let left: Vec<(String, usize)> =
+        w.objects.iter().filter(|(o, _)| o.pool == 2).map(|(o, d)| (o.name.clone(), d.data.len())).collect();
+    assert_eq!(left[0], (format!("{f:x}.00000000"), 1000));
+    let seen = &w.clients[&A].held[&f];
+    assert!(seen.caps & cap::FILE_WR != 0, "the writer may go on: {}", msgs::Caps(seen.caps));
+}
+
+#[test]
+fn a_name_made_by_one_client_ends_what_the_other_believes_of_the_directory() {
+    let mut w = two_clients(6);
+    let d = ino(&w.call(A, mkdir("d")));
+    w.call(B, readdir("d", b"", 100));
+    assert_ne!(caps(&w, B, d) & cap::FILE_SHARED, 0, "it may keep the empty listing");
+    w.call(A, create("d/new", 1));
+    assert_eq!(caps(&w, B, d) & cap::FILE_SHARED, 0, "{}", msgs::Caps(caps(&w, B, d)));
+    assert_ne!(caps(&w, A, d) & cap::FILE_SHARED, 0, "the one that made it may go on");
+    for (op, path, other) in [(MdsOp::UNLINK, "d/new", ""), (MdsOp::RENAME, "d/y", "d/x")] {
+        if op == MdsOp::RENAME {
+            w.call(A, create("d/x", 1));
+        }
+        w.call(B, lookup("d/new"));
+        assert_ne!(caps(&w, B, d) & cap::FILE_SHARED, 0);
+        let r = if other.is_empty() { request(op, path) } else { two(op, path, other) };
+        assert_eq!(w.call(A, r).result, 0);
+        assert_eq!(caps(&w, B, d) & cap::FILE_SHARED, 0, "after {op}");
+    }
+}
+
+#[test]
+fn a_change_of_mode_is_seen_by_a_client_that_had_it_cached() {
+    let mut w = two_clients(7);
+    let f = ino(&w.call(A, create("f", 2)));
+    w.call(B, lookup("f"));
+    w.call(B, setattr_mode("f", 0o600));
+    assert!(w.clients[&A].revokes_seen > 0, "it had to forget the old mode");
+    assert_eq!(w.clients[&A].held[&f].mode & 0o777, 0o600, "the new grant carries the new one");
+    let stat = w.call(A, getattr("f", cap::AUTH_SHARED)).trace.target.expect("target");
+    assert_eq!(stat.mode & 0o777, 0o600);
+}
+
+#[test]
+fn an_open_unlinked_file_lives_until_its_last_cap_is_gone() {
+    let mut w = two_clients(8);
+    let f = ino(&w.call(A, create("f", 2)));
+    let object = mds::ObjectId { pool: 2, ns: String::new(), name: format!("{f:x}.00000000") };
+    w.objects.insert(object.clone(), world::Object { data: vec![1; 10], ..Default::default() });
+    assert_eq!(w.call(B, request(MdsOp::UNLINK, "f")).result, 0);
+    w.quiet();
+    assert!(w.objects.contains_key(&object), "A has it open");
+    let h = w.clients.get_mut(&A).expect("a").held.remove(&f).expect("held");
+    let item = msgs::CapReleaseItem { ino: f, cap_id: h.cap_id, migrate_seq: 0, seq: h.issue_seq };
+    w.send(A, 0, msgs::ClientCapRelease { caps: vec![item], ..Default::default() });
+    w.quiet();
+    assert!(!w.objects.contains_key(&object), "its data is purged");
+    let mut gone = request(MdsOp::GETATTR, "");
+    gone.path.ino = f;
+    assert_eq!(w.call(A, gone).result, -msgs::errno::ESTALE);
+}
+
+#[test]
+fn a_file_deleted_before_a_crash_is_purged_after_it() {
+    let mut w = two_clients(9);
+    let f = ino(&w.call(A, create("f", 2)));
+    let object = mds::ObjectId { pool: 2, ns: String::new(), name: format!("{f:x}.00000000") };
+    w.objects.insert(object.clone(), world::Object::default());
+    let tid = w.start(B, request(MdsOp::UNLINK, "f"));
+    while !w.clients[&B].replies.contains_key(&tid) {
+        assert!(w.io_step(), "it is answered in the end");
+    }
+    w.clients.get_mut(&A).expect("a").held.clear();
+    w.crash(&[A, B]);
+    w.quiet();
+    assert!(!w.objects.contains_key(&object));
+}
+
+#[test]
+fn clients_come_back_after_a_restart_with_what_they_held() {
+    let mut w = two_clients(10);
+    let f = ino(&w.call(A, create("f", 2)));
+    w.clients.get_mut(&A).expect("a").write_to(f, 777);
+    w.crash(&[A, B]);
+    assert_ne!(caps(&w, A, f) & cap::FILE_BUFFER, 0);
+    assert_eq!(w.call(B, getattr("f", cap::FILE_SHARED)).trace.target.expect("target").size, 777);
+}
+
+#[test]
+fn a_client_that_does_not_come_back_is_evicted() {
+    let mut w = two_clients(11);
+    let f = ino(&w.call(A, create("f", 2)));
+    w.crash(&[B]);
+    assert!(w.log.iter().any(|l| l.starts_with("client_evicted")), "{:?}", w.log);
+    assert_eq!(w.call(B, open("f", 2)).result, 0);
+    assert_ne!(caps(&w, B, f) & cap::FILE_BUFFER, 0, "nobody else has it");
+    let mut open = msgs::ClientSession::of(msgs::session_op::REQUEST_RENEWCAPS, 9);
+    open.features = Vec::new();
+    w.send(A, 0, open);
+    assert_eq!(w.rank.stage(), Stage::Active);
+}
+
+#[test]
+fn a_silent_client_is_evicted_only_when_the_osds_refuse_it() {
+    let mut w = two_clients(12);
+    let f = ino(&w.call(A, create("f", 2)));
+    w.clients.get_mut(&A).expect("a").stubborn = true;
+    let tid = w.start(B, getattr("f", cap::FILE_SHARED));
+    w.quiet();
+    assert!(!w.clients[&B].replies.contains_key(&tid), "A does not give back its caps");
+    for _ in 0..70 {
+        w.send(B, 0, msgs::ClientSession::of(msgs::session_op::REQUEST_RENEWCAPS, 1));
+        w.advance(Duration::from_secs(1));
+        w.quiet();
+    }
+    assert_eq!(w.evict_asked, vec![A]);
+    assert!(!w.clients[&B].replies.contains_key(&tid), "it could still write");
+    w.rank.evicted(w.now, ClientId(A));
+    w.quiet();
+    assert!(w.clients[&B].replies.contains_key(&tid));
+    assert_eq!(caps(&w, B, f) & cap::PIN, cap::PIN);
+}
+
+#[test]
+fn a_flush_is_applied_once_and_acknowledged_again_after_a_crash() {
+    let mut w = two_clients(13);
+    let f = ino(&w.call(A, create("f", 2)));
+    w.clients.get_mut(&A).expect("a").write_to(f, 500);
+    let (tid, m) = w.clients.get_mut(&A).expect("a").update(f);
+    w.send(A, tid, m);
+    assert!(w.clients[&A].flush_acks.is_empty(), "not before it is durable");
+    w.crash(&[A, B]);
+    let again: Vec<_> = w.clients[&A].flushing.clone().into_iter().collect();
+    for (tid, mut m) in again {
+        m.seq = 0;
+        m.issue_seq = 0;
+        w.send(A, tid, m);
+    }
+    w.quiet();
+    assert_eq!(w.clients[&A].flush_acks, vec![tid]);
+    assert_eq!(w.call(B, getattr("f", cap::FILE_SHARED)).trace.target.expect("target").size, 500);
+}
+
+#[test]
+fn no_answer_leaves_before_its_event_is_durable() {
+    let mut w = two_clients(14);
+    let tid = w.start(A, mkdir("d"));
+    assert!(!w.clients[&A].replies.contains_key(&tid));
+    let read = w.start(B, lookup("d"));
+    assert!(!w.clients[&B].replies.contains_key(&read), "neither does one that only shows it");
+    w.quiet();
+    assert!(w.clients[&A].replies.contains_key(&tid) && w.clients[&B].replies.contains_key(&read));
+}
+
+#[test]
+fn hard_links_survive_the_loss_of_the_first_name() {
+    let mut w = two_clients(15);
+    let f = ino(&w.call(A, create("f", 2)));
+    assert_eq!(w.call(A, two(MdsOp::LINK, "g", "f")).result, 0);
+    assert_eq!(w.call(A, request(MdsOp::UNLINK, "f")).result, 0);
+    let stat = w.call(B, lookup("g")).trace.target.expect("target");
+    assert_eq!((stat.ino, stat.nlink), (f, 1));
+    for c in [A, B] {
+        w.clients.get_mut(&c).expect("it").held.clear();
+    }
+    w.crash(&[A, B]);
+    assert_eq!(ino(&w.call(B, open("g", 0))), f);
+}
+
+#[test]
+fn a_lock_waits_for_the_other_client_and_is_freed_with_it() {
+    let mut w = two_clients(16);
+    w.call(A, create("f", 2));
+    w.call(B, open("f", 2));
+    let lock = |kind: u8, wait: u8, owner: u64| {
+        let args = msgs::FileLockArgs { rule: 1, kind, owner: owner | 1 << 63, pid: 1, start: 0, length: 0, wait };
+        msgs::ClientRequest { args: args.into(), ..request(MdsOp::SETFILELOCK, "f") }
+    };
+    assert_eq!(w.call(A, lock(2, 0, 1)).result, 0);
+    assert_eq!(w.call(B, lock(1, 0, 2)).result, -msgs::errno::EAGAIN);
+    let tid = w.start(B, lock(1, 1, 2));
+    w.quiet();
+    assert!(!w.clients[&B].replies.contains_key(&tid));
+    w.send(A, 0, msgs::ClientSession::of(msgs::session_op::REQUEST_CLOSE, 0));
+    w.quiet();
+    assert_eq!(w.reply(B, tid).result, 0);
+    assert!(!w.clients[&A].open);
+}
+
+#[test]
+fn clients_are_asked_to_give_back_caps_that_fill_the_cache() {
+    let mut w = World::new(17, MdsOptions { cache_inodes: 100, ..MdsOptions::default() });
+    w.connect(A);
+    for i in 0..150 {
+        w.call(A, create(&format!("f{i}"), 1));
+    }
+    w.advance(Duration::from_secs(2));
+    let asked = w.clients[&A].recalled.expect("it is asked");
+    assert!((16..100).contains(&asked), "{asked}");
+}
