@@ -82,6 +82,14 @@ impl Conf {
         Some(filled)
     }
 
+    /// All values for `name`, by key with underscores; as [`Self::get`] gives them.
+    pub fn all(&self, name: &EntityName) -> BTreeMap<String, String> {
+        let own = name.to_string();
+        let sections = ["global", name.ty.name(), own.as_str()];
+        let keys = sections.iter().filter_map(|s| self.sections.get(*s)).flat_map(BTreeMap::keys);
+        keys.filter_map(|key| Some((key.clone(), self.get(name, key)?))).collect()
+    }
+
     /// The monitors' msgr2 addresses from `mon host`, in the order given.
     pub fn mon_hosts(&self, name: &EntityName) -> Result<Vec<EntityAddr>, ConfError> {
         let fail = |what: String| ConfError { line: 0, what };
@@ -168,6 +176,7 @@ mod tests {
         assert_eq!(conf.get(&osd("1"), "osd_max_backfills").as_deref(), Some("3"));
         assert_eq!(conf.get(&osd("1"), "keyring").as_deref(), Some("/d/osd.1.keyring"));
         assert_eq!(conf.get(&osd("1"), "nothing"), None);
+        assert_eq!(conf.all(&osd("0"))["osd_max_backfills"], "4");
     }
 
     #[test]
