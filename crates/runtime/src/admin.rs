@@ -78,8 +78,7 @@ async fn answer<Req, Rep>(mut stream: UnixStream, inbox: Inbox<Req, Rep>) -> std
         Err(_) => "ERROR: the daemon is stopping\n".to_owned(),
     };
     let len = u32::try_from(output.len()).unwrap_or(u32::MAX);
-    stream.write_all(&len.to_be_bytes()).await?;
-    stream.write_all(output.as_bytes()).await
+    stream.write_all(&[&len.to_be_bytes()[..], output.as_bytes()].concat()).await
 }
 
 /// Asks the daemon behind the socket at `path`; blocking.

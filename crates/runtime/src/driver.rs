@@ -5,7 +5,7 @@ use crate::disk::DiskBackend;
 use crate::handle::Answer;
 use crate::metrics::Metrics;
 use crate::net::{Net, NetEvent};
-use node::{AdminId, DiskId, DiskOp, DiskOpId, DiskResult, Input, Level, Node, Output, RequestId};
+use node::{AdminId, Body, DiskId, DiskOp, DiskOpId, DiskResult, Input, Level, Msg, Node, Output, RequestId};
 use std::pin::Pin;
 use stdx::{FastMap, Instant};
 use tokio::sync::{mpsc, oneshot};
@@ -146,6 +146,9 @@ where
         match event {
             Event::Net(event) => {
                 if let Some((input, _held)) = self.net.to_input(event) {
+                    if let Input::Message { conn, msg } = &input {
+                        tracing::trace!(node = self.name, %conn, tid = msg.tid, "gets {}", msg_name(msg));
+                    }
                     self.step(input);
                 }
             }
@@ -200,7 +203,10 @@ where
     fn carry_out(&mut self, output: Output<N::Reply>) {
         match output {
             Output::Connect { conn, to } => self.net.connect(conn, *to),
-            Output::Send { conn, msg } => self.net.send(conn, msg),
+            Output::Send { conn, msg } => {
+                tracing::trace!(node = self.name, %conn, tid = msg.tid, "sends {}", msg_name(&msg));
+                self.net.send(conn, msg);
+            }
             Output::Close { conn } => self.net.close(conn),
             Output::Disk { id, op } => self.start_disk(id, op),
             Output::AdminReply { id, code, output } => {
@@ -249,6 +255,13 @@ where
             Level::Info => tracing::info!(node, name, "{detail}"),
             Level::Debug => tracing::debug!(node, name, "{detail}"),
         }
+    }
+}
+
+fn msg_name(msg: &Msg) -> &'static str {
+    match &msg.body {
+        Body::Client(body) => body.name(),
+        Body::Peer(body) => body.name(),
     }
 }
 
