@@ -115,6 +115,10 @@ impl Pg {
     /// Begins a round: asks around as primary, reports as anything else.
     pub fn begin(&mut self, core: &mut Core) {
         assert_eq!(self.state, State::Reset, "a round begins from a reset");
+        if self.round == 0 {
+            // New here: 0 would be taken for a notice that nobody asked for.
+            self.round = core.next_round();
+        }
         if self.is_primary(core) {
             self.wait_until = self.wait_until.max(stdx::Instant(core.now.mono.0 + self.lease_left(core)));
             self.set_state(core, State::GetInfo);
