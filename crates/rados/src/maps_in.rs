@@ -24,18 +24,17 @@ pub(crate) fn take(map: &mut Arc<OsdMap>, m: &msgs::OsdMap) -> Took {
     }
     let newer = m.incrementals.keys().chain(m.fulls.keys()).filter(|e| **e > before);
     for at in newer.copied().collect::<BTreeSet<Epoch>>() {
-        let step = if map.epoch.0 > 0 && map.epoch.next() == at && m.incrementals.contains_key(&at) {
+        if map.epoch.0 > 0 && map.epoch.next() == at && m.incrementals.contains_key(&at) {
             let decoded = Reader::new(&m.incrementals[&at]).get::<OsdMapIncremental>();
-            decoded.is_ok_and(|inc| Arc::make_mut(map).apply(&inc).is_ok())
+            if !decoded.is_ok_and(|inc| Arc::make_mut(map).apply(&inc).is_ok()) {
+                return Took::Gap(Epoch(0));
+            }
         } else if let Some(full) = m.fulls.get(&at) {
-            let decoded = Reader::new(full).get::<OsdMap>();
-            decoded.map(|full| *map = Arc::new(full)).is_ok()
-        } else {
-            continue;
-        };
-        if !step {
-            // What was sent does not decode or does not apply: only a whole map helps.
-            return Took::Gap(Epoch(0));
+            match Reader::new(full).get::<OsdMap>() {
+                Ok(full) => *map = Arc::new(full),
+                // To ask for it would bring the same bytes again, and so on for ever: the next map may be better.
+                Err(_) => return Took::Nothing,
+            }
         }
     }
     match map.epoch {

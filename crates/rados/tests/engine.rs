@@ -220,6 +220,13 @@ fn incrementals_are_applied_in_order_and_a_gap_is_asked_for() {
     assert_eq!(show(&mut out), ["want map 8"]);
     r.osd_map(&message(vec![(Epoch(8), vec![1, 2, 3])]), &mut out);
     assert_eq!(show(&mut out), ["want map 0"], "what does not decode is replaced by a whole map");
+    let broken = msgs::OsdMap { fulls: [(Epoch(9), vec![1, 2, 3])].into(), ..Default::default() };
+    r.osd_map(&broken, &mut out);
+    assert_eq!(
+        (show(&mut out), r.map().epoch),
+        (vec![], Epoch(7)),
+        "but one that is no better is not asked for again"
+    );
 }
 
 #[test]

@@ -193,7 +193,7 @@ impl Sample for DentryRelease {
 /// A metadata operation.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ClientRequest {
-    /// 1, or 2 (wide retry counters), or 3 (owner of a new inode); decides the form of the head.
+    /// 1 (also written for 0), or 2 (wide retry counters), or 3 (owner of a new inode); decides the form of the head.
     pub head_version: u16,
     /// All requests with smaller tids are completed: the MDS may forget their results.
     pub oldest_client_tid: u64,
@@ -292,7 +292,7 @@ impl Message for ClientRequest {
 impl ClientRequest {
     fn encode_head(&self, w: &mut Writer) {
         let narrow = |n: u32| u8::try_from(n).unwrap_or(u8::MAX);
-        w.put(&self.head_version);
+        w.put(&self.head_version.max(1));
         w.put(&self.oldest_client_tid);
         w.put(&self.mdsmap_epoch);
         w.put(&self.flags);
