@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use stdx::{Bufs, Instant, Now, Rng, Wall};
 use store::{Config, ObjectKey, ObjectView, OmapRange, Read, ReadReply, Store, StoreOut};
-use wire::{AddrVec, EntityAddr, EntityId, EntityName, EntityType, Reader, Uuid, Writer};
+use wire::{AddrVec, EntityAddr, EntityId, EntityName, EntityType, Uuid, Writer};
 
 pub const POOL: i64 = 1;
 const FSID: Uuid = Uuid([7; 16]);
@@ -329,6 +329,13 @@ impl Cluster {
             return;
         }
         let msg = Msg::from_raw(msg.to_raw()).expect("own encoding");
+        if self.trace {
+            let name = match &msg.body {
+                node::Body::Client(body) => body.name(),
+                node::Body::Peer(body) => body.name(),
+            };
+            eprintln!("{:?} {node} -> {to} {name} {}", self.now, msg.tid);
+        }
         self.push(DELAY, to, Event::Input(Input::Message { conn: other, msg }));
     }
 
@@ -337,6 +344,10 @@ impl Cluster {
     fn mon_message(&mut self, conn: ConnId, msg: Msg) {
         match msg.body {
             node::Body::Client(msgs::Body::MonSubscribe(m)) => {
+                if m.what.contains_key("monmap") {
+                    let map = Writer::encode(&maps::MonMap { fsid: FSID, epoch: 1, ..Default::default() });
+                    self.send(MON, conn, Msg::new(0, msgs::Body::from(msgs::MonMap { map })));
+                }
                 if let Some(item) = m.what.get("osdmap") {
                     let start = if item.start == 0 { u64::from(self.map.epoch.0) } else { item.start };
                     self.mon_sessions.insert(conn, start);
@@ -651,10 +662,4 @@ impl StoreReader {
         self.store.read(read, &mut out);
         self.pump(out).pop().expect("an answer")
     }
-}
-
-/// The object's info as stored.
-pub fn info_of(view: &ObjectView) -> crate::object::ObjectInfo {
-    let attr = view.attrs.iter().find(|(n, _)| n == crate::object::INFO_ATTR).expect("an info");
-    Reader::new(&attr.1).get().expect("sound")
 }

@@ -149,7 +149,7 @@ fn nobody_is_shown_what_is_not_durable_on_all_replicas() {
     // The replica that did not get it dies; the others agree that the update is there.
     c.kill(last);
     c.filter = None;
-    c.run_until("the read is answered", |c| c.replies.contains_key(&921));
+    c.run_until("all are answered", |c| (920..=923).all(|tid| c.replies.contains_key(&tid)));
     assert_eq!(c.replies[&921][0].ops[0].data.to_vec(), b"new");
     assert_eq!(c.replies[&923][0].result, -4095);
     c.start(last);
@@ -225,8 +225,8 @@ fn a_copy_too_old_for_the_log_is_compared_object_by_object() {
         assert_eq!(c.read("o40"), Ok(format!("round {victim}")));
         assert_eq!(c.read("o55"), Err(-2));
         (50..60).for_each(|i| c.write(&format!("o{i}"), "again"));
+        assert!(c.counted("copy_resynced") >= 1);
     }
-    assert!(c.counted("copy_resynced") >= 2, "{}", c.counted("copy_resynced"));
     c.check();
 }
 
