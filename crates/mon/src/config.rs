@@ -20,7 +20,7 @@ pub struct MonConfig {
     pub options: BTreeMap<String, String>,
     /// Name of this host, for `mon metadata` and `node ls`.
     pub hostname: String,
-    /// Device that the store is on, as told by the world.
+    /// The device that the store is on.
     pub disk: node::DiskInfo,
 }
 

@@ -140,7 +140,7 @@ impl<S: Storage> Mon<S> {
 
     /// Puts out what depends on proposals, once they are committed.
     pub(crate) fn after(&mut self, index: u64, output: Out, out: &mut Vec<Out>) {
-        if index <= self.log.state().version && self.waiting.is_empty() {
+        if index <= self.log.state().version {
             out.push(output);
         } else {
             self.waiting.push_back((index.max(self.waiting.back().map_or(0, |w| w.0)), output));

@@ -1,0 +1,150 @@
+//! Nothing that is not durable is shown; everything that was shown survives.
+
+mod support;
+
+use maps::OsdId;
+use node::Output;
+use std::time::Duration;
+use support::{Rig, boot, osdmap, three_osds};
+
+const CREATE: &str = r#"{"prefix":"osd pool create","pool":"p","pg_num":8}"#;
+const LS: &str = r#"{"prefix":"osd pool ls"}"#;
+
+#[test]
+fn a_new_cluster_is_ready_with_keys_and_committed_ids() {
+    let rig = Rig::new();
+    let keys = rig.outs.iter().position(|o| matches!(o, Output::Keys(_))).expect("keys");
+    let ready = rig.outs.iter().position(|o| matches!(o, Output::Ready)).expect("ready");
+    assert!(keys < ready);
+    let ids = rig.outs.iter().find_map(|o| if let Output::GlobalIds(r) = o { Some(r.clone()) } else { None });
+    assert_eq!(ids, Some(4096..4096 + 65_536));
+}
+
+#[test]
+fn global_ids_are_never_given_again_after_a_restart() {
+    let mut rig = Rig::new();
+    rig.crash_and_restart();
+    let ids: Vec<_> = rig
+        .outs
+        .iter()
+        .filter_map(|o| if let Output::GlobalIds(r) = o { Some(r.clone()) } else { None })
+        .collect();
+    assert_eq!(ids, [4096 + 65_536..4096 + 2 * 65_536]);
+    // Half of them seen in use: the next range follows.
+    rig.outs.clear();
+    rig.connect("client.admin", "allow *", 4096 + 65_536 + 40_000);
+    let more =
+        rig.outs.iter().find_map(|o| if let Output::GlobalIds(r) = o { Some(r.clone()) } else { None });
+    assert_eq!(more, Some(4096 + 2 * 65_536..4096 + 3 * 65_536));
+}
+
+#[test]
+fn a_crash_between_submit_and_commit_loses_only_what_nobody_saw() {
+    let (mut rig, _) = three_osds();
+    rig.disk.hold(true);
+    let admin = rig.admin();
+    rig.send_command(admin, 1, CREATE, b"");
+    assert_eq!(rig.answer(admin), None, "not durable, not answered");
+    assert_eq!(rig.ok(LS), "", "and not visible to anybody");
+    rig.crash_and_restart();
+    rig.disk.hold(false);
+    rig.commit();
+    assert_eq!(rig.ok(LS), "");
+    assert_eq!(rig.command(CREATE).status, "pool 'p' created");
+    rig.crash_and_restart();
+    assert_eq!(rig.ok(LS), "p\n", "acknowledged, so it is there");
+}
+
+#[test]
+fn the_answer_comes_with_the_commit_and_so_do_maps() {
+    let (mut rig, conns) = three_osds();
+    let mut want = msgs::MonSubscribe::default();
+    want.what.insert("osdmap".into(), msgs::SubscribeItem { start: 0, flags: 0 });
+    rig.send(conns[0], 0, msgs::Body::from(want));
+    assert_eq!(rig.sent(conns[0]).len(), 1, "the full map at once");
+    rig.disk.hold(true);
+    let admin = rig.admin();
+    rig.send_command(admin, 1, CREATE, b"");
+    // The same again, decided on what is not durable: its answer must wait as well.
+    let other = rig.admin();
+    rig.send_command(other, 1, CREATE, b"");
+    assert!(rig.sent(conns[0]).is_empty() && rig.answer(admin).is_none() && rig.answer(other).is_none());
+    rig.disk.hold(false);
+    rig.commit();
+    assert_eq!(rig.answer(admin).expect("now").status, "pool 'p' created");
+    assert_eq!(rig.answer(other).expect("now").status, "pool 'p' already exists");
+    let maps = rig.sent(conns[0]);
+    let node::Body::Client(msgs::Body::OsdMap(m)) = &maps[0].body else { panic!("a map") };
+    assert_eq!((m.incrementals.len(), m.fulls.len(), maps.len()), (1, 0, 1), "one epoch, as an incremental");
+}
+
+#[test]
+fn state_survives_checkpoints_and_restarts_byte_for_byte() {
+    let (mut rig, _) = three_osds();
+    for i in 0..200 {
+        rig.ok(&format!(r#"{{"prefix":"config-key set","key":"k{}","val":"{i}"}}"#, i % 10));
+        if i % 20 == 0 {
+            rig.ok(&format!(r#"{{"prefix":"osd pool create","pool":"p{i}","pg_num":4}}"#));
+        }
+    }
+    let before =
+        (osdmap(&mut rig), rig.ok(r#"{"prefix":"config-key dump"}"#), rig.ok(r#"{"prefix":"auth ls"}"#));
+    assert!(rig.disk.entries() < 200, "the log is cut off at checkpoints: {} entries", rig.disk.entries());
+    rig.crash_and_restart();
+    let after =
+        (osdmap(&mut rig), rig.ok(r#"{"prefix":"config-key dump"}"#), rig.ok(r#"{"prefix":"auth ls"}"#));
+    assert_eq!(before, after);
+    let old = rig.json(r#"{"prefix":"osd dump","epoch":3}"#);
+    assert_eq!(old["epoch"], 3, "history is there too");
+}
+
+#[test]
+fn another_clusters_or_monitors_store_is_refused_with_what_to_do() {
+    let rig = Rig::new();
+    for (other_name, wanted) in [("b", "mon.a"), ("a", "cluster")] {
+        let mut config = support::config(&rig.options);
+        config.name = other_name.into();
+        if other_name == "a" {
+            config.monmap.fsid = wire::Uuid([9; 16]);
+        }
+        let store = support::FakeStore::new(rig.disk.clone());
+        let mut mon = mon::Mon::new(config, store, stdx::Rng::from_seed(3));
+        let mut out = Vec::new();
+        node::Node::handle(&mut mon, rig.now(), node::Input::Start, &mut out);
+        let stop =
+            out.iter().find_map(|o| if let Output::Stop(Err(why)) = o { Some(why.clone()) } else { None });
+        assert!(stop.expect("stops").contains(wanted));
+    }
+}
+
+#[test]
+fn a_damaged_store_is_told_at_start() {
+    let mut rig = Rig::new();
+    rig.disk.damage("mon.log");
+    rig.crash_and_restart();
+    let stop =
+        rig.outs.iter().find_map(|o| if let Output::Stop(Err(why)) = o { Some(why.clone()) } else { None });
+    assert!(stop.expect("stops").contains("damaged"));
+    assert!(!rig.outs.iter().any(|o| matches!(o, Output::Ready)));
+}
+
+#[test]
+fn boots_that_come_during_a_write_share_the_next_epoch() {
+    let mut rig = Rig::new();
+    rig.disk.hold(true);
+    let conns: Vec<_> =
+        (0..3).map(|id| rig.connect(&format!("osd.{id}"), "allow profile osd", 6000 + id)).collect();
+    rig.send_command(conns[0], 0, "", b"");
+    let admin = rig.admin();
+    rig.send_command(admin, 1, r#"{"prefix":"config-key set","key":"a","val":"b"}"#, b"");
+    for (id, conn) in conns.iter().enumerate() {
+        rig.send(*conn, 0, peer::Body::from(boot(id as i32, 7)));
+    }
+    rig.disk.hold(false);
+    rig.commit();
+    let map = osdmap(&mut rig);
+    assert_eq!(map.epoch.0, 2, "all three in one");
+    assert!((0..3).all(|id| map.is_up(OsdId(id)) && map.is_in(OsdId(id))));
+    rig.pass(Duration::from_secs(1));
+    assert_eq!(osdmap(&mut rig).epoch.0, 2, "and nothing moves by itself");
+}

@@ -1,0 +1,231 @@
+//! OSDs and metadata servers come, fail, are replaced.
+
+mod support;
+
+use maps::{MdsRank, MdsState, OsdId};
+use std::time::Duration;
+use support::{Rig, boot, osdmap, report_clean, three_osds};
+
+const FS: [&str; 3] = [
+    r#"{"prefix":"osd pool create","pool":"meta","pg_num":8}"#,
+    r#"{"prefix":"osd pool create","pool":"data","pg_num":8}"#,
+    r#"{"prefix":"fs new","fs_name":"cephfs","metadata":"meta","data":"data"}"#,
+];
+
+fn failure(reporter: i32, target: i32, nonce: u32, refused: bool) -> peer::OsdFailure {
+    peer::OsdFailure {
+        reporter: OsdId(reporter),
+        target: OsdId(target),
+        target_addrs: boot(target, nonce).addrs,
+        refused,
+        failed_for_s: 20,
+        ..peer::OsdFailure::default()
+    }
+}
+
+#[test]
+fn a_new_osd_gets_a_place_a_weight_and_a_class() {
+    let (mut rig, _) = three_osds();
+    let map = osdmap(&mut rig);
+    assert!((0..3).all(|id| map.is_up(OsdId(id)) && map.is_in(OsdId(id))));
+    assert_eq!(map.osd(OsdId(1)).expect("there").state_names(), ["exists", "up"]);
+    let tree = rig.json(r#"{"prefix":"osd tree"}"#);
+    let nodes = tree["nodes"].as_array().expect("a list");
+    assert_eq!(nodes.len(), 5, "root, host, three OSDs");
+    assert_eq!(nodes[4]["device_class"], "ssd");
+    assert_eq!(nodes[1]["name"], "host1");
+    let text = rig.ok(r#"{"prefix":"osd tree"}"#);
+    assert!(text.lines().nth(3).expect("a row").contains("ssd  0.01953          osd.0"), "{text}");
+}
+
+#[test]
+fn a_refused_connection_marks_down_and_dead_at_once() {
+    let (mut rig, conns) = three_osds();
+    let mut want = msgs::MonSubscribe::default();
+    want.what.insert("nacremap".into(), msgs::SubscribeItem { start: 0, flags: 0 });
+    rig.send(conns[0], 0, msgs::Body::from(want));
+    rig.sent(conns[0]);
+    let up_from = osdmap(&mut rig).osd(OsdId(2)).expect("there").info.up_from;
+    rig.send(conns[0], 0, peer::Body::from(failure(0, 2, 102, true)));
+    let map = osdmap(&mut rig);
+    assert!(map.is_down(OsdId(2)) && map.is_in(OsdId(2)));
+    let told = rig.sent(conns[0]);
+    let node::Body::Peer(peer::Body::NacreMap(nacre)) = &told[0].body else { panic!("our own map") };
+    assert!(nacre.map.is_dead(OsdId(2), up_from) && nacre.map.epoch == map.epoch);
+}
+
+#[test]
+fn a_silent_osd_needs_two_reporters_and_a_withdrawn_report_does_not_count() {
+    let (mut rig, conns) = three_osds();
+    rig.send(conns[0], 0, peer::Body::from(failure(0, 2, 102, false)));
+    assert!(osdmap(&mut rig).is_up(OsdId(2)));
+    rig.send(conns[0], 0, peer::Body::from(peer::OsdFailure { alive_again: true, ..failure(0, 2, 102, false) }));
+    rig.send(conns[1], 0, peer::Body::from(failure(1, 2, 102, false)));
+    assert!(osdmap(&mut rig).is_up(OsdId(2)));
+    rig.send(conns[0], 0, peer::Body::from(failure(0, 2, 102, false)));
+    assert!(osdmap(&mut rig).is_down(OsdId(2)));
+}
+
+#[test]
+fn reports_of_another_run_or_by_a_stranger_are_ignored() {
+    let (mut rig, conns) = three_osds();
+    rig.send(conns[0], 0, peer::Body::from(failure(0, 2, 99, true)));
+    rig.send(conns[0], 0, peer::Body::from(failure(1, 2, 102, true)));
+    let client = rig.connect("client.x", "allow r", 7000);
+    rig.send(client, 0, peer::Body::from(failure(0, 2, 102, true)));
+    assert!(osdmap(&mut rig).is_up(OsdId(2)));
+}
+
+#[test]
+fn a_restarted_osd_goes_down_and_up_in_two_epochs() {
+    let (mut rig, conns) = three_osds();
+    let before = osdmap(&mut rig);
+    rig.close(conns[1]);
+    rig.boot_osd(1, 201);
+    let after = osdmap(&mut rig);
+    assert_eq!(after.epoch.0, before.epoch.0 + 2);
+    let entry = after.osd(OsdId(1)).expect("there");
+    assert!(entry.is_up() && entry.is_in());
+    assert_eq!((entry.info.down_at.0, entry.info.up_from), (before.epoch.0 + 1, after.epoch));
+    assert_eq!(entry.client_addrs, boot(1, 201).addrs);
+}
+
+#[test]
+fn another_store_under_the_same_number_is_refused() {
+    let (mut rig, _) = three_osds();
+    let conn = rig.connect("osd.1", "allow profile osd", 6101);
+    let mut other = boot(1, 300);
+    other.uuid = wire::Uuid([7; 16]);
+    rig.send(conn, 0, peer::Body::from(other));
+    assert_eq!(osdmap(&mut rig).osd(OsdId(1)).expect("there").client_addrs, boot(1, 101).addrs);
+    assert!(rig.ok(r#"{"prefix":"log last"}"#).contains("another OSD has this number"));
+}
+
+#[test]
+fn an_osd_that_is_long_down_goes_out_and_comes_back_in() {
+    let options = [("mon_osd_down_out_interval", "30"), ("mon_osd_min_in_ratio", "0.5")];
+    let mut rig = Rig::with(&options);
+    let conns: Vec<_> = (0..3).map(|id| rig.boot_osd(id, 100 + id as u32)).collect();
+    rig.send(conns[0], 0, peer::Body::from(failure(0, 2, 102, true)));
+    rig.send(conns[0], 0, peer::Body::from(failure(0, 1, 101, true)));
+    rig.pass(Duration::from_secs(29));
+    assert!(osdmap(&mut rig).is_in(OsdId(2)));
+    rig.pass(Duration::from_secs(2));
+    let map = osdmap(&mut rig);
+    let out = (0..3).filter(|id| !map.is_in(OsdId(*id))).count();
+    assert_eq!(out, 1, "only one, as half of them must stay in");
+    let gone = (0..3).find(|id| !map.is_in(OsdId(*id))).expect("one");
+    rig.boot_osd(gone, 400);
+    let map = osdmap(&mut rig);
+    assert!(map.is_in(OsdId(gone)) && map.osd(OsdId(gone)).expect("there").weight == maps::WEIGHT_IN);
+}
+
+#[test]
+fn up_thru_and_pg_temp_are_granted_in_the_next_epoch() {
+    let (mut rig, conns) = three_osds();
+    rig.ok(FS[0]);
+    let map = osdmap(&mut rig);
+    let pg = maps::PgId::new(1, 0);
+    let alive = peer::OsdAlive { osd: OsdId(0), want: map.epoch, epoch: map.epoch };
+    rig.send(conns[0], 0, peer::Body::from(alive));
+    let temp = std::collections::BTreeMap::from([(pg, vec![OsdId(2), OsdId(1)])]);
+    rig.send(conns[0], 0, peer::Body::from(peer::OsdPgTemp { osd: OsdId(0), epoch: map.epoch, pg_temp: temp }));
+    let map = osdmap(&mut rig);
+    assert!(map.osd(OsdId(0)).expect("there").info.up_thru.0 > 0);
+    assert_eq!(map.pg_up_acting(pg).acting, [OsdId(2), OsdId(1)]);
+}
+
+fn active(rig: &mut Rig) -> serde_json::Value {
+    rig.json(r#"{"prefix":"fs get","fs_name":"cephfs"}"#)["mdsmap"]["info"].clone()
+}
+
+#[test]
+fn an_mds_takes_rank_0_and_goes_its_way_to_active() {
+    let (mut rig, conns) = three_osds();
+    FS.iter().for_each(|c| drop(rig.ok(c)));
+    let mds = rig.boot_mds("a", 7001);
+    assert_eq!(active(&mut rig)["gid_7001"]["state"], "up:creating");
+    rig.beacon(mds, "a", 7001, 2, MdsState::ACTIVE);
+    assert_eq!(active(&mut rig)["gid_7001"]["state"], "up:active");
+    let acks = rig.sent(mds);
+    assert_eq!(acks.len(), 2, "each beacon is acknowledged");
+    let map = osdmap(&mut rig);
+    report_clean(&mut rig, &conns, &map);
+    assert_eq!(rig.json(r#"{"prefix":"health"}"#)["status"], "HEALTH_OK");
+    assert_eq!(rig.ok(r#"{"prefix":"mds stat"}"#), "cephfs:1 {0=a=up:active}\n");
+}
+
+#[test]
+fn a_restarted_mds_replaces_its_former_self_which_is_blocklisted() {
+    let (mut rig, _) = three_osds();
+    FS.iter().for_each(|c| drop(rig.ok(c)));
+    let mds = rig.boot_mds("a", 7001);
+    rig.beacon(mds, "a", 7001, 2, MdsState::ACTIVE);
+    let again = rig.boot_mds("a", 7002);
+    let info = active(&mut rig);
+    assert_eq!(info.as_object().expect("a map").len(), 1);
+    assert_eq!(info["gid_7002"]["state"], "up:replay");
+    let blocked = support::osd_addrs(900, 7001).0[0];
+    assert!(osdmap(&mut rig).is_blocklisted(&blocked));
+    for (seq, state) in [MdsState::RECONNECT, MdsState::REJOIN, MdsState::ACTIVE].into_iter().enumerate() {
+        rig.beacon(again, "a", 7002, 2 + seq as u64, state);
+        assert_eq!(active(&mut rig)["gid_7002"]["state"], state.name());
+    }
+    // The old one, should it still live, is told that it is out.
+    rig.sent(mds);
+    rig.beacon(mds, "a", 7001, 3, MdsState::ACTIVE);
+    let told = rig.sent(mds);
+    let node::Body::Client(msgs::Body::MdsMap(m)) = &told[0].body else { panic!("a map") };
+    let map: maps::MdsMap = wire::Reader::new(&m.map).get().expect("a map");
+    assert!(map.mds_info.is_empty());
+}
+
+#[test]
+fn a_standby_takes_over_when_the_active_one_is_silent() {
+    let (mut rig, _) = three_osds();
+    FS.iter().for_each(|c| drop(rig.ok(c)));
+    let a = rig.boot_mds("a", 7001);
+    rig.beacon(a, "a", 7001, 2, MdsState::ACTIVE);
+    let b = rig.boot_mds("b", 7002);
+    for i in 0..6 {
+        rig.pass(Duration::from_secs(4));
+        rig.beacon(b, "b", 7002, 2 + i, MdsState::STANDBY);
+    }
+    let info = active(&mut rig);
+    assert_eq!(info["gid_7002"]["rank"], 0);
+    assert!(info.get("gid_7001").is_none());
+}
+
+#[test]
+fn without_a_standby_a_silent_mds_keeps_its_rank_and_is_shown_as_laggy() {
+    let (mut rig, _) = three_osds();
+    FS.iter().for_each(|c| drop(rig.ok(c)));
+    let a = rig.boot_mds("a", 7001);
+    rig.beacon(a, "a", 7001, 2, MdsState::ACTIVE);
+    rig.pass(Duration::from_secs(60));
+    assert_eq!(active(&mut rig)["gid_7001"]["state"], "up:active");
+    rig.close(a);
+    rig.pass(Duration::from_secs(5));
+    rig.boot_mds("b", 7002);
+    rig.pass(Duration::from_secs(5));
+    assert_eq!(active(&mut rig)["gid_7002"]["state"], "up:replay", "now there is somebody");
+}
+
+#[test]
+fn an_mds_sees_itself_in_the_map_that_it_subscribed_to() {
+    let (mut rig, _) = three_osds();
+    let mds = rig.boot_mds("a", 7001);
+    let mut want = msgs::MonSubscribe::default();
+    want.what.insert("mdsmap".into(), msgs::SubscribeItem { start: 0, flags: 0 });
+    rig.send(mds, 0, msgs::Body::from(want));
+    let map_of = |msg: &node::Msg| match &msg.body {
+        node::Body::Client(msgs::Body::MdsMap(m)) => wire::Reader::new(&m.map).get::<maps::MdsMap>().ok(),
+        _ => None,
+    };
+    let maps: Vec<_> = rig.sent(mds).iter().filter_map(map_of).collect();
+    assert_eq!(maps[0].mds_info[&maps::Gid(7001)].state, MdsState::STANDBY);
+    FS.iter().for_each(|c| drop(rig.ok(c)));
+    let maps: Vec<_> = rig.sent(mds).iter().filter_map(map_of).collect();
+    let last = maps.last().expect("told");
+    assert_eq!((last.state_of(MdsRank(0)), last.fs_name.as_str()), (MdsState::CREATING, "cephfs"));
+}

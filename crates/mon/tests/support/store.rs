@@ -1,0 +1,132 @@
+//! A store in memory that knows the few operations that the log uses, and may hold back what is not durable yet.
+
+use mon::Storage;
+use node::{DiskOpId, DiskResult};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use store::{ObjectKey, ObjectView, Read, ReadId, ReadReply, StoreOut, Transaction, TxnId, TxnOp};
+
+type Omap = BTreeMap<Vec<u8>, Vec<u8>>;
+
+#[derive(Default)]
+struct Inner {
+    durable: BTreeMap<ObjectKey, Omap>,
+    /// Submitted, not durable.
+    pending: Vec<(TxnId, Transaction)>,
+    /// Nothing becomes durable by itself.
+    hold: bool,
+    committed: Vec<TxnId>,
+}
+
+/// What outlives the process.
+#[derive(Clone, Default)]
+pub struct Disk(Rc<RefCell<Inner>>);
+
+impl Disk {
+    /// From now on nothing becomes durable before [`Self::commit`].
+    pub fn hold(&self, hold: bool) {
+        self.0.borrow_mut().hold = hold;
+    }
+
+    /// Everything submitted becomes durable.
+    pub fn commit(&self) {
+        let mut inner = self.0.borrow_mut();
+        let pending = std::mem::take(&mut inner.pending);
+        for (id, txn) in pending {
+            txn.ops.into_iter().for_each(|op| apply(&mut inner.durable, op));
+            inner.committed.push(id);
+        }
+    }
+
+    /// What is not durable is lost.
+    pub fn crash(&self) {
+        let mut inner = self.0.borrow_mut();
+        inner.pending.clear();
+        inner.committed.clear();
+    }
+
+    /// Entries of all objects.
+    pub fn entries(&self) -> usize {
+        self.0.borrow().durable.values().map(BTreeMap::len).sum()
+    }
+
+    /// Flips the second byte of the first value of the object with this name.
+    pub fn damage(&self, object: &str) {
+        let mut inner = self.0.borrow_mut();
+        let found = inner.durable.iter_mut().find(|(k, _)| k.name == object.as_bytes()).expect("the object");
+        let value = found.1.values_mut().next().expect("an entry");
+        value[1] ^= 0xff;
+    }
+}
+
+fn apply(objects: &mut BTreeMap<ObjectKey, Omap>, op: TxnOp) {
+    match op {
+        TxnOp::OmapSet(key, entries) => objects.entry(key).or_default().extend(entries),
+        TxnOp::OmapRemove(key, keys) => {
+            let map = objects.entry(key).or_default();
+            keys.iter().for_each(|k| drop(map.remove(k)));
+        }
+        TxnOp::OmapRemoveRange(key, from, to) => {
+            objects.entry(key).or_default().retain(|k, _| *k < from || *k >= to)
+        }
+        other => panic!("the log does not use {other:?}"),
+    }
+}
+
+/// The store of one life of the process.
+pub struct FakeStore {
+    disk: Disk,
+    next: u64,
+}
+
+impl FakeStore {
+    pub fn new(disk: Disk) -> Self {
+        Self { disk, next: 1 }
+    }
+
+    fn tell(&self, out: &mut Vec<StoreOut>) {
+        let committed = std::mem::take(&mut self.disk.0.borrow_mut().committed);
+        out.extend(committed.into_iter().map(StoreOut::Committed));
+    }
+}
+
+impl Storage for FakeStore {
+    fn open(&mut self, out: &mut Vec<StoreOut>) {
+        out.push(StoreOut::Opened);
+    }
+
+    fn submit(&mut self, txn: Transaction, out: &mut Vec<StoreOut>) -> Result<TxnId, String> {
+        let id = TxnId(self.next);
+        self.next += 1;
+        self.disk.0.borrow_mut().pending.push((id, txn));
+        let hold = self.disk.0.borrow().hold;
+        if !hold {
+            self.disk.commit();
+            self.tell(out);
+        }
+        Ok(id)
+    }
+
+    fn read(&mut self, read: Read, out: &mut Vec<StoreOut>) -> ReadId {
+        let id = ReadId(self.next);
+        self.next += 1;
+        let Read::Object { key, omap_range: Some(range), .. } = read else {
+            panic!("the log reads omaps alone")
+        };
+        let inner = self.disk.0.borrow();
+        let view = inner.durable.get(&key).map(|map| {
+            let after = |k: &&Vec<u8>| range.after.as_ref().is_none_or(|a| *k > a);
+            let mut entries = map.iter().filter(|(k, _)| after(k));
+            let omap_entries: Vec<_> =
+                entries.by_ref().take(range.max.min(3)).map(|(k, v)| (k.clone(), v.clone())).collect();
+            ObjectView { omap_entries, omap_more: entries.next().is_some(), ..ObjectView::default() }
+        });
+        out.push(StoreOut::Read(id, Ok(ReadReply::Object(view))));
+        id
+    }
+
+    fn disk_done(&mut self, _: DiskOpId, _: DiskResult, out: &mut Vec<StoreOut>) {
+        self.tell(out);
+    }
+}
