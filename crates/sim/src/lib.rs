@@ -4,15 +4,21 @@
 //! faster than real time. A failing run is a number that anyone can replay: `cargo xtask sim SEED`.
 
 mod any;
+pub mod cluster;
 mod disk;
 mod faults;
 mod handshake;
 mod link;
+mod nemesis;
+pub mod oracle;
+mod run;
 mod trace;
+pub mod workload;
 mod world;
 
 pub use any::Daemon;
 pub use disk::{Crash, SECTOR, SimDisk};
 pub use faults::Faults;
+pub use run::{Failure, Stats, run_seed, run_traced};
 pub use trace::Trace;
-pub use world::{Boot, Maker, Slot, SlotSpec, World};
+pub use world::{Boot, Maker, Observer, Slot, SlotSpec, World};

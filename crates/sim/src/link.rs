@@ -124,12 +124,18 @@ impl<Req, Rep> World<Req, Rep> {
         let Some(link) = self.links.links.get(&number) else { return };
         let (Some(from), Some(to)) = (link.ends[side], link.ends[1 - side]) else { return };
         let lossless = link.lossless;
+        if let Some(mut observer) = self.observer.take() {
+            let found = observer(from.slot, to.slot, &msg);
+            self.violations.extend(found.map(|what| ("one_content_per_epoch", what)));
+            self.observer = Some(observer);
+        }
         if self.is_cut(from.slot, to.slot) {
             self.links.links.get_mut(&number).expect("seen").held.push((side, msg));
             return;
         }
         let every = self.faults.break_every;
         if !lossless && every > 0 && self.rng().chance(1, every) {
+            self.broken += 1;
             return self.break_link(number);
         }
         let msg = if self.encode { recode(msg) } else { msg };

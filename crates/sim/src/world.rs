@@ -19,7 +19,7 @@ use stdx::{Instant, Now, Rng, Wall};
 use wire::{EntityAddr, EntityType};
 
 /// The wall clock at simulated time 0: 2026-01-01.
-const EPOCH: u64 = 1_767_225_600_000_000_000;
+pub(crate) const EPOCH: u64 = 1_767_225_600_000_000_000;
 /// A connection attempt that nobody answers ends after this.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -76,7 +76,12 @@ struct Place<Req, Rep> {
     next_accepted: u64,
     /// Connections that the node believes open: nothing reaches it from others.
     open: BTreeSet<ConnId>,
+    /// Its machine has no power: who connects hears nothing, not even a refusal.
+    dark: bool,
 }
+
+/// Looks at each message as it is sent: (sender, receiver, message). What it finds wrong it says.
+pub type Observer = Box<dyn FnMut(Slot, Slot, &Msg) -> Option<String>>;
 
 /// What is due at some time.
 pub(crate) enum Due {
@@ -114,6 +119,14 @@ pub struct World<Req, Rep> {
     pub complaints: Vec<(String, Event)>,
     /// Whether each message is encoded and decoded on its way.
     pub encode: bool,
+    /// Looks at each message.
+    pub observer: Option<Observer>,
+    /// Who was given which global id, and what the observer and the world itself found wrong, as (checker, what).
+    identities: BTreeMap<u64, (Slot, u64)>,
+    /// Violations of what must hold at any time, as (checker, what).
+    pub violations: Vec<(&'static str, String)>,
+    /// Connections that broke by a lost message.
+    pub broken: u64,
     /// Initiators of connections on their way to a handshake, by link.
     targets: BTreeMap<usize, Box<Target>>,
     scratch: Vec<Output<Rep>>,
@@ -136,6 +149,10 @@ impl<Req, Rep> World<Req, Rep> {
             replies: Vec::new(),
             complaints: Vec::new(),
             encode: seed.is_multiple_of(8),
+            observer: None,
+            identities: BTreeMap::new(),
+            violations: Vec::new(),
+            broken: 0,
             targets: BTreeMap::new(),
             scratch: Vec::new(),
         }
@@ -172,6 +189,7 @@ impl<Req, Rep> World<Req, Rep> {
             stopped: None,
             next_accepted: ConnId::ACCEPTED,
             open: BTreeSet::new(),
+            dark: false,
         });
         Slot(self.places.len() - 1)
     }
@@ -186,6 +204,7 @@ impl<Req, Rep> World<Req, Rep> {
         place.timer = None;
         place.open.clear();
         place.ready = false;
+        place.dark = false;
         place.stopped = None;
         place.keys = None;
         place.global_ids = Arc::new(auth::GlobalIds::new());
@@ -217,6 +236,7 @@ impl<Req, Rep> World<Req, Rep> {
             return;
         }
         place.ready = false;
+        place.dark = how == Crash::Power;
         for disk in &mut place.disks {
             disk.crash(how, &mut self.rng);
         }
@@ -243,6 +263,11 @@ impl<Req, Rep> World<Req, Rep> {
     /// A slot's disk.
     pub fn disk(&mut self, slot: Slot, disk: usize) -> &mut SimDisk {
         &mut self.places[slot.0].disks[disk]
+    }
+
+    /// How often a slot was started.
+    pub fn life(&self, slot: Slot) -> u64 {
+        self.places[slot.0].life
     }
 
     /// A slot's name.
@@ -537,7 +562,9 @@ impl<Req, Rep> World<Req, Rep> {
         if self.places[from.0].life != life || self.places[from.0].node.is_none() {
             return;
         }
-        let reachable = to.filter(|to| !self.is_cut(from, *to) && !self.is_cut(*to, from));
+        let reachable = to.filter(|to| {
+            !self.places[to.0].dark && !self.is_cut(from, *to) && !self.is_cut(*to, from)
+        });
         let Some(to) = reachable else {
             self.links.forget(link);
             let at = self.now + CONNECT_TIMEOUT;
@@ -550,6 +577,7 @@ impl<Req, Rep> World<Req, Rep> {
                 self.due_input(at, from, What::Closed { conn, reason });
             }
             Ok((accepted, opened)) => {
+                self.note_identity(from, life, accepted.global_id);
                 let place = &mut self.places[to.0];
                 place.next_accepted += 1;
                 let other = ConnId(place.next_accepted);
@@ -564,6 +592,23 @@ impl<Req, Rep> World<Req, Rep> {
                     self.transmit(link, 0, msg);
                 }
             }
+        }
+    }
+
+    /// A global id belongs to one life of one node for ever (DESIGN, decision 12).
+    fn note_identity(&mut self, slot: Slot, life: u64, global_id: u64) {
+        // Nodes without a monitor session authenticate with the method `none`, which knows no ids.
+        if global_id == 0 {
+            return;
+        }
+        let owner = *self.identities.entry(global_id).or_insert((slot, life));
+        if owner != (slot, life) {
+            let name = |s: Slot| self.places[s.0].spec.name.clone();
+            let text = format!(
+                "global id {global_id} of {} (life {}) was given to {} (life {life}) too",
+                name(owner.0), owner.1, name(slot)
+            );
+            self.violations.push(("global_ids_unique", text));
         }
     }
 

@@ -1,0 +1,472 @@
+//! A simulated cluster of the real roles, and the small language in which scenarios are told:
+//!
+//! ```text
+//! let mut c = Cluster::new(7, Faults::none(), &Spec::default());
+//! c.bring_up()?;
+//! c.client(0).write("a", b"1");
+//! c.osd(1).crash(Crash::Power);
+//! c.client(0).write("a", b"2");
+//! c.osd(1).start();
+//! c.wait_healthy(limit)?;
+//! ```
+//!
+//! Nothing in a cluster is mocked: keys are real, connections run the whole cephx handshake, pools and the file system are
+//! made by the commands that an administrator gives.
+
+use crate::any::Daemon;
+use crate::disk::Crash;
+use crate::faults::Faults;
+use crate::world::{Boot, Slot, SlotSpec, World};
+use auth::{Credentials, Key, Keyring, KeyringEntry, Method};
+use fsclient::{Answer, ClientConfig, ClientOptions, Reply, Request};
+use node::RequestId;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+use stdx::{Bufs, Rng, Wall};
+use wire::{AddrVec, EntityAddr, EntityName, EntityType, Uuid};
+
+/// The pool of scenarios that work on objects.
+pub const OBJECTS: &str = "objects";
+/// How long a cluster may take until its pools are there, in simulated time.
+const BRING_UP: Duration = Duration::from_secs(60);
+
+/// What a cluster is made of.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// OSDs.
+    pub osds: u32,
+    /// Clients of object operations and file system alike.
+    pub clients: u32,
+    /// Whether there is a file system.
+    pub fs: bool,
+    /// PGs of the pool [`OBJECTS`].
+    pub pgs: u32,
+    /// Size of each OSD's disk, in bytes.
+    pub osd_disk: u64,
+    /// Limits of the MDS.
+    pub mds: mds::MdsOptions,
+    /// Tunables of OSDs.
+    pub osd: osd::OsdOptions,
+    /// Options of the monitor's configuration file.
+    pub options: BTreeMap<String, String>,
+}
+
+impl Default for Spec {
+    fn default() -> Self {
+        Self {
+            osds: 3,
+            clients: 2,
+            fs: false,
+            pgs: 4,
+            osd_disk: 256 << 20,
+            mds: mds::MdsOptions::default(),
+            osd: osd::OsdOptions::default(),
+            options: BTreeMap::new(),
+        }
+    }
+}
+
+/// A cluster in its world.
+pub struct Cluster {
+    /// Where it runs.
+    pub world: World<Request, Reply>,
+    /// The monitor's place.
+    pub mon: Slot,
+    /// OSDs' places, by number.
+    pub osds: Vec<Slot>,
+    /// The MDS's place.
+    pub mds: Option<Slot>,
+    /// Clients' places. They may crash; [`Self::admin`] never does.
+    pub clients: Vec<Slot>,
+    /// The client that gives commands.
+    pub admin: Slot,
+    spec: Spec,
+    /// Answers that nobody has asked for yet.
+    answers: BTreeMap<RequestId, (Slot, Reply)>,
+}
+
+/// What goes into the daemons' configuration.
+struct Identity {
+    fsid: Uuid,
+    keyring: Keyring,
+    mons: Vec<EntityAddr>,
+    mon_addr: SocketAddr,
+}
+
+impl Identity {
+    fn new(spec: &Spec, rng: &mut Rng) -> Self {
+        let mut ring = Keyring::default();
+        let mut add = |name: EntityName, caps: &[(&str, &str)]| {
+            let key = Key::generate(Wall(crate::world::EPOCH), rng);
+            let caps = caps.iter().map(|(s, c)| ((*s).to_owned(), (*c).to_owned())).collect();
+            ring.0.insert(name, KeyringEntry { key, caps });
+        };
+        add(EntityName::new(EntityType::MON, ""), &[("mon", "allow *")]);
+        add(EntityName::new(EntityType::CLIENT, "admin"), ALL);
+        for i in 0..spec.clients {
+            add(EntityName::new(EntityType::CLIENT, i.to_string()), ALL);
+        }
+        for i in 0..spec.osds {
+            let caps = [("mon", "allow profile osd"), ("osd", "allow *")];
+            add(EntityName::new(EntityType::OSD, i.to_string()), &caps);
+        }
+        let caps = [("mon", "allow profile mds"), ("osd", "allow rwx"), ("mds", "allow *")];
+        add(EntityName::new(EntityType::MDS, "a"), &caps);
+        let mon_addr: SocketAddr = ([10, 0, 0, 1], 3300).into();
+        let mons = vec![EntityAddr::msgr2(mon_addr, 0)];
+        Self { fsid: uuid(rng), keyring: ring, mons, mon_addr }
+    }
+
+    fn credentials(&self, ty: EntityType, id: &str) -> Credentials {
+        let name = EntityName::new(ty, id);
+        let key = self.keyring.key(&name).cloned();
+        assert!(key.is_some(), "{name} has a key");
+        Credentials { name, key }
+    }
+}
+
+const ALL: &[(&str, &str)] = &[("mon", "allow *"), ("osd", "allow *"), ("mds", "allow *"), ("mgr", "allow *")];
+
+fn uuid(rng: &mut Rng) -> Uuid {
+    let mut bytes = [0; 16];
+    rng.fill(&mut bytes);
+    Uuid::from_random(bytes)
+}
+
+impl Cluster {
+    /// All places of a cluster; nothing runs yet.
+    pub fn new(seed: u64, faults: Faults, spec: &Spec) -> Self {
+        let mut world = World::new(seed, faults);
+        let mut rng = world.rng().fork();
+        let id = Identity::new(spec, &mut rng);
+        let mon = world.add(mon_spec(spec, &id));
+        let osds = (0..spec.osds).map(|n| world.add(osd_spec(n, spec, &id, uuid(&mut rng)))).collect();
+        let mds = spec.fs.then(|| world.add(mds_spec(spec, &id)));
+        let admin = world.add(client_spec("admin", 250, false, &id));
+        let clients =
+            (0..spec.clients).map(|n| world.add(client_spec(&n.to_string(), n as u8, spec.fs, &id))).collect();
+        Self { world, mon, osds, mds, clients, admin, spec: spec.clone(), answers: BTreeMap::new() }
+    }
+
+    /// Starts everything and makes pools and file system, in a world without faults.
+    pub fn bring_up(&mut self) -> Result<(), String> {
+        let faults = std::mem::replace(&mut self.world.faults, Faults::none());
+        self.world.start(self.mon);
+        for slot in [&self.osds[..], &[self.admin]].concat() {
+            self.world.start(slot);
+        }
+        let began = self.world.now();
+        let up = |c: &Value| c["osdmap"]["num_up_osds"].as_u64();
+        let all = Some(u64::from(self.spec.osds));
+        self.wait_status(BRING_UP, |status| up(status) == all)?;
+        self.command(&json!({ "prefix": "osd pool create", "pool": OBJECTS, "pg_num": self.spec.pgs }))?;
+        if self.spec.fs {
+            for (pool, pgs) in [("meta", 4), ("data", 4)] {
+                self.command(&json!({ "prefix": "osd pool create", "pool": pool, "pg_num": pgs }))?;
+            }
+            let fs = json!({ "prefix": "fs new", "fs_name": "cephfs", "metadata": "meta", "data": "data" });
+            self.command(&fs)?;
+        }
+        for slot in self.mds.iter().chain(&self.clients).copied().collect::<Vec<_>>() {
+            self.world.start(slot);
+        }
+        let clients = self.clients.clone();
+        let ready = self.world.run_until(BRING_UP, |w| clients.iter().all(|c| w.is_ready(*c)));
+        if !ready {
+            let late: Vec<_> =
+                clients.iter().filter(|c| !self.world.is_ready(**c)).map(|c| self.world.name(*c).to_owned()).collect();
+            return Err(format!("not ready {BRING_UP:?} after the cluster's start: {}", late.join(", ")));
+        }
+        self.wait_healthy(BRING_UP)?;
+        let took = self.world.now().since(began);
+        self.world.faults = faults;
+        assert!(took < BRING_UP * 3, "bounded by the waits above");
+        Ok(())
+    }
+
+    /// The places of all daemons.
+    pub fn daemons(&self) -> Vec<Slot> {
+        [self.mon].into_iter().chain(self.osds.iter().copied()).chain(self.mds).collect()
+    }
+
+    /// A daemon or client, to be crashed or started.
+    pub fn at(&mut self, slot: Slot) -> Place<'_> {
+        Place { world: &mut self.world, slot }
+    }
+
+    /// An OSD.
+    pub fn osd(&mut self, id: usize) -> Place<'_> {
+        let slot = self.osds[id];
+        self.at(slot)
+    }
+
+    /// The monitor.
+    pub fn mon(&mut self) -> Place<'_> {
+        let slot = self.mon;
+        self.at(slot)
+    }
+
+    /// The MDS.
+    pub fn mds(&mut self) -> Place<'_> {
+        let slot = self.mds.expect("a cluster with a file system");
+        self.at(slot)
+    }
+
+    /// A client.
+    pub fn client(&mut self, id: usize) -> ClientAt<'_> {
+        let slot = self.clients[id];
+        ClientAt { cluster: self, slot }
+    }
+
+    /// Asks and waits for the answer; `None` where none came within `limit`.
+    pub fn ask(&mut self, slot: Slot, request: Request, limit: Duration) -> Option<Reply> {
+        let id = self.world.request(slot, request);
+        let answers = &mut self.answers;
+        self.world.run_until(limit, |world| {
+            for (slot, id, reply) in world.take_replies() {
+                match reply {
+                    // Nobody caches anything above a simulated client.
+                    Ok(Answer::Invalidate { id, .. }) => {
+                        world.request(slot, Request::Invalidated { id });
+                    }
+                    reply => {
+                        answers.insert(id, (slot, reply));
+                    }
+                }
+            }
+            answers.contains_key(&id)
+        });
+        self.answers.remove(&id).map(|(_, reply)| reply)
+    }
+
+    /// Answers that came while something else was waited for.
+    pub fn take_answers(&mut self) -> Vec<(Slot, RequestId, Reply)> {
+        std::mem::take(&mut self.answers).into_iter().map(|(id, (slot, reply))| (slot, id, reply)).collect()
+    }
+
+    /// A monitor command; gives its output.
+    pub fn command(&mut self, command: &Value) -> Result<Vec<u8>, String> {
+        let request = Request::Command { command: command.to_string(), input: Bufs::default() };
+        match self.ask(self.admin, request, BRING_UP) {
+            Some(Ok(Answer::Command { code: 0, output, .. })) => Ok(output.to_vec()),
+            Some(Ok(Answer::Command { code, status, .. })) => Err(format!("{command}: {code}: {status}")),
+            Some(other) => Err(format!("{command}: {other:?}")),
+            None => Err(format!("{command}: no answer within {BRING_UP:?}")),
+        }
+    }
+
+    /// `ceph status` as JSON.
+    pub fn status(&mut self) -> Result<Value, String> {
+        let output = self.command(&json!({ "prefix": "status", "format": "json" }))?;
+        serde_json::from_slice(&output).map_err(|e| format!("status is no JSON: {e}"))
+    }
+
+    /// Asks for the status again and again until it satisfies `done`.
+    pub fn wait_status(&mut self, limit: Duration, done: impl Fn(&Value) -> bool) -> Result<(), String> {
+        let until = self.world.now() + limit;
+        loop {
+            let status = self.status()?;
+            if done(&status) {
+                return Ok(());
+            }
+            if self.world.now() >= until {
+                return Err(format!("after {limit:?} still: {}", brief(&status)));
+            }
+            self.world.run_for(Duration::from_millis(500));
+        }
+    }
+
+    /// Whether the cluster finds itself healthy now; what is wrong where not.
+    pub fn healthy_now(&mut self) -> Result<(), String> {
+        let status = self.status()?;
+        if is_healthy(&status) { Ok(()) } else { Err(brief(&status)) }
+    }
+
+    /// Waits until all PGs are clean and the cluster finds itself healthy.
+    pub fn wait_healthy(&mut self, limit: Duration) -> Result<(), String> {
+        self.wait_status(limit, is_healthy)
+    }
+}
+
+fn is_healthy(status: &Value) -> bool {
+    let empty = Vec::new();
+    let states = status["pgmap"]["pgs_by_state"].as_array().unwrap_or(&empty);
+    let clean = states.iter().all(|s| s["state_name"] == "active+clean");
+    let counted: u64 = states.iter().filter_map(|s| s["count"].as_u64()).sum();
+    clean && Some(counted) == status["pgmap"]["num_pgs"].as_u64() && status["health"]["status"] == "HEALTH_OK"
+}
+
+fn brief(status: &Value) -> String {
+    let checks = status["health"]["checks"].as_object();
+    let codes: Vec<String> = checks
+        .into_iter()
+        .flatten()
+        .map(|(code, check)| format!("{code} ({})", check["summary"]["message"].as_str().unwrap_or("")))
+        .collect();
+    let states: Vec<String> = (status["pgmap"]["pgs_by_state"].as_array().into_iter().flatten())
+        .map(|s| format!("{} {}", s["count"], s["state_name"].as_str().unwrap_or("?")))
+        .collect();
+    format!("{}: {}; PGs: {}", status["health"]["status"], codes.join(", "), states.join(", "))
+}
+
+/// One daemon or client.
+pub struct Place<'a> {
+    world: &'a mut World<Request, Reply>,
+    slot: Slot,
+}
+
+impl Place<'_> {
+    /// Stops it.
+    pub fn crash(&mut self, how: Crash) {
+        self.world.crash(self.slot, how);
+    }
+
+    /// Starts it again.
+    pub fn start(&mut self) {
+        self.world.start(self.slot);
+    }
+}
+
+/// One client, asked one thing after another.
+pub struct ClientAt<'a> {
+    cluster: &'a mut Cluster,
+    slot: Slot,
+}
+
+/// How long a scenario waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl ClientAt<'_> {
+    /// Operations on one object of [`OBJECTS`]: the result and each operation's output.
+    pub fn object(&mut self, name: &str, ops: Vec<msgs::Op>) -> (i32, Vec<Vec<u8>>) {
+        let request = crate::workload::object_request(name, ops);
+        match self.cluster.ask(self.slot, request, PATIENCE) {
+            Some(Ok(Answer::Object { result, ops, .. })) => {
+                (result, ops.into_iter().map(|(_, data)| data.to_vec()).collect())
+            }
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+
+    /// Replaces an object's content; the write must succeed.
+    pub fn write(&mut self, name: &str, data: &[u8]) {
+        let extent = msgs::Extent::new(0, data.len() as u64);
+        let (result, _) = self.object(name, vec![msgs::Op::WriteFull { extent, data: data.to_vec().into() }]);
+        assert_eq!(result, 0, "write of {name}");
+    }
+
+    /// An object's content; `None` where there is none.
+    pub fn read(&mut self, name: &str) -> Option<Vec<u8>> {
+        let (result, mut out) = self.object(name, vec![msgs::Op::Read(msgs::Extent::new(0, 0))]);
+        (result >= 0).then(|| out.remove(0))
+    }
+}
+
+fn mon_spec(spec: &Spec, id: &Identity) -> SlotSpec<Request, Reply> {
+    let created = Wall(crate::world::EPOCH).into();
+    let monmap = maps::MonMap::new(id.fsid, created, &[("a".to_owned(), id.mon_addr)]);
+    let size = spec.osds.clamp(1, 3);
+    let mut options = BTreeMap::from([
+        ("osd_crush_chooseleaf_type".to_owned(), "0".to_owned()),
+        ("osd_pool_default_size".to_owned(), size.to_string()),
+        ("osd_pool_default_min_size".to_owned(), (size - size / 2).to_string()),
+    ]);
+    options.extend(spec.options.clone());
+    let keyring = id.keyring.clone();
+    SlotSpec {
+        name: "mon.a".to_owned(),
+        service: Some(EntityType::MON),
+        addr: id.mon_addr,
+        disks: vec![64 << 20],
+        make: Box::new(move |mut boot: Boot| {
+            let disk = boot.disks[0];
+            let config = mon::MonConfig {
+                name: "a".to_owned(),
+                monmap: monmap.clone(),
+                keyring: keyring.clone(),
+                methods: vec![Method::Cephx],
+                options: options.clone(),
+                hostname: "sim-mon".to_owned(),
+                disk,
+            };
+            let store = store::Store::new(store::Config::default(), disk, boot.rng.fork());
+            Box::new(Daemon::new(mon::Mon::new(config, store, boot.rng)))
+        }),
+    }
+}
+
+fn osd_spec(n: u32, spec: &Spec, id: &Identity, uuid: Uuid) -> SlotSpec<Request, Reply> {
+    let credentials = id.credentials(EntityType::OSD, &n.to_string());
+    let (fsid, monitors, options) = (id.fsid, id.mons.clone(), spec.osd.clone());
+    SlotSpec {
+        name: format!("osd.{n}"),
+        service: Some(EntityType::OSD),
+        addr: ([10, 0, 1, n as u8 + 1], 6800).into(),
+        disks: vec![spec.osd_disk],
+        make: Box::new(move |boot: Boot| {
+            let config = osd::OsdConfig {
+                id: maps::OsdId(n as i32),
+                uuid,
+                fsid,
+                addrs: AddrVec::from(boot.addr),
+                credentials: credentials.clone(),
+                methods: vec![Method::Cephx],
+                monitors: monitors.clone(),
+                hostname: format!("sim-{n}"),
+                crush_weight: 0x1_0000,
+                crush_location: BTreeMap::from([
+                    ("host".to_owned(), format!("sim-{n}")),
+                    ("root".to_owned(), "default".to_owned()),
+                ]),
+                device_class: "ssd".to_owned(),
+                metadata: BTreeMap::new(),
+                options: options.clone(),
+            };
+            Box::new(Daemon::new(osd::Osd::new(config, boot.disks[0], boot.rng)))
+        }),
+    }
+}
+
+fn mds_spec(spec: &Spec, id: &Identity) -> SlotSpec<Request, Reply> {
+    let credentials = id.credentials(EntityType::MDS, "a");
+    let (mons, options) = (id.mons.clone(), spec.mds.clone());
+    SlotSpec {
+        name: "mds.a".to_owned(),
+        service: Some(EntityType::MDS),
+        addr: ([10, 0, 2, 1], 6800).into(),
+        disks: vec![],
+        make: Box::new(move |boot: Boot| {
+            let config = mds::MdsConfig {
+                name: "a".to_owned(),
+                addrs: AddrVec::from(boot.addr),
+                credentials: credentials.clone(),
+                methods: vec![Method::Cephx],
+                hostname: "sim-mds".to_owned(),
+                metadata: BTreeMap::new(),
+                monitors: mons.clone(),
+                options: options.clone(),
+            };
+            Box::new(Daemon::new(mds::Mds::new(config, boot.rng)))
+        }),
+    }
+}
+
+fn client_spec(name: &str, host: u8, mount: bool, id: &Identity) -> SlotSpec<Request, Reply> {
+    let config = ClientConfig {
+        credentials: id.credentials(EntityType::CLIENT, name),
+        mons: id.mons.clone(),
+        mount,
+        hostname: format!("sim-client-{name}"),
+        mount_point: "/".to_owned(),
+        options: ClientOptions::default(),
+    };
+    SlotSpec {
+        name: format!("client.{name}"),
+        service: None,
+        addr: ([10, 0, 3, host], 0).into(),
+        disks: vec![],
+        make: Box::new(move |boot: Boot| Box::new(fsclient::Client::new(config.clone(), boot.rng))),
+    }
+}

@@ -1,0 +1,291 @@
+//! `cargo xtask sim`: runs simulated clusters, one or many.
+
+use anyhow::{Context, Result, bail};
+use clap::{Parser, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+use sim::{Failure, Stats, run_seed, run_traced};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask sim", about = "Run simulated clusters: one SEED with its trace, or many")]
+struct Args {
+    /// Run this one, twice: the two must agree. Its trace goes to target/sim/SEED.trace.
+    seed: Option<u64>,
+    /// Run so many.
+    #[arg(long, default_value_t = 100, conflicts_with = "seed")]
+    seeds: u64,
+    /// The first of them.
+    #[arg(long, default_value_t = 0)]
+    start: u64,
+    /// Threads; 0 for as many as there are cores.
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+    /// Stop after so many failures.
+    #[arg(long, default_value_t = 20)]
+    max_failures: usize,
+    /// How results are printed.
+    #[arg(long, value_enum, default_value_t = Format::Plain)]
+    format: Format,
+    /// Add the totals to docs/sim-log.md.
+    #[arg(long)]
+    log: bool,
+    /// Plant this fault (needs the feature `mutants`).
+    #[arg(long)]
+    mutant: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Plain,
+    Json,
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    match args.seed {
+        Some(seed) => one(seed, &args),
+        None => many(&args),
+    }
+}
+
+/// Runs `body` with the mutant that was asked for.
+fn with_mutant<T>(args: &Args, body: impl FnOnce() -> T) -> T {
+    match &args.mutant {
+        #[cfg(feature = "mutants")]
+        Some(name) => stdx::mutants::with(name.clone().leak(), body),
+        #[cfg(not(feature = "mutants"))]
+        Some(_) => {
+            eprintln!("--mutant needs: cargo run -p sim --features mutants");
+            std::process::exit(2)
+        }
+        None => body(),
+    }
+}
+
+fn one(seed: u64, args: &Args) -> Result<()> {
+    let began = cpu_time();
+    let (result, trace) = with_mutant(args, || run_traced(seed));
+    let took = cpu_time() - began;
+    let dir = std::path::Path::new("target/sim");
+    std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let path = dir.join(format!("{seed}.trace"));
+    std::fs::write(&path, trace.join("\n")).with_context(|| format!("cannot write {}", path.display()))?;
+    match &result {
+        Ok(stats) if args.format == Format::Plain => println!("{}", line(seed, stats)),
+        Ok(stats) => println!("{}", stats_json(seed, stats)),
+        Err(failure) if args.format == Format::Plain => println!("{failure}"),
+        Err(failure) => println!("{}", failure_json(failure)),
+    }
+    eprintln!("trace: {} ({} lines); {:.2} CPU-seconds", path.display(), trace.len(), took.as_secs_f64());
+    let again = with_mutant(args, || run_seed(seed));
+    match (&result, &again) {
+        (Ok(a), Ok(b)) if a != b => bail!("seed {seed} ran differently the second time: {a:?} and {b:?}"),
+        (Err(a), Err(b)) if (a.checker, &a.what) != (b.checker, &b.what) => {
+            bail!("seed {seed} failed differently the second time: {b}")
+        }
+        (Ok(_), Err(other)) | (Err(_), Err(other)) if result.is_ok() => bail!("the second time: {other}"),
+        (Err(failure), _) => bail!("seed {seed} failed: {}", failure.checker),
+        _ => Ok(()),
+    }
+}
+
+fn line(seed: u64, stats: &Stats) -> String {
+    let faults: Vec<String> = stats.faults.iter().map(|(kind, n)| format!("{kind} {n}")).collect();
+    format!(
+        "seed {seed}: passed: {} calls, {} events, {:.0} simulated seconds; {}; trace {:016x}",
+        stats.calls,
+        stats.events,
+        stats.simulated.as_secs_f64(),
+        if faults.is_empty() { "no faults".to_owned() } else { faults.join(", ") },
+        stats.hash
+    )
+}
+
+fn stats_json(seed: u64, stats: &Stats) -> Value {
+    json!({ "seed": seed, "passed": true, "calls": stats.calls, "events": stats.events, "faults": stats.faults,
+        "simulated_s": stats.simulated.as_secs_f64(), "trace": format!("{:016x}", stats.hash) })
+}
+
+fn failure_json(failure: &Failure) -> Value {
+    json!({ "seed": failure.seed, "passed": false, "checker": failure.checker, "what": failure.what })
+}
+
+/// What many runs did.
+#[derive(Default)]
+struct Totals {
+    passed: u64,
+    calls: u64,
+    events: u64,
+    simulated: Duration,
+    faults: BTreeMap<&'static str, u64>,
+    failures: Vec<Failure>,
+    cpu: Vec<Duration>,
+}
+
+impl Totals {
+    fn add(&mut self, result: Result<Stats, Box<Failure>>, cpu: Duration) {
+        self.cpu.push(cpu);
+        match result {
+            Ok(stats) => {
+                self.passed += 1;
+                self.calls += stats.calls;
+                self.events += stats.events;
+                self.simulated += stats.simulated;
+                stats.faults.iter().for_each(|(kind, n)| *self.faults.entry(kind).or_default() += n);
+            }
+            Err(failure) => self.failures.push(*failure),
+        }
+    }
+
+    fn cpu_at(&self, percent: usize) -> f64 {
+        let mut all = self.cpu.clone();
+        all.sort();
+        all.get((all.len().saturating_sub(1)) * percent / 100).map_or(0.0, Duration::as_secs_f64)
+    }
+
+    fn all_faults(&self) -> u64 {
+        self.faults.values().sum()
+    }
+}
+
+fn many(args: &Args) -> Result<()> {
+    let threads = match args.threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        n => n,
+    };
+    let bar = ProgressBar::new(args.seeds);
+    let style = "{bar:40} {pos}/{len} clusters, {per_sec}, {eta} left{msg}";
+    bar.set_style(ProgressStyle::with_template(style).context("the progress bar's template")?);
+    let next = AtomicU64::new(args.start);
+    let end = args.start + args.seeds;
+    let mut totals = Totals::default();
+    let default_hook = std::panic::take_hook();
+    // A panic is a finding like others; the replay of the seed shows where it was.
+    std::panic::set_hook(Box::new(|_| ()));
+    std::thread::scope(|scope| {
+        let (found, results) = mpsc::channel();
+        for _ in 0..threads {
+            let (found, next) = (found.clone(), &next);
+            scope.spawn(move || {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= end {
+                        return;
+                    }
+                    let began = cpu_time();
+                    let result = with_mutant(args, || run_seed(seed));
+                    if found.send((result, cpu_time() - began)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(found);
+        for (result, cpu) in results {
+            if let Err(failure) = &result
+                && args.format == Format::Plain
+            {
+                bar.suspend(|| println!("{failure}\n"));
+            }
+            totals.add(result, cpu);
+            bar.inc(1);
+            if totals.failures.len() >= args.max_failures {
+                next.store(end, Ordering::Relaxed);
+            }
+        }
+    });
+    std::panic::set_hook(default_hook);
+    bar.finish_and_clear();
+    report(args, &mut totals)
+}
+
+fn report(args: &Args, totals: &mut Totals) -> Result<()> {
+    totals.failures.sort_by_key(|f| f.seed);
+    let ran = totals.passed + totals.failures.len() as u64;
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    totals.failures.iter().for_each(|f| *kinds.entry(f.checker).or_default() += 1);
+    if args.format == Format::Json {
+        let failures: Vec<Value> = totals.failures.iter().map(failure_json).collect();
+        println!(
+            "{}",
+            json!({ "seeds": ran, "start": args.start, "passed": totals.passed, "failures": failures,
+                "calls": totals.calls, "events": totals.events, "faults": totals.faults,
+                "simulated_s": totals.simulated.as_secs_f64(),
+                "cpu_s": { "median": totals.cpu_at(50), "p90": totals.cpu_at(90), "max": totals.cpu_at(100) } })
+        );
+    } else {
+        println!(
+            "{ran} clusters from seed {}: {} passed, {} failed; {} calls, {} events, {:.0} simulated seconds, {} faults",
+            args.start,
+            totals.passed,
+            totals.failures.len(),
+            totals.calls,
+            totals.events,
+            totals.simulated.as_secs_f64(),
+            totals.all_faults()
+        );
+        let faults: Vec<String> = totals.faults.iter().map(|(kind, n)| format!("{kind} {n}")).collect();
+        println!("faults: {}", faults.join(", "));
+        println!(
+            "CPU-seconds a cluster: median {:.2}, 90 % below {:.2}, at most {:.2}",
+            totals.cpu_at(50),
+            totals.cpu_at(90),
+            totals.cpu_at(100)
+        );
+        if !kinds.is_empty() {
+            let kinds: Vec<String> = kinds.iter().map(|(checker, n)| format!("{checker} {n}")).collect();
+            println!("failed: {}", kinds.join(", "));
+            let seeds: Vec<String> = totals.failures.iter().map(|f| f.seed.to_string()).collect();
+            println!("failing seeds: {}", seeds.join(" "));
+        }
+    }
+    if args.log {
+        log(args, totals)?;
+    }
+    if totals.failures.is_empty() { Ok(()) } else { bail!("{} of {ran} clusters failed", totals.failures.len()) }
+}
+
+const LOG: &str = "docs/sim-log.md";
+const LOG_HEAD: &str = "# Simulated clusters, by commit\n\n\
+    `cargo xtask sim --seeds N --log` adds a line. A commit with `+` had changes that were not committed.\n\n\
+    | commit | seeds | passed | failed | calls | faults | simulated hours | median CPU-seconds |\n\
+    |---|---|---|---|---|---|---|---|\n";
+
+fn log(args: &Args, totals: &Totals) -> Result<()> {
+    let git = |args: &[&str]| {
+        let out = std::process::Command::new("git").args(args).output();
+        out.map(|o| String::from_utf8_lossy(&o.stdout).trim().to_owned()).unwrap_or_default()
+    };
+    let mut commit = git(&["rev-parse", "--short", "HEAD"]);
+    if !git(&["status", "--porcelain", "--untracked-files=no", "crates"]).is_empty() {
+        commit.push('+');
+    }
+    let mut text = match std::fs::read_to_string(LOG) {
+        Ok(text) => text,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => LOG_HEAD.to_owned(),
+        Err(e) => return Err(e).context(LOG),
+    };
+    let ran = totals.passed + totals.failures.len() as u64;
+    text.push_str(&format!(
+        "| {commit} | {}..{} | {} | {} | {} | {} | {:.1} | {:.2} |\n",
+        args.start,
+        args.start + ran,
+        totals.passed,
+        totals.failures.len(),
+        totals.calls,
+        totals.all_faults(),
+        totals.simulated.as_secs_f64() / 3600.0,
+        totals.cpu_at(50)
+    ));
+    std::fs::create_dir_all("docs").and_then(|()| std::fs::write(LOG, text)).context(LOG)
+}
+
+/// CPU time of this thread.
+fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}

@@ -1,0 +1,10 @@
+//! The checkers: one property a file, each naming what it protects.
+//!
+//! A checker knows nothing of how the cluster works, only what it promised. Its name is what a failure carries and what the
+//! mutants' test expects.
+
+pub mod linear;
+pub mod maps;
+pub mod namespace;
+pub mod objects;
+pub mod replicas;

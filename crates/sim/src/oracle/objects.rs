@@ -1,0 +1,307 @@
+//! Checker `objects_linearizable`: every object is one atomic thing. No acknowledged write is ever lost, no reply shows
+//! what is not durable, no write happens twice, whatever crashes (the paper's section 5.1; DESIGN, decisions 5 and 12).
+
+use super::linear::{self, Entry, Model, Verdict};
+use msgs::errno::{ECANCELED, EEXIST, ENODATA, ENOENT};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// One object as the model has it; a read shows all of it.
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+pub struct State {
+    /// Content.
+    pub data: Arc<Vec<u8>>,
+    /// Omap entries.
+    pub omap: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// The xattr `v`.
+    pub attr: Option<Vec<u8>>,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes {}", self.data.len(), runs(&self.data))?;
+        for (key, value) in &self.omap {
+            write!(f, " {}={}", String::from_utf8_lossy(key), String::from_utf8_lossy(value))?;
+        }
+        self.attr.as_ref().map_or(Ok(()), |v| write!(f, " v={}", String::from_utf8_lossy(v)))
+    }
+}
+
+/// Content as lengths and writers: each write fills its range with the number of its operation.
+fn runs(data: &[u8]) -> String {
+    let mut out = Vec::new();
+    let mut at = 0;
+    while at < data.len() {
+        let word = word_at(data, at);
+        let mut end = at + 1;
+        while end < data.len() && word_at(data, end) == word {
+            end += 1;
+        }
+        out.push(format!("{}*{word}", end - at));
+        at = end;
+    }
+    format!("[{}]", out.join(" "))
+}
+
+fn word_at(data: &[u8], at: usize) -> u32 {
+    let at = at & !3;
+    let mut word = [0; 4];
+    let end = data.len().min(at + 4);
+    word[..end - at].copy_from_slice(&data[at..end]);
+    u32::from_le_bytes(word)
+}
+
+/// `len` bytes that say who wrote them.
+pub fn filled(tag: u32, offset: usize, len: usize) -> Vec<u8> {
+    // By absolute position, so that unaligned writes still show whole numbers.
+    (offset..offset + len).map(|at| tag.to_le_bytes()[at % 4]).collect()
+}
+
+/// What a client asks of an object. Numbers are unique over the run.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Action {
+    /// Replace the content.
+    WriteFull {
+        /// Who.
+        tag: u32,
+        /// Bytes.
+        len: usize,
+    },
+    /// Overwrite a range.
+    Write {
+        /// Who.
+        tag: u32,
+        /// From here.
+        offset: usize,
+        /// Bytes.
+        len: usize,
+    },
+    /// Add to the end: not idempotent, so a write carried out twice shows.
+    Append {
+        /// Who.
+        tag: u32,
+        /// Bytes.
+        len: usize,
+    },
+    /// Cut off or extend.
+    Truncate(usize),
+    /// Remove.
+    Delete,
+    /// Create exclusively.
+    Create,
+    /// Set an omap entry.
+    OmapSet(Vec<u8>, u32),
+    /// Remove an omap entry.
+    OmapRemove(Vec<u8>),
+    /// Set the xattr `v` and append, if the xattr was `expect`.
+    Guarded {
+        /// Who.
+        tag: u32,
+        /// The value that the guard wants.
+        expect: Vec<u8>,
+    },
+    /// Read everything.
+    Read,
+}
+
+/// A call with its answer.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// By which client.
+    pub client: usize,
+    /// What.
+    pub action: Action,
+    /// The result, where one came.
+    pub result: i32,
+    /// Of a read.
+    pub seen: Option<State>,
+}
+
+impl Model for Option<State> {
+    type Call = Call;
+
+    fn apply(&self, call: &Call) -> Option<Self> {
+        let (expected, next) = self.expect(call);
+        let right = match expected {
+            Expected::Ok => call.result >= 0,
+            Expected::Errors(errors) => errors.contains(&-call.result),
+            Expected::Read => match (self, &call.seen) {
+                (Some(state), Some(seen)) => state == seen,
+                (None, None) => call.result == -ENOENT,
+                _ => false,
+            },
+        };
+        right.then_some(next)
+    }
+
+    fn apply_unknown(&self, call: &Call) -> Self {
+        self.expect(call).1
+    }
+}
+
+enum Expected {
+    Ok,
+    Errors(&'static [i32]),
+    Read,
+}
+
+trait Step {
+    fn expect(&self, call: &Call) -> (Expected, Option<State>);
+}
+
+impl Step for Option<State> {
+    fn expect(&self, call: &Call) -> (Expected, Option<State>) {
+        let state = || self.clone().unwrap_or_default();
+        let changed = |change: &dyn Fn(&mut State)| {
+            let mut next = state();
+            change(&mut next);
+            (Expected::Ok, Some(next))
+        };
+        match &call.action {
+            Action::Read => (Expected::Read, self.clone()),
+            Action::WriteFull { tag, len } => changed(&|s| s.data = Arc::new(filled(*tag, 0, *len))),
+            Action::Write { tag, offset, len } => changed(&|s| write(&mut s.data, *tag, *offset, *len)),
+            Action::Append { tag, len } => changed(&|s| append(&mut s.data, *tag, *len)),
+            Action::Truncate(len) if self.is_some() => {
+                changed(&|s| Arc::make_mut(&mut s.data).resize(*len, 0))
+            }
+            Action::Delete if self.is_some() => (Expected::Ok, None),
+            Action::Truncate(_) | Action::Delete => (Expected::Errors(&[ENOENT]), None),
+            Action::Create if self.is_some() => (Expected::Errors(&[EEXIST]), self.clone()),
+            Action::Create => changed(&|_| ()),
+            Action::OmapSet(key, tag) => changed(&|s| {
+                s.omap.insert(key.clone(), tag.to_string().into_bytes());
+            }),
+            Action::OmapRemove(key) if self.is_some() => changed(&|s| {
+                s.omap.remove(key);
+            }),
+            Action::OmapRemove(_) => (Expected::Errors(&[ENOENT]), None),
+            Action::Guarded { tag, expect } => {
+                match self.as_ref().and_then(|s| s.attr.as_ref()) {
+                    Some(attr) if attr == expect => changed(&|s| {
+                        s.attr = Some(tag.to_string().into_bytes());
+                        append(&mut s.data, *tag, 8);
+                    }),
+                    // An empty expectation means that the xattr is not looked at.
+                    _ if expect.is_empty() => changed(&|s| {
+                        s.attr = Some(tag.to_string().into_bytes());
+                        append(&mut s.data, *tag, 8);
+                    }),
+                    _ => (Expected::Errors(&[ECANCELED, ENODATA, ENOENT]), self.clone()),
+                }
+            }
+        }
+    }
+}
+
+fn write(data: &mut Arc<Vec<u8>>, tag: u32, offset: usize, len: usize) {
+    let data = Arc::make_mut(data);
+    if data.len() < offset + len {
+        data.resize(offset + len, 0);
+    }
+    data[offset..offset + len].copy_from_slice(&filled(tag, offset, len));
+}
+
+fn append(data: &mut Arc<Vec<u8>>, tag: u32, len: usize) {
+    // A client does not know where its append will land, so its bytes do not depend on it.
+    Arc::make_mut(data).extend_from_slice(&filled(tag, 0, len));
+}
+
+/// Results that say what happened. Any other leaves a write unknown.
+pub fn is_definite(result: i32) -> bool {
+    result >= 0 || [ENOENT, EEXIST, ECANCELED, ENODATA].contains(&-result)
+}
+
+/// The histories of all objects.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    objects: BTreeMap<String, Vec<Entry<Call>>>,
+    moment: u64,
+}
+
+impl History {
+    /// A call is made; [`Self::returned`] wants the number.
+    pub fn called(&mut self, object: &str, client: usize, action: Action) -> usize {
+        self.moment += 1;
+        let calls = self.objects.entry(object.to_owned()).or_default();
+        calls.push(Entry { call: self.moment, ret: None, what: Call { client, action, result: 0, seen: None } });
+        calls.len() - 1
+    }
+
+    /// Its answer has come.
+    pub fn returned(&mut self, object: &str, number: usize, result: i32, seen: Option<State>) {
+        self.moment += 1;
+        let entry = &mut self.objects.get_mut(object).expect("called before")[number];
+        entry.ret = is_definite(result).then_some(self.moment);
+        entry.what.result = result;
+        entry.what.seen = seen;
+    }
+
+    /// Calls with an answer.
+    pub fn answered(&self) -> usize {
+        self.objects.values().flatten().filter(|e| e.ret.is_some()).count()
+    }
+
+    /// Names of all objects.
+    pub fn names(&self) -> Vec<String> {
+        self.objects.keys().cloned().collect()
+    }
+
+    /// The verdict on all objects: what is wrong with the first that is.
+    pub fn check(&self) -> Result<(), String> {
+        for (name, calls) in &self.objects {
+            match linear::check(&None, calls) {
+                Verdict::Linearizable | Verdict::Undecided => {}
+                Verdict::Violated { longest } => {
+                    let mut text = format!("{name}: no order of its operations explains the answers ({longest} at most)\n");
+                    for entry in calls {
+                        let ret = entry.ret.map_or("-".to_owned(), |r| r.to_string());
+                        let Call { client, action, result, seen } = &entry.what;
+                        text.push_str(&format!("  {}..{ret} client.{client} {action:?} = {result}", entry.call));
+                        if let Some(seen) = seen {
+                            text.push_str(&format!(" {seen:?}"));
+                        }
+                        text.push('\n');
+                    }
+                    return Err(text);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_append_that_happened_twice_is_found() {
+        let mut history = History::default();
+        let n = history.called("o", 0, Action::Append { tag: 1, len: 4 });
+        history.returned("o", n, 0, None);
+        let n = history.called("o", 0, Action::Read);
+        let twice = State { data: Arc::new([1, 0, 0, 0, 1, 0, 0, 0].to_vec()), ..State::default() };
+        history.returned("o", n, 0, Some(twice));
+        let why = history.check().expect_err("it is not linearizable");
+        assert!(why.contains("8*1"), "{why}");
+    }
+
+    #[test]
+    fn a_guard_that_fails_changes_nothing() {
+        let mut history = History::default();
+        let n = history.called("o", 0, Action::Guarded { tag: 1, expect: vec![] });
+        history.returned("o", n, 0, None);
+        let n = history.called("o", 1, Action::Guarded { tag: 2, expect: b"9".to_vec() });
+        history.returned("o", n, -ECANCELED, None);
+        let n = history.called("o", 1, Action::Read);
+        let seen = State {
+            data: Arc::new(filled(1, 0, 8)),
+            attr: Some(b"1".to_vec()),
+            ..State::default()
+        };
+        history.returned("o", n, 0, Some(seen));
+        assert_eq!(history.check(), Ok(()));
+        assert_eq!(history.answered(), 3);
+    }
+}

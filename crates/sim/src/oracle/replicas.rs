@@ -1,0 +1,121 @@
+//! Checker `replicas_identical`: once a cluster is healthy, every object is on as many OSDs as its pool wants, and all copies are
+//! the same byte for byte, versions included (the paper's section 5.1, data safety).
+//!
+//! It asks no OSD: it opens their stores on their disks after they have stopped, as a repairman would.
+
+use crate::disk::SimDisk;
+use std::collections::BTreeMap;
+use stdx::Rng;
+use store::{Config, ObjectKey, ObjectView, OmapRange, Read, ReadReply, Store, StoreOut};
+
+/// Checks the disks of OSDs that have stopped. `copies` says how many there must be of each object.
+pub fn check(disks: &mut [(String, SimDisk)], copies: usize) -> Result<(), String> {
+    let mut all: BTreeMap<ObjectKey, Vec<(String, ObjectView)>> = BTreeMap::new();
+    for (name, disk) in disks {
+        let objects = Inspection::open(disk).and_then(|mut i| i.objects());
+        for (key, view) in objects.map_err(|why| format!("{name}: {why}"))? {
+            all.entry(key).or_default().push((name.clone(), view));
+        }
+    }
+    for (key, found) in &all {
+        let name = format!("pool {} {}", key.pool, String::from_utf8_lossy(&key.name));
+        let on: Vec<&str> = found.iter().map(|(osd, _)| osd.as_str()).collect();
+        if found.len() != copies {
+            return Err(format!("{name} is on {}, not on {copies} OSDs", on.join(", ")));
+        }
+        let (first_osd, first) = &found[0];
+        for (osd, view) in &found[1..] {
+            if let Some(what) = difference(first, view) {
+                return Err(format!("{name} differs between {first_osd} and {osd}: {what}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn difference(a: &ObjectView, b: &ObjectView) -> Option<String> {
+    if a.size != b.size {
+        return Some(format!("{} and {} bytes", a.size, b.size));
+    }
+    let content = |v: &ObjectView| v.data.iter().flat_map(|d| d.to_vec()).collect::<Vec<u8>>();
+    let (left, right) = (content(a), content(b));
+    if let Some(at) = left.iter().zip(&right).position(|(l, r)| l != r) {
+        return Some(format!("byte {at} is {} and {}", left[at], right[at]));
+    }
+    if a.attrs != b.attrs {
+        return Some(format!("xattrs {:?} and {:?}", a.attrs, b.attrs));
+    }
+    if a.omap_header != b.omap_header || a.omap_entries != b.omap_entries {
+        return Some(format!("omap {:?} and {:?}", a.omap_entries, b.omap_entries));
+    }
+    None
+}
+
+/// A store that is read straight from its disk.
+struct Inspection<'a> {
+    store: Store,
+    disk: &'a mut SimDisk,
+}
+
+impl<'a> Inspection<'a> {
+    fn open(disk: &'a mut SimDisk) -> Result<Self, String> {
+        let info =
+            node::DiskInfo { id: node::DiskId(0), size: disk.size, sector: crate::disk::SECTOR as u32 };
+        let store = Store::new(Config::default(), info, Rng::from_seed(0));
+        let mut this = Self { store, disk };
+        let mut out = Vec::new();
+        this.store.open(None, &mut out);
+        this.drain(out)?;
+        if this.store.is_open() { Ok(this) } else { Err("the store does not open".to_owned()) }
+    }
+
+    /// Carries out what the store wants until it wants nothing; gives the answer to a read.
+    fn drain(&mut self, mut out: Vec<StoreOut>) -> Result<Option<ReadReply>, String> {
+        let mut answer = None;
+        while !out.is_empty() {
+            for said in std::mem::take(&mut out) {
+                match said {
+                    StoreOut::Disk(id, op) => {
+                        self.disk.issue(id, op);
+                        let result = self.disk.end(id);
+                        self.store.disk_done(id, result, &mut out);
+                    }
+                    StoreOut::Read(_, reply) => answer = Some(reply.map_err(|e| e.to_string())?),
+                    StoreOut::Failed(error) => return Err(error.to_string()),
+                    StoreOut::Opened | StoreOut::Committed(_) => {}
+                }
+            }
+        }
+        Ok(answer)
+    }
+
+    fn read(&mut self, read: Read) -> Result<ReadReply, String> {
+        let mut out = Vec::new();
+        self.store.read(read, &mut out);
+        self.drain(out)?.ok_or_else(|| "a read has no answer".to_owned())
+    }
+
+    /// All objects of pools that clients see.
+    fn objects(&mut self) -> Result<Vec<(ObjectKey, ObjectView)>, String> {
+        let to = ObjectKey::first_at(i64::MAX, i8::MAX, 0);
+        let list = Read::List { from: ObjectKey::first_at(1, i8::MIN, 0), to, max: usize::MAX };
+        let ReadReply::List(keys) = self.read(list)? else { return Err("a list was asked for".to_owned()) };
+        let mut out = Vec::new();
+        for key in keys {
+            let range = OmapRange { max: usize::MAX, max_bytes: usize::MAX, ..OmapRange::default() };
+            let read = Read::Object {
+                key: key.clone(),
+                attrs: true,
+                data: vec![(0, 1 << 30)],
+                omap_header: true,
+                omap_keys: vec![],
+                omap_range: Some(range),
+            };
+            match self.read(read)? {
+                ReadReply::Object(Some(view)) => out.push((key, view)),
+                _ => return Err(format!("{key:?} is listed and not there")),
+            }
+        }
+        Ok(out)
+    }
+}

@@ -1,0 +1,276 @@
+//! One run, from one number: a cluster, a load on it, a safety phase with faults, then no faults any more, and everything must
+//! converge and be found right.
+
+use crate::cluster::{Cluster, Spec};
+use crate::disk::Crash;
+use crate::faults::Faults;
+use crate::nemesis::Nemesis;
+use crate::oracle;
+use crate::trace::Trace;
+use crate::workload::{FileLoad, Load, ObjectLoad};
+use crate::world::Slot;
+use fsclient::{Answer, Request};
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+use stdx::{Instant, Rng};
+
+/// After the last fault a cluster must be healthy within this.
+const CONVERGENCE: Duration = Duration::from_secs(120);
+/// Once it is healthy, every request must have its answer within this. The sessions of dead clients end meanwhile.
+const ANSWERS: Duration = Duration::from_secs(120);
+
+/// What a run did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Calls that were answered.
+    pub calls: u64,
+    /// Faults that struck, by kind.
+    pub faults: BTreeMap<&'static str, u64>,
+    /// Inputs that nodes took.
+    pub events: u64,
+    /// Simulated time.
+    pub simulated: Duration,
+    /// The trace's hash: equal for equal runs.
+    pub hash: u64,
+}
+
+/// A run that a checker did not pass.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The run.
+    pub seed: u64,
+    /// Which checker.
+    pub checker: &'static str,
+    /// What it found.
+    pub what: String,
+    /// The trace's last lines, where text was wanted.
+    pub trace: Vec<String>,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "seed {}: {}: {}\nreplay: cargo xtask sim {}", self.seed, self.checker, self.what, self.seed)
+    }
+}
+
+/// Runs one seed.
+pub fn run_seed(seed: u64) -> Result<Stats, Box<Failure>> {
+    run(seed, Trace::default())
+}
+
+/// Runs one seed and keeps the last lines of what happened; also gives them where all went well.
+pub fn run_traced(seed: u64) -> (Result<Stats, Box<Failure>>, Vec<String>) {
+    let mut lines = Vec::new();
+    let result = run_keeping(seed, Trace::with_text(), &mut lines);
+    (result, lines)
+}
+
+fn run(seed: u64, trace: Trace) -> Result<Stats, Box<Failure>> {
+    run_keeping(seed, trace, &mut Vec::new())
+}
+
+fn run_keeping(seed: u64, trace: Trace, lines: &mut Vec<String>) -> Result<Stats, Box<Failure>> {
+    let mut scenario = Scenario::new(seed, trace);
+    let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| scenario.run()));
+    *lines = scenario.cluster.world.trace.lines().map(String::from).collect();
+    let found = match outcome {
+        Ok(Ok(())) => return Ok(scenario.stats()),
+        Ok(Err(found)) => found,
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+            Found("no_panic", text.unwrap_or_default())
+        }
+    };
+    Err(Box::new(Failure { seed, checker: found.0, what: found.1, trace: lines.clone() }))
+}
+
+/// A checker's name and what it found.
+struct Found(&'static str, String);
+
+struct Scenario {
+    cluster: Cluster,
+    loads: Vec<Box<dyn Load>>,
+    nemesis: Nemesis,
+    rng: Rng,
+    calls: usize,
+}
+
+impl Scenario {
+    fn new(seed: u64, trace: Trace) -> Self {
+        let mut rng = Rng::from_seed(seed ^ 0x6e61_6372_6500_0000);
+        let spec = Spec {
+            osds: if rng.chance(1, 5) { 4 } else { 3 },
+            clients: rng.range(1, 4) as u32,
+            fs: rng.chance(1, 2),
+            pgs: rng.range(1, 5) as u32,
+            mds: mds::MdsOptions {
+                cache_inodes: if rng.chance(1, 4) { 8 } else { 1000 },
+                journal_bytes: if rng.chance(1, 4) { 64 << 10 } else { 4 << 20 },
+            },
+            ..Spec::default()
+        };
+        let faults = Faults::draw(&mut rng);
+        let mut cluster = Cluster::new(seed, faults, &spec);
+        cluster.world.trace = trace;
+        cluster.world.observer = Some(oracle::maps::observer());
+        let nemesis = Nemesis::new(rng.fork(), Instant(0));
+        let calls = rng.range(20, 200) as usize;
+        Self { cluster, loads: Vec::new(), nemesis, rng, calls }
+    }
+
+    fn run(&mut self) -> Result<(), Found> {
+        self.cluster.bring_up().map_err(|why| Found("comes_up", why))?;
+        self.make_loads();
+        let now = self.cluster.world.now();
+        self.nemesis = Nemesis::new(self.rng.fork(), now);
+        let until = now + Duration::from_millis(self.rng.range(5_000, 40_000));
+        self.play(until, true, |_| false)?;
+
+        self.cluster.world.faults = Faults::none();
+        self.nemesis.give_up(&mut self.cluster);
+        self.settle("converges")?;
+        self.drain("answers_everything")?;
+        self.loads.iter_mut().for_each(|l| l.finish(&self.cluster.world));
+        self.drain("answers_everything")?;
+        self.settle("stays_healthy")?;
+        self.judge()
+    }
+
+    fn make_loads(&mut self) {
+        let now = self.cluster.world.now();
+        let clients = self.cluster.clients.clone();
+        let fs = self.cluster.mds.is_some();
+        if !fs || self.rng.chance(1, 3) {
+            self.loads.push(Box::new(ObjectLoad::new(self.rng.fork(), &clients, self.calls, now)));
+        }
+        if fs {
+            self.loads.push(Box::new(FileLoad::new(self.rng.fork(), &clients, self.calls, now)));
+        }
+    }
+
+    /// Runs load and, where `struck`, nemesis until a time, or until `done`.
+    fn play(&mut self, until: Instant, struck: bool, done: impl Fn(&Self) -> bool) -> Result<(), Found> {
+        while self.cluster.world.now() < until && !done(self) {
+            let wants = self.loads.iter().filter_map(|l| l.wants_at()).min();
+            let strikes = struck.then(|| self.nemesis.next_at());
+            let next = wants.into_iter().chain(strikes).fold(until, Instant::min);
+            while self.cluster.world.step(next) {
+                if self.answers() {
+                    break;
+                }
+            }
+            if struck && self.nemesis.next_at() <= self.cluster.world.now() {
+                for slot in self.nemesis.strike(&mut self.cluster) {
+                    self.loads.iter_mut().for_each(|l| l.died(slot));
+                }
+            }
+            self.loads.iter_mut().for_each(|l| l.issue(&mut self.cluster.world));
+            self.answers();
+            self.watch()?;
+        }
+        Ok(())
+    }
+
+    /// Hands answers to the loads; says whether there were any.
+    fn answers(&mut self) -> bool {
+        let mut replies = self.cluster.take_answers();
+        let world = &mut self.cluster.world;
+        replies.extend(world.take_replies());
+        let any = !replies.is_empty();
+        for (slot, id, reply) in replies {
+            if let Ok(Answer::Invalidate { id, .. }) = reply {
+                world.request(slot, Request::Invalidated { id });
+                continue;
+            }
+            for load in &mut self.loads {
+                if load.answered(world, slot, id, &reply) {
+                    break;
+                }
+            }
+        }
+        any
+    }
+
+    /// What must hold at any time.
+    fn watch(&mut self) -> Result<(), Found> {
+        if let Some((checker, what)) = self.cluster.world.violations.pop() {
+            return Err(Found(checker, what));
+        }
+        for slot in [self.cluster.daemons(), self.cluster.clients.clone()].concat() {
+            if let Some(result) = self.cluster.world.stopped(slot) {
+                let what = format!("{} ended: {result:?}", self.cluster.world.name(slot));
+                return Err(Found("keeps_running", what));
+            }
+        }
+        if let Some((node, event)) = self.cluster.world.complaints.iter().find(|(_, e)| e.level == node::Level::Error) {
+            return Err(Found("no_errors", format!("{node}: {}: {}", event.name, event.detail)));
+        }
+        self.cluster.world.complaints.clear();
+        Ok(())
+    }
+
+    /// The cluster must be healthy soon. The load goes on meanwhile, but the answers of a status command end no wait of it.
+    fn settle(&mut self, checker: &'static str) -> Result<(), Found> {
+        let until = self.cluster.world.now() + CONVERGENCE;
+        // What monitors know of PGs is some seconds old.
+        let grace = self.cluster.world.now() + Duration::from_secs(8);
+        self.play(grace, false, |_| false)?;
+        loop {
+            match self.cluster.healthy_now() {
+                Ok(()) => return self.watch(),
+                Err(why) if self.cluster.world.now() >= until => {
+                    self.watch()?;
+                    return Err(Found(checker, format!("not healthy after {CONVERGENCE:?}: {why}")));
+                }
+                Err(_) => {}
+            }
+            let next = self.cluster.world.now() + Duration::from_millis(1000);
+            self.play(next, false, |_| false)?;
+        }
+    }
+
+    /// Everything asked must be answered soon.
+    fn drain(&mut self, checker: &'static str) -> Result<(), Found> {
+        let until = self.cluster.world.now() + ANSWERS;
+        let idle = |s: &Self| s.loads.iter().all(|l| l.wants_at().is_none() && l.in_flight().is_empty());
+        self.play(until, false, idle)?;
+        if idle(self) {
+            return Ok(());
+        }
+        let waiting: Vec<String> = self.loads.iter().flat_map(|l| l.in_flight()).collect();
+        Err(Found(checker, format!("after {ANSWERS:?} without faults: {}", waiting.join(", "))))
+    }
+
+    fn judge(&mut self) -> Result<(), Found> {
+        for load in &self.loads {
+            let (checker, verdict) = load.verdict();
+            verdict.map_err(|what| Found(checker, what))?;
+        }
+        // First those who write, so that OSDs come to rest.
+        let writers: Vec<Slot> = self.cluster.clients.iter().copied().chain(self.cluster.mds).collect();
+        writers.iter().for_each(|slot| self.cluster.world.crash(*slot, Crash::Process));
+        self.cluster.world.run_for(Duration::from_secs(2));
+        let mut disks = Vec::new();
+        for slot in self.cluster.osds.clone() {
+            self.cluster.world.crash(slot, Crash::Process);
+            let disk = std::mem::take(self.cluster.world.disk(slot, 0));
+            disks.push((self.cluster.world.name(slot).to_owned(), disk));
+        }
+        oracle::replicas::check(&mut disks, 3).map_err(|what| Found("replicas_identical", what))
+    }
+
+    fn stats(&self) -> Stats {
+        let mut faults = self.nemesis.counts.clone();
+        faults.insert("connection_broken", self.cluster.world.broken);
+        faults.retain(|_, n| *n > 0);
+        Stats {
+            calls: self.loads.iter().map(|l| l.answered_calls() as u64).sum(),
+            faults,
+            events: self.cluster.world.trace.events(),
+            simulated: self.cluster.world.now().since(Instant(0)),
+            hash: self.cluster.world.trace.hash(),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! What clients do to a cluster during a run, and the record of it that the oracles judge.
+
+mod files;
+mod objects;
+
+pub use files::FileLoad;
+pub use objects::{ObjectLoad, object_request};
+
+use crate::world::{Slot, World};
+use fsclient::{Reply, Request};
+use node::RequestId;
+use stdx::Instant;
+
+/// A world of clients that take file system, object and monitor requests.
+pub type ClientWorld = World<Request, Reply>;
+
+/// A load on a cluster. Clients are known by their place in the list that the load was made with.
+pub trait Load {
+    /// When it wants to issue something next; `None` where nothing is left to ask.
+    fn wants_at(&self) -> Option<Instant>;
+    /// Issues what is due.
+    fn issue(&mut self, world: &mut ClientWorld);
+    /// An answer; `false` where the request was not of this load.
+    fn answered(&mut self, world: &mut ClientWorld, slot: Slot, id: RequestId, reply: &Reply) -> bool;
+    /// A client is gone, with everything that it was asked.
+    fn died(&mut self, slot: Slot);
+    /// Nothing more is asked, but for one look at everything.
+    fn finish(&mut self, world: &ClientWorld);
+    /// Requests without an answer yet, and what they are.
+    fn in_flight(&self) -> Vec<String>;
+    /// Answered calls.
+    fn answered_calls(&self) -> usize;
+    /// The name of the checker, and its verdict.
+    fn verdict(&self) -> (&'static str, Result<(), String>);
+}

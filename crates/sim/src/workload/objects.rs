@@ -1,0 +1,233 @@
+//! Clients that work on a few objects at once: whole and partial writes, appends, deletes, omap entries, guarded updates,
+//! reads of everything an object has.
+
+use super::{ClientWorld, Load};
+use crate::cluster::OBJECTS;
+use crate::oracle::objects::{Action, History, State, filled};
+use crate::world::Slot;
+use fsclient::{Answer, ObjectRequest, Reply, Request};
+use msgs::op::{cmp_op, input};
+use msgs::{Extent, Op};
+use node::RequestId;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use stdx::{Bufs, Instant, Rng};
+
+/// Operations on one object of [`OBJECTS`].
+pub fn object_request(name: &str, ops: Vec<Op>) -> Request {
+    Request::Object(ObjectRequest {
+        pool: OBJECTS.to_owned(),
+        namespace: Vec::new(),
+        name: name.as_bytes().to_vec(),
+        ops,
+    })
+}
+
+/// See the module.
+pub struct ObjectLoad {
+    history: History,
+    rng: Rng,
+    clients: Vec<ClientState>,
+    names: Vec<String>,
+    /// Calls still to be made.
+    left: usize,
+    /// What is to be read at the end.
+    last_look: Vec<String>,
+    pending: BTreeMap<RequestId, Pending>,
+    next_tag: u32,
+    /// The last value of each object's guard that anyone was told of.
+    guards: BTreeMap<String, Vec<u8>>,
+}
+
+struct ClientState {
+    slot: Slot,
+    /// Calls in flight at most.
+    depth: usize,
+    flying: usize,
+    next_at: Instant,
+}
+
+struct Pending {
+    client: usize,
+    name: String,
+    number: usize,
+    action: Action,
+}
+
+/// Between two calls of one client, at most.
+const THINK: Duration = Duration::from_millis(400);
+
+impl ObjectLoad {
+    /// `calls` calls by these clients on a few objects.
+    pub fn new(mut rng: Rng, clients: &[Slot], calls: usize, now: Instant) -> Self {
+        let objects = rng.range(2, 9);
+        let clients = clients
+            .iter()
+            .map(|slot| ClientState { slot: *slot, depth: rng.range(1, 4) as usize, flying: 0, next_at: now })
+            .collect();
+        Self {
+            history: History::default(),
+            rng,
+            clients,
+            names: (0..objects).map(|i| format!("o{i}")).collect(),
+            left: calls,
+            last_look: Vec::new(),
+            pending: BTreeMap::new(),
+            next_tag: 0,
+            guards: BTreeMap::new(),
+        }
+    }
+
+    fn draw(&mut self, name: &str) -> Action {
+        self.next_tag += 1;
+        let (tag, rng) = (self.next_tag, &mut self.rng);
+        let len = match rng.below(20) {
+            0 => 70_000,
+            1..4 => rng.range(4000, 9000) as usize,
+            _ => rng.range(1, 200) as usize,
+        };
+        match rng.below(100) {
+            0..30 => Action::Read,
+            30..45 => Action::WriteFull { tag, len },
+            45..55 => Action::Write { tag, offset: rng.below(5000) as usize, len },
+            55..75 => Action::Append { tag, len: rng.range(1, 100) as usize },
+            75..78 => Action::Truncate(rng.below(300) as usize),
+            78..81 => Action::Delete,
+            81..84 => Action::Create,
+            84..90 => Action::OmapSet(vec![b'a' + rng.below(4) as u8], tag),
+            90..92 => Action::OmapRemove(vec![b'a' + rng.below(4) as u8]),
+            _ => Action::Guarded { tag, expect: self.guards.get(name).cloned().unwrap_or_default() },
+        }
+    }
+
+    fn call(&mut self, world: &mut ClientWorld, client: usize, name: String, action: Action) {
+        let number = self.history.called(&name, client, action.clone());
+        let slot = self.clients[client].slot;
+        let id = world.request(slot, object_request(&name, ops(&action)));
+        self.clients[client].flying += 1;
+        self.pending.insert(id, Pending { client, name, number, action });
+    }
+}
+
+impl Load for ObjectLoad {
+    fn wants_at(&self) -> Option<Instant> {
+        if self.left == 0 && self.last_look.is_empty() {
+            return None;
+        }
+        self.clients.iter().filter(|c| c.flying < c.depth).map(|c| c.next_at).min()
+    }
+
+    fn issue(&mut self, world: &mut ClientWorld) {
+        for client in 0..self.clients.len() {
+            let now = world.now();
+            let state = &self.clients[client];
+            if state.next_at > now || state.flying >= state.depth {
+                continue;
+            }
+            let pause = Duration::from_nanos(self.rng.below(THINK.as_nanos() as u64) + 1);
+            self.clients[client].next_at = now + pause;
+            if !world.is_up(self.clients[client].slot) {
+                continue;
+            }
+            if let Some(name) = self.last_look.pop() {
+                self.clients[client].next_at = now;
+                self.call(world, client, name, Action::Read);
+            } else if self.left > 0 {
+                self.left -= 1;
+                let name = self.rng.pick(&self.names).clone();
+                let action = self.draw(&name);
+                self.call(world, client, name, action);
+            }
+        }
+    }
+
+    fn answered(&mut self, _: &mut ClientWorld, _: Slot, id: RequestId, reply: &Reply) -> bool {
+        let Some(Pending { client, name, number, action }) = self.pending.remove(&id) else { return false };
+        self.clients[client].flying -= 1;
+        match reply {
+            Ok(Answer::Object { result, ops, .. }) => {
+                let seen = (action == Action::Read && *result >= 0).then(|| state_of(ops));
+                if let Action::Guarded { tag, .. } = action
+                    && *result >= 0
+                {
+                    self.guards.insert(name.clone(), tag.to_string().into_bytes());
+                }
+                self.history.returned(&name, number, *result, seen);
+            }
+            // The client gave up: nobody knows.
+            _ => self.history.returned(&name, number, -msgs::errno::EIO, None),
+        }
+        true
+    }
+
+    fn died(&mut self, slot: Slot) {
+        self.pending.retain(|_, p| self.clients[p.client].slot != slot);
+        self.clients.iter_mut().filter(|c| c.slot == slot).for_each(|c| c.flying = 0);
+    }
+
+    fn finish(&mut self, _: &ClientWorld) {
+        self.left = 0;
+        self.last_look = self.history.names();
+    }
+
+    fn in_flight(&self) -> Vec<String> {
+        let line = |p: &Pending| format!("client.{} {:?} of {}", p.client, p.action, p.name);
+        self.pending.values().map(line).chain(self.last_look.iter().map(|n| format!("last look at {n}"))).collect()
+    }
+
+    fn answered_calls(&self) -> usize {
+        self.history.answered()
+    }
+
+    fn verdict(&self) -> (&'static str, Result<(), String>) {
+        ("objects_linearizable", self.history.check())
+    }
+}
+
+/// The vector of operations that carries an action out.
+fn ops(action: &Action) -> Vec<Op> {
+    let bytes = |tag: u32, offset: usize, len: usize| Bufs::from(filled(tag, offset, len));
+    let extent = |offset: usize, len: usize| Extent::new(offset as u64, len as u64);
+    match action {
+        Action::WriteFull { tag, len } => {
+            vec![Op::WriteFull { extent: extent(0, *len), data: bytes(*tag, 0, *len) }]
+        }
+        Action::Write { tag, offset, len } => {
+            vec![Op::Write { extent: extent(*offset, *len), data: bytes(*tag, *offset, *len) }]
+        }
+        Action::Append { tag, len } => {
+            vec![Op::Append { extent: extent(0, *len), data: bytes(*tag, 0, *len) }]
+        }
+        Action::Truncate(len) => vec![Op::Truncate(extent(*len, 0))],
+        Action::Delete => vec![Op::Delete],
+        Action::Create => vec![Op::Create { data: Bufs::default() }],
+        Action::OmapSet(key, tag) => {
+            let values = input::OmapValues::from([(key.clone(), tag.to_string().into_bytes())]);
+            vec![Op::OmapSetVals { data: input::write(&values) }]
+        }
+        Action::OmapRemove(key) => {
+            vec![Op::OmapRmKeys { data: input::write(&input::OmapKeys::from([key.clone()])) }]
+        }
+        Action::Guarded { tag, expect } => {
+            let (name, value) = (b"v".to_vec(), Bufs::from(expect.clone()));
+            let guard = Op::CmpXattr { name: name.clone(), value, op: cmp_op::EQ, mode: cmp_op::MODE_STRING };
+            let set = Op::SetXattr { name, value: Bufs::from(tag.to_string().into_bytes()) };
+            let add = Op::Append { extent: extent(0, 8), data: bytes(*tag, 0, 8) };
+            if expect.is_empty() { vec![set, add] } else { vec![guard, set, add] }
+        }
+        Action::Read => {
+            let all = input::OmapGetVals { start_after: Vec::new(), max: 1000, prefix: Vec::new() };
+            let omap = Op::OmapGetVals { data: input::write(&all) };
+            vec![Op::Read(Extent::new(0, 0)), omap, Op::GetXattrs]
+        }
+    }
+}
+
+/// What the vector of a read saw.
+fn state_of(ops: &[(i32, Bufs)]) -> State {
+    let [(_, data), (_, omap), (_, attrs)] = ops else { panic!("three answers, not {}", ops.len()) };
+    let (omap, _): input::OmapValuesReply = input::read(omap).expect("an OSD's omap answer decodes");
+    let attrs: BTreeMap<Vec<u8>, Vec<u8>> = input::read(attrs).expect("an OSD's xattr answer decodes");
+    State { data: Arc::new(data.to_vec()), omap, attr: attrs.get(&b"v"[..]).cloned() }
+}
