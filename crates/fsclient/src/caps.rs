@@ -165,6 +165,7 @@ impl Client {
             self.next_flush_tid += 1;
             dirty = std::mem::take(&mut inode.dirty_caps);
             inode.flushing.insert(tid, dirty);
+            self.changed.insert(ino);
         }
         let oldest_flush_tid = if flushes { inode.flushing.keys().next().copied().unwrap_or(tid) } else { 0 };
         let body = ClientCaps {

@@ -118,6 +118,8 @@ pub struct Client {
     /// Answers of sub-machines, taken one after another: an operation must not be changed from within its own attempt.
     arrived: VecDeque<Arrived>,
     touched: BTreeSet<Ino>,
+    /// Inodes whose waiters may go on.
+    pub(crate) changed: BTreeSet<Ino>,
     pub(crate) tokens: FastMap<u64, Token>,
     next_token: u64,
     /// Operations that wait for safe answers.
@@ -167,6 +169,7 @@ impl Client {
             runnable: VecDeque::new(),
             arrived: VecDeque::new(),
             touched: BTreeSet::new(),
+            changed: BTreeSet::new(),
             tokens: FastMap::default(),
             next_token: 1,
             journal_waiters: BTreeSet::new(),
@@ -201,8 +204,14 @@ impl Client {
         self.runnable.push_back(op);
     }
 
-    /// Something about the inode changed: whoever waits for it tries again, and its capability is looked at.
+    /// Something about the inode changed: whoever waits for it tries again, and it is tended.
     pub(crate) fn touch(&mut self, ino: Ino) {
+        self.changed.insert(ino);
+        self.touched.insert(ino);
+    }
+
+    /// An operation wants something of the inode and waits: it is tended, and nobody is woken for it.
+    pub(crate) fn attend(&mut self, ino: Ino) {
         self.touched.insert(ino);
     }
 
@@ -335,16 +344,13 @@ impl Client {
                 self.run(now, number, out);
                 continue;
             }
-            let Some(ino) = self.touched.pop_first() else {
-                if self.arrived.is_empty() {
-                    break;
-                }
-                continue;
-            };
-            self.tend(now, ino, out);
-            if let Some(inode) = self.inodes.get_mut(&ino) {
-                let waiters = std::mem::take(&mut inode.waiters);
+            if let Some(ino) = self.touched.pop_first() {
+                self.tend(now, ino, out);
+            } else if let Some(ino) = self.changed.pop_first() {
+                let waiters = self.inodes.get_mut(&ino).map(|i| std::mem::take(&mut i.waiters)).unwrap_or_default();
                 self.runnable.extend(waiters);
+            } else if self.arrived.is_empty() {
+                break;
             }
         }
     }

@@ -79,7 +79,7 @@ impl Client {
         let implemented = inode.cap.as_ref().is_some_and(|c| c.implemented.has(cap::FILE_RD));
         if !(inode.may(cap::FILE_RD) || implemented && inode.invalidating.is_some()) {
             inode.waiters.insert(number);
-            self.touch(ino);
+            self.attend(ino);
             return Step::Wait;
         }
         let end = (offset + len).min(inode.size);
@@ -133,7 +133,7 @@ impl Client {
         let Some(inode) = self.inodes.get_mut(&ino) else { return fail(EBADF) };
         if !inode.may(cap::FILE_WR) {
             inode.waiters.insert(number);
-            self.touch(ino);
+            self.attend(ino);
             return Step::Wait;
         }
         let offset = if append { inode.size } else { offset };
@@ -144,7 +144,7 @@ impl Client {
         if end > inode.max_size {
             inode.wanted_max_size = inode.wanted_max_size.max(end + MAX_SIZE_STEP);
             inode.waiters.insert(number);
-            self.touch(ino);
+            self.attend(ino);
             return Step::Wait;
         }
         inode.dirty.write(offset, data.clone());
@@ -269,7 +269,7 @@ impl Client {
         if !inode.dirty.is_empty() || inode.dirty_caps.0 != 0 || !inode.flushing.is_empty() {
             inode.sync_wanted = true;
             inode.waiters.insert(number);
-            self.touch(ino);
+            self.attend(ino);
             return Step::Wait;
         }
         inode.sync_wanted = false;
@@ -288,7 +288,7 @@ impl Client {
             inode.sync_wanted = true;
             inode.waiters.insert(number);
             clean = false;
-            self.touch(ino);
+            self.attend(ino);
         }
         if clean { self.wait_for_journal(number, out) } else { Step::Wait }
     }
@@ -329,7 +329,7 @@ impl Client {
         // A hole must not overtake a write that is on its way, nor be filled by one.
         if !inode.may(cap::FILE_WR) || extends && end > inode.max_size || zeroes && inode.dirty.is_flying() {
             inode.waiters.insert(number);
-            self.touch(ino);
+            self.attend(ino);
             return Step::Wait;
         }
         let zero_end = end.min(inode.size);

@@ -117,7 +117,7 @@ impl Client {
         if (set.size.is_some() || times) && (!inode.dirty.is_empty() || inode.dirty_caps.0 != 0) {
             inode.sync_wanted = true;
             inode.waiters.insert(number);
-            self.touch(ino);
+            self.attend(ino);
             return Some(Step::Wait);
         }
         None

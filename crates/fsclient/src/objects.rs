@@ -149,7 +149,7 @@ impl Client {
             let inode = self.inodes.get_mut(&ino).expect("just listed");
             inode.sync_wanted = true;
             inode.waiters.insert(number);
-            self.touch(ino);
+            self.attend(ino);
         }
         Step::Wait
     }
