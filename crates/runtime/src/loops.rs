@@ -18,6 +18,9 @@ use wire::EntityName;
 pub struct NodeSpec {
     /// `osd.0`; names its log lines and notices.
     pub name: EntityName,
+    /// Its number within its role (OSD id, monitor's or MDS's rank), by which peers know it; `None` for clients, whose
+    /// number is the global id that the monitors give them.
+    pub number: Option<u32>,
     /// Where it accepts connections; `None` for clients.
     pub listener: Option<Listener>,
     /// The incarnation that it announces, see [`crate::nonce`].
@@ -134,6 +137,7 @@ where
         let sink = Box::new(move |event| inbox.send(crate::driver::Event::Net(event)));
         let spec = NetSpec {
             name: spec.name.clone(),
+            number: spec.number,
             nonce: spec.nonce,
             listener: spec.listener,
             limits: spec.limits,

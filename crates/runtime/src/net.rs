@@ -76,6 +76,7 @@ pub(crate) type Sink = Box<dyn Fn(NetEvent)>;
 /// What a node's connections are made from.
 pub(crate) struct NetSpec {
     pub(crate) name: EntityName,
+    pub(crate) number: Option<u32>,
     pub(crate) nonce: u32,
     pub(crate) listener: Option<Listener>,
     pub(crate) limits: Limits,
@@ -127,7 +128,7 @@ impl Net {
         };
         let shared = Rc::new(Shared {
             service: spec.name.ty,
-            num: Cell::new(spec.name.id.parse().unwrap_or(-1)),
+            num: Cell::new(spec.number.map_or(-1, i64::from)),
             addrs,
             client_budget: Budget::new(spec.limits.client_bytes),
             daemon_budget: Budget::new(spec.limits.daemon_bytes),

@@ -117,6 +117,7 @@ fn rig(limits: Limits) -> Rig {
     let addr = listener.addr();
     let spec = |name: &str, listener, limits| NodeSpec {
         name: EntityName::parse(name).expect("name"),
+        number: None,
         listener,
         nonce: NONCE,
         disks: Vec::new(),

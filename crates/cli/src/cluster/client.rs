@@ -129,6 +129,7 @@ pub(crate) fn spawn(
 ) -> Handle<String, CommandReply> {
     let spec = NodeSpec {
         name: conf.credentials.name.clone(),
+        number: None,
         listener: None,
         nonce: runtime::nonce(),
         disks: Vec::new(),

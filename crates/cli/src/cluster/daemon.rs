@@ -127,10 +127,17 @@ impl Daemon {
         Ok(Listener::bind(SocketAddr::new(ip, 0))?)
     }
 
-    pub(super) fn spec(&self, listener: Listener, nonce: u32, disks: Vec<Box<dyn DiskBackend>>) -> NodeSpec {
+    pub(super) fn spec(
+        &self,
+        number: u32,
+        listener: Listener,
+        nonce: u32,
+        disks: Vec<Box<dyn DiskBackend>>,
+    ) -> NodeSpec {
         let admin_socket = self.conf.get(&self.name, "admin_socket").map(PathBuf::from);
         NodeSpec {
             name: self.name.clone(),
+            number: Some(number),
             listener: Some(listener),
             nonce,
             disks,

@@ -24,8 +24,9 @@ impl Daemon {
         let names = ('a'..='z').map(String::from);
         let addrs = self.mon_addrs()?.into_iter().filter_map(|m| m.addr);
         let mons: Vec<(String, SocketAddr)> = names.zip(addrs).collect();
-        let own = mons.iter().find(|(name, _)| *name == self.name.id);
-        let (_, addr) = own.with_context(|| format!("`mon host` has no address for {}", self.name))?;
+        let own = mons.iter().zip(0..).find(|((name, _), _)| *name == self.name.id);
+        let ((_, addr), rank) =
+            own.with_context(|| format!("`mon host` has no address for {}", self.name))?;
         let listener = Listener::bind(*addr)?;
         let disk = self.disk(MON_SIZE, pool)?;
         let info = disk.info();
@@ -44,7 +45,7 @@ impl Daemon {
             mon::Mon::new(config, store::Store::new(store, info, rng.fork()), rng)
         };
         // Monitors have no incarnations: they are known by their addresses.
-        Ok(on.spawn(self.spec(listener, 0, vec![Box::new(disk)]), make, notices))
+        Ok(on.spawn(self.spec(rank, listener, 0, vec![Box::new(disk)]), make, notices))
     }
 
     pub(super) fn start_osd(
@@ -77,7 +78,7 @@ impl Daemon {
             options: osd::OsdOptions::default(),
         };
         let make = move || osd::Osd::new(config, info, runtime::rng());
-        Ok(on.spawn(self.spec(listener, nonce, vec![Box::new(disk)]), make, notices))
+        Ok(on.spawn(self.spec(id, listener, nonce, vec![Box::new(disk)]), make, notices))
     }
 
     pub(super) fn start_mds(&self, on: &EventLoop, notices: Sender<Notice>) -> Result<Handle<Never, Never>> {
@@ -94,6 +95,7 @@ impl Daemon {
             options: mds::MdsOptions::default(),
         };
         let make = move || mds::Mds::new(config, runtime::rng());
-        Ok(on.spawn(self.spec(listener, nonce, Vec::new()), make, notices))
+        // There is one rank so far.
+        Ok(on.spawn(self.spec(0, listener, nonce, Vec::new()), make, notices))
     }
 }
