@@ -326,7 +326,9 @@ mod tests {
     fn marking_rebuilds_the_same_state() {
         let mut alloc = Alloc::new(64, 64 * 10);
         assert!(alloc.mark((70, 10)) && !alloc.mark((79, 1)) && !alloc.mark((0, 1)) && !alloc.mark((640, 1)));
-        assert!(alloc.mark_page(128) && !alloc.mark_page(128) && !alloc.mark_page(131) && !alloc.mark_page(72));
+        assert!(
+            alloc.mark_page(128) && !alloc.mark_page(128) && !alloc.mark_page(131) && !alloc.mark_page(72)
+        );
         assert!(!alloc.mark((130, 1)), "a zone of pages holds no data");
         assert!(alloc.could_hold_pages(31 + 32 * 7) && !alloc.could_hold_pages(32 * 8));
         assert!(alloc.ensure_pages(31 + 32 * 7) && !alloc.ensure_pages(32 * 8));

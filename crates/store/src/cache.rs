@@ -7,13 +7,16 @@ use stdx::FastMap;
 
 pub(crate) struct Cache {
     pages: FastMap<u64, Slot>,
-    clock: VecDeque<u64>,
+    /// Pages in the order of their turn; a page that was made anew since has another stamp.
+    clock: VecDeque<(u64, u64)>,
+    stamp: u64,
     limit: usize,
 }
 
 struct Slot {
     page: Page,
     used: Cell<bool>,
+    stamp: u64,
 }
 
 /// What a page takes besides its bytes.
@@ -22,7 +25,12 @@ const OVERHEAD: usize = 256;
 impl Cache {
     /// At most `bytes`, but enough for a few ways from the root to a leaf.
     pub fn new(bytes: usize) -> Self {
-        Self { pages: FastMap::default(), clock: VecDeque::new(), limit: (bytes / (PAGE + OVERHEAD)).max(32) }
+        Self {
+            pages: FastMap::default(),
+            clock: VecDeque::new(),
+            stamp: 0,
+            limit: (bytes / (PAGE + OVERHEAD)).max(32),
+        }
     }
 
     pub fn memory(&self) -> usize {
@@ -36,9 +44,9 @@ impl Cache {
     }
 
     pub fn insert(&mut self, block: u64, page: Page) {
-        if self.pages.insert(block, Slot { page, used: Cell::new(true) }).is_none() {
-            self.clock.push_back(block);
-        }
+        self.stamp += 1;
+        self.clock.push_back((block, self.stamp));
+        self.pages.insert(block, Slot { page, used: Cell::new(true), stamp: self.stamp });
     }
 
     /// Forgets a page whose place is given back.
@@ -49,14 +57,17 @@ impl Cache {
     /// Forgets pages until the budget is kept. Called between inputs, so that an operation that needs many pages finds
     /// them all.
     pub fn trim(&mut self) {
-        while self.pages.len() > self.limit || self.clock.len() > 2 * self.limit {
-            let Some(block) = self.clock.pop_front() else { return };
-            let Some(slot) = self.pages.get(&block) else { continue };
-            if slot.used.take() || self.pages.len() <= self.limit {
-                self.clock.push_back(block);
-            } else {
-                self.pages.remove(&block);
+        while self.pages.len() > self.limit {
+            let (block, stamp) = self.clock.pop_front().expect("each page is in the clock");
+            match self.pages.get(&block) {
+                Some(slot) if slot.stamp != stamp => {}
+                Some(slot) if slot.used.take() => self.clock.push_back((block, stamp)),
+                _ => drop(self.pages.remove(&block)),
             }
+        }
+        if self.clock.len() > 2 * self.limit {
+            let pages = &self.pages;
+            self.clock.retain(|(block, stamp)| pages.get(block).is_some_and(|slot| slot.stamp == *stamp));
         }
     }
 }

@@ -86,7 +86,9 @@ impl Store {
         let ring = self.commit.ring();
         let due = self.wants_checkpoint
             || self.core.active.memory() > self.config.table_bytes
-            || ring.used() > ring.len() / 2;
+            || ring.used() > ring.len() / 2
+            || self.core.active.given_blocks() > self.core.alloc.free_data()
+            || !self.core.active.is_empty() && self.page_shortfall(0, self.reserved_pages()) > 0;
         if !due || self.core.active.is_empty() {
             self.wants_checkpoint &= !self.commit.is_idle();
             return false;
@@ -285,7 +287,7 @@ impl Store {
         self.sup = sup;
         self.leaving.push_back(Leaving { mark: self.io.mark(), runs: frozen.given, pages });
         self.release();
-        let keep = self.needed_pages(0, 0).saturating_sub(self.core.tree.pages);
+        let keep = self.needed_pages(0, self.reserved_pages()).saturating_sub(self.core.tree.pages);
         self.core.alloc.trim_pages(keep);
     }
 }

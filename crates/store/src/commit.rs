@@ -237,7 +237,9 @@ impl Store {
             };
             goal = Some(run.0 + run.1);
             let end = at + run.1 as usize * BLOCK;
-            self.io.write(Purpose::Direct(seq), run.0 * BLOCK as u64, data.slice(at..end), out);
+            let part = data.slice(at..end);
+            self.core.writing.begin(run.0, part.clone());
+            self.io.write(Purpose::Direct(seq, run.0), run.0 * BLOCK as u64, part, out);
             *self.commit.direct.entry(seq).or_default() += 1;
             runs.push(run);
             at = end;
@@ -253,6 +255,11 @@ impl Store {
             _ => self.commit.blocked = Blocked::No,
         }
         let Some(next) = self.commit.unapplied.front() else { return Ok(false) };
+        let number = self.commit.submitted.saturating_sub(self.commit.waiting.len() as u64)
+            - (self.commit.unapplied.len() as u64).min(self.commit.submitted);
+        if self.reads.values().any(|read| read.is_before(number, &next.txn)) {
+            return Ok(false);
+        }
         let (stats, next_id) = (self.core.stats, self.core.next_id);
         let (base, alloc) = self.core.base();
         let mut plan = Plan::new(base, alloc, stats, next_id);

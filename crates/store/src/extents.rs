@@ -208,11 +208,12 @@ impl Plan<'_> {
     /// The content of a block of the device.
     fn content(&self, place: u64) -> Result<Buf, Stop> {
         let frozen = self.base.frozen.map(|f| &f.unwritten);
-        let found = [Some(&self.done.blocks), Some(&self.base.active.unwritten), frozen, Some(self.base.fetched)]
-            .into_iter()
-            .flatten()
-            .find_map(|blocks| blocks.get(&place));
-        found.cloned().ok_or(Stop::Blocks(place, 1))
+        let found =
+            [Some(&self.done.blocks), Some(&self.base.active.unwritten), frozen, Some(self.base.fetched)]
+                .into_iter()
+                .flatten()
+                .find_map(|blocks| blocks.get(&place));
+        found.cloned().or_else(|| self.base.writing.get(place)).ok_or(Stop::Blocks(place, 1))
     }
 
     /// `len` bytes from `offset` on; holes and what is beyond the end are zeros.
@@ -290,7 +291,8 @@ impl Plan<'_> {
         let Some(mut extent) = self.extents(id, block, block + 1)?.pop() else { return Ok(false) };
         let i = block - extent.block;
         let place = extent.place + i;
-        let in_memory = self.done.blocks.contains_key(&place) || self.base.active.unwritten.contains_key(&place);
+        let in_memory =
+            self.done.blocks.contains_key(&place) || self.base.active.unwritten.contains_key(&place);
         if extent.shared || !in_memory {
             return Ok(false);
         }
@@ -327,5 +329,6 @@ impl Plan<'_> {
 /// Cuts a run of blocks at multiples of 64: chunk, first block, end.
 fn by_chunk(run: Run) -> impl Iterator<Item = (u64, u64, u64)> {
     let end = run.0 + run.1;
-    (run.0 / ZONE..end.div_ceil(ZONE)).map(move |chunk| (chunk, run.0.max(chunk * ZONE), end.min((chunk + 1) * ZONE)))
+    (run.0 / ZONE..end.div_ceil(ZONE))
+        .map(move |chunk| (chunk, run.0.max(chunk * ZONE), end.min((chunk + 1) * ZONE)))
 }

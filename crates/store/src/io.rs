@@ -17,8 +17,8 @@ pub(crate) enum Purpose {
     Part(ReadId, usize),
     /// A part of a log record.
     Log,
-    /// A large write of the transaction with this number.
-    Direct(u64),
+    /// A large write of the transaction with this number, to this block.
+    Direct(u64, u64),
     /// Makes a group of transactions durable.
     LogFlush,
     /// A page or data written by the checkpoint.
@@ -135,5 +135,9 @@ impl Io {
 
 /// What a read must have given.
 pub(crate) fn expect_len(buf: Buf, len: usize, what: &str) -> Result<Buf, StoreError> {
-    if buf.len() == len { Ok(buf) } else { Err(StoreError::Corrupt(format!("{what}: {} of {len} bytes", buf.len()))) }
+    if buf.len() == len {
+        Ok(buf)
+    } else {
+        Err(StoreError::Corrupt(format!("{what}: {} of {len} bytes", buf.len())))
+    }
 }

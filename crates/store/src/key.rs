@@ -170,7 +170,8 @@ pub(crate) fn parse_object(bytes: &[u8]) -> Option<ObjectKey> {
 pub(crate) fn describe(key: &ObjectKey) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let snap = if key.snap == ObjectKey::HEAD { "head".to_owned() } else { format!("snap {}", key.snap) };
-    let namespace = if key.namespace.is_empty() { String::new() } else { format!("{}/", text(&key.namespace)) };
+    let namespace =
+        if key.namespace.is_empty() { String::new() } else { format!("{}/", text(&key.namespace)) };
     format!("object {}:{:08x}:{namespace}{} ({snap})", key.pool, key.hash, text(&key.name))
 }
 

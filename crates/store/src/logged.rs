@@ -236,7 +236,9 @@ pub(crate) fn objects(op: &TxnOp) -> impl Iterator<Item = &ObjectKey> {
         | TxnOp::OmapRemoveRange(key, ..)
         | TxnOp::OmapClear(key)
         | TxnOp::OmapSetHeader(key, _) => (key, None),
-        TxnOp::Clone(from, to) | TxnOp::CloneRange(from, to, ..) | TxnOp::Rename(from, to) => (from, Some(to)),
+        TxnOp::Clone(from, to) | TxnOp::CloneRange(from, to, ..) | TxnOp::Rename(from, to) => {
+            (from, Some(to))
+        }
     };
     std::iter::once(first).chain(second)
 }
@@ -280,7 +282,8 @@ mod tests {
         let mut rng = Rng::from_seed(8);
         let object = ObjectKey::private(-1, "o");
         for _ in 0..300 {
-            let bulk = Bulk { key: object.clone(), block: 3, runs: vec![(9, 1), (20, 2)], crcs: vec![1, 2, 3] };
+            let bulk =
+                Bulk { key: object.clone(), block: 3, runs: vec![(9, 1), (20, 2)], crcs: vec![1, 2, 3] };
             let mut steps = vec![Step::Bulk(bulk)];
             steps.extend(Transaction::sample(&mut rng).ops.into_iter().map(Step::Op));
             let logged = Logged { seq: rng.u64(), steps };

@@ -81,7 +81,9 @@ impl Merge {
     /// anything where a page is missing.
     pub fn step(&mut self, ground: &mut Ground<'_>) -> Result<Option<Tree>, Stop> {
         let Some(next) = self.next_change(ground.leaves) else {
-            self.join_neighbours(ground)?;
+            if self.join_neighbour(ground)? {
+                return Ok(None);
+            }
             self.close(ground)?;
             return self.finish_level(ground);
         };
@@ -91,7 +93,10 @@ impl Merge {
             None => false,
         };
         if self.run.open && !follows {
-            self.join_neighbours(ground)?;
+            // The neighbour's neighbour may be the page that was found: look again.
+            if self.join_neighbour(ground)? {
+                return Ok(None);
+            }
             self.close(ground)?;
         }
         self.take(found, ground)?;
@@ -103,17 +108,16 @@ impl Merge {
         changes.range::<Key, _>(self.cursor.as_ref()?..).next().map(|(key, _)| key.clone())
     }
 
-    fn join_neighbours(&mut self, ground: &mut Ground<'_>) -> Result<(), Stop> {
-        while self.run.open && self.run.sibling && self.run.bytes < SPARSE && self.run.cut == 0 {
-            let Some(end) = self.run.end.clone() else { return Ok(()) };
-            let found = self.old.find(ground.cache, self.level, &end)?;
-            let fits = found.as_ref().is_some_and(|f| self.run.bytes + f.page.used() <= CAPACITY / 4 * 3);
-            if !fits {
-                return Ok(());
-            }
+    /// Takes in the next page, which has no changes, where the run is sparse.
+    fn join_neighbour(&mut self, ground: &mut Ground<'_>) -> Result<bool, Stop> {
+        let sparse = self.run.open && self.run.sibling && self.run.bytes < SPARSE && self.run.cut == 0;
+        let Some(end) = self.run.end.clone().filter(|_| sparse) else { return Ok(false) };
+        let found = self.old.find(ground.cache, self.level, &end)?;
+        let fits = found.as_ref().is_some_and(|f| self.run.bytes + f.page.used() <= CAPACITY / 4 * 3);
+        if fits {
             self.take(found, ground)?;
         }
-        Ok(())
+        Ok(fits)
     }
 
     /// Joins a page, with the changes to it, to the run; without one (an empty tree) only the changes.
@@ -122,6 +126,11 @@ impl Merge {
         if !self.run.open {
             let lower = found.as_ref().map_or(Key::new(), |f| f.lower.clone());
             self.run = Run { open: true, lower, ..Run::default() };
+        }
+        if let Some(found) = &found {
+            self.freed.push(found.block);
+            // Before any page of the run is made: the first one may get this name.
+            self.above.insert(found.name.clone(), None);
         }
         let changes = std::mem::take(&mut self.changes);
         let source = if self.level == 0 { ground.leaves } else { &changes };
@@ -150,10 +159,6 @@ impl Merge {
         }
         drop(changed);
         self.changes = changes;
-        if let Some(found) = found {
-            self.freed.push(found.block);
-            self.above.insert(found.name, None);
-        }
         self.cursor.clone_from(&upper);
         (self.run.end, self.run.sibling) = (upper, sibling);
         result
@@ -203,7 +208,8 @@ impl Merge {
     /// Cuts what is left of the run into one page, or two equal ones.
     fn close(&mut self, ground: &mut Ground<'_>) -> Result<(), Stop> {
         while !self.run.entries.is_empty() {
-            let room = if self.run.bytes > CAPACITY { self.run.bytes.div_ceil(2).min(CAPACITY) } else { CAPACITY };
+            let room =
+                if self.run.bytes > CAPACITY { self.run.bytes.div_ceil(2).min(CAPACITY) } else { CAPACITY };
             self.cut(room, ground)?;
         }
         self.run = Run::default();
@@ -238,12 +244,15 @@ impl Merge {
     }
 
     fn root(&mut self, pointer: Option<&[u8]>) -> Tree {
-        let mut tree = Tree { root: None, levels: 0, pages: self.old.pages + self.made - self.freed.len() as u64 };
+        let mut tree =
+            Tree { root: None, levels: 0, pages: self.old.pages + self.made - self.freed.len() as u64 };
         let Some(pointer) = pointer else { return tree };
         let mut ptr = Ptr::from_bytes(pointer).expect("made here");
         tree.levels = self.level + 1;
         // A root with a single child is not needed.
-        if let Some(page) = self.last.as_ref().filter(|p| self.level > 0 && p.count() == 1 && p.crc() == ptr.crc) {
+        if let Some(page) =
+            self.last.as_ref().filter(|p| self.level > 0 && p.count() == 1 && p.crc() == ptr.crc)
+        {
             self.freed.push(ptr.block);
             ptr = page.child(0);
             tree.levels -= 1;

@@ -142,9 +142,7 @@ impl Store {
                 let progress = self.apply_next(out)?;
                 if self.commit.is_applied() {
                     self.state = State::Open;
-                    let shortfall = self.page_shortfall(0, 0);
-                    let free = self.core.alloc.free_pages();
-                    let _ = self.core.alloc.ensure_pages(free + shortfall);
+                    self.claim_pages();
                     out.push(StoreOut::Opened);
                 }
                 return Ok(progress || self.is_open());
@@ -284,7 +282,8 @@ impl Store {
         let expected = records.last().map(|r| self.bulk(r)).unwrap_or_default();
         let whole = expected.len() == read.len()
             && expected.iter().zip(&read).all(|((_, _, crcs), bytes)| {
-                bytes.len() == crcs.len() * BLOCK && bytes.block_crcs().zip(crcs).all(|((is, _), crc)| is == *crc)
+                bytes.len() == crcs.len() * BLOCK
+                    && bytes.block_crcs().zip(crcs).all(|((is, _), crc)| is == *crc)
             });
         if !whole {
             // Its flush had not ended: nobody was told of it.

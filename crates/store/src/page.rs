@@ -205,7 +205,10 @@ mod tests {
         assert_eq!(page.get(&[b'k', 20]), Some(&[10; 10][..]));
         assert_eq!(page.get(&[b'k', 21]), None);
         assert_eq!((page.search(b""), page.search(b"z"), page.search(&[b'k', 21])), (0, 100, 11));
-        assert_eq!((page.child_index(b""), page.child_index(&[b'k', 21]), page.child_index(b"z")), (0, 10, 99));
+        assert_eq!(
+            (page.child_index(b""), page.child_index(&[b'k', 21]), page.child_index(b"z")),
+            (0, 10, 99)
+        );
         let sizes: usize = (0..100).map(|i| entry_size(page.entry(i).0, page.entry(i).1)).sum();
         assert_eq!(page.used(), PAGE - CAPACITY + sizes);
     }

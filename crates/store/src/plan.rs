@@ -6,7 +6,7 @@
 use crate::alloc::{Alloc, Run};
 use crate::api::{ObjectKey, StoreError};
 use crate::key::{self, Key};
-use crate::table::{Changes, Scan, Stats, Table, View};
+use crate::table::{Changes, Scan, Stats, Table, View, Writing};
 use crate::tree::{Stop, corrupt};
 use std::collections::BTreeMap;
 use stdx::Buf;
@@ -39,6 +39,7 @@ pub(crate) struct Base<'a> {
     pub view: View<'a>,
     pub active: &'a Table,
     pub frozen: Option<&'a Table>,
+    pub writing: &'a Writing,
     /// Blocks that were read for this plan.
     pub fetched: &'a BTreeMap<u64, Buf>,
 }
@@ -118,7 +119,11 @@ impl Cell {
                 while let Some((_, chunk)) = scan.next()? {
                     value.extend_from_slice(&chunk);
                 }
-                if value.len() == len as usize { Ok(value) } else { Err(corrupt(format!("blob {id}: length"))) }
+                if value.len() == len as usize {
+                    Ok(value)
+                } else {
+                    Err(corrupt(format!("blob {id}: length")))
+                }
             }
         }
     }

@@ -4,6 +4,7 @@ use crate::api::{ObjectKey, ObjectView, OmapRange, Read, ReadReply, StoreError, 
 use crate::extents::extents;
 use crate::io::{Purpose, expect_len};
 use crate::key;
+use crate::logged::Logged;
 use crate::plan::{Cell, Onode, decode};
 use crate::store::{Core, Store};
 use crate::table::View;
@@ -69,6 +70,14 @@ impl Job {
         }
     }
 
+    /// Whether it must look into the index before transaction `number` of this life is applied: a read sees what was
+    /// submitted before it and nothing later.
+    pub fn is_before(&self, number: u64, txn: &Logged) -> bool {
+        matches!(self.stage, Stage::Index(_))
+            && self.mark <= number
+            && self.object().is_none_or(|object| txn.steps.iter().any(|step| step.touches(object)))
+    }
+
     pub fn part_ended(&mut self, i: usize, result: Result<Buf, StoreError>) {
         let Self { read: Read::Object { key, .. }, stage: Stage::Data(data, missing), .. } = self else {
             unreachable!("only reads of objects have parts");
@@ -76,13 +85,14 @@ impl Job {
         *missing -= 1;
         let part = &mut data.parts[i];
         let what = || format!("{}, data at byte {}", key::describe(key), part.block * BLOCK_LEN);
-        let checked = result.and_then(|buf| expect_len(buf, part.crcs.len() * BLOCK, &what())).and_then(|buf| {
-            let bad = buf.block_crcs().zip(&part.crcs).position(|((is, _), should)| is != *should);
-            match bad {
-                None => Ok(buf),
-                Some(bad) => Err(damaged(key, part.block + bad as u64)),
-            }
-        });
+        let checked =
+            result.and_then(|buf| expect_len(buf, part.crcs.len() * BLOCK, &what())).and_then(|buf| {
+                let bad = buf.block_crcs().zip(&part.crcs).position(|((is, _), should)| is != *should);
+                match bad {
+                    None => Ok(buf),
+                    Some(bad) => Err(damaged(key, part.block + bad as u64)),
+                }
+            });
         match checked {
             Ok(buf) => part.bytes = Some(buf),
             Err(error) => drop(data.error.get_or_insert(error)),
@@ -91,7 +101,8 @@ impl Job {
 }
 
 fn damaged(object: &ObjectKey, block: u64) -> StoreError {
-    let text = format!("{}, data at byte {}: checksum does not match", key::describe(object), block * BLOCK_LEN);
+    let text =
+        format!("{}, data at byte {}: checksum does not match", key::describe(object), block * BLOCK_LEN);
     StoreError::Corrupt(text)
 }
 
@@ -170,7 +181,9 @@ impl Core {
     fn look_up(&self, read: &Read) -> Result<Outcome, Stop> {
         let view = self.view();
         match read {
-            Read::List { from, to, max } => list(&view, from, to, *max).map(|l| Outcome::Done(ReadReply::List(l))),
+            Read::List { from, to, max } => {
+                list(&view, from, to, *max).map(|l| Outcome::Done(ReadReply::List(l)))
+            }
             Read::Extents { key, offset, len } => {
                 let extents = match onode(&view, key)? {
                     None => None,
@@ -187,7 +200,9 @@ impl Core {
                     let prefix = key::attr(onode.id, b"");
                     let mut scan = view.scan(&prefix, &key::end_of(&prefix));
                     while let Some((key, cell)) = scan.next()? {
-                        found.attrs.push((key[key::ATTR_NAME_AT..].to_vec(), Cell::parse(&cell)?.load(&view)?));
+                        found
+                            .attrs
+                            .push((key[key::ATTR_NAME_AT..].to_vec(), Cell::parse(&cell)?.load(&view)?));
                     }
                 }
                 if *omap_header && let Some(cell) = view.get(&key::header(onode.id))? {
@@ -227,7 +242,9 @@ impl Core {
                     let range = (from - block * BLOCK_LEN) as usize..(to - block * BLOCK_LEN) as usize;
                     let place = extent.place + i as u64;
                     match self.unwritten(place) {
-                        Some(content) if content.crc32c(0) == *crc => pieces.push(Piece::Memory(content.slice(range))),
+                        Some(content) if content.crc32c(0) == *crc => {
+                            pieces.push(Piece::Memory(content.slice(range)))
+                        }
                         Some(_) => drop(data.error.get_or_insert(damaged(object, block))),
                         None => data.add(&mut pieces, place, block, *crc, range),
                     }
@@ -248,15 +265,23 @@ impl Core {
         Ok(Outcome::Data(data))
     }
 
-    fn unwritten(&self, place: u64) -> Option<&Buf> {
-        let frozen = self.frozen.as_ref().and_then(|f| f.unwritten.get(&place));
-        self.active.unwritten.get(&place).or(frozen)
+    /// The content of a block that is not on the device yet.
+    fn unwritten(&self, place: u64) -> Option<Buf> {
+        let frozen = || self.frozen.as_ref().and_then(|f| f.unwritten.get(&place));
+        self.active.unwritten.get(&place).or_else(frozen).cloned().or_else(|| self.writing.get(place))
     }
 }
 
 impl Data {
     /// Adds bytes of a block of the device, to the last part where they follow it.
-    fn add(&mut self, pieces: &mut Vec<Piece>, place: u64, block: u64, crc: u32, range: std::ops::Range<usize>) {
+    fn add(
+        &mut self,
+        pieces: &mut Vec<Piece>,
+        place: u64,
+        block: u64,
+        crc: u32,
+        range: std::ops::Range<usize>,
+    ) {
         if let (Some(Piece::Part(_, bytes)), Some(part)) = (pieces.last_mut(), self.parts.last_mut()) {
             // A piece that is a part is the last part: pieces and parts are added in order.
             let len = part.crcs.len();

@@ -62,13 +62,14 @@ impl Ring {
         self.len
     }
 
+    /// Bytes of records that may be needed.
     pub fn used(&self) -> u64 {
-        self.end - self.head + self.reserved
+        self.end - self.head
     }
 
     /// Promises room for a transaction of `payload` bytes, as if it were alone in its record.
     pub fn reserve(&mut self, payload: u64) -> bool {
-        let fits = self.used() + record_len(payload) <= self.len;
+        let fits = self.used() + self.reserved + record_len(payload) <= self.len;
         if fits {
             self.reserved += record_len(payload);
         }
@@ -188,9 +189,13 @@ impl Ring {
         }
         // A later record exists only if this one was durable once.
         for place in (0..content.len()).step_by(BLOCK) {
-            let later = self.header(content, place).filter(|h| h.seq >= seq && h.pos % self.len == place as u64);
+            let later =
+                self.header(content, place).filter(|h| h.seq >= seq && h.pos % self.len == place as u64);
             if let Some(later) = later.filter(|h| h.pos != pos) {
-                return Err(StoreError::Corrupt(format!("log record {seq} is damaged, record {} exists", later.seq)));
+                return Err(StoreError::Corrupt(format!(
+                    "log record {seq} is damaged, record {} exists",
+                    later.seq
+                )));
             }
         }
         Ok(out)
@@ -243,7 +248,10 @@ mod tests {
         rotten[HEADER] ^= 1;
         let error = again.scan(&rotten).err().expect("a later record exists");
         assert!(error.to_string().contains("log record 43"), "{error}");
-        assert_eq!(Ring::new(0, len, 98, 6 * BLOCK_LEN, 41).scan(&content).expect("another store's").len(), 0);
+        assert_eq!(
+            Ring::new(0, len, 98, 6 * BLOCK_LEN, 41).scan(&content).expect("another store's").len(),
+            0
+        );
     }
 
     #[test]
@@ -251,8 +259,10 @@ mod tests {
         let mut ring = Ring::new(0, 4 * BLOCK_LEN, 1, 0, 1);
         assert!((0..4).all(|_| ring.reserve(10)) && !ring.reserve(10));
         ring.append(&[vec![0; 10], vec![0; 10], vec![0; 10]], 3);
-        assert_eq!(ring.used(), 2 * BLOCK_LEN, "three in one record, one still promised");
+        assert_eq!(ring.used(), BLOCK_LEN, "three in one record");
+        assert!((0..2).all(|_| ring.reserve(10)) && !ring.reserve(10), "one was still promised");
         ring.advance(BLOCK_LEN);
-        assert_eq!(ring.used(), BLOCK_LEN);
+        assert_eq!(ring.used(), 0);
+        assert!(ring.reserve(10));
     }
 }

@@ -4,7 +4,8 @@
 //! *waiting* until the log has room; *admitted*: it has its number, room in the log, and places for its large writes, which
 //! start at once; then on two ways that don't wait for each other, *logged* (one record and one flush under way at a time,
 //! all that came meanwhile joins the next) and *applied* (planned, then put into the active table). A read waits for
-//! those before it that touch its object to be applied, not to be logged. When the active table or the log has grown
+//! those before it that touch its object to be applied, not to be logged; those after it wait until it has looked into the
+//! index. So a read sees exactly what was submitted before it. When the active table or the log has grown
 //! enough, the table is frozen and a checkpoint writes it into a new version of the index.
 //!
 //! After each input [`Store::settle`] runs every part until none makes progress; nothing is left half done between inputs.
@@ -22,7 +23,7 @@ use crate::page::{PAGE, PAGE_BLOCKS, Page};
 use crate::plan::Base;
 use crate::read::Job;
 use crate::superblock::Super;
-use crate::table::{Stats, Table, View};
+use crate::table::{Stats, Table, View, Writing};
 use crate::tree::{Stop, Tree};
 use node::{DiskInfo, DiskOpId, DiskResult};
 use std::collections::{BTreeMap, VecDeque};
@@ -42,6 +43,7 @@ pub(crate) struct Core {
     pub tree: Tree,
     pub active: Table,
     pub frozen: Option<Box<Table>>,
+    pub writing: Writing,
     pub alloc: Alloc,
     pub stats: Stats,
     pub next_id: u64,
@@ -64,7 +66,10 @@ impl Core {
         let frozen = self.frozen.as_deref();
         let layers = [Some(&self.active.changes), frozen.map(|f| &f.changes), None];
         let view = View { cache: &self.cache, tree: &self.tree, layers };
-        (Base { view, active: &self.active, frozen, fetched: &self.fetched }, &mut self.alloc)
+        (
+            Base { view, active: &self.active, frozen, writing: &self.writing, fetched: &self.fetched },
+            &mut self.alloc,
+        )
     }
 }
 
@@ -102,6 +107,7 @@ impl Store {
             tree: Tree::default(),
             active: Table::default(),
             frozen: None,
+            writing: Writing::default(),
             alloc: Alloc::new(0, 0),
             stats: Stats::default(),
             next_id: 0,
@@ -159,8 +165,9 @@ impl Store {
     }
 
     /// Pages that only transactions which bring no data may make the index grow by.
-    fn reserved_pages(&self) -> u64 {
-        (self.sup.blocks / 1024).clamp(16, 4096)
+    pub(crate) fn reserved_pages(&self) -> u64 {
+        let tables = 2 * self.config.table_bytes as u64 / PAGE as u64;
+        (self.sup.blocks / 1024).clamp(16, 4096) + tables
     }
 
     /// Places for pages that there must be so that checkpoints succeed when the index grows by `more` bytes and
@@ -176,15 +183,20 @@ impl Store {
         self.needed_pages(more, reserve).saturating_sub(self.core.alloc.pages())
     }
 
+    /// Takes zones for the index, so that data can't be in its way.
+    pub(crate) fn claim_pages(&mut self) {
+        let shortfall = self.page_shortfall(0, self.reserved_pages());
+        let free = self.core.alloc.free_pages();
+        // As far as there are free zones: whether that is enough is for fits() to say.
+        let _ = self.core.alloc.ensure_pages(free + shortfall);
+    }
+
     /// Submits a transaction that [`Self::fits`]. [`StoreOut::Committed`] follows.
     pub fn submit(&mut self, txn: Transaction, out: &mut Vec<StoreOut>) -> TxnId {
         let cost = Cost::of(&txn, self.config.direct_bytes).expect("a transaction that fits() allows");
         let id = self.commit.submit(txn, cost, self.config.direct_bytes);
         if matches!(self.state, State::Open) {
-            let shortfall = self.page_shortfall(0, 0);
-            let free = self.core.alloc.free_pages();
-            // Where this fails the plan or the checkpoint will notice; fits() has promised otherwise.
-            let _ = self.core.alloc.ensure_pages(free + shortfall);
+            self.claim_pages();
             self.settle(out);
         }
         id
@@ -240,7 +252,8 @@ impl Store {
     ) -> Result<(), StoreError> {
         match purpose {
             Purpose::Page(ptr, level) => {
-                let page = result.and_then(|bytes| Page::parse(bytes, ptr, level).map_err(StoreError::Corrupt));
+                let page =
+                    result.and_then(|bytes| Page::parse(bytes, ptr, level).map_err(StoreError::Corrupt));
                 match page {
                     Ok(page) => self.core.cache.insert(ptr.block, page),
                     Err(error) => self.io.page_failed(ptr.block, error),
@@ -263,8 +276,9 @@ impl Store {
                 result?;
                 self.commit.log_written();
             }
-            Purpose::Direct(seq) => {
+            Purpose::Direct(seq, first) => {
                 result?;
+                self.core.writing.end(first);
                 self.commit.direct_written(seq);
             }
             Purpose::LogFlush => {

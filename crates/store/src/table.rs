@@ -10,7 +10,7 @@ use crate::tree::{Cursor, Stop, Tree};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Range;
 use std::iter::Peekable;
-use stdx::{BLOCK, Buf};
+use stdx::{BLOCK, Buf, Bufs};
 
 pub(crate) type Changes = BTreeMap<Key, Option<Vec<u8>>>;
 
@@ -32,6 +32,7 @@ pub(crate) struct Table {
     pub taken: Vec<Run>,
     /// … and given up, which may be taken again when no root on the device refers to them.
     pub given: Vec<Run>,
+    given_blocks: u64,
     /// Memory that the changes take, in bytes.
     bytes: usize,
 }
@@ -69,7 +70,34 @@ impl Table {
         for block in run.0..run.0 + run.1 {
             self.unwritten.remove(&block);
         }
+        self.given_blocks += run.1;
         self.given.push(run);
+    }
+
+    /// Blocks that a checkpoint would free.
+    pub fn given_blocks(&self) -> u64 {
+        self.given_blocks
+    }
+}
+
+/// Large writes under way, by their first blocks: their data is not on the device yet.
+#[derive(Default)]
+pub(crate) struct Writing(BTreeMap<u64, Bufs>);
+
+impl Writing {
+    pub fn begin(&mut self, first: u64, data: Bufs) {
+        self.0.insert(first, data);
+    }
+
+    pub fn end(&mut self, first: u64) {
+        self.0.remove(&first);
+    }
+
+    /// The content of a block, where it is being written.
+    pub fn get(&self, block: u64) -> Option<Buf> {
+        let (first, data) = self.0.range(..=block).next_back()?;
+        let at = (block - first) as usize * BLOCK;
+        (at < data.len()).then(|| data.slice(at..at + BLOCK).to_buf())
     }
 }
 
@@ -96,7 +124,8 @@ impl<'a> View<'a> {
     pub fn scan(&self, from: &[u8], to: &[u8]) -> Scan<'a> {
         let layers = self.layers.map(|layer| {
             let layer = layer?;
-            (from < to).then(|| layer.range::<[u8], _>((bound(from), std::ops::Bound::Excluded(to))).peekable())
+            (from < to)
+                .then(|| layer.range::<[u8], _>((bound(from), std::ops::Bound::Excluded(to))).peekable())
         });
         Scan { layers, tree: Cursor::new(self.tree, self.cache, from, to) }
     }

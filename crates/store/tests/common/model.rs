@@ -61,7 +61,9 @@ impl Model {
                     self.objects.insert(to.clone(), object);
                 }
             }
-            TxnOp::SetAttr(key, name, value) => drop(self.make(key).attrs.insert(name.clone(), value.clone())),
+            TxnOp::SetAttr(key, name, value) => {
+                drop(self.make(key).attrs.insert(name.clone(), value.clone()))
+            }
             TxnOp::RemoveAttr(key, name) => {
                 if let Some(object) = self.objects.get_mut(key) {
                     object.attrs.remove(name);

@@ -138,7 +138,10 @@ pub fn state(bench: &mut Bench) -> Model {
             omap_keys: vec![],
             omap_range: Some(OmapRange { max: usize::MAX, max_bytes: usize::MAX, ..OmapRange::default() }),
         };
-        let Ok(ReadReply::Object(Some(view))) = bench.read(all) else { panic!("{key:?} is there") };
+        let view = match bench.read(all) {
+            Ok(ReadReply::Object(Some(view))) => view,
+            other => panic!("{key:?} is there, not {other:?}"),
+        };
         let object = super::model::Object {
             data: view.data[0].to_vec(),
             attrs: view.attrs.into_iter().collect(),

@@ -1,0 +1,110 @@
+//! Random work cut at random points by power loss or death of the process, also while recovering; what is found
+//! after must be the state after one of the transactions, not before the last acknowledged.
+
+mod common;
+
+use common::disk::SimDisk;
+use common::model::Model;
+use common::work::{SMALL, any_txn, state};
+use common::*;
+use stdx::Rng;
+use store::{Config, Transaction, TxnId, TxnOp};
+
+struct Life {
+    /// The state after each transaction of this life, the first before any.
+    states: Vec<Model>,
+    acknowledged: usize,
+}
+
+/// Opens, perhaps cut again and again.
+fn recover(mut disk: SimDisk, config: &Config, rng: &mut Rng) -> Bench {
+    loop {
+        let mut bench = Bench::start(disk, config.clone(), rng.u64());
+        let mut left = if rng.chance(1, 3) { rng.below(40) } else { u64::MAX };
+        while left > 0 && bench.step() {
+            left -= 1;
+        }
+        assert_eq!(bench.failed, None, "recovers");
+        if bench.opened && left > 0 {
+            return bench;
+        }
+        disk = crash(bench, rng);
+    }
+}
+
+fn crash(bench: Bench, rng: &mut Rng) -> SimDisk {
+    let mut disk = bench.disk;
+    if rng.chance(1, 4) {
+        disk.kill(rng.u64())
+    } else {
+        disk.lose_power(rng.u64())
+    }
+    disk
+}
+
+/// Works until the cut.
+fn live(bench: &mut Bench, life: &mut Life, rng: &mut Rng) {
+    let mut left = rng.below(150);
+    while left > 0 {
+        if rng.chance(1, 3) {
+            let txn: Transaction = any_txn(rng, SMALL);
+            if bench.store.fits(&txn).is_ok() {
+                let mut state = life.states.last().expect("one").clone();
+                state.apply(&txn);
+                life.states.push(state);
+                let id = bench.submit(txn);
+                assert_eq!(id, TxnId(life.states.len() as u64 - 1));
+            }
+        } else if bench.step() {
+            left -= 1;
+        }
+        if rng.chance(1, 200) {
+            let mut out = Vec::new();
+            bench.store.request_checkpoint(&mut out);
+            for o in out {
+                let store::StoreOut::Disk(id, op) = o else { panic!("{o:?}") };
+                bench.disk.submit(id, op);
+            }
+        }
+    }
+    assert_eq!(bench.failed, None);
+    life.acknowledged = life.acknowledged.max(bench.committed.len());
+}
+
+fn one(seed: u64) {
+    let mut rng = Rng::from_seed(seed);
+    let mut config = small();
+    if rng.chance(1, 2) {
+        config.table_bytes = 30 << 10;
+    }
+    let mut disk = SimDisk::new(12 << 20, *rng.pick(&[512, 4096]), seed);
+    let mut model = Model::default();
+    for _ in 0..4 {
+        let mut bench = recover(disk, &config, &mut rng);
+        assert_eq!(state(&mut bench), model, "opened twice, the same twice");
+        let mut life = Life { states: vec![model], acknowledged: 0 };
+        live(&mut bench, &mut life, &mut rng);
+        let mut bench = recover(crash(bench, &mut rng), &config, &mut rng);
+        let found = state(&mut bench);
+        let at = life.states.iter().rposition(|s| *s == found);
+        let at = at.unwrap_or_else(|| panic!("seed {seed}: no state that ever was"));
+        assert!(at >= life.acknowledged, "seed {seed}: state {at}, acknowledged {}", life.acknowledged);
+        model = life.states.swap_remove(at);
+        disk = crash(bench, &mut rng);
+    }
+    let mut bench = recover(disk, &config, &mut rng);
+    for key in std::mem::take(&mut model.objects).into_keys() {
+        bench.commit(txn(vec![TxnOp::Remove(key)]));
+    }
+    bench.clean();
+    let usage = bench.store.usage();
+    assert_eq!((usage.allocated, usage.data, usage.omap, usage.objects), (0, 0, 0, 0), "seed {seed}: leaks");
+}
+
+#[test]
+fn a_cut_leaves_the_state_after_some_transaction_not_before_the_last_acknowledged() {
+    for seed in 0..seeds(30) {
+        println!("seed {seed}");
+        one(seed);
+    }
+}
