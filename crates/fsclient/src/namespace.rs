@@ -50,6 +50,12 @@ impl Client {
         if name_of(request).is_some_and(|name| name.len() > NAME_MAX) {
             return fail(ENAMETOOLONG);
         }
+        // POSIX ACLs would have to be honoured: refused, so that callers fall back to modes.
+        if let FsRequest::Setxattr { name, .. } | FsRequest::Removexattr { name, .. } | FsRequest::Getxattr { name, .. } = request
+            && name.starts_with(b"system.")
+        {
+            return fail(EOPNOTSUPP);
+        }
         if let Some(step) = self.from_cache(now, request) {
             return step;
         }
@@ -92,9 +98,6 @@ impl Client {
                 inode.may(needed_for(*flags)).then(|| self.opened(*ino, *flags))
             }
             FsRequest::Getxattr { ino, name } => {
-                if name.starts_with(b"system.posix_acl_") {
-                    return Some(fail(EOPNOTSUPP));
-                }
                 let inode = self.inodes.get(ino).filter(|i| i.may(cap::XATTR_SHARED))?;
                 Some(getxattr(inode, name))
             }
