@@ -49,7 +49,9 @@ fn one(seed: u64, steps: u64, scale: Scale, mib: u64) -> u64 {
                 let expected = model.read(&read);
                 asked.push((bench.ask(read), expected));
             }
-            _ => (0..rng.below(6)).for_each(|_| drop(bench.step())),
+            _ => (0..rng.below(6)).for_each(|_| {
+                bench.step();
+            }),
         }
         assert_eq!(bench.failed, None);
         if rng.chance(1, 400) {

@@ -1,0 +1,152 @@
+//! Bits that flip on the device: noticed when opening or reading, with what is damaged named; never wrong data.
+
+mod common;
+
+use common::disk::SimDisk;
+use common::model::Model;
+use common::work::{SMALL, any_txn, state};
+use common::*;
+use stdx::{Buf, Rng};
+use store::{ObjectKey, OmapRange, Read, StoreError, TxnOp};
+
+/// A store with something of everything, at rest, everything in its place.
+fn populated() -> (SimDisk, Model) {
+    let mut rng = Rng::from_seed(77);
+    let mut bench = Bench::new(8);
+    let mut model = Model::default();
+    while model.objects.len() < 6 || bench.committed.len() < 120 {
+        let txn = any_txn(&mut rng, SMALL);
+        if bench.store.fits(&txn).is_ok() {
+            model.apply(&txn);
+            bench.commit(txn);
+        }
+    }
+    bench.clean();
+    (bench.disk, model)
+}
+
+/// Opens and reads everything; whether damage was reported. What is read without an error must be right.
+fn look(disk: SimDisk, model: &Model) -> (SimDisk, bool) {
+    let writes = disk.writes;
+    let mut bench = Bench::start(disk, small(), 1);
+    bench.run();
+    let mut noticed = false;
+    let mut check = |bench: &mut Bench, read: Read| match bench.read(read.clone()) {
+        Ok(reply) => assert_eq!(reply, model.read(&read), "wrong data for {read:?}"),
+        Err(StoreError::Corrupt(what)) => noticed |= !what.is_empty(),
+        Err(other) => panic!("{other}"),
+    };
+    if bench.opened {
+        let (from, to) = (ObjectKey::first_at(i64::MIN, -128, 0), ObjectKey::first_at(i64::MAX, 127, u32::MAX));
+        check(&mut bench, Read::List { from, to, max: usize::MAX });
+        for key in model.objects.keys() {
+            check(
+                &mut bench,
+                Read::Object {
+                    key: key.clone(),
+                    attrs: true,
+                    data: vec![(0, u64::MAX)],
+                    omap_header: true,
+                    omap_keys: vec![],
+                    omap_range: Some(OmapRange { max: usize::MAX, max_bytes: usize::MAX, ..OmapRange::default() }),
+                },
+            );
+        }
+        bench.run();
+    }
+    noticed |= match &bench.failed {
+        None => false,
+        Some(StoreError::Corrupt(_) | StoreError::NotAStore(_)) => true,
+        Some(other) => panic!("{other}"),
+    };
+    assert_eq!(bench.disk.writes, writes, "opening and reading change nothing");
+    (bench.disk, noticed)
+}
+
+#[test]
+fn a_changed_byte_is_noticed_or_harmless() {
+    let (mut disk, model) = populated();
+    let mut rng = Rng::from_seed(5);
+    let sectors = disk.sectors();
+    let mut noticed = 0;
+    for _ in 0..seeds(150) {
+        let at = *rng.pick(&sectors) * 512 + rng.below(512);
+        let bits = 1 << rng.below(8);
+        disk.flip(at, bits);
+        let (back, found) = look(disk, &model);
+        disk = back;
+        noticed += u64::from(found);
+        disk.flip(at, bits);
+    }
+    let (_, found) = look(disk, &model);
+    assert!(noticed > 10 && !found, "{noticed} were noticed, none after repair");
+}
+
+#[test]
+fn a_zeroed_or_exchanged_sector_is_noticed_or_harmless() {
+    let (mut disk, model) = populated();
+    let mut rng = Rng::from_seed(6);
+    let sectors = disk.sectors();
+    let mut noticed = 0;
+    for _ in 0..seeds(100) {
+        let (a, b) = (*rng.pick(&sectors), *rng.pick(&sectors));
+        let old = disk.replace(a, vec![0; 512].into());
+        let other = if rng.chance(1, 2) { Some(disk.replace(b, old.clone())) } else { None };
+        if let Some(other) = &other {
+            disk.replace(a, other.clone());
+        }
+        let (back, found) = look(disk, &model);
+        disk = back;
+        noticed += u64::from(found);
+        if let Some(other) = other {
+            disk.replace(b, other);
+        }
+        disk.replace(a, old);
+    }
+    assert!(noticed > 10, "{noticed}");
+}
+
+#[test]
+fn a_log_record_before_the_last_that_is_damaged_refuses_to_open() {
+    let mut bench = Bench::new(8);
+    for i in 0..3 {
+        bench.commit(txn(vec![TxnOp::SetAttr(key("a"), b"n".to_vec(), vec![i])]));
+    }
+    let mut disk = bench.disk;
+    disk.flip((256 << 10) + 100, 1);
+    let mut bench = Bench::start(disk, small(), 1);
+    bench.run();
+    let Some(StoreError::Corrupt(what)) = bench.failed else { panic!("refused") };
+    assert!(what.contains("log record 1"), "{what}");
+}
+
+#[test]
+fn a_partial_overwrite_does_not_heal_a_damaged_block_a_whole_one_does() {
+    let mut bench = Bench::new(8);
+    bench.commit(txn(vec![TxnOp::Write(key("a"), 0, Buf::pattern(1, 8192).into())]));
+    bench.clean();
+    let mut disk = bench.disk;
+    let place = disk.sectors().into_iter().find(|s| is_data(&mut disk, *s)).expect("the data");
+    disk.flip(place * 512, 1);
+    let mut bench = Bench::open(disk, small());
+    let error = bench.data("a", 0, 8192).expect_err("damaged").to_string();
+    assert!(error.contains(":a (head)") && error.contains("byte 0"), "{error}");
+    assert_eq!(bench.data("a", 4096, 4096).expect("the other block"), &Buf::pattern(1, 8192)[4096..]);
+    bench.commit(txn(vec![TxnOp::Write(key("a"), 100, Buf::from(vec![1; 100]).into())]));
+    for _ in 0..2 {
+        bench.data("a", 0, 1).expect_err("still damaged");
+        bench.clean();
+        bench = bench.reopen(small());
+    }
+    bench.commit(txn(vec![TxnOp::Write(key("a"), 0, Buf::pattern(2, 4096).into())]));
+    assert_eq!(bench.data("a", 0, 4096).expect("whole again"), &Buf::pattern(2, 4096)[..]);
+    assert_eq!(state(&mut bench).objects.len(), 1);
+}
+
+/// Whether this sector begins with the first bytes of the pattern.
+fn is_data(disk: &mut SimDisk, sector: u64) -> bool {
+    let bytes = disk.replace(sector, vec![0; 512].into());
+    let found = bytes[..] == Buf::pattern(1, 8192)[..512] && sector * 512 >= (256 << 10) + (512 << 10);
+    disk.replace(sector, bytes);
+    found
+}
