@@ -41,7 +41,7 @@ pub(super) fn new_inode(cx: &Cx<'_>, dir: &InodeData, mut mode: u32) -> Result<I
         layout,
         xattrs: xattrs_of(cx)?,
         xattr_version: 1,
-        truncate_seq: u32::from(is_file),
+        truncate_seq: 1,
         truncate_size: u64::MAX,
         dirstat: fsfmt::DirStat { mtime: cx.now, ..fsfmt::DirStat::default() },
         accounted: rstat.clone(),

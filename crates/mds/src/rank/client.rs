@@ -205,7 +205,8 @@ fn merge(data: &mut InodeData, dirty: u32, m: &ClientCaps) {
             data.atime = atime;
             data.time_warp_seq = data.time_warp_seq.max(file.time_warp_seq);
         }
-        if data.is_file() && file.size > data.size && file.truncate_seq >= data.truncate_seq {
+        // Linux leaves truncate_seq out of its flushes. None can be older than a truncation: that takes back all caps.
+        if data.is_file() && file.size > data.size {
             data.size = file.size;
             data.rstat.rbytes = file.size;
             data.max_size_ever = data.max_size_ever.max(file.size);
