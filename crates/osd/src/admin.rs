@@ -58,14 +58,15 @@ impl Osd {
             "perf dump" => Ok(json!({ "osd": self.core.counters })),
             "dump_pgs" => Ok(self.pgs.values().map(crate::pg::Pg::dump).collect()),
             "query" => {
-                let pgid = parsed["pgid"].as_str().and_then(PgId::parse).ok_or((EINVAL, "query needs a pgid as in 1.2f".into()))?;
+                let pgid = parsed["pgid"]
+                    .as_str()
+                    .and_then(PgId::parse)
+                    .ok_or((EINVAL, "query needs a pgid as in 1.2f".into()))?;
                 let pg = self.pgs.get(&pgid).ok_or((ENOENT, format!("pg {pgid} is not here")))?;
                 Ok(pg.dump())
             }
             "version" => Ok(json!({ "version": env!("CARGO_PKG_VERSION") })),
-            "help" | "get_command_descriptions" => {
-                Ok(COMMANDS.iter().map(|(name, help)| ((*name).to_owned(), json!(help))).collect())
-            }
+            "help" | "get_command_descriptions" => Ok(describe(prefix == "help")),
             other => {
                 let known: Vec<&str> = COMMANDS.iter().map(|(name, _)| *name).collect();
                 Err((EINVAL, format!("no command `{other}`; there are: {}", known.join(", "))))
@@ -93,4 +94,20 @@ impl Osd {
             "objects": usage.objects,
         })
     }
+}
+
+/// The commands, as plain text or as Ceph's command line wants them described.
+fn describe(plain: bool) -> Value {
+    let one = |(i, (name, help)): (usize, &(&str, &str))| {
+        if plain {
+            return ((*name).to_owned(), json!(help));
+        }
+        let mut sig: Vec<Value> = name.split(' ').map(|word| json!(word)).collect();
+        if *name == "query" {
+            sig.push(json!({ "name": "pgid", "type": "CephPgid" }));
+        }
+        let perm = json!({ "sig": sig, "help": help, "module": "osd", "perm": "r", "flags": 0 });
+        (format!("cmd{i:03}"), perm)
+    };
+    COMMANDS.iter().enumerate().map(one).collect()
 }

@@ -9,7 +9,9 @@ use maps::{Epoch, OsdMap, PgId};
 use node::Level;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use store::{MkfsInfo, ObjectKey, ObjectView, OmapRange, Read, ReadReply, StoreError, StoreOut, Transaction, TxnOp};
+use store::{
+    MkfsInfo, ObjectKey, ObjectView, OmapRange, Read, ReadReply, StoreError, StoreOut, Transaction, TxnOp,
+};
 use wire::{Reader, Uuid, Writer, wire_structs};
 
 /// The private pool of the superblock and the maps.
@@ -121,7 +123,14 @@ impl Osd {
         }
         let key = ObjectKey::private(SUPER_POOL, SUPERBLOCK);
         let keys = vec![SUPERBLOCK_KEY.to_vec()];
-        let read = Read::Object { key, attrs: false, data: vec![], omap_header: false, omap_keys: keys, omap_range: None };
+        let read = Read::Object {
+            key,
+            attrs: false,
+            data: vec![],
+            omap_header: false,
+            omap_keys: keys,
+            omap_range: None,
+        };
         self.core.io.read(self.core.now, read, ReadFor::Superblock);
     }
 
@@ -209,7 +218,8 @@ impl Osd {
     fn superblock_read(&mut self, view: Option<ObjectView>) {
         let stored = view.and_then(|v| v.omap_values.into_iter().next());
         let config = &self.core.config;
-        let fresh = Superblock { fsid: config.fsid, id: config.id.0, uuid: config.uuid, ..Superblock::default() };
+        let fresh =
+            Superblock { fsid: config.fsid, id: config.id.0, uuid: config.uuid, ..Superblock::default() };
         let superblock = match stored {
             None => fresh,
             Some((_, bytes)) => match Reader::new(&bytes).get::<Superblock>() {
@@ -223,7 +233,14 @@ impl Osd {
             return self.run();
         }
         let data = vec![(0, u64::from(u32::MAX))];
-        let read = Read::Object { key: map_key(newest), attrs: false, data, omap_header: false, omap_keys: vec![], omap_range: None };
+        let read = Read::Object {
+            key: map_key(newest),
+            attrs: false,
+            data,
+            omap_header: false,
+            omap_keys: vec![],
+            omap_range: None,
+        };
         self.core.io.read(self.core.now, read, ReadFor::Map(newest));
     }
 
@@ -297,7 +314,11 @@ impl Osd {
     /// All is loaded: looks for a monitor.
     fn run(&mut self) {
         self.boot.running = true;
-        self.core.event(Level::Info, "store_opened", format!("{} PGs, map {}", self.pgs.len(), self.core.epoch()));
+        self.core.event(
+            Level::Info,
+            "store_opened",
+            format!("{} PGs, map {}", self.pgs.len(), self.core.epoch()),
+        );
         let pgids: Vec<PgId> = self.removals.keys().copied().collect();
         pgids.into_iter().for_each(|pgid| self.removal_step(pgid));
         let next = u64::from(self.core.epoch().0);

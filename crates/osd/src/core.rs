@@ -100,6 +100,8 @@ pub struct Core {
     pub stats_due: bool,
     /// Objects on their way in all PGs.
     pub recovering: usize,
+    /// Some have arrived: other PGs may start theirs.
+    pub recovery_freed: bool,
     /// Log entries that each PG keeps.
     pub log_keep: usize,
     /// Counters for `perf dump`.
@@ -127,6 +129,7 @@ impl Core {
             want_up_thru: Epoch(0),
             stats_due: false,
             recovering: 0,
+            recovery_freed: false,
             counters: BTreeMap::new(),
             round: 0,
             is_up: false,
@@ -168,14 +171,22 @@ impl Core {
         }
     }
 
+    /// So many objects are not on their way any more.
+    pub fn recovery_ended(&mut self, objects: usize) {
+        assert!(self.recovering >= objects, "{objects} transfers end, {} are under way", self.recovering);
+        self.recovering -= objects;
+        self.recovery_freed |= objects > 0;
+    }
+
     /// Submits a transaction of our own making, which must fit: the full ratios stop clients long before.
     pub fn submit_own(&mut self, txn: Transaction, then: CommitFor) {
         if let Err(refusal) = self.io.submit(self.now, txn, then) {
-            let text = format!("the store can not take the OSD's own records ({refusal:?}): add space or remove data");
+            let text = format!(
+                "the store can not take the OSD's own records ({refusal:?}): add space or remove data"
+            );
             self.out.push(Out::Stop(Err(text)));
         }
     }
-
 
     /// Whether an incarnation is known to be gone: its process is dead, or a later one has come up.
     pub fn is_gone(&self, osd: OsdId, up_from: Epoch) -> bool {
@@ -215,5 +226,4 @@ impl Core {
             l.until > self.now.mono && l.epoch <= self.epoch() && incarnation
         })
     }
-
 }

@@ -76,7 +76,8 @@ impl Links {
 
     /// Drops heartbeat connections to OSDs that are no peers any more.
     pub fn keep_pings(&mut self, peers: &[OsdId], out: &mut Vec<Out>) {
-        let gone: Vec<_> = self.by_osd.keys().filter(|(p, o)| *p == Purpose::Ping && !peers.contains(o)).copied().collect();
+        let gone: Vec<_> =
+            self.by_osd.keys().filter(|(p, o)| *p == Purpose::Ping && !peers.contains(o)).copied().collect();
         gone.into_iter().for_each(|key| self.remove(key, out));
     }
 
@@ -124,7 +125,9 @@ impl Links {
                 continue;
             }
             if link.conn.is_none() {
-                let Some(entry) = ctx.map.osd(*osd).filter(|o| o.is_up() && ctx.may_connect && link.retry_at <= ctx.now) else {
+                let Some(entry) =
+                    ctx.map.osd(*osd).filter(|o| o.is_up() && ctx.may_connect && link.retry_at <= ctx.now)
+                else {
                     continue;
                 };
                 let addrs = match purpose {

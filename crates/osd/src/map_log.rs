@@ -38,7 +38,8 @@ impl Osd {
     /// Maps from the monitor.
     pub(crate) fn take_maps(&mut self, msg: &msgs::OsdMap) {
         if msg.fsid != self.core.config.fsid {
-            let text = format!("the monitors are of cluster {}, this OSD of {}", msg.fsid, self.core.config.fsid);
+            let text =
+                format!("the monitors are of cluster {}, this OSD of {}", msg.fsid, self.core.config.fsid);
             return self.stop(text);
         }
         self.maps.newest_known = self.maps.newest_known.max(msg.newest);
@@ -88,7 +89,8 @@ impl Osd {
             self.maps_skipped(&old, &map);
         }
         let id = self.core.config.id;
-        let ours = |m: &OsdMap| m.osd(id).is_some_and(|o| o.is_up() && o.client_addrs == self.core.config.addrs);
+        let ours =
+            |m: &OsdMap| m.osd(id).is_some_and(|o| o.is_up() && o.client_addrs == self.core.config.addrs);
         let was_up = self.core.is_up;
         self.core.is_up = ours(&map);
         if was_up && !self.core.is_up {
@@ -132,7 +134,8 @@ impl Osd {
         }
         let mut ops = vec![TxnOp::Write(map_key(map.epoch), 0, Writer::encode(map).into())];
         // As far back as a PG may need them, and no further than a bound.
-        let limit = Epoch(needed.0.min(map.epoch.0.saturating_sub(kept)).max(map.epoch.0.saturating_sub(4 * kept)));
+        let limit =
+            Epoch(needed.0.min(map.epoch.0.saturating_sub(kept)).max(map.epoch.0.saturating_sub(4 * kept)));
         while superblock.oldest < limit {
             ops.push(TxnOp::Remove(map_key(superblock.oldest)));
             superblock.oldest = superblock.oldest.next();
@@ -196,7 +199,8 @@ impl Osd {
         let crate::core::Core { links, out, .. } = &mut self.core;
         links.map_changed(&map, out);
         self.size_logs();
-        let states = |m: &OsdMap| m.existing().map(|(id, o)| (id, o.is_up(), o.info.up_from)).collect::<Vec<_>>();
+        let states =
+            |m: &OsdMap| m.existing().map(|(id, o)| (id, o.is_up(), o.info.up_from)).collect::<Vec<_>>();
         let came_or_went = states(before) != states(&map);
         for (pgid, pg) in &mut self.pgs {
             if !began.contains(pgid) {

@@ -52,7 +52,10 @@ pub fn client_attr(stored: &[u8]) -> Option<&[u8]> {
 
 /// The store's key of an object that the wire names so.
 pub fn key_of(object: &HObject) -> ObjectKey {
-    ObjectKey { snap: object.snap.0, ..ObjectKey::head(object.pool, object.hash, &object.ns, &object.key, &object.name) }
+    ObjectKey {
+        snap: object.snap.0,
+        ..ObjectKey::head(object.pool, object.hash, &object.ns, &object.key, &object.name)
+    }
 }
 
 /// The wire's name of an object that the store keeps under `key`.

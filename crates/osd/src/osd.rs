@@ -18,6 +18,7 @@ use maps::{Epoch, PgId};
 use monc::{Monc, MoncConfig, MoncOut};
 use node::{CloseReason, ConnId, DiskInfo, Input, Level, Msg, Never, Node, Peer};
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use stdx::{Instant, Now, Rng};
 use wire::EntityType;
 
@@ -41,6 +42,7 @@ pub struct Osd {
     pub(crate) asked_up_thru: Epoch,
     pub(crate) reported: BTreeMap<PgId, u64>,
     pub(crate) stopped: bool,
+    recovered_last: PgId,
 }
 
 impl Osd {
@@ -71,6 +73,7 @@ impl Osd {
             asked_up_thru: Epoch(0),
             reported: BTreeMap::new(),
             stopped: false,
+            recovered_last: PgId::default(),
         }
     }
 
@@ -107,7 +110,9 @@ impl Osd {
         if self.monc.owns(conn) {
             self.monc.closed(self.core.now, conn, reason, &mut self.monc_out);
         } else if self.core.links.owns(conn) {
-            let Some((purpose, osd)) = self.core.links.closed(self.core.now.mono, conn, reason) else { return };
+            let Some((purpose, osd)) = self.core.links.closed(self.core.now.mono, conn, reason) else {
+                return;
+            };
             self.core.count("links_lost", 1);
             self.link_failed(osd, reason);
             if purpose == Purpose::Data {
@@ -135,6 +140,27 @@ impl Osd {
         self.report();
     }
 
+    /// Gives transfers that have become free to PGs that wait for one, the longest waiting first.
+    fn recover_more(&mut self) {
+        if !std::mem::take(&mut self.core.recovery_freed) {
+            return;
+        }
+        let after = self.recovered_last;
+        let later = self.pgs.range((Bound::Excluded(after), Bound::Unbounded)).map(|(id, _)| *id);
+        let turn: Vec<PgId> = later.chain(self.pgs.range(..=after).map(|(id, _)| *id)).collect();
+        for pgid in turn {
+            if self.core.recovering >= self.core.config.options.recovery_max_active {
+                break;
+            }
+            if let Some((pg, core)) = self.pg(pgid)
+                && pg.wants_recovery(core)
+            {
+                pg.recover(core);
+                self.recovered_last = pgid;
+            }
+        }
+    }
+
     fn repeer_due(&mut self) {
         let now = self.core.now.mono;
         for pg in self.pgs.values_mut().filter(|pg| pg.repeer_at.is_some_and(|at| at <= now)) {
@@ -147,11 +173,12 @@ impl Osd {
         loop {
             let events = self.core.io.take_events();
             let told = std::mem::take(&mut self.monc_out);
-            if events.is_empty() && told.is_empty() || self.stopped {
+            if events.is_empty() && told.is_empty() && !self.core.recovery_freed || self.stopped {
                 break;
             }
             events.into_iter().for_each(|event| self.store_event(event));
             told.into_iter().for_each(|told| self.monc_event(told));
+            self.recover_more();
         }
         self.ask_up_thru();
         self.stats_soon();
@@ -162,7 +189,8 @@ impl Osd {
         let Core { links, out, map, config, now, .. } = &mut self.core;
         let may_connect =
             config.credentials.key.is_none() || self.monc.tickets().get(EntityType::OSD).is_some();
-        let ctx = LinkCtx { now: now.mono, map, monc: &self.monc, may_connect, id: config.id, fsid: config.fsid };
+        let ctx =
+            LinkCtx { now: now.mono, map, monc: &self.monc, may_connect, id: config.id, fsid: config.fsid };
         links.flush(&ctx, out);
     }
 
@@ -200,7 +228,8 @@ impl Node for Osd {
             return None;
         }
         let repeer = self.pgs.values().filter_map(|pg| pg.repeer_at).min();
-        let activation = self.pgs.values().filter(|pg| pg.waits_for_lease(&self.core)).map(|pg| pg.wait_until).min();
+        let activation =
+            self.pgs.values().filter(|pg| pg.waits_for_lease(&self.core)).map(|pg| pg.wait_until).min();
         let all = [
             self.monc.deadline(),
             Some(self.heartbeats.next_at),

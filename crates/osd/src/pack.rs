@@ -39,7 +39,8 @@ pub fn unpack(steps: &[u8], payload: &Bufs) -> Result<Transaction, DecodeError> 
         let op = match r.get()? {
             TxnOp::Write(key, offset, _) => {
                 let end = usize::try_from(len).ok().and_then(|len| at.checked_add(len));
-                let end = end.filter(|end| *end <= payload.len()).ok_or_else(|| r.error("payload is cut off"))?;
+                let end =
+                    end.filter(|end| *end <= payload.len()).ok_or_else(|| r.error("payload is cut off"))?;
                 let data = payload.slice(at..end);
                 at = end;
                 TxnOp::Write(key, offset, data)

@@ -33,7 +33,11 @@ impl Osd {
             MoncOut::Told(Told::Lost) => self.event(Level::Info, "monitor_lost", ""),
             MoncOut::Told(Told::Denied) => {
                 let name = self.core.config.credentials.name.clone();
-                self.event(Level::Warn, "monitor_refused_us", format!("{name}: is its key in the keyring the one that `ceph auth get {name}` shows?"));
+                self.event(
+                    Level::Warn,
+                    "monitor_refused_us",
+                    format!("{name}: is its key in the keyring the one that `ceph auth get {name}` shows?"),
+                );
             }
             MoncOut::Told(Told::RotatingKeys(keys)) => self.publish_keys(Some(*keys)),
             MoncOut::Told(Told::Message(msg)) => match msg.body {

@@ -108,7 +108,9 @@ impl Osd {
             return Verdict::Refuse(ESHUTDOWN);
         }
         let pgid = op.pgid.pgid;
-        let Some(pool) = map.pools.get(&pgid.pool).filter(|p| pgid.seed < p.pg_num) else { return Verdict::Drop };
+        let Some(pool) = map.pools.get(&pgid.pool).filter(|p| pgid.seed < p.pg_num) else {
+            return Verdict::Drop;
+        };
         let is_pg_op = op.flags & osd_flag::PGOP != 0 || op.ops.iter().any(|o| o.op.code().is_pg_op());
         let placed = pool.raw_pg_to_pg(PgId::new(pgid.pool, op.hash));
         let primary = self.pgs.get(&pgid).is_some_and(|pg| pg.is_primary(&self.core));
@@ -170,7 +172,9 @@ impl Osd {
         match body {
             peer::Body::PgQuery(m) => pg.on_query(core, conn, tid, &m),
             peer::Body::PgNotify(m) => match wire::Reader::new(&m.info).get() {
-                Ok(notice) if m.epoch >= pg.members.interval => pg.on_notice(core, from, tid, m.exists, notice),
+                Ok(notice) if m.epoch >= pg.members.interval => {
+                    pg.on_notice(core, from, tid, m.exists, notice)
+                }
                 Ok(_) => {}
                 Err(error) => core.event(Level::Warn, "notice_undecodable", format!("pg {pgid}: {error}")),
             },
@@ -234,7 +238,10 @@ fn calls(op: &OsdOp) -> Vec<auth::ClassCall<'_>> {
 fn limits(core: &Core, op: &OsdOp) -> Option<i32> {
     let limits = &core.config.options.limits;
     let data: u64 = op.ops.iter().map(|sub| sub.op.to_raw(0).1.len() as u64).sum();
-    if op.oid.len() > limits.name_len || op.locator.key.len() > limits.name_len || op.locator.ns.len() > limits.namespace_len {
+    if op.oid.len() > limits.name_len
+        || op.locator.key.len() > limits.name_len
+        || op.locator.ns.len() > limits.namespace_len
+    {
         return Some(ENAMETOOLONG);
     }
     (data > limits.write_size).then_some(EMSGSIZE)
@@ -242,7 +249,9 @@ fn limits(core: &Core, op: &OsdOp) -> Option<i32> {
 
 /// Snapshots come with a later issue; pretending to take one would lose data.
 fn unsupported(op: &OsdOp) -> Option<i32> {
-    let snapshot = op.snapid != SnapId::HEAD && !op.ops.iter().all(|o| o.op.code().is_pg_op() || o.op.code().writes());
+    let whole =
+        |o: &msgs::SubOp| matches!(o.op, Op::ListSnaps) || o.op.code().is_pg_op() || o.op.code().writes();
+    let snapshot = op.snapid != SnapId::HEAD && !op.ops.iter().all(whole);
     (snapshot || op.may_write() && !op.snaps.is_empty()).then_some(EOPNOTSUPP)
 }
 

@@ -3,7 +3,7 @@
 use super::{Exec, OpError, OpOutput, done, output};
 use crate::ops::xxhash;
 use msgs::Extent;
-use msgs::errno::{EINVAL, MAX_ERRNO, EOPNOTSUPP};
+use msgs::errno::{EINVAL, EOPNOTSUPP, MAX_ERRNO};
 use std::collections::BTreeMap;
 use stdx::{Bufs, crc32c};
 use wire::{Reader, Writer};

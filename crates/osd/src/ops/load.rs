@@ -59,7 +59,14 @@ impl Loads {
                 more.push((Some(i), read));
             }
         }
-        let first = Read::Object { key: key.clone(), attrs: true, data, omap_header, omap_keys: Vec::new(), omap_range: None };
+        let first = Read::Object {
+            key: key.clone(),
+            attrs: true,
+            data,
+            omap_header,
+            omap_keys: Vec::new(),
+            omap_range: None,
+        };
         let reads = std::iter::once((None, first)).chain(more).collect();
         Self { reads, ranges }
     }
@@ -129,7 +136,9 @@ fn own_read(op: &Op, key: &ObjectKey, limits: &Limits) -> Option<Read> {
             let args: OmapGetVals = input(data).ok()?;
             Some(range(args.start_after, args.prefix, args.max))
         }
-        Op::OmapGetValsByKeys { data } => Some(omap(input::<OmapKeys>(data).ok()?.into_iter().collect(), None)),
+        Op::OmapGetValsByKeys { data } => {
+            Some(omap(input::<OmapKeys>(data).ok()?.into_iter().collect(), None))
+        }
         Op::OmapCmp { data } => Some(omap(input::<OmapAssertions>(data).ok()?.into_keys().collect(), None)),
         _ => None,
     }

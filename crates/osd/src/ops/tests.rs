@@ -27,7 +27,9 @@ fn run_on(content: Option<&str>, info: ObjectInfo, ops: Vec<SubOp>) -> super::Ou
     let loads = Loads::of(&request, &key(), &limits);
     let mut loaded = Loaded::default();
     if let Some(text) = content {
-        let store::Read::Object { data, .. } = &loads.reads[0].1 else { panic!("the first read is of the object") };
+        let store::Read::Object { data, .. } = &loads.reads[0].1 else {
+            panic!("the first read is of the object")
+        };
         let cut = |(off, len): &(u64, u64)| {
             let (off, len) = (*off as usize, (*len).min(1 << 20) as usize);
             bufs(&text[off.min(text.len())..(off + len).min(text.len())])
@@ -54,7 +56,10 @@ fn write(off: u64, text: &str) -> Op {
 #[test]
 fn reads_of_what_is_not_there_fail_and_zero_length_reads_all() {
     assert_eq!(run(None, vec![Op::Read(Extent::new(0, 0))]).result, -2);
-    let out = run(Some("hello"), vec![Op::Read(Extent::new(0, 0)), Op::Read(Extent::new(3, 100)), Op::Read(Extent::new(9, 1))]);
+    let out = run(
+        Some("hello"),
+        vec![Op::Read(Extent::new(0, 0)), Op::Read(Extent::new(3, 100)), Op::Read(Extent::new(9, 1))],
+    );
     let data: Vec<Vec<u8>> = out.ops.iter().map(|o| o.data.to_vec()).collect();
     assert_eq!((out.result, data), (0, vec![b"hello".to_vec(), b"lo".to_vec(), vec![]]));
 }
@@ -134,7 +139,8 @@ fn limits_and_bad_arguments_are_refused() {
 
 #[test]
 fn xattrs_compare_as_strings_and_as_numbers() {
-    let cmp = |value: &[u8], op, mode| Op::CmpXattr { name: b"a".to_vec(), value: value.to_vec().into(), op, mode };
+    let cmp =
+        |value: &[u8], op, mode| Op::CmpXattr { name: b"a".to_vec(), value: value.to_vec().into(), op, mode };
     assert_eq!(run(Some("x"), vec![cmp(b"1", cmp_op::EQ, cmp_op::MODE_STRING)]).result, 0);
     assert_eq!(run(Some("x"), vec![cmp(b"2", cmp_op::EQ, cmp_op::MODE_STRING)]).result, -125);
     assert_eq!(run(Some("x"), vec![cmp(&5u64.to_le_bytes(), cmp_op::GT, cmp_op::MODE_U64)]).result, 0);
@@ -145,6 +151,9 @@ fn xattrs_compare_as_strings_and_as_numbers() {
 fn truncate_of_nothing_makes_nothing() {
     let out = run(None, vec![Op::Truncate(Extent::new(5, 0))]);
     assert_eq!((out.result, out.modified, out.exists), (0, false, false));
-    let out = run(Some("abc"), vec![Op::Truncate(Extent::new(5, 0)), Op::Append { extent: Extent::new(0, 1), data: bufs("z") }]);
+    let out = run(
+        Some("abc"),
+        vec![Op::Truncate(Extent::new(5, 0)), Op::Append { extent: Extent::new(0, 1), data: bufs("z") }],
+    );
     assert_eq!(out.size, 6);
 }

@@ -21,7 +21,13 @@ impl Exec<'_> {
     }
 
     /// A missing xattr compares as an empty one.
-    pub(super) fn cmp_xattr(&mut self, name: &[u8], value: &Bufs, op: u8, mode: u8) -> Result<OpOutput, OpError> {
+    pub(super) fn cmp_xattr(
+        &mut self,
+        name: &[u8],
+        value: &Bufs,
+        op: u8,
+        mode: u8,
+    ) -> Result<OpOutput, OpError> {
         let have = self.loaded.attrs.get(name).map_or(&[][..], Vec::as_slice);
         let want = value.to_vec();
         let order = match mode {
@@ -30,7 +36,9 @@ impl Exec<'_> {
                 let want = u64::from_le_bytes(want.get(..8).and_then(|b| b.try_into().ok()).ok_or(EINVAL)?);
                 let have = match have {
                     [] => 0,
-                    text => std::str::from_utf8(text).ok().and_then(|t| t.trim().parse().ok()).ok_or(EINVAL)?,
+                    text => {
+                        std::str::from_utf8(text).ok().and_then(|t| t.trim().parse().ok()).ok_or(EINVAL)?
+                    }
                 };
                 want.cmp(&have)
             }

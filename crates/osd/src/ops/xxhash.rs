@@ -1,8 +1,13 @@
 //! xxHash of 32 and 64 bits (<https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md>), which CHECKSUM offers.
 
 const P32: [u32; 5] = [0x9e37_79b1, 0x85eb_ca77, 0xc2b2_ae3d, 0x27d4_eb2f, 0x1656_67b1];
-const P64: [u64; 5] =
-    [0x9e37_79b1_85eb_ca87, 0xc2b2_ae3d_27d4_eb4f, 0x1656_67b1_9e37_79f9, 0x85eb_ca77_c2b2_ae63, 0x27d4_eb2f_1656_67c5];
+const P64: [u64; 5] = [
+    0x9e37_79b1_85eb_ca87,
+    0xc2b2_ae3d_27d4_eb4f,
+    0x1656_67b1_9e37_79f9,
+    0x85eb_ca77_c2b2_ae63,
+    0x27d4_eb2f_1656_67c5,
+];
 
 fn le32(b: &[u8]) -> u32 {
     u32::from_le_bytes([b[0], b[1], b[2], b[3]])
@@ -21,7 +26,12 @@ pub fn xxh32(seed: u32, data: &[u8]) -> u32 {
     let stripes = data.chunks_exact(16);
     let mut rest = stripes.remainder();
     let mut h = if data.len() >= 16 {
-        let mut acc = [seed.wrapping_add(P32[0]).wrapping_add(P32[1]), seed.wrapping_add(P32[1]), seed, seed.wrapping_sub(P32[0])];
+        let mut acc = [
+            seed.wrapping_add(P32[0]).wrapping_add(P32[1]),
+            seed.wrapping_add(P32[1]),
+            seed,
+            seed.wrapping_sub(P32[0]),
+        ];
         for stripe in stripes {
             for (i, a) in acc.iter_mut().enumerate() {
                 *a = round32(*a, le32(&stripe[4 * i..]));
@@ -53,7 +63,12 @@ pub fn xxh64(seed: u64, data: &[u8]) -> u64 {
     let stripes = data.chunks_exact(32);
     let mut rest = stripes.remainder();
     let mut h = if data.len() >= 32 {
-        let mut acc = [seed.wrapping_add(P64[0]).wrapping_add(P64[1]), seed.wrapping_add(P64[1]), seed, seed.wrapping_sub(P64[0])];
+        let mut acc = [
+            seed.wrapping_add(P64[0]).wrapping_add(P64[1]),
+            seed.wrapping_add(P64[1]),
+            seed,
+            seed.wrapping_sub(P64[0]),
+        ];
         for stripe in stripes {
             for (i, a) in acc.iter_mut().enumerate() {
                 *a = round64(*a, le64(&stripe[8 * i..]));
@@ -70,7 +85,10 @@ pub fn xxh64(seed: u64, data: &[u8]) -> u64 {
         rest = &rest[8..];
     }
     if rest.len() >= 4 {
-        h = (h ^ u64::from(le32(rest)).wrapping_mul(P64[0])).rotate_left(23).wrapping_mul(P64[1]).wrapping_add(P64[2]);
+        h = (h ^ u64::from(le32(rest)).wrapping_mul(P64[0]))
+            .rotate_left(23)
+            .wrapping_mul(P64[1])
+            .wrapping_add(P64[2]);
         rest = &rest[4..];
     }
     for byte in rest {

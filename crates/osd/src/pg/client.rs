@@ -61,7 +61,14 @@ pub struct ClientOp {
 
 impl ClientOp {
     /// A request that has just come.
-    pub fn new(conn: ConnId, tid: u64, client: (EntityId, u32), request: Box<OsdOp>, key: ObjectKey, now: Instant) -> Self {
+    pub fn new(
+        conn: ConnId,
+        tid: u64,
+        client: (EntityId, u32),
+        request: Box<OsdOp>,
+        key: ObjectKey,
+        now: Instant,
+    ) -> Self {
         // The nonce tells incarnations apart, should a client start counting anew.
         let reqid = ReqId { name: client.0, tid, inc: client.1 as i32 };
         Self {
@@ -216,7 +223,8 @@ impl Pg {
         (id, attempt, i): (u64, u32, usize),
         result: Result<ReadReply, StoreError>,
     ) {
-        let Some(op) = self.ops.get_mut(&id).filter(|op| op.attempt == attempt && op.stage == Stage::Loading) else {
+        let Some(op) = self.ops.get_mut(&id).filter(|op| op.attempt == attempt && op.stage == Stage::Loading)
+        else {
             return;
         };
         let Some(loads) = &op.loads else { return };
@@ -332,7 +340,8 @@ impl Pg {
         }
         reply.set_version(version, user_version);
         let plain = reply.ops.iter().all(|o| o.rval == 0 && o.data.is_empty());
-        let ops = if plain { Vec::new() } else { reply.ops.iter().map(|o| (o.rval, o.data.to_vec())).collect() };
+        let ops =
+            if plain { Vec::new() } else { reply.ops.iter().map(|o| (o.rval, o.data.to_vec())).collect() };
         let entry = Entry {
             version,
             prior: if existed { loaded.info.version } else { EVersion::default() },
@@ -346,10 +355,16 @@ impl Pg {
         let delta = Delta {
             objects: if changed { i64::from(outcome.exists) - i64::from(existed) } else { 0 },
             bytes: if changed { outcome.size as i64 - loaded.size as i64 } else { 0 },
-            written: outcome.txn.iter().map(|t| if let TxnOp::Write(_, _, d) = t { d.len() as u64 } else { 0 }).sum(),
+            written: outcome
+                .txn
+                .iter()
+                .map(|t| if let TxnOp::Write(_, _, d) = t { d.len() as u64 } else { 0 })
+                .sum(),
         };
         op.stage = Stage::Replicating;
-        if let Err((refusal, mut reply)) = self.replicate(core, entry, outcome.txn, delta, id, Box::new(reply)) {
+        if let Err((refusal, mut reply)) =
+            self.replicate(core, entry, outcome.txn, delta, id, Box::new(reply))
+        {
             reply.result = match refusal {
                 Refusal::NoSpace => -ENOSPC,
                 Refusal::TooLarge => -EMSGSIZE,

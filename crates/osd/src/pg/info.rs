@@ -126,7 +126,8 @@ pub struct Delta {
 pub fn merge_past(mine: &mut Vec<Interval>, theirs: &[Interval]) {
     let known: BTreeSet<Epoch> = mine.iter().map(|i| i.first).collect();
     let covered = |e: Epoch| mine.iter().any(|i| i.first <= e && e <= i.last);
-    let new: Vec<_> = theirs.iter().filter(|i| !known.contains(&i.first) && !covered(i.first)).cloned().collect();
+    let new: Vec<_> =
+        theirs.iter().filter(|i| !known.contains(&i.first) && !covered(i.first)).cloned().collect();
     mine.extend(new);
     mine.sort_by_key(|i| i.first);
 }
@@ -155,10 +156,14 @@ mod tests {
 
     #[test]
     fn history_only_grows() {
-        let mut a = History { epoch_created: Epoch(2), last_epoch_started: Epoch(5), last_epoch_clean: Epoch(5) };
+        let mut a =
+            History { epoch_created: Epoch(2), last_epoch_started: Epoch(5), last_epoch_clean: Epoch(5) };
         let b = History { epoch_created: Epoch(0), last_epoch_started: Epoch(4), last_epoch_clean: Epoch(9) };
         assert!(a.merge(&b));
-        assert_eq!((a.epoch_created, a.last_epoch_started, a.last_epoch_clean), (Epoch(2), Epoch(5), Epoch(9)));
+        assert_eq!(
+            (a.epoch_created, a.last_epoch_started, a.last_epoch_clean),
+            (Epoch(2), Epoch(5), Epoch(9))
+        );
         assert!(!a.merge(&b));
     }
 }

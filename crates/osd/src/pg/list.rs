@@ -24,7 +24,9 @@ impl Pg {
         let Some(op) = self.ops.get_mut(&id) else { return };
         let read = match &op.request.ops[..] {
             [sub] => match &sub.op {
-                Op::PgNls { max, data, .. } => input::read_cursor(data).map_err(|_| EINVAL).map(|c| (*max, c)),
+                Op::PgNls { max, data, .. } => {
+                    input::read_cursor(data).map_err(|_| EINVAL).map(|c| (*max, c))
+                }
                 _ => Err(EOPNOTSUPP),
             },
             _ => Err(EOPNOTSUPP),
@@ -47,9 +49,15 @@ impl Pg {
     }
 
     /// The page has come.
-    pub fn on_list_read(&mut self, core: &mut Core, (id, attempt): (u64, u32), result: Result<ReadReply, StoreError>) {
+    pub fn on_list_read(
+        &mut self,
+        core: &mut Core,
+        (id, attempt): (u64, u32),
+        result: Result<ReadReply, StoreError>,
+    ) {
         let (lease, end_handle) = (self.has_lease(core), self.end_handle());
-        let Some(op) = self.ops.get_mut(&id).filter(|op| op.attempt == attempt && op.stage == Stage::Loading) else {
+        let Some(op) = self.ops.get_mut(&id).filter(|op| op.attempt == attempt && op.stage == Stage::Loading)
+        else {
             return;
         };
         if !lease {
@@ -96,5 +104,9 @@ impl Pg {
 
 /// The first key at or behind a cursor; the marker behind all objects is behind all keys.
 fn page_start(cursor: &HObject) -> ObjectKey {
-    if cursor.max { ObjectKey::first_at(i64::MAX, -1, 0) } else { ObjectKey { generation: 0, ..key_of(cursor) } }
+    if cursor.max {
+        ObjectKey::first_at(i64::MAX, -1, 0)
+    } else {
+        ObjectKey { generation: 0, ..key_of(cursor) }
+    }
 }

@@ -133,7 +133,12 @@ impl PgLog {
 
     /// Appends the next entry.
     pub fn push(&mut self, entry: Entry) {
-        assert!(entry.version > self.head(), "log entries are ordered: {:?} after {:?}", entry.version, self.head());
+        assert!(
+            entry.version > self.head(),
+            "log entries are ordered: {:?} after {:?}",
+            entry.version,
+            self.head()
+        );
         self.requests.insert(entry.reqid, entry.version);
         self.entries.push_back(entry);
     }
@@ -216,7 +221,11 @@ impl PgLog {
     }
 
     /// Appends the authority's entries. Objects that they removed are to be removed here too: they are given back.
-    pub fn extend(&mut self, entries: impl IntoIterator<Item = Entry>, missing: &mut Missing) -> Vec<ObjectKey> {
+    pub fn extend(
+        &mut self,
+        entries: impl IntoIterator<Item = Entry>,
+        missing: &mut Missing,
+    ) -> Vec<ObjectKey> {
         let mut remove = Vec::new();
         for entry in entries {
             note_missing(&entry, missing, &mut remove);

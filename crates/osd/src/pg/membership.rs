@@ -38,7 +38,8 @@ impl Members {
     /// The interval that ended with `old`, the last map of it. Writes can have been acknowledged only if there were enough
     /// members and the primary had the monitors record that it was up, which it does before it activates.
     fn ended(&self, old: &OsdMap) -> Interval {
-        let recorded = self.acting.first().and_then(|p| old.osd(*p)).is_some_and(|o| o.info.up_thru >= self.interval);
+        let recorded =
+            self.acting.first().and_then(|p| old.osd(*p)).is_some_and(|o| o.info.up_thru >= self.interval);
         let maybe_rw = recorded && self.acting.len() >= usize::from(self.min_size.max(1));
         Interval { first: self.interval, last: old.epoch, acting: self.acting.clone(), maybe_rw }
     }

@@ -11,8 +11,8 @@ pub mod membership;
 pub mod meta;
 pub mod peering;
 pub mod recovery;
-pub mod replicate;
 pub mod replica;
+pub mod replicate;
 pub mod resync;
 pub mod state;
 pub mod status;
@@ -208,12 +208,17 @@ impl Pg {
 
     /// What we tell the primary.
     pub fn notice(&self, core: &Core) -> Notice {
-        Notice { info: self.info.clone(), past: self.members.past.clone(), lease_left_ns: self.lease_left(core) }
+        Notice {
+            info: self.info.clone(),
+            past: self.members.past.clone(),
+            lease_left_ns: self.lease_left(core),
+        }
     }
 
     /// For how long an earlier primary may still rely on what we promised it.
     pub fn lease_left(&self, core: &Core) -> u64 {
-        let open = self.prior_leases.iter().filter(|l| l.until > core.now.mono && !core.is_gone(l.osd, l.up_from));
+        let open =
+            self.prior_leases.iter().filter(|l| l.until > core.now.mono && !core.is_gone(l.osd, l.up_from));
         open.map(|l| l.until.0 - core.now.mono.0).max().unwrap_or(0)
     }
 
@@ -279,7 +284,11 @@ mod tests {
                 let holds: Vec<u32> = (0..pg_num)
                     .filter(|s| ranges[*s as usize].0 <= key && key < ranges[*s as usize].1)
                     .collect();
-                assert_eq!(holds, [stable_mod(hash, pg_num, stable_mod_mask(pg_num))], "{hash:x} of {pg_num}");
+                assert_eq!(
+                    holds,
+                    [stable_mod(hash, pg_num, stable_mod_mask(pg_num))],
+                    "{hash:x} of {pg_num}"
+                );
             }
         }
     }

@@ -194,7 +194,13 @@ impl Pg {
     }
 
     /// Drops what diverges behind `common`, appends what the authority has there; collects what that changes.
-    pub fn merge_log(&mut self, common: EVersion, entries: Vec<Entry>, change: &mut MetaChange, ops: &mut Vec<TxnOp>) {
+    pub fn merge_log(
+        &mut self,
+        common: EVersion,
+        entries: Vec<Entry>,
+        change: &mut MetaChange,
+        ops: &mut Vec<TxnOp>,
+    ) {
         let before = self.missing.clone();
         let rewound = self.log.rewind(common, &mut self.missing);
         rewound.dropped.iter().for_each(|v| change.drop_entry(*v));
@@ -371,7 +377,12 @@ impl Pg {
     pub fn on_same_interval(&mut self, core: &mut Core, came_or_went: bool) {
         match self.state {
             State::WaitUpThru => self.check_up_thru(core),
-            State::GetInfo | State::Down | State::Incomplete | State::GetLog | State::GetMissing | State::SelfResync
+            State::GetInfo
+            | State::Down
+            | State::Incomplete
+            | State::GetLog
+            | State::GetMissing
+            | State::SelfResync
                 if came_or_went =>
             {
                 self.restart(core);

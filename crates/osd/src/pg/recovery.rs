@@ -47,14 +47,15 @@ impl Pg {
     /// Forgets what is on its way.
     pub fn recovery_reset(&mut self, core: &mut Core) {
         let active = self.recovery.pulls.len() + self.recovery.sends.len();
-        core.recovering = core.recovering.saturating_sub(active);
+        core.recovery_ended(active);
         self.recovery = Recovery::default();
     }
 
     /// Whether an object must be complete on some copies before a request for it can be carried out: here, and for a write
     /// on all members, because it is sent as a change to what they have.
     pub fn must_recover_first(&self, key: &ObjectKey, writes: bool) -> bool {
-        let lacks = |c: &super::Copy| c.missing.contains_key(key) || c.resync.as_ref().is_some_and(|r| r.holds(key));
+        let lacks =
+            |c: &super::Copy| c.missing.contains_key(key) || c.resync.as_ref().is_some_and(|r| r.holds(key));
         self.missing.contains_key(key) || writes && self.copies.values().any(lacks)
     }
 
@@ -64,6 +65,11 @@ impl Pg {
             self.recovery.urgent.push_back(key.clone());
         }
         self.recover(core);
+    }
+
+    /// Whether there is something to recover that is not on its way.
+    pub fn wants_recovery(&self, core: &Core) -> bool {
+        self.state == State::Active && self.is_primary(core) && self.next_to_recover().is_some()
     }
 
     /// Starts as many transfers as are allowed.
@@ -92,7 +98,9 @@ impl Pg {
         let members = self.copies.iter().filter(|(o, _)| self.members.acting.contains(o));
         members
             .filter_map(|(osd, c)| {
-                let idle = |k: &&ObjectKey| !r.pushes.contains(&(*osd, (*k).clone())) && !self.missing.contains_key(*k);
+                let idle = |k: &&ObjectKey| {
+                    !r.pushes.contains(&(*osd, (*k).clone())) && !self.missing.contains_key(*k)
+                };
                 c.missing.keys().find(idle)
             })
             .next()
@@ -150,7 +158,7 @@ impl Pg {
         let key = self.recovery.pulls.iter().find(|(_, p)| p.tid == tid).map(|(k, _)| k.clone());
         let Some(key) = key else { return };
         let Some(mut pulling) = self.recovery.pulls.remove(&key) else { return };
-        core.recovering = core.recovering.saturating_sub(1);
+        core.recovery_ended(1);
         pulling.tried.insert(from);
         self.pull(core, &key, pulling.need, pulling.tried);
     }
@@ -160,7 +168,7 @@ impl Pg {
         if round != self.round || self.recovery.pulls.remove(key).is_none() {
             return;
         }
-        core.recovering = core.recovering.saturating_sub(1);
+        core.recovery_ended(1);
         core.count("objects_recovered", 1);
         if self.state == State::SelfResync {
             return self.self_resync_got(core, key);

@@ -41,7 +41,11 @@ impl Pg {
             return;
         }
         self.info.missing = self.missing.len() as u64;
-        let reply = LogReply { info: self.info.clone(), tail: self.log.tail(), dups: self.log.dups().cloned().collect() };
+        let reply = LogReply {
+            info: self.info.clone(),
+            tail: self.log.tail(),
+            dups: self.log.dups().cloned().collect(),
+        };
         let entries: Vec<Entry> = self.log.entries().cloned().collect();
         let body = peer::PgLog {
             pgid: self.spg(),
@@ -66,11 +70,18 @@ impl Pg {
         }
     }
 
-    fn take_activation(&mut self, core: &mut Core, conn: ConnId, tid: u64, msg: &peer::PgLog) -> Result<(), DecodeError> {
+    fn take_activation(
+        &mut self,
+        core: &mut Core,
+        conn: ConnId,
+        tid: u64,
+        msg: &peer::PgLog,
+    ) -> Result<(), DecodeError> {
         let mut r = Reader::new(&msg.info);
         let activation: Activation = r.get()?;
         let entries: Vec<Entry> = Reader::new(&msg.log).get()?;
-        let ordered = entries.iter().try_fold(activation.since, |last, e| (e.version > last).then_some(e.version));
+        let ordered =
+            entries.iter().try_fold(activation.since, |last, e| (e.version > last).then_some(e.version));
         if ordered.is_none() || !activation.resync && activation.since < self.log.tail() {
             return Err(r.error("log entries that do not follow ours"));
         }
@@ -124,12 +135,26 @@ impl Pg {
         if !self.is_current(msg.min_epoch) || self.state != State::ReplicaActive || tid != self.activation {
             return;
         }
+        if msg.version.version > self.info.last_update.version + 1 {
+            // An update before it was lost with its connection; the primary has seen that too and peers again.
+            return core.event(
+                Level::Info,
+                "update_gap_seen",
+                format!("pg {} {}: after {}", self.id, msg.version, self.info.last_update),
+            );
+        }
         if let Err(error) = self.take_rep_op(core, conn, tid, msg) {
             core.event(Level::Error, "update_refused", format!("pg {} {}: {error}", self.id, msg.version));
         }
     }
 
-    fn take_rep_op(&mut self, core: &mut Core, conn: ConnId, tid: u64, msg: &peer::RepOp) -> Result<(), DecodeError> {
+    fn take_rep_op(
+        &mut self,
+        core: &mut Core,
+        conn: ConnId,
+        tid: u64,
+        msg: &peer::RepOp,
+    ) -> Result<(), DecodeError> {
         let mut r = Reader::new(&msg.log);
         let update: Update = r.get()?;
         let txn = unpack(&msg.transaction, &msg.data)?;

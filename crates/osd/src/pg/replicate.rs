@@ -39,6 +39,9 @@ pub struct InFlight {
     pub reply: Option<(u64, Box<Reply>)>,
 }
 
+/// Bytes that an update adds to the PG's knowledge, beside the update itself.
+const RECORDS: usize = 4096;
+
 impl Pg {
     /// The version of the next update.
     pub fn next_version(&self, core: &Core) -> EVersion {
@@ -55,12 +58,17 @@ impl Pg {
         op: u64,
         reply: Box<Reply>,
     ) -> Result<(), (Refusal, Box<Reply>)> {
-        let mut update = Update { stats: self.info.stats, last_user_version: entry.answer.user_version, entry };
+        let mut update =
+            Update { stats: self.info.stats, last_user_version: entry.answer.user_version, entry };
         update.stats.apply(&delta);
         let (version, object) = (update.entry.version, update.entry.object.clone());
         let mut change = MetaChange::default();
         let txn = Transaction { ops };
-        if let Some(refusal) = core.io.would_refuse(&txn) {
+        // The log entry and the rest of the PG's knowledge must fit too; a page of it is more than they take.
+        let mut probe = txn.clone();
+        let records = vec![(b"probe".to_vec(), vec![0; RECORDS + Writer::encode(&update).len()])];
+        probe.ops.push(TxnOp::OmapSet(super::meta::meta_key(self.id), records));
+        if let Some(refusal) = core.io.would_refuse(&probe) {
             return Err((refusal, reply));
         }
         self.send_update(core, &update, &txn);
@@ -68,7 +76,12 @@ impl Pg {
         self.trim_log(core, &mut change);
         let mut waiting: BTreeSet<OsdId> = self.others(core).into_iter().collect();
         waiting.insert(core.config.id);
-        self.in_flight.push_back(InFlight { version, object: object.clone(), waiting, reply: Some((op, reply)) });
+        self.in_flight.push_back(InFlight {
+            version,
+            object: object.clone(),
+            waiting,
+            reply: Some((op, reply)),
+        });
         self.last_write.insert(object, version);
         self.stats_changed = true;
         self.submit(core, txn.ops, change, CommitFor::Update(self.id, self.round, version));

@@ -5,7 +5,6 @@
 //! incomplete on its disk, counts neither for `min_size` nor as an authority, and begins anew after an interruption.
 
 use super::meta::MetaChange;
-use super::recovery::Recovery;
 use super::state::State;
 use super::{Pg, successor};
 use crate::core::{CommitFor, Core, ReadFor};
@@ -118,7 +117,9 @@ impl Pg {
             self.listings.0.remove(&id);
             return;
         };
-        if keys.len() >= listing.max && let Some(last) = keys.last() {
+        if keys.len() >= listing.max
+            && let Some(last) = keys.last()
+        {
             listing.until = successor(last);
         }
         (listing.keys, listing.listed) = (keys.len(), true);
@@ -137,7 +138,13 @@ impl Pg {
     }
 
     /// The version of one object of a listing. One that can't be read counts as version 0, which equals none.
-    pub fn on_scan_version(&mut self, core: &mut Core, id: u64, key: ObjectKey, result: Result<ReadReply, StoreError>) {
+    pub fn on_scan_version(
+        &mut self,
+        core: &mut Core,
+        id: u64,
+        key: ObjectKey,
+        result: Result<ReadReply, StoreError>,
+    ) {
         let Some(listing) = self.listings.0.get_mut(&id) else { return };
         let version = match result {
             Ok(ReadReply::Object(Some(view))) => view
@@ -195,7 +202,9 @@ impl Pg {
             }
             return;
         }
-        let (Ok(from), Ok(to)) = (Reader::new(&msg.from).get::<ObjectKey>(), Reader::new(&msg.to).get::<ObjectKey>()) else {
+        let (Ok(from), Ok(to)) =
+            (Reader::new(&msg.from).get::<ObjectKey>(), Reader::new(&msg.to).get::<ObjectKey>())
+        else {
             return;
         };
         let max = (msg.max as usize).clamp(1, SCAN_LIMIT);
@@ -203,7 +212,13 @@ impl Pg {
         self.list(core, from, to, max, Purpose::Asked(conn, tid));
     }
 
-    fn ask_scan(&self, core: &mut Core, osd: OsdId, tid: u64, range: Option<(&ObjectKey, &ObjectKey, usize)>) {
+    fn ask_scan(
+        &self,
+        core: &mut Core,
+        osd: OsdId,
+        tid: u64,
+        range: Option<(&ObjectKey, &ObjectKey, usize)>,
+    ) {
         let encode = |key: Option<&ObjectKey>| key.map(Writer::encode).unwrap_or_default();
         let body = peer::PgScan {
             pgid: self.spg(),
@@ -258,7 +273,9 @@ impl Pg {
         if self.self_resync.as_ref().is_some_and(|s| s.tid == tid) {
             return self.on_own_scan_reply(core, msg);
         }
-        let Some(resync) = self.copies.get_mut(&from).and_then(|c| c.resync.as_mut()).filter(|r| r.tid == tid) else {
+        let Some(resync) =
+            self.copies.get_mut(&from).and_then(|c| c.resync.as_mut()).filter(|r| r.tid == tid)
+        else {
             return;
         };
         if msg.done {
@@ -324,11 +341,19 @@ impl Pg {
 
     /// Our own copy is too old: compares it with the authority's before anything else.
     pub fn begin_self_resync(&mut self, core: &mut Core) {
-        let Some(source) = self.copies.iter().find(|(_, c)| c.exists && !c.info.incomplete && c.info.last_update == self.info.last_update) else {
+        let Some(source) = self
+            .copies
+            .iter()
+            .find(|(_, c)| c.exists && !c.info.incomplete && c.info.last_update == self.info.last_update)
+        else {
             return self.set_state_incomplete(core);
         };
         let source = *source.0;
-        core.event(Level::Info, "own_copy_too_old", format!("pg {} is compared with osd.{source}'s", self.id));
+        core.event(
+            Level::Info,
+            "own_copy_too_old",
+            format!("pg {} is compared with osd.{source}'s", self.id),
+        );
         let cursor = self.range.0.clone();
         self.self_resync = Some(SelfResync {
             source,
@@ -339,7 +364,7 @@ impl Pg {
             to_fetch: Vec::new(),
             fetching: BTreeSet::new(),
         });
-        self.recovery = Recovery::default();
+        self.recovery_reset(core);
         self.self_resync_step(core);
     }
 
@@ -370,9 +395,11 @@ impl Pg {
         let until = own.until.clone();
         // What the authority itself lacks comes through the missing set.
         let settled = |key: &ObjectKey| !self.missing.contains_key(key);
-        let extra = listing.versions.range(..&until).filter(|(k, _)| settled(k) && !own.theirs.contains_key(*k));
+        let extra =
+            listing.versions.range(..&until).filter(|(k, _)| settled(k) && !own.theirs.contains_key(*k));
         let ops: Vec<TxnOp> = extra.map(|(k, _)| TxnOp::Remove(k.clone())).collect();
-        let wanted = own.theirs.range(..&until).filter(|(k, v)| settled(k) && listing.versions.get(*k) != Some(v));
+        let wanted =
+            own.theirs.range(..&until).filter(|(k, v)| settled(k) && listing.versions.get(*k) != Some(v));
         own.to_fetch = wanted.map(|(k, v)| (k.clone(), *v)).collect();
         if !ops.is_empty() {
             self.submit(core, ops, MetaChange::default(), CommitFor::Nothing);
@@ -383,7 +410,9 @@ impl Pg {
     fn self_resync_fetch(&mut self, core: &mut Core) {
         loop {
             let Some(own) = &mut self.self_resync else { return };
-            if own.fetching.len() < AT_ONCE && let Some((key, version)) = own.to_fetch.pop() {
+            if own.fetching.len() < AT_ONCE
+                && let Some((key, version)) = own.to_fetch.pop()
+            {
                 own.fetching.insert(key.clone());
                 self.pull(core, &key, version, BTreeSet::new());
                 continue;

@@ -35,8 +35,8 @@ pub enum State {
 }
 
 use State::{
-    Activating, Active, Clean, Down, GetInfo, GetLog, GetMissing, Incomplete, ReplicaActive, Reset, SelfResync, Stray,
-    WaitUpThru,
+    Activating, Active, Clean, Down, GetInfo, GetLog, GetMissing, Incomplete, ReplicaActive, Reset,
+    SelfResync, Stray, WaitUpThru,
 };
 
 /// Every transition, with what brings it about. From each state a new interval leads to `Reset`; so does, at the primary, a

@@ -12,7 +12,8 @@ impl Pg {
     fn degraded(&self) -> i64 {
         let absent = usize::from(self.members.size).saturating_sub(self.members.acting.len()) as i64;
         let copies = self.copies.iter().filter(|(o, _)| self.members.acting.contains(o));
-        let lacking = copies.map(|(_, c)| if c.resync.is_some() { self.info.stats.objects } else { c.missing.len() as i64 });
+        let lacking = copies
+            .map(|(_, c)| if c.resync.is_some() { self.info.stats.objects } else { c.missing.len() as i64 });
         absent * self.info.stats.objects + self.missing.len() as i64 + lacking.sum::<i64>()
     }
 
@@ -20,7 +21,9 @@ impl Pg {
     pub fn state_bits(&self) -> u64 {
         let members = self.members.acting.len();
         let mut bits = match self.state {
-            State::Reset | State::GetInfo | State::GetLog | State::GetMissing | State::WaitUpThru => pg_state::PEERING,
+            State::Reset | State::GetInfo | State::GetLog | State::GetMissing | State::WaitUpThru => {
+                pg_state::PEERING
+            }
             State::SelfResync => pg_state::PEERING | pg_state::BACKFILLING,
             State::Down => pg_state::DOWN | pg_state::PEERING,
             State::Incomplete => pg_state::INCOMPLETE,

@@ -127,7 +127,11 @@ impl Pg {
             Ok(ReadReply::Object(view)) => view,
             Ok(_) => None,
             Err(error) => {
-                core.event(Level::Error, "object_unreadable", format!("pg {} {:?}: {error}", self.id, sender.key));
+                core.event(
+                    Level::Error,
+                    "object_unreadable",
+                    format!("pg {} {:?}: {error}", self.id, sender.key),
+                );
                 return self.refuse_part(core, &sender, -EIO);
             }
         };
@@ -147,7 +151,7 @@ impl Pg {
                 core.send(conn, tid, peer::Body::from(body));
                 if last {
                     // The asker has no use for an answer to its own question.
-                    core.recovering = core.recovering.saturating_sub(1);
+                    core.recovery_ended(1);
                     return;
                 }
             }
@@ -180,7 +184,7 @@ impl Pg {
 
     /// We do not have the object at that version.
     fn refuse_part(&mut self, core: &mut Core, s: &Sender, result: i32) {
-        core.recovering = core.recovering.saturating_sub(1);
+        core.recovery_ended(1);
         match s.to {
             Destination::Asker(conn) => {
                 let reply = peer::PushReply {
@@ -216,7 +220,7 @@ impl Pg {
             self.recovery.sends.insert(tid, sender);
             return;
         }
-        core.recovering = core.recovering.saturating_sub(1);
+        core.recovery_ended(1);
         if let Destination::Member(osd) = sender.to {
             self.on_pushed(core, osd, sender.key);
         }

@@ -4,7 +4,9 @@ use super::disk::Disk;
 use crate::{Osd, OsdConfig, OsdOptions};
 use maps::{Epoch, HObject, NacreMap, OsdId, OsdMap, PgId, Pool, Spg, osd_state};
 use msgs::{Op, OsdOp, OsdOpReply, SubOp, osd_flag};
-use node::{CloseReason, ConnId, DiskId, DiskInfo, DiskOp, DiskOpId, Input, Level, Msg, Never, Node, Output, Peer};
+use node::{
+    CloseReason, ConnId, DiskId, DiskInfo, DiskOp, DiskOpId, Input, Level, Msg, Never, Node, Output, Peer,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,6 +62,8 @@ pub struct Cluster {
     /// Whether the monitor believes reports of silence.
     pub believe_silence: bool,
     pub trace: bool,
+    /// Delay of messages from one node to another, where it is not the usual one.
+    pub latency: BTreeMap<(usize, usize), u64>,
 }
 
 fn addr_of(node: usize, nonce: u32) -> EntityAddr {
@@ -121,6 +125,7 @@ impl Cluster {
             stopped: Vec::new(),
             believe_silence: true,
             trace: std::env::var_os("OSD_TRACE").is_some(),
+            latency: BTreeMap::new(),
         };
         c.history.insert(Epoch(1), Writer::encode(&c.map));
         (0..osds).for_each(|i| c.start(i));
@@ -143,7 +148,10 @@ impl Cluster {
             uuid: Uuid([osd as u8 + 1; 16]),
             fsid: FSID,
             addrs: AddrVec::from(addr_of(osd, nonce)),
-            credentials: auth::Credentials { name: EntityName::new(EntityType::OSD, osd.to_string()), key: None },
+            credentials: auth::Credentials {
+                name: EntityName::new(EntityType::OSD, osd.to_string()),
+                key: None,
+            },
             methods: vec![auth::Method::None],
             monitors: vec![addr_of(MON, 0)],
             hostname: format!("host{osd}"),
@@ -225,7 +233,11 @@ impl Cluster {
     }
 
     fn step(&mut self, end: Instant) -> bool {
-        let timer = self.slots.iter().filter_map(|(n, s)| Some((s.osd.as_ref()?.deadline()?.0.max(self.now.0), *n))).min();
+        let timer = self
+            .slots
+            .iter()
+            .filter_map(|(n, s)| Some((s.osd.as_ref()?.deadline()?.0.max(self.now.0), *n)))
+            .min();
         let event = self.events.first_key_value().map(|((at, _), _)| *at);
         match (timer, event) {
             (Some((at, node)), next) if next.is_none_or(|e| at < e) => {
@@ -315,12 +327,17 @@ impl Cluster {
         self.ends.insert((target, accepted), (node, conn));
         let (mine, theirs) = (self.slots[&node].nonce, self.slots.get(&target).map_or(0, |s| s.nonce));
         let connected = Input::Connected { conn: accepted, peer: peer_of(node, mine) };
-        self.push(DELAY, target, Event::Input(connected));
+        let (there, back) = (self.delay(node, target), self.delay(target, node));
+        self.push(there, target, Event::Input(connected));
         let connected = Input::Connected { conn, peer: peer_of(target, theirs) };
-        self.push(DELAY, node, Event::Input(connected));
+        self.push(back, node, Event::Input(connected));
         if target == MON {
             self.mon_sessions.insert(accepted, u64::MAX);
         }
+    }
+
+    fn delay(&self, from: usize, to: usize) -> u64 {
+        self.latency.get(&(from, to)).copied().unwrap_or(DELAY)
     }
 
     fn send(&mut self, node: usize, conn: ConnId, msg: Msg) {
@@ -336,7 +353,8 @@ impl Cluster {
             };
             eprintln!("{:?} {node} -> {to} {name} {}", self.now, msg.tid);
         }
-        self.push(DELAY, to, Event::Input(Input::Message { conn: other, msg }));
+        let delay = self.delay(node, to);
+        self.push(delay, to, Event::Input(Input::Message { conn: other, msg }));
     }
 
     // ---- the monitor
@@ -364,7 +382,8 @@ impl Cluster {
                 }
             }
             node::Body::Peer(peer::Body::OsdFailure(m)) => {
-                let same = self.map.osd(m.target).is_some_and(|o| o.is_up() && o.client_addrs == m.target_addrs);
+                let same =
+                    self.map.osd(m.target).is_some_and(|o| o.is_up() && o.client_addrs == m.target_addrs);
                 if same && !m.alive_again && (m.refused || self.believe_silence) {
                     self.mark_down(m.target.0 as usize, m.refused);
                 }
@@ -473,11 +492,13 @@ impl Cluster {
             Some(conn) => *conn,
             None => {
                 self.next_accepted += 1;
-                let (mine, theirs) = (ConnId(self.next_accepted), ConnId(ConnId::ACCEPTED | self.next_accepted));
+                let (mine, theirs) =
+                    (ConnId(self.next_accepted), ConnId(ConnId::ACCEPTED | self.next_accepted));
                 self.ends.insert((CLIENT, mine), (osd, theirs));
                 self.ends.insert((osd, theirs), (CLIENT, mine));
                 let connected = Input::Connected { conn: theirs, peer: peer_of(CLIENT, 77) };
-                self.push(DELAY, osd, Event::Input(connected));
+                let delay = self.delay(CLIENT, osd);
+                self.push(delay, osd, Event::Input(connected));
                 self.client_conns.insert(osd, mine);
                 mine
             }
@@ -496,12 +517,27 @@ impl Cluster {
     /// As [`Self::op`], with a tid that was used before.
     pub fn resend(&mut self, tid: u64, name: &str, ops: Vec<Op>) -> OsdOpReply {
         let had = self.replies.get(&tid).map_or(0, Vec::len);
+        self.ask_until(tid, name, ops, had)
+    }
+
+    /// As [`Self::op`], with a tid that may have been answered already.
+    pub fn finish(&mut self, tid: u64, name: &str, ops: Vec<Op>) -> OsdOpReply {
+        match self.replies.get(&tid).and_then(|r| r.first()) {
+            Some(reply) => reply.clone(),
+            None => self.ask_until(tid, name, ops, 0),
+        }
+    }
+
+    fn ask_until(&mut self, tid: u64, name: &str, ops: Vec<Op>, had: usize) -> OsdOpReply {
         let end = self.now + Duration::from_secs(60);
         let mut asked = None;
         loop {
             let primary = self.acting(name).first().copied();
             let target = (primary, self.map.epoch);
-            if asked != Some(target) && let Some(osd) = primary && self.slots[&osd].osd.is_some() {
+            if asked != Some(target)
+                && let Some(osd) = primary
+                && self.slots[&osd].osd.is_some()
+            {
                 self.send_op(osd, Some(tid), name, ops.clone());
                 asked = Some(target);
             }
@@ -548,7 +584,9 @@ impl Cluster {
         let mut reader = StoreReader::open(self.slots[&osd].disk.clone());
         let from = ObjectKey::first_at(0, i8::MIN, 0);
         let to = ObjectKey::first_at(i64::MAX, -1, 0);
-        let ReadReply::List(keys) = reader.read(Read::List { from, to, max: 100_000 }) else { panic!("a list") };
+        let ReadReply::List(keys) = reader.read(Read::List { from, to, max: 100_000 }) else {
+            panic!("a list")
+        };
         let mut out = BTreeMap::new();
         for key in keys {
             let read = Read::Object {
@@ -577,9 +615,19 @@ impl Cluster {
         for name in names {
             let acting = self.acting(&String::from_utf8_lossy(&name));
             for osd in &acting {
-                assert_eq!(all[osd].get(&name), all[&acting[0]].get(&name), "{name:?} on osd.{osd} and osd.{}", acting[0]);
+                assert_eq!(
+                    all[osd].get(&name),
+                    all[&acting[0]].get(&name),
+                    "{name:?} on osd.{osd} and osd.{}",
+                    acting[0]
+                );
             }
         }
+    }
+
+    /// The OSDs that run, and those that do not.
+    pub fn alive(&self) -> (Vec<usize>, Vec<usize>) {
+        self.slots.keys().partition(|n| self.slots[n].osd.is_some())
     }
 
     /// What time it is.

@@ -47,6 +47,23 @@ fn the_others_go_on_when_a_primary_dies_and_it_catches_up_by_its_log() {
     assert!(c.counted("objects_recovered") > 0);
 }
 
+#[test]
+fn all_pgs_get_their_turn_when_few_objects_may_be_recovered_at_once() {
+    let mut c = Cluster::new(3, 3, 2, 16);
+    c.options.recovery_max_active = 2;
+    for osd in 0..3 {
+        c.kill(osd);
+        c.start(osd);
+    }
+    c.run(SECOND);
+    c.kill(1);
+    c.run(SECOND);
+    (0..120).for_each(|i| c.write(&format!("o{i}"), "while it was away"));
+    c.start(1);
+    c.run(SECOND);
+    c.check();
+}
+
 /// The primary dies when only one of two replicas has an update.
 fn torn_update(survivor: usize, restart: &[usize]) -> Cluster {
     let mut c = Cluster::new(3, 3, 2, 1);
@@ -70,7 +87,11 @@ fn torn_update(survivor: usize, restart: &[usize]) -> Cluster {
 fn an_update_on_one_replica_only_is_rolled_forward_once_and_everywhere() {
     for survivor in [0, 1] {
         let mut c = torn_update(survivor, &[0]);
-        assert_eq!(c.read("x"), Ok("acknowledged and more".into()), "the replica that has it is the authority");
+        assert_eq!(
+            c.read("x"),
+            Ok("acknowledged and more".into()),
+            "the replica that has it is the authority"
+        );
         let reply = c.resend(900, "x", vec![append(" and more")]);
         assert_eq!(reply.result, 0);
         assert_eq!(c.read("x"), Ok("acknowledged and more".into()), "the repetition was known");
@@ -115,7 +136,12 @@ fn a_request_repeated_after_its_primary_died_is_carried_out_once_also_when_it_fa
     let to_client = |to: usize| to > 100;
     c.filter = Some(Box::new(move |_, to, _| to_client(to)));
     c.send_op(acting[0], Some(910), "x", vec![append("b")]);
-    c.send_op(acting[0], Some(911), "x", vec![Op::Create { data: Default::default() }, Op::RmXattr { name: b"".to_vec() }]);
+    c.send_op(
+        acting[0],
+        Some(911),
+        "x",
+        vec![Op::Create { data: Default::default() }, Op::RmXattr { name: b"".to_vec() }],
+    );
     c.run(Duration::from_millis(50));
     c.kill(acting[0]);
     c.filter = None;
@@ -139,8 +165,21 @@ fn nobody_is_shown_what_is_not_durable_on_all_replicas() {
     c.filter = Some(Box::new(move |_, to, msg| is_rep_op(msg) && to == last));
     c.send_op(acting[0], Some(920), "x", vec![write_full("new")]);
     c.send_op(acting[0], Some(921), "x", vec![Op::Read(Extent::new(0, 0))]);
-    c.send_op(acting[0], Some(922), "x", vec![Op::CmpXattr { name: b"a".to_vec(), value: Default::default(), op: 9, mode: 1 }]);
-    c.send_op(acting[0], Some(923), "x", vec![Op::Create { data: Default::default() }, Op::CmpExt { extent: Extent::new(0, 1), data: vec![0].into() }]);
+    c.send_op(
+        acting[0],
+        Some(922),
+        "x",
+        vec![Op::CmpXattr { name: b"a".to_vec(), value: Default::default(), op: 9, mode: 1 }],
+    );
+    c.send_op(
+        acting[0],
+        Some(923),
+        "x",
+        vec![
+            Op::Create { data: Default::default() },
+            Op::CmpExt { extent: Extent::new(0, 1), data: vec![0].into() },
+        ],
+    );
     c.send_op(acting[0], Some(920), "x", vec![write_full("new")]);
     c.run(Duration::from_millis(100));
     for tid in 920..=923 {
@@ -239,7 +278,8 @@ fn large_objects_and_omaps_are_recovered_in_parts() {
     let data = stdx::Bufs::from(stdx::Buf::pattern(3, (5 << 20) + 17));
     let whole = Op::WriteFull { extent: Extent::new(0, data.len() as u64), data: data.clone() };
     assert_eq!(c.op("big", vec![whole]).result, 0);
-    let values: input::OmapValues = (0..3000u32).map(|i| (format!("k{i:05}").into_bytes(), vec![7; 300])).collect();
+    let values: input::OmapValues =
+        (0..3000u32).map(|i| (format!("k{i:05}").into_bytes(), vec![7; 300])).collect();
     let set = Op::OmapSetVals { data: input::write(&values) };
     let header = Op::OmapSetHeader { data: b"head".to_vec().into() };
     let attr = Op::SetXattr { name: b"a".to_vec(), value: b"b".to_vec().into() };

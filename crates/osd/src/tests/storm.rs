@@ -1,0 +1,74 @@
+//! Random failures: whatever happens, each append that was acknowledged is there exactly once, in its place, on all replicas.
+
+use super::cluster::{Cluster, append};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use stdx::Rng;
+
+const SEEDS: u64 = 24;
+const OBJECTS: u64 = 4;
+
+fn storm(seed: u64) {
+    let mut rng = Rng::from_seed(seed);
+    let mut c = Cluster::new(3, 3, 2, 2);
+    for from in (0..3).chain([100, 101]) {
+        for to in (0..3).chain([100, 101]) {
+            c.latency.insert((from, to), rng.range(200_000, 4_000_000));
+        }
+    }
+    if rng.chance(1, 2) {
+        c.options.log_entries = (5, 5);
+    }
+    let mut model: BTreeMap<String, String> = BTreeMap::new();
+    for step in 0..40 {
+        let (name, text) = (format!("o{}", rng.below(OBJECTS)), format!("{step},"));
+        let tid = 10_000 + step;
+        let (alive, _) = c.alive();
+        if let Some(primary) = c.acting(&name).first().filter(|p| alive.contains(p)) {
+            c.send_op(*primary, Some(tid), &name, vec![append(&text)]);
+        }
+        c.run(Duration::from_micros(rng.below(9_000)));
+        misfortune(&mut c, &mut rng);
+        c.run(Duration::from_micros(rng.below(3_000)));
+        while c.alive().0.len() < 2 {
+            let (_, dead) = c.alive();
+            c.start(*rng.pick(&dead));
+        }
+        let reply = c.finish(tid, &name, vec![append(&text)]);
+        assert_eq!(reply.result, 0, "seed {seed} step {step}");
+        model.entry(name).or_default().push_str(&text);
+    }
+    for osd in c.alive().1 {
+        c.start(osd);
+    }
+    c.run(Duration::from_secs(1));
+    for (name, content) in &model {
+        assert_eq!(c.read(name).as_ref(), Ok(content), "seed {seed} {name}");
+    }
+    c.check();
+}
+
+fn misfortune(c: &mut Cluster, rng: &mut Rng) {
+    let (alive, dead) = c.alive();
+    match rng.below(10) {
+        0 | 1 => c.kill(*rng.pick(&alive)),
+        2 | 3 if !dead.is_empty() => c.start(*rng.pick(&dead)),
+        4 => c.break_links(rng.below(3) as usize, rng.below(3) as usize),
+        5 if rng.chance(1, 3) => {
+            alive.iter().for_each(|osd| c.kill(*osd));
+            c.run(Duration::from_millis(rng.below(50)));
+            c.alive().1.iter().for_each(|osd| c.start(*osd));
+        }
+        // The monitor is wrong about one that lives.
+        6 if rng.chance(1, 3) => c.mark_down(*rng.pick(&alive), false),
+        _ => {}
+    }
+}
+
+#[test]
+fn acknowledged_appends_survive_any_order_of_failures() {
+    let only = std::env::var("OSD_SEED").ok().and_then(|s| s.parse().ok());
+    for seed in only.map_or(0..SEEDS, |s: u64| s..s + 1) {
+        storm(seed);
+    }
+}
