@@ -108,11 +108,12 @@ pub enum TxnOp {
     Truncate(ObjectKey, u64),
     /// Remove data, xattrs and omap. Absent is no error.
     Remove(ObjectKey),
-    /// Replace the second object by a copy of the first (data, xattrs, omap); shares extents.
+    /// Replace the second object by a copy of the first (data, xattrs, omap); shares extents. Where the first is absent
+    /// nothing happens.
     Clone(ObjectKey, ObjectKey),
     /// Copy a data range: from, to, source offset, length, destination offset. Beyond the source's end reads as zeros.
     CloneRange(ObjectKey, ObjectKey, u64, u64, u64),
-    /// Rename, replacing the second.
+    /// Rename, replacing the second. Where the first is absent nothing happens.
     Rename(ObjectKey, ObjectKey),
     /// Set an xattr.
     SetAttr(ObjectKey, Vec<u8>, Vec<u8>),
@@ -130,7 +131,7 @@ pub enum TxnOp {
     OmapSetHeader(ObjectKey, Vec<u8>),
 }
 
-/// A read. All of one `Read` sees one state of the object.
+/// A read. All of one `Read` sees one state of the object: what was submitted before the read, and nothing later.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Read {
     /// Parts of one object.

@@ -129,23 +129,11 @@ impl Store {
                 }
             }
             Phase::Merge(merge) => {
-                let mut pages = Vec::new();
-                let frozen = self.core.frozen.as_ref().expect("being written");
-                let mut ground = Ground {
-                    cache: &mut self.core.cache,
-                    alloc: &mut self.core.alloc,
-                    leaves: &frozen.changes,
-                    written: &mut pages,
-                };
-                let mut result = Ok(None);
-                while matches!(result, Ok(None)) && ground.written.len() < WRITES {
-                    result = merge.step(&mut ground);
-                }
-                checkpoint.pending += self.write_pages(pages, out);
+                let (writes, result) = self.step_merge(merge, out);
+                checkpoint.pending += writes;
                 if let Some(tree) = result? {
                     checkpoint.phase = Phase::Drain(tree, std::mem::take(&mut merge.freed));
                 }
-                self.core.cache.trim();
             }
             Phase::Drain(tree, freed) => {
                 if !idle || self.commit.durable() < checkpoint.applied {
@@ -181,6 +169,27 @@ impl Store {
             }
         }
         Ok(true)
+    }
+
+    /// Makes some pages of the new tree; gives the number of writes begun, and the tree when it is complete.
+    fn step_merge(
+        &mut self,
+        merge: &mut Merge,
+        out: &mut Vec<StoreOut>,
+    ) -> (usize, Result<Option<Tree>, Stop>) {
+        let mut pages = Vec::new();
+        let mut ground = Ground {
+            cache: &mut self.core.cache,
+            alloc: &mut self.core.alloc,
+            leaves: &self.core.frozen.as_ref().expect("being written").changes,
+            written: &mut pages,
+        };
+        let mut result = Ok(None);
+        while matches!(result, Ok(None)) && ground.written.len() < WRITES {
+            result = merge.step(&mut ground);
+        }
+        self.core.cache.trim();
+        (self.write_pages(pages, out), result)
     }
 
     /// The next blocks in a row that are to be written, from `from` on.

@@ -9,7 +9,8 @@ pub struct Config {
     pub op_base: u64,
     /// Bytes of index pages kept in memory.
     pub cache_bytes: usize,
-    /// Changes kept in memory before a checkpoint is begun, in bytes. Twice as many may be held while one runs.
+    /// Changes kept in memory before a checkpoint is begun, in bytes, but at most a 64th of the device. Twice as many may
+    /// be held while one runs.
     pub table_bytes: usize,
     /// Size of the log, in bytes; used when the store is made, later the device says it. `None`: by device size.
     pub log_bytes: Option<u64>,

@@ -83,6 +83,11 @@ pub(crate) fn poisoned(crc: u32) -> u32 {
     !crc
 }
 
+/// The raw checksum of one block, which its buffer remembers.
+pub(crate) fn block_crc(content: &Buf) -> u32 {
+    content.block_crcs().next().expect("a block").0
+}
+
 /// Bytes of an object, and whether they are damaged.
 pub(crate) struct Bytes {
     pub bytes: Vec<u8>,
@@ -124,7 +129,7 @@ impl Plan<'_> {
         while at < extent.end() {
             let end = (at - at % WINDOW + WINDOW).min(extent.end());
             let mut part = extent.cut(at, end);
-            if at % WINDOW > 0
+            if !at.is_multiple_of(WINDOW)
                 && let Some(left) = self.extents(id, at - 1, at)?.pop()
                 && !left.shared
                 && !part.shared
@@ -230,7 +235,7 @@ impl Plan<'_> {
             for block in extent.block.max(from)..extent.end().min(to) {
                 let i = block - extent.block;
                 let content = self.content(extent.place + i)?;
-                out.damaged |= content.crc32c(0) != extent.crcs[i as usize];
+                out.damaged |= block_crc(&content) != extent.crcs[i as usize];
                 let start = (block * block_len).max(offset);
                 let end = ((block + 1) * block_len).min(offset + len);
                 out.bytes[(start - offset) as usize..(end - offset) as usize].copy_from_slice(
@@ -275,7 +280,8 @@ impl Plan<'_> {
             content.as_mut_slice()[(from - start) as usize..(to - start) as usize]
                 .copy_from_slice(&bytes[(from - offset) as usize..(to - offset) as usize]);
             let content = content.freeze();
-            let crc = if damaged { poisoned(content.crc32c(0)) } else { content.crc32c(0) };
+            let crc = block_crc(&content);
+            let crc = if damaged { poisoned(crc) } else { crc };
             if !self.write_in_place(id, block, &content, crc)? {
                 fresh.push((block, content, crc));
             }

@@ -5,7 +5,7 @@ use crate::alloc::Run;
 use crate::api::{ObjectKey, Transaction, TxnOp};
 use crate::config::Refusal;
 use crate::key;
-use stdx::{BLOCK, Bufs};
+use stdx::{BLOCK, Bufs, crc32c};
 use wire::{Decode, DecodeError, Encode, Reader, Writer};
 
 /// The largest size of an object in bytes.
@@ -265,9 +265,10 @@ impl Draft {
 
 /// The raw crc32c of each block.
 pub(crate) fn block_crcs(data: &Bufs) -> Vec<u32> {
+    let crc = |block: &Bufs| block.parts().iter().fold(0, |crc, part| crc32c::update(crc, part));
     match data.parts() {
         [one] => one.block_crcs().map(|(crc, _)| crc).collect(),
-        _ => (0..data.len() / BLOCK).map(|i| data.slice(i * BLOCK..(i + 1) * BLOCK).crc32c(0)).collect(),
+        _ => (0..data.len() / BLOCK).map(|i| crc(&data.slice(i * BLOCK..(i + 1) * BLOCK))).collect(),
     }
 }
 

@@ -18,6 +18,8 @@ use stdx::{BLOCK, Buf};
 
 /// The log is read in pieces of so many bytes.
 const LOG_PIECE: u64 = 1 << 20;
+/// A table may be as large as this part of the device.
+const TABLE_SHARE: usize = 64;
 /// Pages asked for at once while walking the index.
 const WALK: usize = 16;
 
@@ -184,6 +186,9 @@ impl Store {
         self.core.stats = self.sup.stats();
         self.core.next_id = self.sup.next_id;
         self.core.applied = self.sup.applied;
+        // What a checkpoint may need is kept free: on a small device let that be little.
+        let share = self.sup.blocks as usize * BLOCK / TABLE_SHARE;
+        self.config.table_bytes = self.config.table_bytes.min(share);
         self.core.alloc = Alloc::new(self.sup.first_block(), self.sup.blocks);
         let mut todo = Vec::new();
         if let Some(root) = self.core.tree.root {
@@ -243,7 +248,8 @@ impl Store {
     fn read_log(&mut self, opening: &mut Opening, out: &mut Vec<StoreOut>) -> Result<(), Stop> {
         let pieces = opening.take();
         let mut content = Vec::with_capacity(self.sup.log_bytes as usize);
-        pieces.iter().for_each(|piece| content.extend_from_slice(piece));
+        // Each piece is freed as it is copied.
+        pieces.into_iter().for_each(|piece| content.extend_from_slice(&piece));
         if content.len() as u64 != self.sup.log_bytes {
             return Err(corrupt("the log is cut off"));
         }

@@ -1,7 +1,7 @@
 //! Reads: first everything about the object that the index says, in one go and of one state, then the data.
 
 use crate::api::{ObjectKey, ObjectView, OmapRange, Read, ReadReply, StoreError, StoreOut};
-use crate::extents::extents;
+use crate::extents::{block_crc, extents};
 use crate::io::{Purpose, expect_len};
 use crate::key;
 use crate::logged::Logged;
@@ -242,7 +242,7 @@ impl Core {
                     let range = (from - block * BLOCK_LEN) as usize..(to - block * BLOCK_LEN) as usize;
                     let place = extent.place + i as u64;
                     match self.unwritten(place) {
-                        Some(content) if content.crc32c(0) == *crc => {
+                        Some(content) if block_crc(&content) == *crc => {
                             pieces.push(Piece::Memory(content.slice(range)))
                         }
                         Some(_) => drop(data.error.get_or_insert(damaged(object, block))),

@@ -151,8 +151,9 @@ impl Ring {
             return None;
         }
         let place = (pos % self.len) as usize;
-        let whole: Vec<u8> =
-            content.iter().copied().cycle().skip(place + HEADER).take(header.payload as usize).collect();
+        let start = place + HEADER;
+        let first = (header.payload as usize).min(content.len() - start);
+        let whole = [&content[start..start + first], &content[..header.payload as usize - first]].concat();
         if crc32c::update(!0, &whole) != header.payload_crc {
             return None;
         }
@@ -163,11 +164,14 @@ impl Ring {
     }
 
     fn header(&self, content: &[u8], place: usize) -> Option<Header> {
+        if content[place..place + 4] != MAGIC.to_le_bytes() {
+            return None;
+        }
         let mut bytes = content[place..place + HEADER].to_vec();
         let mut r = Reader::new(&content[place..place + HEADER]);
-        let (magic, crc) = (r.get::<u32>().ok()?, r.get::<u32>().ok()?);
+        let (_, crc) = (r.get::<u32>().ok()?, r.get::<u32>().ok()?);
         bytes[4..8].fill(0);
-        if magic != MAGIC || crc32c::update(!0, &bytes) != crc || r.get::<u64>().ok()? != self.salt {
+        if crc32c::update(!0, &bytes) != crc || r.get::<u64>().ok()? != self.salt {
             return None;
         }
         Some(Header {

@@ -135,9 +135,11 @@ fn bound(from: &[u8]) -> std::ops::Bound<&[u8]> {
     std::ops::Bound::Included(from)
 }
 
+type LayerRange<'a> = Range<'a, Key, Option<Vec<u8>>>;
+
 /// Entries of a [`View`] in order.
 pub(crate) struct Scan<'a> {
-    layers: [Option<Peekable<Range<'a, Key, Option<Vec<u8>>>>>; 3],
+    layers: [Option<Peekable<LayerRange<'a>>>; 3],
     tree: Cursor<'a>,
 }
 

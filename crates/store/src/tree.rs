@@ -97,6 +97,9 @@ impl Tree {
     }
 }
 
+/// A key and its value.
+pub(crate) type Entry<'a> = (&'a [u8], &'a [u8]);
+
 /// Entries in order, from one key to before another.
 pub(crate) struct Cursor<'a> {
     tree: &'a Tree,
@@ -113,7 +116,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The entry that `advance` passes.
-    pub fn peek(&mut self) -> Result<Option<(&[u8], &[u8])>, Stop> {
+    pub fn peek(&mut self) -> Result<Option<Entry<'_>>, Stop> {
         loop {
             match &self.leaf {
                 Some((page, i, _)) if *i < page.count() => break,

@@ -37,7 +37,8 @@ fn look(disk: SimDisk, model: &Model) -> (SimDisk, bool) {
         Err(other) => panic!("{other}"),
     };
     if bench.opened {
-        let (from, to) = (ObjectKey::first_at(i64::MIN, -128, 0), ObjectKey::first_at(i64::MAX, 127, u32::MAX));
+        let (from, to) =
+            (ObjectKey::first_at(i64::MIN, -128, 0), ObjectKey::first_at(i64::MAX, 127, u32::MAX));
         check(&mut bench, Read::List { from, to, max: usize::MAX });
         for key in model.objects.keys() {
             check(
@@ -48,7 +49,11 @@ fn look(disk: SimDisk, model: &Model) -> (SimDisk, bool) {
                     data: vec![(0, u64::MAX)],
                     omap_header: true,
                     omap_keys: vec![],
-                    omap_range: Some(OmapRange { max: usize::MAX, max_bytes: usize::MAX, ..OmapRange::default() }),
+                    omap_range: Some(OmapRange {
+                        max: usize::MAX,
+                        max_bytes: usize::MAX,
+                        ..OmapRange::default()
+                    }),
                 },
             );
         }

@@ -42,7 +42,9 @@ fn a_hundred_thousand_objects_open_and_run_in_a_few_megabytes() {
     let (mut from, to) = (ObjectKey::first_at(1, -1, 0), ObjectKey::first_at(2, -1, 0));
     let mut seen = 0;
     loop {
-        let Ok(ReadReply::List(keys)) = bench.read(Read::List { from: from.clone(), to: to.clone(), max: 5000 }) else {
+        let Ok(ReadReply::List(keys)) =
+            bench.read(Read::List { from: from.clone(), to: to.clone(), max: 5000 })
+        else {
             panic!("a list");
         };
         let Some(last) = keys.last() else { break };

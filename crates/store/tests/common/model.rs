@@ -122,7 +122,9 @@ impl Model {
     }
 }
 
-fn entries(object: &Object, range: &OmapRange) -> (Vec<(Vec<u8>, Vec<u8>)>, bool) {
+type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn entries(object: &Object, range: &OmapRange) -> (Entries, bool) {
     let (mut out, mut bytes) = (Vec::new(), 0);
     let after = |name: &Vec<u8>| range.after.as_ref().is_none_or(|after| name > after);
     for (name, value) in object.omap.iter().filter(|(n, _)| after(n) && n.starts_with(&range.prefix)) {
