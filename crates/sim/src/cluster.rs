@@ -127,7 +127,8 @@ impl Identity {
     }
 }
 
-const ALL: &[(&str, &str)] = &[("mon", "allow *"), ("osd", "allow *"), ("mds", "allow *"), ("mgr", "allow *")];
+const ALL: &[(&str, &str)] =
+    &[("mon", "allow *"), ("osd", "allow *"), ("mds", "allow *"), ("mgr", "allow *")];
 
 fn uuid(rng: &mut Rng) -> Uuid {
     let mut bytes = [0; 16];
@@ -145,8 +146,9 @@ impl Cluster {
         let osds = (0..spec.osds).map(|n| world.add(osd_spec(n, spec, &id, uuid(&mut rng)))).collect();
         let mds = spec.fs.then(|| world.add(mds_spec(spec, &id)));
         let admin = world.add(client_spec("admin", 250, false, &id));
-        let clients =
-            (0..spec.clients).map(|n| world.add(client_spec(&n.to_string(), n as u8, spec.fs, &id))).collect();
+        let clients = (0..spec.clients)
+            .map(|n| world.add(client_spec(&n.to_string(), n as u8, spec.fs, &id)))
+            .collect();
         Self { world, mon, osds, mds, clients, admin, spec: spec.clone(), answers: BTreeMap::new() }
     }
 
@@ -162,6 +164,8 @@ impl Cluster {
         let all = Some(u64::from(self.spec.osds));
         self.wait_status(BRING_UP, |status| up(status) == all)?;
         self.command(&json!({ "prefix": "osd pool create", "pool": OBJECTS, "pg_num": self.spec.pgs }))?;
+        let enable = json!({ "prefix": "osd pool application enable", "pool": OBJECTS, "app": "sim" });
+        self.command(&enable)?;
         if self.spec.fs {
             for (pool, pgs) in [("meta", 4), ("data", 4)] {
                 self.command(&json!({ "prefix": "osd pool create", "pool": pool, "pg_num": pgs }))?;
@@ -175,8 +179,11 @@ impl Cluster {
         let clients = self.clients.clone();
         let ready = self.world.run_until(BRING_UP, |w| clients.iter().all(|c| w.is_ready(*c)));
         if !ready {
-            let late: Vec<_> =
-                clients.iter().filter(|c| !self.world.is_ready(**c)).map(|c| self.world.name(*c).to_owned()).collect();
+            let late: Vec<_> = clients
+                .iter()
+                .filter(|c| !self.world.is_ready(**c))
+                .map(|c| self.world.name(*c).to_owned())
+                .collect();
             return Err(format!("not ready {BRING_UP:?} after the cluster's start: {}", late.join(", ")));
         }
         self.wait_healthy(BRING_UP)?;

@@ -178,7 +178,12 @@ impl<Req, Rep> World<Req, Rep> {
             let link = &self.links.links[&number];
             let (other, lossless) = (link.ends[1 - side], link.lossless);
             if let Some(other) = other {
-                let reason = if lossless { CloseReason::Reset } else { CloseReason::Lost };
+                // A lossless session is dialled again: the host of a killed process refuses, one without power says nothing.
+                let reason = match (lossless, how) {
+                    (false, _) => CloseReason::Lost,
+                    (true, Crash::Process) => CloseReason::Refused,
+                    (true, Crash::Power) => CloseReason::TimedOut,
+                };
                 let mut at = self.arrival();
                 if how == Crash::Power {
                     self.links.orphans.insert((other.slot, other.conn), slot);

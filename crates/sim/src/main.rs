@@ -6,6 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use sim::{Failure, Stats, run_seed, run_traced};
 use std::collections::BTreeMap;
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -44,12 +45,20 @@ enum Format {
     Json,
 }
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
     let args = Args::parse();
-    match args.seed {
+    let result = match args.seed {
         Some(seed) => one(seed, &args),
         None => many(&args),
-    }
+    };
+    // Without a backtrace: the failure is the cluster's, and said already.
+    result.map_or_else(
+        |e| {
+            eprintln!("{e:#}");
+            ExitCode::FAILURE
+        },
+        |()| ExitCode::SUCCESS,
+    )
 }
 
 /// Runs `body` with the mutant that was asked for.
@@ -246,7 +255,11 @@ fn report(args: &Args, totals: &mut Totals) -> Result<()> {
     if args.log {
         log(args, totals)?;
     }
-    if totals.failures.is_empty() { Ok(()) } else { bail!("{} of {ran} clusters failed", totals.failures.len()) }
+    if totals.failures.is_empty() {
+        Ok(())
+    } else {
+        bail!("{} of {ran} clusters failed", totals.failures.len())
+    }
 }
 
 const LOG: &str = "docs/sim-log.md";

@@ -75,7 +75,15 @@ impl Nemesis {
     pub fn new(mut rng: Rng, now: Instant) -> Self {
         let kinds: Vec<Kind> = ALL.into_iter().filter(|_| rng.chance(1, 3)).collect();
         let pause = Duration::from_millis(rng.range(500, 8000));
-        Self { rng, kinds, pause, next_at: now + pause, ends: BTreeMap::new(), next_end: 0, counts: BTreeMap::new() }
+        Self {
+            rng,
+            kinds,
+            pause,
+            next_at: now + pause,
+            ends: BTreeMap::new(),
+            next_end: 0,
+            counts: BTreeMap::new(),
+        }
     }
 
     /// When it strikes or ends something next.
@@ -99,7 +107,8 @@ impl Nemesis {
         if self.kinds.is_empty() || self.next_at > now {
             return Vec::new();
         }
-        self.next_at = now + Duration::from_nanos(self.rng.range(1_000_000, self.pause.as_nanos() as u64 * 2));
+        self.next_at =
+            now + Duration::from_nanos(self.rng.range(1_000_000, self.pause.as_nanos() as u64 * 2));
         let kind = *self.rng.pick(&self.kinds);
         let struck = self.carry_out(kind, cluster);
         if let Some(died) = &struck {

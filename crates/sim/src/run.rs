@@ -50,7 +50,11 @@ pub struct Failure {
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "seed {}: {}: {}\nreplay: cargo xtask sim {}", self.seed, self.checker, self.what, self.seed)
+        write!(
+            f,
+            "seed {}: {}: {}\nreplay: cargo xtask sim {}",
+            self.seed, self.checker, self.what, self.seed
+        )
     }
 }
 
@@ -204,7 +208,9 @@ impl Scenario {
                 return Err(Found("keeps_running", what));
             }
         }
-        if let Some((node, event)) = self.cluster.world.complaints.iter().find(|(_, e)| e.level == node::Level::Error) {
+        if let Some((node, event)) =
+            self.cluster.world.complaints.iter().find(|(_, e)| e.level == node::Level::Error)
+        {
             return Err(Found("no_errors", format!("{node}: {}: {}", event.name, event.detail)));
         }
         self.cluster.world.complaints.clear();

@@ -562,9 +562,8 @@ impl<Req, Rep> World<Req, Rep> {
         if self.places[from.0].life != life || self.places[from.0].node.is_none() {
             return;
         }
-        let reachable = to.filter(|to| {
-            !self.places[to.0].dark && !self.is_cut(from, *to) && !self.is_cut(*to, from)
-        });
+        let reachable =
+            to.filter(|to| !self.places[to.0].dark && !self.is_cut(from, *to) && !self.is_cut(*to, from));
         let Some(to) = reachable else {
             self.links.forget(link);
             let at = self.now + CONNECT_TIMEOUT;
@@ -606,7 +605,9 @@ impl<Req, Rep> World<Req, Rep> {
             let name = |s: Slot| self.places[s.0].spec.name.clone();
             let text = format!(
                 "global id {global_id} of {} (life {}) was given to {} (life {life}) too",
-                name(owner.0), owner.1, name(slot)
+                name(owner.0),
+                owner.1,
+                name(slot)
             );
             self.violations.push(("global_ids_unique", text));
         }

@@ -47,7 +47,7 @@ pub enum Verdict {
     Undecided,
 }
 
-/// Looks for an order. A history has at most [`MAX_ENTRIES`] operations.
+/// Looks for an order.
 pub fn check<M: Model>(initial: &M, history: &[Entry<M::Call>]) -> Verdict {
     let mut order: Vec<usize> = (0..history.len()).collect();
     order.sort_by_key(|i| history[*i].call);
@@ -59,6 +59,27 @@ pub fn check<M: Model>(initial: &M, history: &[Entry<M::Call>]) -> Verdict {
         Some(false) => Verdict::Violated { longest: search.longest },
         None => Verdict::Undecided,
     }
+}
+
+/// Of a history that is not linearizable: the moment of the first return that can't be explained.
+pub fn first_wrong<M: Model>(initial: &M, history: &[Entry<M::Call>]) -> u64
+where
+    M::Call: Clone,
+{
+    let bad = |until: u64| {
+        let seen = history.iter().filter(|e| e.call <= until).map(|e| {
+            let ret = e.ret.filter(|r| *r <= until);
+            Entry { call: e.call, ret, what: e.what.clone() }
+        });
+        matches!(check(initial, &seen.collect::<Vec<_>>()), Verdict::Violated { .. })
+    };
+    // What is wrong stays wrong however the history goes on, so the first wrong moment can be bisected.
+    let (mut right, mut wrong) = (0, history.iter().map(|e| e.ret.unwrap_or(e.call)).max().unwrap_or(0));
+    while wrong - right > 1 {
+        let middle = (right + wrong) / 2;
+        if bad(middle) { wrong = middle } else { right = middle }
+    }
+    wrong
 }
 
 struct Search<'a, C> {
@@ -204,6 +225,9 @@ mod tests {
         let unknown = (1, 0, Write(7));
         assert_eq!(verdict(&[unknown, (2, 3, Read(0)), (4, 5, Read(7))]), Verdict::Linearizable);
         assert_eq!(verdict(&[unknown, (2, 3, Read(0))]), Verdict::Linearizable);
+        let lost = [(1, 2, Write(1)), (3, 4, Read(0)), (5, 6, Write(2))];
+        let entries = lost.map(|(call, ret, what)| Entry { call, ret: Some(ret), what });
+        assert_eq!(first_wrong(&Register(0), &entries), 4, "the read is what is wrong");
         let twice = [unknown, (2, 3, Read(7)), (4, 5, Write(8)), (6, 7, Read(7))];
         assert!(matches!(verdict(&twice), Verdict::Violated { .. }));
     }

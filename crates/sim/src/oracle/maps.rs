@@ -25,7 +25,10 @@ pub fn observer() -> Observer {
             let (first, by) = *seen.entry(which).or_insert((hash, from));
             if first != hash {
                 let kind = if which.0 { "full" } else { "incremental" };
-                return Some(format!("{kind} OSD map {} from {from} is not the one that {by} sent before", which.1));
+                return Some(format!(
+                    "{kind} OSD map {} from {from} is not the one that {by} sent before",
+                    which.1
+                ));
             }
         }
         None

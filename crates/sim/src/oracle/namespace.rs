@@ -216,6 +216,11 @@ impl Tree {
         }
     }
 
+    /// Whether a link fails for two reasons, of which the model looks at the other one first.
+    fn is_second_reason(&self, action: &Action, errno: i32) -> bool {
+        matches!(action, Action::Link(_, dir, name) if errno == EEXIST && self.find(*dir, name).is_ok())
+    }
+
     /// Whether an error says that an inode or directory is gone that was looked up before.
     fn may_be_stale(&self, action: &Action, errno: i32) -> bool {
         let gone = |ino: u64| ino != ROOT && !self.is_linked(Node::Known(ino));
@@ -236,7 +241,7 @@ impl Model for Tree {
     fn apply(&self, call: &Call) -> Option<Self> {
         let answer = call.answer.as_ref()?;
         if let Answer::Error(errno) = answer
-            && self.may_be_stale(&call.action, *errno)
+            && (self.may_be_stale(&call.action, *errno) || self.is_second_reason(&call.action, *errno))
         {
             return Some(self.clone());
         }
@@ -247,6 +252,8 @@ impl Model for Tree {
                 next.learn(node, *ino)
             }
             (Action::Lookup(dir, name), Answer::Error(errno)) => self.find(*dir, name) == Err(*errno),
+            // What is left of a file without a name goes at any time; nobody held it open.
+            (Action::Read(ino), Answer::Content(_)) if !self.is_linked(Node::Known(*ino)) => true,
             (Action::Read(ino), Answer::Content(seen)) => {
                 matches!(self.inodes.get(&Node::Known(*ino)), Some(Inode::File(content)) if content == seen)
             }
@@ -318,11 +325,15 @@ impl History {
     pub fn check(&self) -> Result<(), String> {
         match linear::check(&Tree::default(), &self.calls) {
             Verdict::Linearizable | Verdict::Undecided => Ok(()),
-            Verdict::Violated { longest } => {
-                let mut text = format!("no order of the operations explains the answers ({longest} at most)\n");
-                for Entry { call, ret, what } in &self.calls {
+            Verdict::Violated { .. } => {
+                let wrong = linear::first_wrong(&Tree::default(), &self.calls);
+                let mut text = format!("no order of the operations explains the answer at {wrong}\n");
+                for Entry { call, ret, what } in self.calls.iter().filter(|e| e.call <= wrong) {
                     let ret = ret.map_or("-".to_owned(), |r| r.to_string());
-                    text.push_str(&format!("  {call}..{ret} client.{} {:?} = {:?}\n", what.client, what.action, what.answer));
+                    text.push_str(&format!(
+                        "  {call}..{ret} client.{} {:?} = {:?}\n",
+                        what.client, what.action, what.answer
+                    ));
                 }
                 Err(text)
             }

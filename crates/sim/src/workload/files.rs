@@ -125,7 +125,8 @@ impl FileLoad {
     fn begin(&mut self, world: &mut ClientWorld, client: usize, action: Action) {
         let number = self.history.called(client, action.clone());
         let request = first_request(&action);
-        self.clients[client].doing = Some(Doing { number, action, stage: Stage::First, names: BTreeSet::new() });
+        self.clients[client].doing =
+            Some(Doing { number, action, stage: Stage::First, names: BTreeSet::new() });
         self.ask(world, client, request);
     }
 
@@ -152,7 +153,9 @@ impl FileLoad {
         };
         let (next_stage, request) = match (stage, reply) {
             (Stage::Closing, _) => return self.clients[client].doing = None,
-            (Stage::First, Ok(FsAnswer::Opened { fh, .. })) => (Stage::Data(*fh), data_request(&action, *fh, 0)),
+            (Stage::First, Ok(FsAnswer::Opened { fh, .. })) => {
+                (Stage::Data(*fh), data_request(&action, *fh, 0))
+            }
             (Stage::First, Ok(FsAnswer::Created { entry, fh, .. })) => {
                 self.learn(client, entry);
                 self.record(client, Answer::Ino(entry.attr.ino));
@@ -167,7 +170,9 @@ impl FileLoad {
                 self.record(client, answer);
                 return self.clients[client].doing = None;
             }
-            (Stage::Data(fh), Ok(FsAnswer::Written(_))) => (Stage::Sync(fh), FsRequest::Fsync { fh, data_only: false }),
+            (Stage::Data(fh), Ok(FsAnswer::Written(_))) => {
+                (Stage::Sync(fh), FsRequest::Fsync { fh, data_only: false })
+            }
             (Stage::Data(fh), Ok(FsAnswer::Entries(entries))) if !entries.is_empty() => {
                 doing.names.extend(names_of(entries));
                 let offset = entries.last().expect("seen to be there").next_offset;
@@ -204,10 +209,15 @@ impl FileLoad {
     fn learn(&mut self, client: usize, entry: &Entry) {
         let state = &mut self.clients[client];
         let is_dir = entry.attr.mode & S_IFMT == S_IFDIR;
-        if is_dir { state.dirs.insert(entry.attr.ino) } else { state.files.insert(entry.attr.ino) };
+        if is_dir {
+            state.dirs.insert(entry.attr.ino)
+        } else {
+            state.files.insert(entry.attr.ino)
+        };
         // One that looks at everything at the end goes on into what it finds.
         if self.finishing {
-            let next = if is_dir { everything_in(entry.attr.ino) } else { vec![Action::Read(entry.attr.ino)] };
+            let next =
+                if is_dir { everything_in(entry.attr.ino) } else { vec![Action::Read(entry.attr.ino)] };
             self.last_look.extend(next);
         }
     }
@@ -226,9 +236,12 @@ fn first_request(action: &Action) -> FsRequest {
         Action::Create(dir, name) if name == "a" => {
             FsRequest::Mknod { parent: *dir, name: bytes(name), mode: S_IFREG | 0o644, rdev: 0 }
         }
-        Action::Create(dir, name) => {
-            FsRequest::Create { parent: *dir, name: bytes(name), mode: 0o644, flags: O_CREAT | O_EXCL | O_RDWR }
-        }
+        Action::Create(dir, name) => FsRequest::Create {
+            parent: *dir,
+            name: bytes(name),
+            mode: 0o644,
+            flags: O_CREAT | O_EXCL | O_RDWR,
+        },
         Action::Mkdir(dir, name) => FsRequest::Mkdir { parent: *dir, name: bytes(name), mode: 0o755 },
         Action::Unlink(dir, name) => FsRequest::Unlink { parent: *dir, name: bytes(name) },
         Action::Rmdir(dir, name) => FsRequest::Rmdir { parent: *dir, name: bytes(name) },
@@ -239,7 +252,9 @@ fn first_request(action: &Action) -> FsRequest {
             new_name: bytes(to_name),
             flags: 0,
         },
-        Action::Link(ino, dir, name) => FsRequest::Link { ino: *ino, new_parent: *dir, new_name: bytes(name) },
+        Action::Link(ino, dir, name) => {
+            FsRequest::Link { ino: *ino, new_parent: *dir, new_name: bytes(name) }
+        }
         Action::Write(ino, _) => FsRequest::Open { ino: *ino, flags: O_WRONLY },
         Action::Read(ino) => FsRequest::Open { ino: *ino, flags: O_RDONLY },
         Action::List(dir) => FsRequest::Opendir { ino: *dir },

@@ -173,7 +173,11 @@ impl Load for ObjectLoad {
 
     fn in_flight(&self) -> Vec<String> {
         let line = |p: &Pending| format!("client.{} {:?} of {}", p.client, p.action, p.name);
-        self.pending.values().map(line).chain(self.last_look.iter().map(|n| format!("last look at {n}"))).collect()
+        self.pending
+            .values()
+            .map(line)
+            .chain(self.last_look.iter().map(|n| format!("last look at {n}")))
+            .collect()
     }
 
     fn answered_calls(&self) -> usize {
