@@ -91,9 +91,12 @@ impl Client {
         }
     }
 
-    /// Forgets a name.
+    /// Forgets what was believed of a name. The directory's names are not all known any more.
     pub(crate) fn drop_dentry(&mut self, dir: Ino, name: &[u8]) {
         self.dentries.remove(&(dir, name.to_vec()));
+        if let Some(parent) = self.inodes.get_mut(&dir) {
+            parent.complete = None;
+        }
     }
 
     /// Notes that a name does not exist any more, because we removed it under the directory's `Fs`.

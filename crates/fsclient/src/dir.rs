@@ -61,8 +61,9 @@ impl Client {
     ) -> Step {
         match request {
             FsRequest::Opendir { ino } => match self.inodes.get(ino) {
-                Some(inode) if inode.is_dir() => {
-                    let handle = DirHandle::new(*ino, inode.shared_gen);
+                // The root may be opened before the MDS has told anything of it.
+                inode if *ino == crate::cache::ROOT || inode.is_some_and(|i| i.is_dir()) => {
+                    let handle = DirHandle::new(*ino, inode.map_or(0, |i| i.shared_gen));
                     let fh = self.next_fh();
                     self.dirs.insert(fh, handle);
                     Step::Done(Ok(Answer::Opened { fh, keep_cache: false, direct: false }))

@@ -19,6 +19,8 @@ const FEATURES: u64 = 0x1bff;
 const _: () = assert!(FEATURES >> cephfs_feature::REPLY_ENCODING & 1 == 1);
 /// How long after a broken session the map may take to tell us who is next.
 const GIVE_UP_SESSION: Duration = Duration::from_secs(3);
+/// The same where it is not known whether the MDS still has the session: by then it has dropped it.
+const GIVE_UP_UNKNOWN: Duration = Duration::from_secs(60);
 
 /// Where the session stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,6 +64,8 @@ pub(crate) struct Mds {
     seq: u64,
     renew_at: Option<Instant>,
     give_up_at: Option<Instant>,
+    /// Its process is dead: however late the map names another, what we have is still to be claimed from that one.
+    is_dead: bool,
 }
 
 impl Mds {
@@ -77,6 +81,7 @@ impl Mds {
             seq: 0,
             renew_at: None,
             give_up_at: None,
+            is_dead: false,
         }
     }
 
@@ -282,6 +287,10 @@ impl Client {
             _ => {
                 out.push(Output::Event(Event::new(Level::Info, "mds_connection_lost", reason.to_string())));
                 self.lose_session(now, out);
+                self.mds.is_dead = reason == CloseReason::Refused;
+                if self.mds.state == State::Lost && reason != CloseReason::Reset {
+                    self.mds.give_up_at = Some(now.mono + GIVE_UP_UNKNOWN);
+                }
             }
         }
     }
@@ -303,7 +312,11 @@ impl Client {
             if self.mds.state == State::Closing {
                 return self.session_closed(out);
             }
+            let buried = self.mds.is_dead && holder.is_some_and(|(gid, _)| gid == self.mds.gid);
             match holder {
+                _ if self.mds.state == State::Lost && buried => {
+                    self.mds.give_up_at = Some(now.mono + GIVE_UP_SESSION);
+                }
                 Some((gid, MdsState::ACTIVE)) => {
                     // The very MDS that we lost is still the one: it has dropped our session.
                     if self.mds.state == State::Lost {

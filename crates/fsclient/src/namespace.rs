@@ -263,7 +263,13 @@ impl Client {
                 Step::Done(Ok(Answer::Done))
             }
             R::Rename { parent, name, .. } => {
-                self.name_removed(*parent, name);
+                // Between two names of one inode a rename does nothing, and the first name stays.
+                let moved = target.and_then(|ino| self.inodes.get(&ino)).is_some_and(|i| i.is_dir() || i.nlink == 1);
+                match request {
+                    R::Rename { new_parent, new_name, .. } if (new_parent, new_name) == (parent, name) => {}
+                    _ if moved => self.name_removed(*parent, name),
+                    _ => self.drop_dentry(*parent, name),
+                }
                 Step::Done(Ok(Answer::Done))
             }
             R::Open { ino, flags } => self.opened(*ino, *flags),
