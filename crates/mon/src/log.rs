@@ -159,7 +159,12 @@ impl<S: Storage> Log<S> {
         let checkpoint = due.then(|| self.checkpoint_ops(&mut ops));
         let mut out = Vec::new();
         match self.store.submit(Transaction { ops }, &mut out) {
-            Ok(txn) => self.in_flight = Some(InFlight { txn, entries, checkpoint }),
+            Ok(txn) => {
+                self.in_flight = Some(InFlight { txn, entries, checkpoint });
+                if stdx::mutants::is_active("mon_publishes_before_commit") {
+                    self.committed(txn, events);
+                }
+            }
             Err(why) => {
                 return events.push(LogEvent::Failed(format!("the monitor can't write its log: {why}")));
             }

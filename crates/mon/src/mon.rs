@@ -4,18 +4,19 @@
 use crate::bootstrap;
 use crate::config::MonConfig;
 use crate::edit::{Edit, option};
+use crate::entry::Change;
 use crate::log::{Ident, Log, LogEvent};
 use crate::session::Sessions;
 use crate::soft::Soft;
 use crate::storage::Storage;
 use crate::syslog::LogLevel;
 use crate::tick::Ticker;
-use auth::ServerKeys;
+use auth::{EntityAuth, ServerKeys};
 use node::{AdminId, Body, ConnId, Event, Input, Level, Msg, Never, Node, Output, Peer};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use stdx::{Instant, Now, Rng};
-use wire::EntityType;
+use wire::{EntityName, EntityType};
 
 /// What a monitor puts out.
 pub(crate) type Out = Output<Never>;
@@ -114,8 +115,28 @@ impl<S: Storage> Mon<S> {
                 Err(why) => return self.stop(why, out),
             }
         }
+        self.take_new_daemons(now);
         // Ids of an earlier life may have been given out: only ids committed in this one are used.
         self.propose_global_ids(now);
+    }
+
+    /// Daemons that were added to the keyring since the last start and have no key here get theirs: an OSD that is new
+    /// in the directory comes up without a further step.
+    fn take_new_daemons(&mut self, now: Now) {
+        let known = self.log.tail().auth.clone();
+        let is_daemon = |name: &EntityName| matches!(name.ty, EntityType::OSD | EntityType::MDS);
+        let new =
+            self.config.keyring.0.iter().filter(|(name, _)| is_daemon(name) && !known.contains_key(name));
+        let sound = new.filter(|(_, e)| e.caps.iter().all(|(s, c)| auth::check_caps(s, c).is_ok()));
+        let changes: Vec<Change> = sound
+            .map(|(name, e)| {
+                let auth = EntityAuth { key: e.key.clone(), caps: e.caps.clone() };
+                Change::Auth(name.clone(), Some(auth))
+            })
+            .collect();
+        if !changes.is_empty() {
+            self.log.propose(now.wall, changes);
+        }
     }
 
     /// The committed state has moved: publish, answer.
@@ -170,7 +191,9 @@ impl<S: Storage> Mon<S> {
     /// A line in the cluster log.
     pub(crate) fn say(&mut self, now: Now, level: LogLevel, text: impl Into<String>) {
         let rank = self.rank();
-        self.soft.log.say(&self.config.name, rank, now.wall.into(), level, text);
+        let own = self.log.state().monmap.mons.get(&self.config.name);
+        let addrs = own.map(|info| info.addrs.clone()).unwrap_or_default();
+        self.soft.log.say(&self.config.name, rank, addrs, now.wall.into(), level, text);
     }
 
     /// This monitor's rank; 0 where the map has it not.

@@ -42,7 +42,12 @@ impl<S: Storage> Mon<S> {
         let (state, pgs) = (self.log.state(), &self.soft.pgs);
         let stat = |name: &String| {
             let (id, _) = state.osdmap().pool_by_name(name)?;
-            let sum = pgs.pool(id);
+            let mut sum = pgs.pool(id);
+            if sum.num_store == 0 {
+                // OSDs that do not count by pool: the copies of what users stored.
+                sum.store.allocated = crate::commands::df::pool_usage(state.osdmap(), pgs, id).used as i64;
+                sum.num_store = pgs.osds().len() as u32;
+            }
             let stat = PoolStat {
                 stats: StatCollection { sum: sum.stats, ..StatCollection::default() },
                 log_size: sum.log_size as i64,

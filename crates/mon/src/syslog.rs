@@ -2,7 +2,7 @@
 
 use msgs::LogEntry;
 use std::collections::VecDeque;
-use wire::{EntityId, EntityName, EntityType, Utime};
+use wire::{AddrVec, EntityId, EntityName, EntityType, Utime};
 
 /// Lines kept.
 const KEEP: usize = 2000;
@@ -39,17 +39,25 @@ pub struct ClusterLog {
 
 impl ClusterLog {
     /// Appends a line of this monitor's own.
-    pub fn say(&mut self, name: &str, rank: usize, stamp: Utime, level: LogLevel, msg: impl Into<String>) {
+    pub fn say(
+        &mut self,
+        name: &str,
+        rank: usize,
+        addrs: AddrVec,
+        stamp: Utime,
+        level: LogLevel,
+        msg: impl Into<String>,
+    ) {
         self.seq += 1;
         self.push(LogEntry {
             name: EntityName::new(EntityType::MON, name),
             rank: EntityId::new(EntityType::MON, rank as i64),
+            addrs,
             stamp,
             seq: self.seq,
             prio: level as u16,
             msg: msg.into(),
             channel: "cluster".into(),
-            ..LogEntry::default()
         });
     }
 
@@ -93,7 +101,7 @@ mod tests {
         let mut log = ClusterLog::default();
         for i in 0..KEEP + 5 {
             let level = if i % 2 == 0 { LogLevel::Info } else { LogLevel::Warn };
-            log.say("a", 0, Utime { sec: i as u32, nsec: 0 }, level, format!("line {i}"));
+            log.say("a", 0, AddrVec::default(), Utime { sec: i as u32, nsec: 0 }, level, format!("line {i}"));
         }
         let last = log.last(2, LogLevel::Warn as u16, "*");
         assert_eq!(last.iter().map(|l| &*l.msg).collect::<Vec<_>>(), ["line 2001", "line 2003"]);

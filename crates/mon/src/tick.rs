@@ -62,6 +62,7 @@ impl<S: Storage> Mon<S> {
     /// Proposes the next range of global ids; acceptors get it when it is committed.
     pub(crate) fn propose_global_ids(&mut self, now: Now) {
         let from = self.log.tail().global_ids.max(GlobalIds::FIRST);
+        let from = if stdx::mutants::is_active("mon_reuses_global_ids") { GlobalIds::FIRST } else { from };
         let end = from + GLOBAL_ID_STEP;
         // Known when it is committed: everything from the old end on is new.
         self.ids_due = end - GLOBAL_ID_STEP / 2;

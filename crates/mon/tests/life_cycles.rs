@@ -59,7 +59,11 @@ fn a_silent_osd_needs_two_reporters_and_a_withdrawn_report_does_not_count() {
     let (mut rig, conns) = three_osds();
     rig.send(conns[0], 0, peer::Body::from(failure(0, 2, 102, false)));
     assert!(osdmap(&mut rig).is_up(OsdId(2)));
-    rig.send(conns[0], 0, peer::Body::from(peer::OsdFailure { alive_again: true, ..failure(0, 2, 102, false) }));
+    rig.send(
+        conns[0],
+        0,
+        peer::Body::from(peer::OsdFailure { alive_again: true, ..failure(0, 2, 102, false) }),
+    );
     rig.send(conns[1], 0, peer::Body::from(failure(1, 2, 102, false)));
     assert!(osdmap(&mut rig).is_up(OsdId(2)));
     rig.send(conns[0], 0, peer::Body::from(failure(0, 2, 102, false)));
@@ -129,7 +133,11 @@ fn up_thru_and_pg_temp_are_granted_in_the_next_epoch() {
     let alive = peer::OsdAlive { osd: OsdId(0), want: map.epoch, epoch: map.epoch };
     rig.send(conns[0], 0, peer::Body::from(alive));
     let temp = std::collections::BTreeMap::from([(pg, vec![OsdId(2), OsdId(1)])]);
-    rig.send(conns[0], 0, peer::Body::from(peer::OsdPgTemp { osd: OsdId(0), epoch: map.epoch, pg_temp: temp }));
+    rig.send(
+        conns[0],
+        0,
+        peer::Body::from(peer::OsdPgTemp { osd: OsdId(0), epoch: map.epoch, pg_temp: temp }),
+    );
     let map = osdmap(&mut rig);
     assert!(map.osd(OsdId(0)).expect("there").info.up_thru.0 > 0);
     assert_eq!(map.pg_up_acting(pg).acting, [OsdId(2), OsdId(1)]);

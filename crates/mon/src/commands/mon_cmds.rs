@@ -186,7 +186,7 @@ pub fn feature_ls(view: &View<'_>, args: &Args) -> Outcome {
     let json = || {
         json!({
             "all": { "supported": FEATURES, "persistent": FEATURES },
-            "monmap": { "persistent": persistent, "required": persistent },
+            "monmap": { "persistent": persistent, "optional": [], "required": persistent },
         })
     };
     let plain = || {

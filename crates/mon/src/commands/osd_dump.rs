@@ -23,12 +23,7 @@ fn stamp(t: Utime) -> String {
 
 /// The names of the map's flags, as clients print them.
 pub fn flag_names(map: &OsdMap) -> Vec<&'static str> {
-    let mut names: Vec<&str> =
-        maps::osd_flags::NAMES.iter().filter(|(bit, _)| map.has_flag(*bit)).map(|(_, n)| *n).collect();
-    if map.has_flag(maps::osd_flags::PGLOG_HARDLIMIT) {
-        names.push("pglog_hardlimit");
-    }
-    names
+    maps::osd_flags::NAMES.iter().filter(|(bit, _)| map.has_flag(*bit)).map(|(_, n)| *n).collect()
 }
 
 /// The oldest release that can read what the map uses.
@@ -93,6 +88,7 @@ fn dump_json(map: &OsdMap) -> Value {
         "pg_temp": temp,
         "primary_temp": primary,
         "blocklist": blocklist,
+        "range_blocklist": {},
         "erasure_code_profiles": map.ec_profiles,
         "removed_snaps_queue": snaps_by_pool(&map.removed_snaps_queue),
         "new_removed_snaps": snaps_by_pool(&map.new_removed_snaps),

@@ -150,10 +150,8 @@ fn set_size(edit: &mut Edit<'_>, args: &Args, id: i64, old: &maps::Pool) -> Resu
     }
     pool::check_pg_num(edit, u64::from(old.pg_num), n, Some(id))?;
     let pool = edit.pool(id);
-    pool.size = n as u8;
-    if old.min_size > pool.size || n > u64::from(old.size) {
-        pool.min_size = pool.min_size.min(pool.size).max((n - n / 2) as u8);
-    }
+    // As for a new pool: more than half of the copies.
+    (pool.size, pool.min_size) = (n as u8, (n - n / 2) as u8);
     Ok(())
 }
 

@@ -9,9 +9,9 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use wire::EntityType;
 
-/// What `ceph version` prints; the release is the one whose protocol is spoken.
+/// What `ceph version` prints, and what daemons say of themselves.
 pub fn version() -> String {
-    format!("nacre version {} (speaks Ceph pacific)", env!("CARGO_PKG_VERSION"))
+    format!("nacre version {}", env!("CARGO_PKG_VERSION"))
 }
 
 pub fn version_cmd(_: &View<'_>, args: &Args) -> Outcome {
@@ -65,6 +65,9 @@ pub fn versions(view: &View<'_>, args: &Args) -> Outcome {
     structured(args, &Value::Object(out))
 }
 
+/// The feature bits that our daemons announce (PROTOCOL.md 1.5).
+const OUR_FEATURES: u64 = 0x3f01_cfbd_7ffd_ffff;
+
 pub fn features(view: &View<'_>, args: &Args) -> Outcome {
     let mut counts: BTreeMap<&str, BTreeMap<u64, u64>> = BTreeMap::new();
     for session in view.sessions.iter() {
@@ -75,6 +78,8 @@ pub fn features(view: &View<'_>, args: &Args) -> Outcome {
     }
     let group = |features: &u64, num: &u64| json!({ "features": format!("{features:#x}"), "release": "luminous", "num": num });
     let mut out = Map::new();
+    let mons = view.state.monmap.mons.len() as u64;
+    out.insert("mon".into(), json!([group(&OUR_FEATURES, &mons)]));
     for (kind, by_bits) in counts {
         out.insert(kind.into(), by_bits.iter().map(|(f, n)| group(f, n)).collect());
     }

@@ -1,0 +1,293 @@
+//! Commands: the keys of their JSON are Ceph's, their errors say what is wrong, capabilities hold.
+
+mod support;
+
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use support::{Rig, osdmap, report_clean, three_osds};
+
+/// Recorded from a cluster of Ceph 16.2.15: command to the paths of its JSON. `*` stands for keys that are data.
+const REFERENCE: &str = include_str!("data/reference-keys.json");
+
+/// Paths that only the reference has, each with the reason.
+const ABSENT: &[(&str, &str)] = &[
+    (".options.*", "our pools have no options set"),
+    (".container_name", "only where an OSD says so"),
+    (".network_ping_times[]", "heartbeat times are not reported"),
+    (".blocked_by[]", "no PG waits for another OSD here"),
+    (".mgr", "there is no manager"),
+    (".mgr_devicehealth", "there is no manager's pool"),
+    (".drained", "nothing is drained"),
+];
+
+/// A cluster in which every command has something to say.
+fn cluster() -> Rig {
+    let (mut rig, conns) = three_osds();
+    let commands = [
+        r#"{"prefix":"osd pool create","pool":"meta","pg_num":8}"#,
+        r#"{"prefix":"osd pool create","pool":"data","pg_num":8}"#,
+        r#"{"prefix":"fs new","fs_name":"cephfs","metadata":"meta","data":"data"}"#,
+        r#"{"prefix":"osd pool create","pool":"single","pg_num":4,"size":1}"#,
+        r#"{"prefix":"osd pool application enable","pool":"single","app":"rados"}"#,
+        r#"{"prefix":"osd pool set-quota","pool":"data","field":"max_bytes","val":"1000000"}"#,
+        r#"{"prefix":"osd set","key":"noout"}"#,
+        r#"{"prefix":"osd blocklist","blocklistop":"add","addr":"10.0.0.1:0/123"}"#,
+        r#"{"prefix":"config set","who":"global","name":"osd_max_backfills","value":"3"}"#,
+        r#"{"prefix":"config set","who":"osd.0","name":"debug_osd","value":"1/5"}"#,
+        r#"{"prefix":"log","logtext":["hello"]}"#,
+    ];
+    commands.iter().for_each(|c| drop(rig.ok(c)));
+    let mds = rig.boot_mds("a", 7001);
+    rig.beacon(mds, "a", 7001, 2, maps::MdsState::ACTIVE);
+    let map = osdmap(&mut rig);
+    report_clean(&mut rig, &conns, &map);
+    rig
+}
+
+fn is_data(path: &str, names: &BTreeSet<String>) -> bool {
+    let prefix = format!("{path}.*");
+    names
+        .iter()
+        .any(|n| *n == prefix || n.starts_with(&format!("{prefix}.")) || n.starts_with(&format!("{prefix}[")))
+}
+
+fn paths(value: &Value, path: &str, reference: &BTreeSet<String>, out: &mut BTreeSet<String>) {
+    out.insert(path.to_owned());
+    match value {
+        Value::Object(map) => {
+            let data = is_data(path, reference);
+            for (key, inner) in map {
+                let key = if data { "*" } else { key };
+                paths(inner, &format!("{path}.{key}"), reference, out);
+            }
+        }
+        Value::Array(list) => list.iter().for_each(|v| paths(v, &format!("{path}[]"), reference, out)),
+        _ => {}
+    }
+}
+
+#[test]
+fn json_keys_are_those_of_the_reference() {
+    let reference: BTreeMap<String, BTreeSet<String>> = serde_json::from_str(REFERENCE).expect("a map");
+    let mut rig = cluster();
+    let mut wrong = Vec::new();
+    for (command, theirs) in &reference {
+        let mut ours = BTreeSet::new();
+        paths(&rig.json(command), "", theirs, &mut ours);
+        let excused = |p: &&String| ABSENT.iter().any(|(part, _)| p.contains(part));
+        let missing: Vec<_> = theirs.difference(&ours).filter(|p| !excused(p)).collect();
+        let extra: Vec<_> = ours.difference(theirs).filter(|p| !p.ends_with("[]") && !excused(p)).collect();
+        if !missing.is_empty() || !extra.is_empty() {
+            wrong.push(format!("{command}: missing {missing:?}, extra {extra:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), reference.len(), wrong.join("\n"));
+}
+
+#[test]
+fn every_reading_command_answers_in_both_forms_without_panic() {
+    let mut rig = cluster();
+    for cmd in decl::Cmd::ALL {
+        let text = |format: &str| {
+            format!(
+                r#"{{"prefix":"{}","format":"{format}","id":"0","name":"default","pool":"data","object":"x","entity":"client.admin","who":"osd.0","key":"osd_max_backfills","osd":"0","poolstr":"data","pgid":"1.0","fs_name":"cephfs","ids":["0"],"var":"all"}}"#,
+                cmd.prefix()
+            )
+        };
+        if cmd.decl().perm.contains('w') {
+            continue;
+        }
+        for format in ["plain", "json", "json-pretty"] {
+            let answer = rig.command(&text(format));
+            assert!(answer.code == 0 || !answer.status.is_empty(), "{cmd:?}: {answer:?}");
+            assert!(answer.code != -22 || answer.status.len() > 10, "{cmd:?}: {answer:?}");
+        }
+    }
+}
+
+#[test]
+fn tables_fit_80_columns() {
+    let mut rig = cluster();
+    for command in
+        ["osd tree", "df", "fs status", "osd crush tree", "mds stat", "pg stat", "status", "osd pool ls"]
+    {
+        let text = rig.ok(&format!(r#"{{"prefix":"{command}"}}"#));
+        assert!(text.lines().all(|l| l.trim_end().chars().count() <= 80), "{text}");
+    }
+}
+
+fn error(rig: &mut Rig, json: &str) -> (i32, String) {
+    let answer = rig.command(json);
+    assert!(answer.code < 0, "{json}: {answer:?}");
+    (answer.code, answer.status)
+}
+
+#[test]
+fn mistakes_are_told_in_one_sentence() {
+    let mut rig = cluster();
+    let cases = [
+        (r#"{"prefix":"osd pool create","pool":"p","pg_num":100000}"#, -34, "between 1 and"),
+        (r#"{"prefix":"osd pool create","pool":"p","pg_num":20000}"#, -34, "mon_max_pg_per_osd"),
+        (r#"{"prefix":"osd pool create","pool":"p","pool_type":"erasure"}"#, -95, "erasure"),
+        (r#"{"prefix":"osd pool create","pool":"p","rule":"nosuch"}"#, -2, "nosuch"),
+        (r#"{"prefix":"osd pool set","pool":"data","var":"min_size","val":"9"}"#, -22, "between 1 and size"),
+        (r#"{"prefix":"osd pool set","pool":"nosuch","var":"size","val":"2"}"#, -2, "nosuch"),
+        (r#"{"prefix":"osd pool set","pool":"data","var":"size","val":"1"}"#, -1, "--yes-i-really-mean-it"),
+        (r#"{"prefix":"osd pool rm","pool":"data"}"#, -1, "name twice"),
+        (r#"{"prefix":"fs new","fs_name":"b","metadata":"meta","data":"data"}"#, -22, "already in use"),
+        (r#"{"prefix":"fs set","fs_name":"cephfs","var":"max_mds","val":"2"}"#, -95, "not supported yet"),
+        (r#"{"prefix":"auth get-or-create","entity":"client.t","caps":["mon","alow r"]}"#, -22, "alow r"),
+        (r#"{"prefix":"auth get-or-create","entity":"client.t","caps":["mon"]}"#, -22, "pairs"),
+        (r#"{"prefix":"auth get-or-create","entity":"t"}"#, -22, "TYPE.ID"),
+        (r#"{"prefix":"auth get","entity":"client.none"}"#, -2, "client.none"),
+        (r#"{"prefix":"config set","who":"osd","name":"nosuch","value":"1"}"#, -22, "unrecognized"),
+        (
+            r#"{"prefix":"config set","who":"osd","name":"osd_max_backfills","value":"x"}"#,
+            -22,
+            "whole number",
+        ),
+        (r#"{"prefix":"osd lost","id":0}"#, -1, "--yes-i-really-mean-it"),
+        (r#"{"prefix":"osd find","id":9}"#, -2, "osd.9"),
+        (r#"{"prefix":"osd purge","id":0,"yes_i_really_mean_it":true}"#, -16, "osd.0"),
+        (r#"{"prefix":"pg map","pgid":"9.0"}"#, -2, "pool 9"),
+        (r#"{"prefix":"osd dump","epoch":999}"#, -2, "not kept"),
+        (r#"{"prefix":"nosuch"}"#, -22, "not known"),
+        ("rubbish", -22, "JSON"),
+    ];
+    for (json, code, part) in cases {
+        let (found, text) = error(&mut rig, json);
+        assert!(found == code && text.contains(part), "{json}: {found} {text}");
+    }
+}
+
+#[test]
+fn a_capability_that_is_not_enforced_is_refused_and_no_key_is_made() {
+    let mut rig = Rig::new();
+    let bad = r#"{"prefix":"auth get-or-create","entity":"client.t","caps":["mon","allow r","osd","allow rw pool_of_mine=x"]}"#;
+    let (code, text) = error(&mut rig, bad);
+    assert!(code == -22 && text.contains("expected"), "{text}");
+    assert_eq!(rig.command(r#"{"prefix":"auth get","entity":"client.t"}"#).code, -2);
+}
+
+#[test]
+fn monitor_capabilities_hold_for_commands() {
+    let mut rig = cluster();
+    let reader = rig.connect("client.r", "allow r", 8000);
+    assert_eq!(rig.command_on(reader, r#"{"prefix":"osd tree"}"#).code, 0);
+    for forbidden in [
+        r#"{"prefix":"osd out","ids":["0"]}"#,
+        r#"{"prefix":"auth ls"}"#,
+        r#"{"prefix":"auth get","entity":"client.admin"}"#,
+        r#"{"prefix":"osd pool create","pool":"x"}"#,
+    ] {
+        assert_eq!(rig.command_on(reader, forbidden).code, -13, "{forbidden}");
+    }
+    let nobody = rig.connect("client.n", "", 8001);
+    assert_eq!(rig.command_on(nobody, r#"{"prefix":"status"}"#).code, -13);
+    let rbd = rig.connect("client.rbd", "profile rbd", 8002);
+    let block = r#"{"prefix":"osd blocklist","blocklistop":"add","addr":"10.0.0.2:0/1"}"#;
+    assert_eq!(rig.command_on(rbd, block).code, 0);
+    let unblock = r#"{"prefix":"osd blocklist","blocklistop":"rm","addr":"10.0.0.2:0/1"}"#;
+    assert_eq!(rig.command_on(rbd, unblock).code, -13);
+}
+
+#[test]
+fn a_subscriber_without_the_right_gets_no_map() {
+    let mut rig = cluster();
+    let nobody = rig.connect("client.n", "", 8001);
+    let mut want = msgs::MonSubscribe::default();
+    for what in ["osdmap", "mdsmap", "config", "monmap", "mgrmap"] {
+        want.what.insert(what.into(), msgs::SubscribeItem { start: 0, flags: 0 });
+    }
+    rig.send(nobody, 0, msgs::Body::from(want));
+    let kinds: Vec<_> = rig.sent(nobody).iter().map(|m| m.to_raw().kind).collect();
+    assert_eq!(kinds, [62, 0x704, 4], "config, mgrmap, monmap");
+}
+
+#[test]
+fn options_reach_those_they_are_for() {
+    let mut rig = Rig::new();
+    let client = rig.connect("client.x", "allow r", 8000);
+    let mut want = msgs::MonSubscribe::default();
+    want.what.insert("config".into(), msgs::SubscribeItem::default());
+    rig.send(client, 0, msgs::Body::from(want));
+    let config = |msg: &node::Msg| match &msg.body {
+        node::Body::Client(msgs::Body::Config(c)) => c.config.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert!(config(&rig.sent(client)[0]).is_empty(), "empty, but sent");
+    rig.ok(r#"{"prefix":"config set","who":"osd","name":"osd_max_backfills","value":"9"}"#);
+    assert!(rig.sent(client).is_empty(), "not for clients");
+    rig.ok(r#"{"prefix":"config set","who":"client","name":"rbd_cache","value":"false"}"#);
+    rig.ok(r#"{"prefix":"config set","who":"client.x","name":"rbd_cache","value":"true"}"#);
+    let last = config(rig.sent(client).last().expect("told"));
+    assert_eq!(last["rbd_cache"], "true", "the most specific one");
+}
+
+#[test]
+fn pools_and_snapshots_of_librados_are_answered_with_their_epoch() {
+    let mut rig = cluster();
+    let conn = rig.admin();
+    let ask = |rig: &mut Rig, pool: u32, op: u32, snapid: u64, name: &str| {
+        let m = msgs::PoolOp {
+            fsid: support::fsid(),
+            pool,
+            op,
+            snapid: maps::SnapId(snapid),
+            name: name.into(),
+            crush_rule: -1,
+            ..msgs::PoolOp::default()
+        };
+        rig.send(conn, 1, msgs::Body::from(m));
+        match rig.sent(conn).pop().expect("an answer").body {
+            node::Body::Client(msgs::Body::PoolOpReply(r)) => (r.code, r.epoch, r.data.clone()),
+            other => panic!("{other:?}"),
+        }
+    };
+    let before = osdmap(&mut rig).epoch;
+    let (code, epoch, data) = ask(&mut rig, 2, msgs::pool_op::CREATE_UNMANAGED_SNAP, 0, "");
+    assert_eq!((code, epoch, data), (0, before.next(), Some(2u64.to_le_bytes().to_vec())));
+    let (code, epoch, _) = ask(&mut rig, 2, msgs::pool_op::DELETE_UNMANAGED_SNAP, 2, "");
+    assert_eq!((code, epoch), (0, before.next().next()));
+    assert!(osdmap(&mut rig).removed_snaps_queue[&2].contains(2));
+    assert_eq!(ask(&mut rig, 2, msgs::pool_op::CREATE_SNAP, 0, "s").0, -22, "clients manage them");
+    assert_eq!(ask(&mut rig, 0, msgs::pool_op::CREATE, 0, "data").0, -17);
+    assert_eq!(ask(&mut rig, 77, msgs::pool_op::DELETE, 0, "").0, -2);
+}
+
+#[test]
+fn a_purged_osd_is_gone_with_its_key_and_its_number_is_used_again() {
+    let (mut rig, conns) = three_osds();
+    rig.close(conns[2]);
+    rig.ok(r#"{"prefix":"osd down","ids":["2"],"definitely_dead":true}"#);
+    rig.ok(r#"{"prefix":"osd purge","id":2,"yes_i_really_mean_it":true}"#);
+    let map = osdmap(&mut rig);
+    assert!(!map.exists(maps::OsdId(2)) && map.crush.id_of("osd.2").is_none());
+    assert_eq!(rig.command(r#"{"prefix":"auth get","entity":"osd.2"}"#).code, -2);
+    let key = auth::Key::generate(stdx::Wall(1), &mut stdx::Rng::from_seed(8)).to_base64();
+    let conn = rig.admin();
+    let new = r#"{"prefix":"osd new","uuid":"aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"}"#;
+    rig.send_command(conn, 1, new, format!(r#"{{"cephx_secret":"{key}"}}"#).as_bytes());
+    assert_eq!(rig.answer(conn).expect("answered").data, "2\n");
+    assert_eq!(rig.ok(r#"{"prefix":"auth print-key","entity":"osd.2"}"#), key);
+    rig.send_command(conn, 1, new, format!(r#"{{"cephx_secret":"{key}"}}"#).as_bytes());
+    assert_eq!(rig.answer(conn).expect("answered").data, "2\n", "the same again for the same uuid");
+}
+
+#[test]
+fn health_says_what_is_wrong_and_what_to_do() {
+    let (mut rig, conns) = three_osds();
+    rig.ok(r#"{"prefix":"osd pool create","pool":"p","pg_num":4}"#);
+    let detail = r#"{"prefix":"health","detail":"detail"}"#;
+    assert!(rig.ok(detail).contains("PG_AVAILABILITY"), "nobody reported the PGs");
+    let map = osdmap(&mut rig);
+    report_clean(&mut rig, &conns, &map);
+    assert_eq!(rig.ok(detail), "HEALTH_OK\n");
+    rig.ok(r#"{"prefix":"osd down","ids":["2"]}"#);
+    let text = rig.ok(detail);
+    assert!(text.starts_with("HEALTH_WARN") && text.contains("[WRN] OSD_DOWN: 1 osds down"), "{text}");
+    assert!(
+        text.contains("osd.2 (root=default,host=host1) is down") && text.contains("to do: start the OSD"),
+        "{text}"
+    );
+}
