@@ -121,6 +121,40 @@ impl Cluster {
         out
     }
 
+    /// Kills a daemon of a separate cluster as a crash would.
+    pub fn kill(&self, name: &str) {
+        let pid = rustix::process::Pid::from_raw(self.pid(name)).expect("a process id");
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it runs");
+    }
+
+    /// Starts a daemon again by hand.
+    pub fn start_daemon(&self, name: &str) -> Daemon {
+        let (role, id) = name.split_once('.').expect("role.id");
+        let log =
+            std::fs::OpenOptions::new().append(true).open(self.dir().join("log").join(format!("{name}.log")));
+        let mut command = Command::new(nacre_bin());
+        command.args([role, "--conf"]).arg(self.conf()).args(["--id", id]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.expect("the log is there"));
+        Daemon(command.spawn().expect("starts"))
+    }
+
+    /// What `ceph -s` knows.
+    pub fn status(&self) -> serde_json::Value {
+        serde_json::from_str(&self.client("ceph", &["-s", "-f", "json"]).ok()).expect("JSON")
+    }
+
+    /// Waits until `ceph -s` shows what is wanted; panics with the last status where it takes longer than a minute.
+    pub fn wait_for(&self, what: &str, wanted: impl Fn(&serde_json::Value) -> bool) {
+        let began = Instant::now();
+        loop {
+            let status = self.status();
+            if wanted(&status) {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "no {what}: {status:#}");
+        }
+    }
+
     /// The process id of a daemon of a separate cluster.
     pub fn pid(&self, name: &str) -> i32 {
         let path = self.dir().join("run").join(format!("{name}.pid"));
@@ -142,6 +176,17 @@ impl Cluster {
         let statm = std::fs::read_to_string(path).expect("it runs");
         let pages: u64 = statm.split(' ').nth(1).and_then(|p| p.parse().ok()).expect("a number of pages");
         pages * rustix::param::page_size() as u64
+    }
+}
+
+/// A daemon started by hand.
+pub struct Daemon(Child);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

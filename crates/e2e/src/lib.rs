@@ -10,5 +10,5 @@
 mod cluster;
 mod run;
 
-pub use cluster::{Cluster, Options};
+pub use cluster::{Cluster, Daemon, Options};
 pub use run::{Ran, has, nacre, nacre_bin, run};

@@ -50,10 +50,13 @@ pub fn run(command: &mut Command) -> Ran {
     Ran { line, code: status.code().unwrap_or(-1), stdout: text(stdout), stderr: text(stderr) }
 }
 
-/// The `nacre` program, built once.
+/// The `nacre` program: `$NACRE_BIN`, or that of this tree, built once.
 pub fn nacre_bin() -> &'static Path {
     static BIN: OnceLock<PathBuf> = OnceLock::new();
     BIN.get_or_init(|| {
+        if let Some(bin) = std::env::var_os("NACRE_BIN") {
+            return bin.into();
+        }
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.args(["build", "--quiet", "-p", "nacre"]).current_dir(env!("CARGO_MANIFEST_DIR"));
         let built = cargo.output().expect("cargo runs");

@@ -15,10 +15,10 @@ pub(crate) use bootstrap::make_file_system;
 pub(crate) use client::{ClientArgs, Session, spawn as spawn_session};
 pub(crate) use commander::{CommandReply, Commander};
 pub(crate) use daemon::{Daemon, Daemons};
-pub(crate) use layout::Layout;
+pub(crate) use layout::{Layout, advise};
 pub(crate) use lock::DirLock;
 pub(crate) use setup::{Cluster, Wanted, daemon_names, open_or_create};
-pub(crate) use supervise::{Processes, ready_line};
+pub(crate) use supervise::{MountProcess, Processes, ready_line};
 
 /// This host's name, for people.
 pub(crate) fn hostname() -> String {

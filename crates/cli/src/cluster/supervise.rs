@@ -1,16 +1,17 @@
 //! `--separate`: every daemon a process of its own, started and ended by this one.
 
 use super::Layout;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use runtime::Notice;
 use rustix::process::{Pid, Signal};
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::Sender;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wire::EntityName;
 
 /// What a daemon prints on its standard output once it is ready.
@@ -22,6 +23,61 @@ pub(crate) fn ready_line(name: &EntityName) -> String {
 pub(crate) struct Processes {
     layout: Layout,
     children: Vec<(EntityName, Child)>,
+}
+
+/// A mount in a process of its own. Dropping it unmounts and waits: to be done before the daemons end.
+pub(crate) struct MountProcess(Child);
+
+impl MountProcess {
+    /// Mounts the cluster's file system at `point` and waits until it is there.
+    pub(crate) fn start(layout: &Layout, point: &Path) -> Result<Self> {
+        let log = layout.log("mount");
+        let errors = OpenOptions::new().create(true).append(true).open(&log);
+        let errors = errors.with_context(|| format!("cannot write {}", log.display()))?;
+        let mut command = Command::new(std::env::current_exe().context("cannot find the own program")?);
+        command.arg("mount").arg(point).arg("--conf").arg(layout.conf());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).process_group(0);
+        // SAFETY: prctl is async-signal-safe and touches only the child.
+        unsafe { command.pre_exec(end_with_parent) };
+        let mut child = command.spawn().context("cannot start the mount's process")?;
+        let mut said = String::new();
+        BufReader::new(child.stdout.take().context("standard output is piped")?).read_line(&mut said)?;
+        if said.is_empty() {
+            // It has closed its output, so it is ending by itself.
+            let _ = child.wait();
+            let text = std::fs::read_to_string(&log).unwrap_or_default();
+            let why = text.lines().rfind(|line| line.starts_with("nacre: ")).unwrap_or("nacre: it ended");
+            bail!("cannot mount at {}: {}", point.display(), why.trim_start_matches("nacre: "));
+        }
+        Ok(Self(child))
+    }
+}
+
+impl Drop for MountProcess {
+    fn drop(&mut self) {
+        end(&mut self.0);
+    }
+}
+
+/// Asks a child to end and waits; kills it where it takes too long.
+fn end(child: &mut Child) {
+    if let Some(pid) = Pid::from_raw(child.id() as i32) {
+        // It may have ended by itself.
+        let _ = rustix::process::kill_process(pid, Signal::TERM);
+    }
+    wait_or_kill(child, Instant::now() + PATIENCE);
+}
+
+fn wait_or_kill(child: &mut Child, deadline: Instant) {
+    while !matches!(child.try_wait(), Ok(Some(_)) | Err(_)) {
+        if Instant::now() > deadline {
+            // It is gone either way.
+            let _ = child.kill();
+            let _ = child.wait();
+            return;
+        }
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
 }
 
 /// How long a daemon may take to end before it is killed.
@@ -80,7 +136,7 @@ impl Processes {
         let line = std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).ok()?;
         let conf = self.layout.conf();
         let mut words = line.split(|b| *b == 0);
-        words.any(|word| std::path::Path::new(std::ffi::OsStr::from_bytes(word)) == conf).then_some(pid)
+        words.any(|word| Path::new(std::ffi::OsStr::from_bytes(word)) == conf).then_some(pid)
     }
 }
 
@@ -93,16 +149,9 @@ impl Drop for Processes {
                 let _ = rustix::process::kill_process(pid, Signal::TERM);
             }
         }
-        let deadline = std::time::Instant::now() + PATIENCE;
+        let deadline = Instant::now() + PATIENCE;
         for (_, child) in &mut self.children {
-            while !matches!(child.try_wait(), Ok(Some(_)) | Err(_)) {
-                if std::time::Instant::now() > deadline {
-                    let _ = child.kill();
-                    let _ = child.wait();
-                    break;
-                }
-                std::thread::park_timeout(Duration::from_millis(10));
-            }
+            wait_or_kill(child, deadline);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! `nacre dev`: a whole cluster in the foreground.
 
 use crate::cluster::{
-    ClientArgs, Cluster, CommandReply, Daemon, Daemons, DirLock, Layout, Processes, Wanted, daemon_names,
-    make_file_system, open_or_create, spawn_session,
+    ClientArgs, Cluster, CommandReply, Daemon, Daemons, DirLock, Layout, MountProcess, Processes, Wanted,
+    advise, daemon_names, make_file_system, open_or_create, spawn_session,
 };
 use crate::{logging, signals};
 use anyhow::{Context, Result, bail};
@@ -11,16 +11,16 @@ use runtime::{EventLoop, Handle, Notice};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::available_parallelism;
 use wire::{EntityName, EntityType};
 
 #[derive(Args)]
 pub(crate) struct DevArgs {
-    /// Where the cluster's data is, or goes; a cluster that is there continues.
-    #[arg(default_value = "nacre-data")]
-    dir: PathBuf,
+    /// Where the cluster's data is, or goes; a cluster that is there continues. Without it: nacre-data, mounted at
+    /// nacre-data/mnt.
+    dir: Option<PathBuf>,
     /// Object storage daemons [default: 3, or as many as there are].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
     osds: Option<u32>,
@@ -39,6 +39,9 @@ pub(crate) struct DevArgs {
     /// How clients prove who they are [default: cephx].
     #[arg(long, value_enum)]
     auth: Option<AuthMethod>,
+    /// Mount the file system there, until the end.
+    #[arg(long)]
+    mount: Option<PathBuf>,
     /// Size of a new OSD's sparse file.
     #[arg(long, default_value = "16G", value_parser = super::size)]
     osd_size: u64,
@@ -69,7 +72,7 @@ pub(crate) fn run(args: &DevArgs) -> Result<()> {
         port: args.port,
         cephx: args.auth.map(|a| a == AuthMethod::Cephx),
     };
-    let layout = Layout::create(&args.dir)?;
+    let layout = Layout::create(args.dir.as_deref().unwrap_or(Path::new("nacre-data")))?;
     let _lock = DirLock::take(&layout)?;
     let cluster = open_or_create(&layout, &wanted)?;
     logging::start(Some(&layout.log("nacre")))?;
@@ -79,6 +82,25 @@ pub(crate) fn run(args: &DevArgs) -> Result<()> {
         separate(&cluster, args, &tx, &notices)
     } else {
         together(&cluster, args, &tx, &notices)
+    }
+}
+
+/// Mounts the file system where that was asked for. Without arguments it is a convenience: that it can't be done is
+/// told, and the cluster goes on.
+fn mount(cluster: &Cluster, args: &DevArgs) -> Result<Option<(MountProcess, PathBuf)>> {
+    let usual = || args.dir.is_none().then(|| cluster.layout.dir().join("mnt"));
+    let Some(point) = args.mount.clone().or_else(usual) else { return Ok(None) };
+    let created = match std::fs::create_dir_all(&point) {
+        // A mount whose process was killed: the new one cleans it up.
+        Err(e) if e.raw_os_error() != Some(libc::ENOTCONN) => Err(advise("create", &point, e)),
+        _ => Ok(()),
+    };
+    match created.and_then(|()| MountProcess::start(&cluster.layout, &point)) {
+        Err(error) if args.mount.is_none() => {
+            eprintln!("nacre: {error:#}");
+            Ok(None)
+        }
+        process => Ok(Some((process?, point))),
     }
 }
 
@@ -98,8 +120,13 @@ fn together(
         handles.push(daemons.start(&daemon)?);
     }
     let mut waiting: BTreeSet<EntityName> = names.into_iter().collect();
-    let result = until_ready(cluster, daemons.any_loop(), tx, notices, &mut waiting, true)
-        .and_then(|go_on| if go_on { until_end(cluster, notices, true) } else { Ok(()) });
+    let result =
+        until_ready(cluster, daemons.any_loop(), tx, notices, &mut waiting, true).and_then(|go_on| {
+            let mount = if go_on { greet(cluster, args)? } else { return Ok(()) };
+            let result = until_end(cluster, notices, true);
+            drop(mount);
+            result
+        });
     for handle in &handles {
         handle.stop();
     }
@@ -122,6 +149,7 @@ fn separate(
     let own = EventLoop::start("admin").context("cannot start a thread")?;
     let mut waiting: BTreeSet<EntityName> = names.into_iter().collect();
     if until_ready(cluster, &own, tx, notices, &mut waiting, false)? {
+        let _mount = greet(cluster, args)?;
         until_end(cluster, notices, false)?;
     }
     Ok(())
@@ -151,8 +179,18 @@ fn until_ready(
         }
     }
     admin.stop();
-    say(&greeting(cluster))?;
     Ok(true)
+}
+
+/// Mounts where asked for, and tells that all is ready.
+fn greet(cluster: &Cluster, args: &DevArgs) -> Result<Option<MountProcess>> {
+    let mounted = mount(cluster, args)?;
+    let mut text = greeting(cluster);
+    if let Some((_, point)) = &mounted {
+        text.push_str(&format!("  mounted     {}\n", point.display()));
+    }
+    say(&text)?;
+    Ok(mounted.map(|(process, _)| process))
 }
 
 /// Waits for the end.
@@ -213,7 +251,7 @@ fn greeting(cluster: &Cluster) -> String {
          \x20 administer  ceph -c {conf} -s\n\
          \x20 pools       ceph -c {conf} osd pool ls\n\
          \x20 objects     rados -c {conf} -p cephfs_data ls\n\
-         \x20 mount       ceph-fuse -c {conf} MNT\n\
+         \x20 mount       nacre mount -c {conf} MNT, or ceph-fuse -c {conf} MNT, or\n\
          \x20             mount -t ceph admin@{}.cephfs=/ MNT -o mon_addr={}{secret},ms_mode=crc\n\
          \x20 stop        Ctrl-C\n",
         cluster.fsid, cluster.mon
