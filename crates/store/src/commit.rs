@@ -2,6 +2,7 @@
 
 use crate::api::{ObjectKey, StoreError, StoreOut, Transaction, TxnId};
 use crate::io::Purpose;
+use crate::key;
 use crate::logged::{Bulk, Cost, Draft, Logged, Step, block_crcs, draft};
 use crate::plan::Plan;
 use crate::ring::Ring;
@@ -11,6 +12,8 @@ use std::collections::{BTreeMap, VecDeque};
 use stdx::BLOCK;
 use wire::Writer;
 
+/// The most objects of a transaction whose pages are asked for at once.
+const AHEAD: usize = 128;
 /// The most bytes of transactions in one log record, unless one alone is larger.
 const GROUP_BYTES: usize = 1 << 20;
 
@@ -41,10 +44,10 @@ struct Group {
 }
 
 /// What the transaction to be applied waits for.
-#[derive(Clone, Copy, PartialEq)]
 enum Blocked {
     No,
-    Page(u64),
+    /// All of these pages.
+    Pages(Vec<u64>),
     Fetch,
 }
 
@@ -249,9 +252,9 @@ impl Store {
 
     /// Applies the next transaction, if what it needs is in memory.
     pub(crate) fn apply_next(&mut self, out: &mut Vec<StoreOut>) -> Result<bool, StoreError> {
-        match self.commit.blocked {
+        match &self.commit.blocked {
             Blocked::Fetch => return Ok(false),
-            Blocked::Page(block) if self.io.is_loading(block) => return Ok(false),
+            Blocked::Pages(pages) if pages.iter().any(|page| self.io.is_loading(*page)) => return Ok(false),
             _ => self.commit.blocked = Blocked::No,
         }
         let Some(next) = self.commit.unapplied.front() else { return Ok(false) };
@@ -280,12 +283,29 @@ impl Store {
             }
             Err(stop) => {
                 plan.undo();
-                self.commit.blocked = match stop {
-                    Stop::Page(ptr, _) => Blocked::Page(ptr.block),
+                self.commit.blocked = match &stop {
+                    Stop::Page(ptr, _) => Blocked::Pages(vec![ptr.block]),
                     _ => Blocked::Fetch,
                 };
                 self.wait_for(stop, out)?;
+                self.load_ahead(out);
                 Ok(false)
+            }
+        }
+    }
+
+    /// Asks for the pages that the other objects of the next transaction are on, so that it is not begun again for
+    /// each of them.
+    fn load_ahead(&mut self, out: &mut Vec<StoreOut>) {
+        let Blocked::Pages(pages) = &mut self.commit.blocked else { return };
+        let Some(next) = self.commit.unapplied.front() else { return };
+        let view = self.core.view();
+        for object in next.txn.steps.iter().flat_map(Step::objects).take(AHEAD) {
+            if let Err(Stop::Page(ptr, level)) = view.get(&key::object(object))
+                && !pages.contains(&ptr.block)
+                && self.io.load(ptr, level, out).is_ok()
+            {
+                pages.push(ptr.block);
             }
         }
     }

@@ -244,12 +244,18 @@ pub(crate) fn objects(op: &TxnOp) -> impl Iterator<Item = &ObjectKey> {
 }
 
 impl Step {
+    /// The objects that it reads or changes.
+    pub fn objects(&self) -> impl Iterator<Item = &ObjectKey> {
+        let (of_op, of_bulk) = match self {
+            Self::Op(op) => (Some(objects(op)), None),
+            Self::Bulk(bulk) => (None, Some(&bulk.key)),
+        };
+        of_op.into_iter().flatten().chain(of_bulk)
+    }
+
     /// Whether it touches `object`.
     pub fn touches(&self, object: &ObjectKey) -> bool {
-        match self {
-            Self::Op(op) => objects(op).any(|o| o == object),
-            Self::Bulk(bulk) => bulk.key == *object,
-        }
+        self.objects().any(|o| o == object)
     }
 }
 
