@@ -11,6 +11,8 @@ impl Client {
     /// A message from the MDS.
     pub(crate) fn mds_message(&mut self, now: Now, _conn: ConnId, msg: Msg, out: &mut Outs) {
         let node::Body::Client(body) = msg.body else { return };
+        if let Body::ClientCaps(m) = &body { eprintln!("DBG got op {} ino {:x} seq {} issue {} caps {} wanted {} size {} max {} tseq {} nlink {}", m.op, m.ino, m.seq, m.issue_seq, m.caps, m.wanted, m.file().size, m.file().max_size, m.file().truncate_seq, m.nlink); }
+        if let Body::ClientReply(r) = &body { eprintln!("DBG reply tid {} safe {} result {} target {:?}", msg.tid, r.safe, r.result, r.trace.target.as_ref().map(|t| (t.ino, Caps(t.cap.caps).to_string(), t.cap.seq, t.size, t.truncate_seq, t.nlink))); }
         match body {
             Body::ClientSession(session) => self.session_message(now, &session, out),
             Body::ClientReply(reply) => self.mds_reply(now, msg.tid, *reply, out),
@@ -72,6 +74,9 @@ impl Client {
         (cap.seq, cap.mseq) = (msg.seq, msg.migrate_seq);
         cap.issued = msg.caps;
         cap.implemented = cap.implemented | msg.caps;
+        if lost.has_any(cap::FILE_BUFFER) && stdx::mutants::is_active("client_drops_dirty_data") {
+            inode.dirty.discard();
+        }
         if lost.has_any(cap::FILE_SHARED) {
             inode.shared_gen += 1;
             inode.complete = None;
@@ -192,6 +197,7 @@ impl Client {
             flags: if inode.sync_wanted { msgs::cap_flag::SYNC } else { 0 },
             ..ClientCaps::default()
         };
+        eprintln!("DBG send op {} ino {:x} seq {} caps {} wanted {} dirty {} size {} tseq {} nlink {}", body.op, body.ino, body.seq, body.caps, body.wanted, body.dirty, body.file().size, body.file().truncate_seq, body.nlink);
         self.mds.send(Body::from(body), tid, out);
     }
 }

@@ -79,7 +79,7 @@ impl Session {
     /// The next message that may leave.
     pub fn next_message(&mut self, durable: Lsn) -> Option<(u64, msgs::Body)> {
         let (lsn, ..) = self.outbox.front()?;
-        if *lsn > durable {
+        if *lsn > durable && !stdx::mutants::is_active("mds_answers_before_journal") {
             return None;
         }
         self.outbox.pop_front().map(|(_, tid, body)| (tid, body))

@@ -154,7 +154,9 @@ impl Ring {
         let start = place + HEADER;
         let first = (header.payload as usize).min(content.len() - start);
         let whole = [&content[start..start + first], &content[..header.payload as usize - first]].concat();
-        if crc32c::update(!0, &whole) != header.payload_crc && !stdx::mutants::is_active("store_accepts_torn_records") {
+        if crc32c::update(!0, &whole) != header.payload_crc
+            && !stdx::mutants::is_active("store_accepts_torn_records")
+        {
             return None;
         }
         let mut r = Reader::new(&whole);

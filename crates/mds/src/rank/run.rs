@@ -92,6 +92,7 @@ impl Rank {
         self.cache.tick += 1;
         let op = &self.ops[&id];
         let done = self.sessions.map[&client].record.completed.get(&tid).copied();
+        let done = done.filter(|_| !stdx::mutants::is_active("mds_forgets_completed_requests"));
         let cx = Cx::new(&self.cache, &self.cfg, client, &request, &op.missing, &op.pages, self.ino_next)
             .with_session(&self.sessions.map[&client], done)
             .at(self.stamp());
