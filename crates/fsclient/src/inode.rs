@@ -163,7 +163,7 @@ impl Inode {
 
     /// Takes what a reply says. Fields that an exclusive cap of ours makes ours are kept where they are newer.
     pub(crate) fn update(&mut self, stat: &InodeStat) {
-        let writing = self.issued().has_any(cap::FILE_EXCL | cap::FILE_WR | cap::FILE_BUFFER);
+        let writing = self.is_ahead();
         if stat.version >= self.version || self.cap.is_none() {
             self.version = stat.version;
             (self.mode, self.uid, self.gid) = (stat.mode, stat.uid, stat.gid);
@@ -183,9 +183,17 @@ impl Inode {
         self.set_max_size(stat.max_size);
     }
 
+    /// Whether size and times may be newer here than at the MDS: we may write, or did and it does not know yet. A revocation
+    /// ends that only when everything was flushed.
+    fn is_ahead(&self) -> bool {
+        let writes = cap::FILE_EXCL | cap::FILE_WR | cap::FILE_BUFFER;
+        let may = self.cap.as_ref().is_some_and(|c| (c.issued | c.implemented).has_any(writes));
+        may || self.dirty_caps != Caps::NONE || !self.dirty.is_empty() || !self.flushing.is_empty()
+    }
+
     /// Takes what a message about the cap says of the file.
     pub(crate) fn update_file(&mut self, file: &CapFile) {
-        let writing = self.issued().has_any(cap::FILE_EXCL | cap::FILE_WR | cap::FILE_BUFFER);
+        let writing = self.is_ahead();
         self.update_size(file.size, file.truncate_seq, file.truncate_size, writing);
         self.update_times(file.mtime, file.atime, file.ctime, file.time_warp_seq, writing);
         self.set_max_size(file.max_size);
