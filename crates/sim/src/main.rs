@@ -14,7 +14,7 @@ use std::time::Duration;
 #[derive(Parser)]
 #[command(name = "cargo xtask sim", about = "Run simulated clusters: one SEED with its trace, or many")]
 struct Args {
-    /// Run this one, twice: the two must agree. Its trace goes to target/sim/SEED.trace.
+    /// Run this one, twice: the two must agree. Its trace goes to target/sim-traces/SEED.trace.
     seed: Option<u64>,
     /// Run so many.
     #[arg(long, default_value_t = 100, conflicts_with = "seed")]
@@ -79,7 +79,7 @@ fn one(seed: u64, args: &Args) -> Result<()> {
     let began = cpu_time();
     let (result, trace) = with_mutant(args, || run_traced(seed));
     let took = cpu_time() - began;
-    let dir = std::path::Path::new("target/sim");
+    let dir = std::path::Path::new("target/sim-traces");
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let path = dir.join(format!("{seed}.trace"));
     std::fs::write(&path, trace.join("\n")).with_context(|| format!("cannot write {}", path.display()))?;
