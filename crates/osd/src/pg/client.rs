@@ -169,7 +169,14 @@ impl Pg {
                 return;
             }
             let writes = op.request.may_write();
-            if writes && let Some((version, reply)) = self.answer_again(core, id) {
+            let forgets = stdx::mutants::is_active("osd_forgets_what_it_answered");
+            if writes
+                && !forgets
+                && let Some((version, reply)) = self.answer_again(core, id)
+            {
+                if version > self.sure_to && self.must_recover_first(key, true) {
+                    return self.recover_first(core, key);
+                }
                 self.pop_queue(key, id);
                 self.answer_when_durable(core, id, version, Box::new(reply));
                 continue;
@@ -262,7 +269,7 @@ impl Pg {
         let Some(op) = self.ops.get(&id) else { return };
         let outcome = execute(&op.request, &op.key, &op.loaded, &core.config.options.limits);
         let ordered = outcome.modified || op.request.may_write() && outcome.result < 0;
-        if !ordered && !self.has_lease(core) {
+        if !ordered && !self.has_lease(core) && !stdx::mutants::is_active("osd_reads_without_lease") {
             if let Some(op) = self.ops.get_mut(&id) {
                 op.stage = Stage::NeedsLease;
             }
@@ -377,7 +384,7 @@ impl Pg {
 
     /// Answers once `version` is durable on all members.
     pub fn answer_when_durable(&mut self, core: &mut Core, id: u64, version: EVersion, reply: Box<Reply>) {
-        if version <= self.committed_to {
+        if version <= self.committed_to || stdx::mutants::is_active("osd_shows_what_is_not_durable") {
             return self.answer(core, id, *reply);
         }
         if let Some(op) = self.ops.get_mut(&id) {
