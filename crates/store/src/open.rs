@@ -291,7 +291,7 @@ impl Store {
                 bytes.len() == crcs.len() * BLOCK
                     && bytes.block_crcs().zip(crcs).all(|((is, _), crc)| is == *crc)
             });
-        if !whole {
+        if !whole && !stdx::mutants::is_active("store_believes_large_writes") {
             // Its flush had not ended: nobody was told of it.
             records.pop();
         }

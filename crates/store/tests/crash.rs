@@ -108,3 +108,18 @@ fn a_cut_leaves_the_state_after_some_transaction_not_before_the_last_acknowledge
         one(seed);
     }
 }
+
+#[test]
+fn each_planted_fault_is_caught() {
+    let faults = [
+        "store_acknowledges_before_the_flush",
+        "store_accepts_torn_records",
+        "store_believes_large_writes",
+        "store_points_to_pages_that_are_not_durable",
+    ];
+    for fault in faults {
+        let caught = (0..400)
+            .any(|seed| std::panic::catch_unwind(|| stdx::mutants::with(fault, || one(seed))).is_err());
+        assert!(caught, "{fault} is not caught");
+    }
+}
