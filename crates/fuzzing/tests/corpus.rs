@@ -7,7 +7,7 @@ use stdx::Rng;
 use wire::{Encode, Sample, Writer};
 
 /// Damaged variants of each input.
-const VARIANTS: u64 = 300;
+const VARIANTS: u64 = 3000;
 
 fn folder(kind: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(kind)
