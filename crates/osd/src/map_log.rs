@@ -31,6 +31,8 @@ pub struct MapLog {
     /// The newest epoch that the monitor has spoken of.
     pub newest_known: Epoch,
     recent: BTreeMap<Epoch, Vec<u8>>,
+    /// Steps that store the maps of this input.
+    unsaved: Vec<TxnOp>,
     untouched: BTreeMap<PgId, Untouched>,
 }
 
@@ -140,8 +142,7 @@ impl Osd {
             ops.push(TxnOp::Remove(map_key(superblock.oldest)));
             superblock.oldest = superblock.oldest.next();
         }
-        ops.push(superblock_op(superblock));
-        self.core.submit_own(Transaction { ops }, CommitFor::Nothing);
+        self.maps.unsaved.append(&mut ops);
     }
 
     /// Keeps track of the PGs that nobody can have written to: only of those may a member believe that it knows all.
@@ -199,6 +200,7 @@ impl Osd {
         let crate::core::Core { links, out, .. } = &mut self.core;
         links.map_changed(&map, out);
         self.size_logs();
+        self.save_acted_on(&began);
         let states =
             |m: &OsdMap| m.existing().map(|(id, o)| (id, o.is_up(), o.info.up_from)).collect::<Vec<_>>();
         let came_or_went = states(before) != states(&map);
@@ -207,14 +209,24 @@ impl Osd {
                 pg.on_same_interval(&mut self.core, came_or_went);
                 continue;
             }
-            if pg.stored {
-                pg.save(&mut self.core);
-            }
             pg.begin(&mut self.core);
         }
         self.announce();
         self.heartbeat_peers_changed();
         self.go_on_waiting();
+    }
+
+    /// Maps, and what they mean for PGs, become durable together: a start goes on from the newest map stored, and would
+    /// never see again what an earlier one meant.
+    fn save_acted_on(&mut self, began: &[PgId]) {
+        let mut ops = std::mem::take(&mut self.maps.unsaved);
+        for (pgid, pg) in &mut self.pgs {
+            if pg.stored && began.contains(pgid) {
+                pg.save_ops(&mut ops);
+            }
+        }
+        ops.push(superblock_op(&self.maps.superblock));
+        self.core.submit_own(Transaction { ops }, CommitFor::Nothing);
     }
 
     fn size_logs(&mut self) {

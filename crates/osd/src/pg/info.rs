@@ -35,7 +35,7 @@ wire_structs! {
 
     /// One OSD's copy of a PG.
     #[derive(Eq)]
-    pub struct Info[v 1/1] {
+    pub struct Info[v 2/1] {
         /// Which.
         pub pgid: PgId,
         /// The newest log entry.
@@ -54,6 +54,8 @@ wire_structs! {
         pub history: History,
         /// Usage.
         pub stats: Stats,
+        /// Updates up to here were durable, with their objects, on all members of the acting set of their time.
+        pub sure_to: EVersion = since 2,
     }
 
     /// A time in which the PG's membership did not change.

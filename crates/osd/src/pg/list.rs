@@ -21,6 +21,10 @@ const END: i32 = 1;
 impl Pg {
     /// Asks the store for the page that a request wants.
     pub fn start_list(&mut self, core: &mut Core, id: u64) {
+        if !self.tail_sure {
+            // Names may be on a single disk only; the request is looked at again when none is.
+            return;
+        }
         let Some(op) = self.ops.get_mut(&id) else { return };
         let read = match &op.request.ops[..] {
             [sub] => match &sub.op {

@@ -103,6 +103,7 @@ impl Pg {
         self.asked.clear();
         self.blocked_by.clear();
         self.activated = false;
+        self.tail_sure = false;
         self.repeer_at = None;
         self.self_resync = None;
         self.listings = Default::default();

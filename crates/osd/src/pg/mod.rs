@@ -104,6 +104,11 @@ pub struct Pg {
     pub in_flight: VecDeque<InFlight>,
     /// All updates up to here are durable on all members.
     pub committed_to: EVersion,
+    /// All updates up to here are known to have been durable, with their objects, on all members at some time. What the log
+    /// has behind it after a change of members may have its object on a single disk.
+    pub sure_to: EVersion,
+    /// Whether nothing behind `sure_to` lacks its object on a member any more, so that it follows `committed_to`.
+    pub tail_sure: bool,
     /// The newest update of each object that has one in flight.
     pub last_write: BTreeMap<ObjectKey, EVersion>,
     /// Client requests that are not answered, in order of arrival.
@@ -136,6 +141,8 @@ impl Pg {
             state: State::Reset,
             state_since: Wall(0),
             committed_to: log.head(),
+            sure_to: info.sure_to,
+            tail_sure: false,
             info: Info { pgid: id, ..info },
             members,
             log,
@@ -236,11 +243,18 @@ impl Pg {
 
     /// Stores info and membership.
     pub fn save(&mut self, core: &mut Core) {
+        let mut ops = Vec::new();
+        self.save_ops(&mut ops);
+        self.submit(core, ops, MetaChange::default(), CommitFor::Nothing);
+    }
+
+    /// The steps that store info and membership.
+    pub fn save_ops(&mut self, ops: &mut Vec<TxnOp>) {
         let mut change = MetaChange::default();
         self.info.missing = self.missing.len() as u64;
         change.info(&self.info);
         change.members(&self.members);
-        self.submit(core, Vec::new(), change, CommitFor::Nothing);
+        change.into_ops(self.id, ops);
     }
 }
 

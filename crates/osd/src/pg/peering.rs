@@ -95,6 +95,7 @@ impl Pg {
         merge_past(&mut self.members.past, &past);
         learned |= self.members.past.len() != known;
         self.wait_until = self.wait_until.max(Instant(core.now.mono.0 + notice.lease_left_ns));
+        self.sure_to = self.sure_to.max(notice.info.sure_to);
         match self.state {
             State::GetInfo => {
                 self.copies.insert(from, Copy { exists, info: notice.info, ..Copy::default() });
@@ -279,7 +280,11 @@ impl Pg {
     /// Tells all members what is right, and makes it durable here.
     fn activate(&mut self, core: &mut Core) {
         self.set_state(core, State::Activating);
-        self.info.last_epoch_started = core.epoch();
+        // Only where writes may follow: an OSD that could not serve must not outrank those who could.
+        if self.members.acting.len() >= usize::from(self.members.min_size) {
+            self.info.last_epoch_started = core.epoch();
+        }
+        self.info.sure_to = self.sure_to;
         self.info.missing = self.missing.len() as u64;
         let mut change = MetaChange::default();
         change.info(&self.info);
@@ -334,6 +339,7 @@ impl Pg {
         self.info.history.last_epoch_started = self.info.last_epoch_started;
         self.committed_to = self.log.head();
         self.set_state(core, State::Active);
+        self.update_sure();
         self.save(core);
         self.share_history(core);
         self.kick_all(core);

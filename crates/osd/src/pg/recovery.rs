@@ -51,12 +51,33 @@ impl Pg {
         self.recovery = Recovery::default();
     }
 
-    /// Whether an object must be complete on some copies before a request for it can be carried out: here, and for a write
-    /// on all members, because it is sent as a change to what they have.
+    /// Whether an object must be complete on some copies before a request for it can be carried out: here; for a write on
+    /// all members, because it is sent as a change to what they have; and on all members too where its newest version may
+    /// be on a single disk only, because nobody may be shown what a single failure can take back.
     pub fn must_recover_first(&self, key: &ObjectKey, writes: bool) -> bool {
-        let lacks =
-            |c: &super::Copy| c.missing.contains_key(key) || c.resync.as_ref().is_some_and(|r| r.holds(key));
-        self.missing.contains_key(key) || writes && self.copies.values().any(lacks)
+        let sure_to = self.sure_to;
+        let lacks = |(osd, c): (&OsdId, &super::Copy)| {
+            let unsure = c.missing.get(key).is_some_and(|need| writes || *need > sure_to);
+            let compared = writes && c.resync.as_ref().is_some_and(|r| r.holds(key));
+            self.members.acting.contains(osd) && (unsure || compared)
+        };
+        self.missing.contains_key(key) || self.copies.iter().any(lacks)
+    }
+
+    /// Moves on what is known to be on all members, once nothing behind it lacks its object somewhere. `true` where that
+    /// has just become so.
+    pub fn update_sure(&mut self) -> bool {
+        if !self.state.is_active() {
+            return false;
+        }
+        let unsure = |missing: &super::log::Missing| missing.values().any(|need| *need > self.sure_to);
+        let mut members = self.copies.iter().filter(|(o, _)| self.members.acting.contains(o));
+        let became = !self.tail_sure && !unsure(&self.missing) && !members.any(|(_, c)| unsure(&c.missing));
+        self.tail_sure |= became;
+        if self.tail_sure {
+            self.sure_to = self.sure_to.max(self.committed_to);
+        }
+        became
     }
 
     /// A client waits for an object.
@@ -173,7 +194,14 @@ impl Pg {
         if self.state == State::SelfResync {
             return self.self_resync_got(core, key);
         }
-        // A write for it may also need it at the members.
+        self.arrived(core, key);
+    }
+
+    /// An object has arrived here or at a member: requests that waited for it look again.
+    fn arrived(&mut self, core: &mut Core, key: &ObjectKey) {
+        if self.update_sure() {
+            self.kick_all(core);
+        }
         self.run_queue(core, key);
         self.recover(core);
     }
@@ -189,8 +217,7 @@ impl Pg {
         }
         self.recovery.pushes.remove(&(osd, key.clone()));
         self.resync_go_on(core, osd);
-        self.run_queue(core, &key);
-        self.recover(core);
+        self.arrived(core, &key);
     }
 
     /// Nothing is missing on any copy, and there are as many as the pool wants: the past is forgotten.

@@ -96,7 +96,9 @@ impl Pg {
         }
         let theirs = activation.info;
         self.info.stats = theirs.stats;
-        self.info.last_epoch_started = theirs.last_epoch_started;
+        self.info.last_epoch_started = self.info.last_epoch_started.max(theirs.last_epoch_started);
+        self.sure_to = self.sure_to.max(theirs.sure_to);
+        self.info.sure_to = self.sure_to;
         self.info.history.merge(&theirs.history);
         merge_past(&mut self.members.past, &activation.past);
         trim_past(&mut self.members.past, self.info.history.last_epoch_clean);
@@ -164,7 +166,7 @@ impl Pg {
         }
         let mut change = MetaChange::default();
         self.append_update(core, update, &mut change);
-        self.committed_to = self.committed_to.max(msg.committed_to);
+        self.sure_to = self.sure_to.max(msg.committed_to);
         self.trim_log(core, &mut change);
         let reply = peer::RepOpReply {
             pgid: msg.pgid,
@@ -187,6 +189,7 @@ impl Pg {
         }
         self.log.push(entry);
         self.info.stats = stats;
+        self.info.sure_to = self.sure_to;
         self.take_log_ends(last_user_version);
         change.info(&self.info);
         core.count("updates", 1);
@@ -198,7 +201,7 @@ impl Pg {
         if self.log.len() <= core.log_keep + SLACK {
             return;
         }
-        let to: EVersion = self.committed_to.min(self.info.last_update);
+        let to: EVersion = self.sure_to.min(self.info.last_update);
         let (cut, made, forgotten) = self.log.trim(to, core.log_keep);
         cut.iter().for_each(|v| change.drop_entry(*v));
         made.iter().filter(|d| !forgotten.contains(&d.version)).for_each(|d| change.add_dup(d));

@@ -76,6 +76,9 @@ impl Pg {
         self.trim_log(core, &mut change);
         let mut waiting: BTreeSet<OsdId> = self.others(core).into_iter().collect();
         waiting.insert(core.config.id);
+        if stdx::mutants::is_active("osd_answers_before_replicas") {
+            waiting.retain(|osd| *osd == core.config.id);
+        }
         self.in_flight.push_back(InFlight {
             version,
             object: object.clone(),
@@ -102,8 +105,8 @@ impl Pg {
                 min_epoch: self.members.interval,
                 reqid: update.entry.reqid,
                 version: update.entry.version,
-                committed_to: self.committed_to,
-                trim_to: self.committed_to,
+                committed_to: self.sure_to,
+                trim_to: self.sure_to,
                 object: hobject_of(&update.entry.object),
                 log: log.clone(),
                 transaction: if behind { nothing.clone() } else { steps.clone() },
@@ -142,6 +145,7 @@ impl Pg {
                 self.answer(core, op, *reply);
             }
         }
+        self.update_sure();
         self.answer_waiting(core);
     }
 }

@@ -62,6 +62,8 @@ pub struct Cluster {
     /// Whether the monitor believes reports of silence.
     pub believe_silence: bool,
     pub trace: bool,
+    /// Start all OSDs where the living ones can't answer: the newest version of an object may be on a dead one alone.
+    pub rescue: bool,
     /// Delay of messages from one node to another, where it is not the usual one.
     pub latency: BTreeMap<(usize, usize), u64>,
 }
@@ -125,6 +127,7 @@ impl Cluster {
             stopped: Vec::new(),
             believe_silence: true,
             trace: std::env::var_os("OSD_TRACE").is_some(),
+            rescue: false,
             latency: BTreeMap::new(),
         };
         c.history.insert(Epoch(1), Writer::encode(&c.map));
@@ -530,6 +533,7 @@ impl Cluster {
 
     fn ask_until(&mut self, tid: u64, name: &str, ops: Vec<Op>, had: usize) -> OsdOpReply {
         let end = self.now + Duration::from_secs(60);
+        let help = self.now + Duration::from_secs(10);
         let mut asked = None;
         loop {
             let primary = self.acting(name).first().copied();
@@ -542,6 +546,9 @@ impl Cluster {
                 asked = Some(target);
             }
             assert!(self.step(end), "no answer within a minute\n{}", self.report());
+            if self.rescue && self.now > help {
+                self.alive().1.into_iter().for_each(|osd| self.start(osd));
+            }
             if let Some(reply) = self.replies.get(&tid).and_then(|r| r.get(had)) {
                 return reply.clone();
             }
