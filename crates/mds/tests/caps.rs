@@ -241,6 +241,25 @@ fn a_flush_is_applied_once_and_acknowledged_again_after_a_crash() {
 }
 
 #[test]
+fn a_flush_that_gave_up_its_caps_survives_a_crash() {
+    let mut w = two_clients(18);
+    let f = ino(&w.call(A, create("f", 2)));
+    let a = w.clients.get_mut(&A).expect("a");
+    a.write_to(f, 900);
+    a.held.get_mut(&f).expect("held").caps = cap::PIN | cap::ANY_SHARED;
+    let (tid, m) = a.update(f);
+    w.send(A, tid, m);
+    w.clients.get_mut(&A).expect("a").held.clear();
+    w.crash(&[A, B]);
+    for (tid, m) in w.clients[&A].flushing.clone() {
+        w.send(A, tid, m);
+    }
+    w.quiet();
+    assert_eq!(w.clients[&A].flush_acks, vec![tid]);
+    assert_eq!(w.call(B, getattr("f", cap::FILE_SHARED)).trace.target.expect("target").size, 900);
+}
+
+#[test]
 fn no_answer_leaves_before_its_event_is_durable() {
     let mut w = two_clients(14);
     let tid = w.start(A, mkdir("d"));

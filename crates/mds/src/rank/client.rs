@@ -2,10 +2,9 @@
 
 use super::{Rank, stat};
 use crate::session::SessionState;
-use crate::types::ClientId;
+use crate::types::{ClientId, Need};
 use fsfmt::{ClientRange, Dentry, Ino, InodeData, Link, Update};
 use msgs::{CapReleaseItem, ClientCapRelease, ClientCaps, DentryRelease, cap, cap_op};
-use node::Level;
 use std::collections::BTreeMap;
 use wire::Reader;
 
@@ -22,11 +21,15 @@ impl Rank {
             cap_op::UPDATE | cap_op::FLUSH | cap_op::DROP | cap_op::RELEASE => {}
             _ => return,
         }
-        let held = self.cap_of(ino, client, m.cap_id).map(|c| c.held());
         if m.dirty.0 != 0 {
-            self.flush(client, tid, m, held.unwrap_or(0));
+            if !self.cache.inodes.contains_key(&ino) {
+                // It comes again after a restart of ours, from a client that holds nothing of the inode any more.
+                self.late_flushes.entry(ino).or_default().push((client, tid, m.clone()));
+                return self.load(Need::Inode(ino), None, None);
+            }
+            self.flush(client, tid, m);
         }
-        if held.is_none() {
+        if self.cap_of(ino, client, m.cap_id).is_none() {
             return;
         }
         let Some(inode) = self.cache.inodes.get_mut(&ino) else { return };
@@ -43,6 +46,13 @@ impl Rank {
             self.grow_range(ino, client, asks);
         }
         self.caps_changed(ino);
+    }
+
+    /// An inode was loaded, or is gone: flushes of it that wait.
+    pub(super) fn settle_flushes(&mut self, ino: Ino) {
+        for (client, tid, m) in self.late_flushes.remove(&ino).unwrap_or_default() {
+            self.flush(client, tid, &m);
+        }
     }
 
     fn cap_of(&self, ino: Ino, client: ClientId, id: u64) -> Option<&crate::cap::Cap> {
@@ -88,20 +98,16 @@ impl Rank {
         self.commit_event(what, more);
     }
 
-    /// A flush of dirty attributes: durable before it is acknowledged, applied once.
-    fn flush(&mut self, client: ClientId, tid: u64, m: &ClientCaps, held: u32) {
+    /// A flush of dirty attributes: durable before it is acknowledged, applied once. The client need not hold the bits
+    /// any more: it gives them up with the flush, and sends the flush again after a restart of ours.
+    fn flush(&mut self, client: ClientId, tid: u64, m: &ClientCaps) {
         let ino = Ino(m.ino);
         let done = self.sessions.map.get(&client).is_some_and(|s| s.record.flushed.contains(&tid));
         if let Some(inode) = self.cache.inodes.get(&ino)
             && !done
         {
             let mut data = inode.data.clone();
-            let allowed = m.dirty.0 & held;
-            if allowed != m.dirty.0 {
-                let detail = format!("{client} flushes {} of {ino} but holds {}", m.dirty, msgs::Caps(held));
-                self.log(Level::Info, "flush_without_cap_seen", detail);
-            }
-            merge(&mut data, allowed, m);
+            merge(&mut data, m.dirty.0, m);
             self.put_inode("flush", data, vec![Update::Flushed { client: client.0, tid }]);
         }
         let ack = ClientCaps {

@@ -209,6 +209,7 @@ impl Rank {
         }
         if let Need::Inode(ino) = need {
             self.settle_claims(*ino);
+            self.settle_flushes(*ino);
         }
         for id in load.ops {
             self.satisfy(id, std::slice::from_ref(need));

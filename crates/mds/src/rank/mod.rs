@@ -106,6 +106,8 @@ pub struct Rank {
     /// Changes wait until the journal is durable, so that a round of write-backs can begin.
     draining: bool,
     purges: BTreeSet<Ino>,
+    /// Flushes of inodes that are being loaded.
+    late_flushes: BTreeMap<Ino, Vec<(ClientId, u64, msgs::ClientCaps)>>,
     /// Last messages to clients whose session ended with an event.
     farewells: Vec<(Lsn, ClientId, msgs::Body)>,
     /// Where the search for strays of an earlier life goes on.
@@ -149,6 +151,7 @@ impl Rank {
             commits: 0,
             draining: false,
             purges: BTreeSet::new(),
+            late_flushes: BTreeMap::new(),
             farewells: Vec::new(),
             stray_next: None,
             unaccounted: BTreeSet::new(),

@@ -65,7 +65,15 @@ impl Message for ClientReconnect {
     fn decode_parts(raw: &RawMsg) -> Result<Self, DecodeError> {
         let bytes = raw.data.to_buf();
         let r = &mut Reader::new(&bytes);
-        if raw.version < 4 {
+        if raw.version == 3 {
+            // Linux, where all fits into one message: realms without a count or headers.
+            let (caps, mut realms) = (r.get()?, Vec::new());
+            while !r.is_empty() {
+                realms.push(SnapRealmReconnect { ino: r.get()?, seq: r.get()?, parent: r.get()? });
+            }
+            return Ok(Self { caps, realms, more: false });
+        }
+        if raw.version < 3 {
             return Err(
                 r.error(format!("client_reconnect version {}: clients older than Nautilus", raw.version))
             );
@@ -79,5 +87,23 @@ impl Message for ClientReconnect {
 impl Sample for ClientReconnect {
     fn sample(rng: &mut stdx::Rng) -> Self {
         Self { caps: Sample::sample(rng), realms: Sample::sample(rng), more: Sample::sample(rng) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_short_form_of_linux_is_read() {
+        let cap = CapReconnect { cap_id: 7, issued: 0x155, pathbase: 1, ..CapReconnect::default() };
+        let caps = BTreeMap::from([(0x100_0000_0000u64, cap)]);
+        let mut w = Writer::new();
+        w.put(&caps);
+        [1u64, 2, 0].iter().for_each(|n| w.put(n));
+        let raw = RawMsg { kind: ClientReconnect::KIND, version: 3, data: w.into_vec().into(), ..RawMsg::default() };
+        let m = ClientReconnect::from_raw(&raw).expect("readable");
+        assert_eq!(m.caps, caps);
+        assert_eq!(m.realms, vec![SnapRealmReconnect { ino: 1, seq: SnapId(2), parent: 0 }]);
     }
 }
