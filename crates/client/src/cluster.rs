@@ -1,0 +1,96 @@
+//! A cluster, as programs use it.
+
+use crate::{Answer, Error, Fs, Options, Pool, Reply, Request};
+use fsclient::Client;
+use runtime::{EventLoop, Handle, Limits, NodeSpec, Notice};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::Duration;
+use stdx::Bufs;
+
+/// What a monitor command gave.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CommandReply {
+    /// 0 or a negative errno.
+    pub code: i32,
+    /// What went wrong, or what was done.
+    pub status: String,
+    /// Output.
+    pub output: Bufs,
+}
+
+/// A connection to a cluster: one client node on a thread of its own. Dropping it without [`Cluster::shut_down`] is like a kill.
+pub struct Cluster {
+    handle: Handle<Request, Reply>,
+    notices: Receiver<Notice>,
+    // After the handle, so that the node ends before its loop is waited for.
+    _event_loop: EventLoop,
+}
+
+impl Cluster {
+    /// Connects, and waits at most `patience` until objects (and, where wanted, the file system) can be used.
+    pub fn connect(options: &Options, patience: Duration) -> Result<Self, Error> {
+        let config = options.client_config()?;
+        let start = |e: std::io::Error| Error::Connect(format!("cannot start a thread: {e}"));
+        let event_loop = EventLoop::start("client").map_err(start)?;
+        let (tx, notices) = mpsc::channel();
+        let spec = NodeSpec {
+            name: options.name.clone(),
+        number: None,
+            listener: None,
+            nonce: runtime::nonce(),
+            disks: Vec::new(),
+            admin_socket: None,
+            limits: Limits::default(),
+        };
+        let handle = event_loop.spawn(spec, move || Client::new(config, runtime::rng()), tx);
+        let cluster = Self { handle, notices, _event_loop: event_loop };
+        match cluster.notices.recv_timeout(patience) {
+            Ok(Notice::Ready(_)) => Ok(cluster),
+            Ok(Notice::Ended(_, Err(why))) => Err(Error::Connect(why)),
+            Ok(_) | Err(RecvTimeoutError::Disconnected) => Err(Error::Gone),
+            Err(RecvTimeoutError::Timeout) => {
+                cluster.handle.stop();
+                let what = if options.mount { "no monitor, or no metadata server, answered" } else { "no monitor answered" };
+                Err(Error::Connect(format!("{what} within {patience:?}: is the cluster of {} running?", options.conf.display())))
+            }
+        }
+    }
+
+    /// A pool by name; that it exists shows at the first operation.
+    pub fn pool(&self, name: &str) -> Pool {
+        Pool::new(self.handle.clone(), name)
+    }
+
+    /// The file system, where [`Options::mount`] was set.
+    pub fn fs(&self) -> Fs {
+        Fs::new(self.handle.clone())
+    }
+
+    /// Runs a monitor command: one JSON object with `prefix`.
+    pub fn command(&self, command: &str, input: Bufs) -> Result<CommandReply, Error> {
+        let request = Request::Command { command: command.to_owned(), input };
+        match self.handle.call(request).map_err(|_| Error::Gone)? {
+            Ok(Answer::Command { code, status, output }) => Ok(CommandReply { code, status, output }),
+            Ok(_) => Err(Error::Errno { what: "command".into(), errno: 5 }),
+            Err(e) => Err(Error::Errno { what: "command".into(), errno: e.0 }),
+        }
+    }
+
+    /// Waits until the client ends by itself; an error says why.
+    pub fn wait_for_end(&self) -> Result<(), Error> {
+        loop {
+            match self.notices.recv() {
+                Ok(Notice::Ended(_, result)) => return result.map_err(Error::Connect),
+                Ok(_) => {}
+                Err(_) => return Ok(()),
+            }
+        }
+    }
+
+    /// Writes everything back, gives all capabilities up and closes the session.
+    pub fn shut_down(self) -> Result<(), Error> {
+        // The answer comes just before the node ends; that it has ended already is as good.
+        let _ = self.handle.call(Request::Unmount);
+        self.wait_for_end()
+    }
+}

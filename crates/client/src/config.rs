@@ -1,0 +1,101 @@
+//! Finding a cluster: the configuration file and the keyring that Ceph's own clients use.
+
+use auth::{Credentials, Keyring};
+use decl::Conf;
+use fsclient::{ClientConfig, ClientOptions};
+use std::path::{Path, PathBuf};
+use wire::EntityName;
+
+/// Why a cluster can't be reached or used: one line that says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file can't be read.
+    #[error("cannot read {path}: {error}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// The configuration or keyring does not say what is needed.
+    #[error("{0}")]
+    Config(String),
+    /// No monitor answered, or none accepted our key.
+    #[error("{0}")]
+    Connect(String),
+    /// The client has ended.
+    #[error("the client has stopped")]
+    Gone,
+    /// An operation failed: positive errno.
+    #[error("{what}: {}", std::io::Error::from_raw_os_error(*errno))]
+    Errno {
+        /// What was tried.
+        what: String,
+        /// Why not.
+        errno: i32,
+    },
+}
+
+/// What to connect to, and as whom.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The configuration file.
+    pub conf: PathBuf,
+    /// `client.admin` by default.
+    pub name: EntityName,
+    /// A keyring other than the configuration's.
+    pub keyring: Option<PathBuf>,
+    /// For `session ls`.
+    pub mount_point: String,
+    /// Whether the file system is wanted.
+    pub mount: bool,
+    /// For the monitors' log.
+    pub hostname: String,
+    /// Limits.
+    pub limits: ClientOptions,
+}
+
+impl Options {
+    /// The cluster of a configuration file, as `client.admin`.
+    pub fn new(conf: impl Into<PathBuf>) -> Self {
+        Self {
+            conf: conf.into(),
+            name: EntityName::new(wire::EntityType::CLIENT, "admin"),
+            keyring: None,
+            mount_point: String::new(),
+            mount: false,
+            hostname: "localhost".into(),
+            limits: ClientOptions::default(),
+        }
+    }
+
+    pub(crate) fn client_config(&self) -> Result<ClientConfig, Error> {
+        let conf = Conf::parse(&read(&self.conf)?)
+            .map_err(|e| Error::Config(format!("{}: {e}", self.conf.display())))?;
+        let in_conf = |e: decl::ConfError| Error::Config(format!("{}: {e}", self.conf.display()));
+        let key = if conf.uses_cephx(&self.name) { Some(self.key(&conf)?) } else { None };
+        Ok(ClientConfig {
+            credentials: Credentials { name: self.name.clone(), key },
+            mons: conf.mon_hosts(&self.name).map_err(in_conf)?,
+            mount: self.mount,
+            hostname: self.hostname.clone(),
+            mount_point: self.mount_point.clone(),
+            options: self.limits.clone(),
+        })
+    }
+
+    fn key(&self, conf: &Conf) -> Result<auth::Key, Error> {
+        let path = match (&self.keyring, conf.get(&self.name, "keyring")) {
+            (Some(path), _) => path.clone(),
+            (None, Some(path)) => PathBuf::from(path),
+            (None, None) => PathBuf::from(format!("/etc/ceph/ceph.{}.keyring", self.name)),
+        };
+        let ring = Keyring::parse(&read(&path)?).map_err(|e| Error::Config(format!("{}: {e}", path.display())))?;
+        let missing = || Error::Config(format!("{} has no key for {}: choose another --name", path.display(), self.name));
+        ring.key(&self.name).cloned().ok_or_else(missing)
+    }
+}
+
+fn read(path: &Path) -> Result<String, Error> {
+    std::fs::read_to_string(path).map_err(|error| Error::File { path: path.to_owned(), error })
+}

@@ -1,0 +1,130 @@
+//! Objects of a pool.
+
+use crate::{Answer, Error, ObjectRequest, Reply, Request};
+use msgs::{Extent, Op};
+use runtime::Handle;
+use stdx::Bufs;
+use wire::{Reader, Utime};
+
+/// Objects in one answer of a listing.
+const LIST_CHUNK: usize = 1000;
+/// Bytes in one read or write of [`Pool::read_all`] and [`Pool::write_full`].
+const CHUNK: usize = 4 << 20;
+
+/// A pool of a cluster.
+#[derive(Clone)]
+pub struct Pool {
+    handle: Handle<Request, Reply>,
+    name: String,
+    namespace: Vec<u8>,
+}
+
+/// What is known of an object without reading it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Stat {
+    /// Bytes.
+    pub size: u64,
+    /// Last change.
+    pub mtime: Utime,
+}
+
+impl Pool {
+    pub(crate) fn new(handle: Handle<Request, Reply>, name: &str) -> Self {
+        Self { handle, name: name.to_owned(), namespace: Vec::new() }
+    }
+
+    /// The same pool, in a namespace.
+    #[must_use]
+    pub fn in_namespace(&self, namespace: &[u8]) -> Self {
+        Self { namespace: namespace.to_vec(), ..self.clone() }
+    }
+
+    /// Runs a vector of operations on one object, atomically. Gives the result and output of each.
+    pub fn operate(&self, object: &[u8], ops: Vec<Op>) -> Result<Vec<(i32, Bufs)>, Error> {
+        let request = ObjectRequest {
+            pool: self.name.clone(),
+            namespace: self.namespace.clone(),
+            name: object.to_vec(),
+            ops,
+        };
+        let failed = |errno| Error::Errno { what: format!("{}/{}", self.name, String::from_utf8_lossy(object)), errno };
+        match self.handle.call(Request::Object(request)).map_err(|_| Error::Gone)? {
+            Ok(Answer::Object { result, ops, .. }) if result >= 0 => Ok(ops),
+            Ok(Answer::Object { result, .. }) => Err(failed(-result)),
+            Ok(_) => Err(failed(5)),
+            Err(e) => Err(failed(e.0)),
+        }
+    }
+
+    fn single(&self, object: &[u8], op: Op) -> Result<Bufs, Error> {
+        Ok(self.operate(object, vec![op])?.into_iter().next().map(|(_, data)| data).unwrap_or_default())
+    }
+
+    /// Reads at most `len` bytes.
+    pub fn read(&self, object: &[u8], offset: u64, len: u64) -> Result<Bufs, Error> {
+        self.single(object, Op::Read(Extent::new(offset, len)))
+    }
+
+    /// Size and time of the last change.
+    pub fn stat(&self, object: &[u8]) -> Result<Stat, Error> {
+        let data = self.single(object, Op::Stat)?.to_buf();
+        let mut r = Reader::new(&data);
+        let (size, mtime) = r.get().map_err(|_| Error::Errno { what: "stat".into(), errno: 5 })?;
+        Ok(Stat { size, mtime })
+    }
+
+    /// Removes an object.
+    pub fn remove(&self, object: &[u8]) -> Result<(), Error> {
+        self.single(object, Op::Delete).map(drop)
+    }
+
+    /// Replaces an object by `data`; larger than 4 MiB, it goes in several operations.
+    pub fn write_full(&self, object: &[u8], data: &Bufs) -> Result<(), Error> {
+        let first = data.slice(0..data.len().min(CHUNK));
+        let extent = Extent::new(0, first.len() as u64);
+        self.single(object, Op::WriteFull { extent, data: first })?;
+        for at in (CHUNK..data.len()).step_by(CHUNK) {
+            let piece = data.slice(at..data.len().min(at + CHUNK));
+            let extent = Extent::new(at as u64, piece.len() as u64);
+            self.single(object, Op::Write { extent, data: piece })?;
+        }
+        Ok(())
+    }
+
+    /// Reads an object from its beginning to its end; `sink` takes it piece by piece.
+    pub fn read_all(&self, object: &[u8], mut sink: impl FnMut(&Bufs) -> std::io::Result<()>) -> Result<(), Error> {
+        let mut offset = 0;
+        loop {
+            let data = self.read(object, offset, CHUNK as u64)?;
+            offset += data.len() as u64;
+            sink(&data).map_err(|e| Error::Connect(format!("cannot write the output: {e}")))?;
+            if data.len() < CHUNK {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Names of all objects, in the pool's order; `each` takes them one by one.
+    pub fn list(&self, mut each: impl FnMut(&[u8])) -> Result<(), Error> {
+        let mut cursor = Vec::new();
+        loop {
+            let request = Request::ListObjects {
+                pool: self.name.clone(),
+                namespace: self.namespace.clone(),
+                cursor,
+                max: LIST_CHUNK,
+            };
+            match self.handle.call(request).map_err(|_| Error::Gone)? {
+                Ok(Answer::Objects { names, cursor: next }) => {
+                    names.iter().for_each(|(name, _)| each(name));
+                    if next.is_empty() {
+                        return Ok(());
+                    }
+                    cursor = next;
+                }
+                Ok(_) => return Err(Error::Errno { what: self.name.clone(), errno: 5 }),
+                Err(e) => return Err(Error::Errno { what: self.name.clone(), errno: e.0 }),
+            }
+        }
+    }
+}
