@@ -11,8 +11,6 @@ impl Client {
     /// A message from the MDS.
     pub(crate) fn mds_message(&mut self, now: Now, _conn: ConnId, msg: Msg, out: &mut Outs) {
         let node::Body::Client(body) = msg.body else { return };
-        if let Body::ClientCaps(m) = &body { eprintln!("DBG got op {} ino {:x} seq {} issue {} caps {} wanted {} size {} max {} tseq {} nlink {}", m.op, m.ino, m.seq, m.issue_seq, m.caps, m.wanted, m.file().size, m.file().max_size, m.file().truncate_seq, m.nlink); }
-        if let Body::ClientReply(r) = &body { eprintln!("DBG reply tid {} safe {} result {} target {:?}", msg.tid, r.safe, r.result, r.trace.target.as_ref().map(|t| (t.ino, Caps(t.cap.caps).to_string(), t.cap.seq, t.size, t.truncate_seq, t.nlink))); }
         match body {
             Body::ClientSession(session) => self.session_message(now, &session, out),
             Body::ClientReply(reply) => self.mds_reply(now, msg.tid, *reply, out),
@@ -81,7 +79,8 @@ impl Client {
             inode.shared_gen += 1;
             inode.complete = None;
         }
-        (inode.mode, inode.uid, inode.gid, inode.nlink) = (msg.mode, msg.uid, msg.gid, msg.nlink);
+        inode.set_owner(msg.mode, msg.uid, msg.gid);
+        inode.nlink = msg.nlink;
         if msg.xattr_version > inode.xattr_version && !msg.xattrs.is_empty() {
             inode.set_xattrs(&msg.xattrs, msg.xattr_version);
         }
@@ -96,12 +95,16 @@ impl Client {
     /// Looks after an inode that something happened to: starts writing back, invalidates caches, tells the MDS.
     pub(crate) fn tend(&mut self, now: Now, ino: Ino, out: &mut Outs) {
         self.write_back(now, ino, out);
+        self.recount(ino);
         self.invalidate_pages(ino, out);
         self.tell_mds(ino, out);
-        let Some(inode) = self.inodes.get(&ino) else { return };
+        let Some(inode) = self.inodes.get_mut(&ino) else { return };
         if inode.dirty.is_empty() && inode.dirty_caps == Caps::NONE {
             self.dirty_since.remove(&ino);
+            // Whoever waits for the acknowledgement needs no more; what is written from now on may stay a while again.
+            inode.sync_wanted = false;
         }
+        let inode = &*inode;
         if inode.is_idle() && inode.nlink == 0 && ino != crate::cache::ROOT {
             // Removed and of no use to anybody: the MDS may purge it only when we let go.
             self.drop_inodes(std::iter::once(ino), out);
@@ -109,10 +112,10 @@ impl Client {
         self.trim_inodes(out);
     }
 
-    /// Cached pages must go before `Fc` may.
+    /// Cached pages must go before the capability may that they rest on.
     fn invalidate_pages(&mut self, ino: Ino, out: &mut Outs) {
         let Some(inode) = self.inodes.get_mut(&ino) else { return };
-        if inode.pages_cached && inode.invalidating.is_none() && !inode.may(cap::FILE_CACHE) {
+        if inode.pages_cached && inode.invalidating.is_none() && !inode.may_keep_pages() {
             let id = self.next_invalidation;
             self.next_invalidation += 1;
             inode.invalidating = Some(id);
@@ -129,7 +132,9 @@ impl Client {
             && inode.invalidating == Some(id)
         {
             inode.invalidating = None;
-            inode.pages_cached = false;
+            inode.pages_cached = std::mem::take(&mut inode.pages_again);
+            inode.invalidation_rounds =
+                if inode.pages_cached { inode.invalidation_rounds.saturating_add(1) } else { 0 };
             self.touch(ino);
         }
     }
@@ -141,22 +146,28 @@ impl Client {
             return;
         }
         let (wanted, in_use, issued) = (inode.wanted(), inode.in_use(), inode.issued());
+        let revoked = inode.is_revoked();
+        // Size and times follow the data that they are about; mode and owner need not wait.
+        let clean = inode.dirty.is_empty();
+        let ready = if clean { inode.dirty_caps.0 } else { inode.dirty_caps.0 & cap::AUTH_EXCL };
+        let flushes = ready != 0 && (revoked || clean && (inode.sync_wanted || inode.writers == 0));
+        let unflushed = inode.dirty_caps.0 & !if flushes { ready } else { 0 };
         let Some(cap) = &mut inode.cap else { return };
-        let keep = cap.issued | (cap.implemented & in_use);
-        let gives_back = cap.implemented != keep;
-        let revoked_write = !cap.issued.has(cap::FILE_WR) && cap.implemented.has(cap::FILE_WR);
+        // A revocation is confirmed whole.
+        let gives_back = revoked && cap.implemented.0 & (in_use.0 | unflushed) & !cap.issued.0 == 0;
         let asks = wanted != Caps::NONE && wanted.0 & !cap.wanted.0 != 0;
         let wants_less =
             wanted == Caps::NONE && cap.wanted.has_any(cap::ANY_FILE_WR | cap::FILE_RD | cap::FILE_CACHE);
-        let may_flush = inode.dirty_caps != Caps::NONE && inode.dirty.is_empty();
-        let flushes = may_flush && (inode.sync_wanted || inode.writers == 0 || revoked_write || gives_back);
         let more_room =
             inode.wanted_max_size > inode.max_size && inode.wanted_max_size > inode.requested_max_size;
         let more_room = more_room && issued.has(cap::FILE_WR);
         if !(gives_back || asks || wants_less || flushes || more_room) {
             return;
         }
-        cap.implemented = keep;
+        if gives_back {
+            cap.implemented = cap.issued;
+        }
+        let keep = cap.implemented;
         cap.wanted = wanted;
         let (cap_id, seq, issue_seq, mseq, realm) = (cap.id, cap.seq, cap.issue_seq, cap.mseq, cap.realm);
         let mut file = inode.cap_file();
@@ -168,7 +179,8 @@ impl Client {
         if flushes {
             tid = self.next_flush_tid;
             self.next_flush_tid += 1;
-            dirty = std::mem::take(&mut inode.dirty_caps);
+            dirty = Caps(ready);
+            inode.dirty_caps = Caps(inode.dirty_caps.0 & !ready);
             inode.flushing.insert(tid, dirty);
             self.changed.insert(ino);
         }
@@ -197,7 +209,6 @@ impl Client {
             flags: if inode.sync_wanted { msgs::cap_flag::SYNC } else { 0 },
             ..ClientCaps::default()
         };
-        eprintln!("DBG send op {} ino {:x} seq {} caps {} wanted {} dirty {} size {} tseq {} nlink {}", body.op, body.ino, body.seq, body.caps, body.wanted, body.dirty, body.file().size, body.file().truncate_seq, body.nlink);
         self.mds.send(Body::from(body), tid, out);
     }
 }
