@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result};
 use std::fs::OpenOptions;
+use std::io::IsTerminal;
 use std::path::Path;
 use tracing_subscriber::EnvFilter;
 
@@ -15,7 +16,7 @@ pub(crate) fn start(file: Option<&Path>) -> Result<()> {
             let file = file.with_context(|| format!("cannot write the log {}", path.display()))?;
             builder.with_ansi(false).with_writer(std::sync::Mutex::new(file)).init();
         }
-        None => builder.with_writer(std::io::stderr).init(),
+        None => builder.with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr).init(),
     }
     Ok(())
 }

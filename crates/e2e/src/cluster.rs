@@ -208,7 +208,7 @@ fn spawn(dir: &Path, options: &Options, port: u16) -> (Child, Duration) {
     let began = Instant::now();
     let mut command = Command::new(nacre_bin());
     command.arg("dev").arg(dir).args(["--port", &port.to_string(), "--auth", options.auth]);
-    command.args(["--osds", &options.osds.to_string(), "--osd-size", "2G"]);
+    command.args(["--osds", &options.osds.to_string(), "--osd-size", "8G"]);
     if options.separate {
         command.arg("--separate");
     }

@@ -92,7 +92,7 @@ impl Daemon {
             monitors: self.mon_addrs()?,
             hostname: hostname(),
             metadata: self.metadata(),
-            options: mds::MdsOptions::default(),
+            options: mds::MdsOptions::from_values(&self.conf.all(&self.name)),
         };
         let make = move || mds::Mds::new(config, runtime::rng());
         // There is one rank so far.
