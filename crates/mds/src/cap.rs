@@ -61,13 +61,18 @@ impl Cap {
 
     /// The client says that it holds `bits` as of message `seq`; true where that ends a revocation.
     pub fn confirm(&mut self, seq: u32, bits: u32) -> bool {
-        let was_revoking = self.is_revoking();
+        let (was_revoking, held) = (self.is_revoking(), self.held());
         self.history.retain(|(sent, _)| *sent >= seq);
         if seq == self.seq {
+            // It may say so with something else before it has let go of everything: what it still holds stays held.
+            let left = bits & held & !self.pending;
             self.history.clear();
+            if left != 0 {
+                self.history.push_back((seq, left));
+            }
             self.pending &= bits | cap::PIN;
-        } else if let Some(entry) = self.history.iter_mut().find(|(sent, _)| *sent == seq) {
-            entry.1 &= bits;
+        } else {
+            self.history.iter_mut().filter(|(sent, _)| *sent == seq).for_each(|(_, held)| *held &= bits);
         }
         if !self.is_revoking() {
             self.revoked_at = None;
@@ -211,6 +216,19 @@ mod tests {
         c.give(SHARED, Instant(2));
         assert!(c.confirm(1, SHARED & !cap::FILE_RD), "it had dropped them by itself");
         assert_eq!(c.held(), SHARED, "the second message gave the rest anew");
+    }
+
+    #[test]
+    fn a_client_that_names_the_revocation_but_keeps_bits_still_holds_them() {
+        let mut c = Cap::new(1);
+        c.give(LONER, Instant(1));
+        c.give(SHARED, Instant(2));
+        assert!(!c.confirm(2, SHARED | cap::FILE_BUFFER | cap::FILE_WR), "it flushes attributes, data follow");
+        assert_eq!(c.held(), SHARED | cap::FILE_BUFFER | cap::FILE_WR);
+        c.give(SHARED, Instant(3));
+        assert!(!c.confirm(2, SHARED | cap::FILE_WR), "a later message does not end it either");
+        assert!(c.confirm(3, SHARED));
+        assert_eq!(c.held(), SHARED);
     }
 
     #[test]
