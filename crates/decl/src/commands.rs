@@ -82,6 +82,8 @@ commands! {
     MonVersions = "mon" "r" "mon versions" "Counts monitors by version";
     MonFeatureLs = "mon" "r" "mon feature ls" "Lists the features that monitors need to have";
     TimeSyncStatus = "mon" "r" "time-sync-status" "Shows the clock differences of the monitors";
+    MgrStat = "mgr" "r" "mgr stat" "Says that there is no manager: monitors do its work";
+    MgrServices = "mgr" "r" "mgr services" "Lists the services of the manager: none";
     NodeLs = "mon" "r" "node ls type:choice?(all|osd|mon|mds|mgr)" "Lists hosts and the daemons on them";
     Log = "mon" "rw" "log logtext:str*" "Writes a line to the cluster log";
     LogLast = "mon" "r" "log last num:int?[1] level:choice?(debug|info|sec|warn|error) channel:choice?(*|cluster|audit|cephadm)" "Prints the last lines of the cluster log";

@@ -53,6 +53,7 @@ impl<S: Storage> Mon<S> {
             msgs::Body::GetPoolStats(m) => self.pool_stats(conn, tid, &m, out),
             msgs::Body::PoolOp(m) => self.pool_op(now, conn, tid, *m, out),
             msgs::Body::MonCommand(m) => self.mon_command(now, conn, tid, *m, out),
+            msgs::Body::Command(m) => self.tell(now, conn, tid, *m, out),
             msgs::Body::Log(m) => self.log_lines(conn, tid, *m, out),
             msgs::Body::Ping(_) => {
                 let payload = msgs::Rest(wire::Writer::encode(&self.ping_text()));

@@ -213,7 +213,7 @@ fn pg_checks(map: &OsdMap, pgs: &PgTable, out: &mut Vec<Check>) {
                 inactive.push(format!("pg {pg} is unknown: no OSD has reported it yet"));
                 continue;
             };
-            let state = pg_state::name(stat.state);
+            let state = crate::pgstat::state_name(stat.state);
             let acting = crate::commands::format::osds(&stat.acting);
             let line = || format!("pg {pg} is {state}, acting {acting}");
             if stat.state & pg_state::ACTIVE == 0 || stat.state & pg_state::STALE != 0 {

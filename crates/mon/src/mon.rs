@@ -109,6 +109,14 @@ impl<S: Storage> Mon<S> {
             Some(_) => {}
             None => self.log.set_ident(Ident::new(fsid, &name)),
         }
+        let mons = self.config.monmap.mons.len().max(self.log.state().monmap.mons.len());
+        if mons > 1 {
+            // Each would decide alone: two truths are worse than no service.
+            let why = format!(
+                "{mons} monitors are configured: more than one is not supported yet; leave one in `mon host`"
+            );
+            return self.stop(why, out);
+        }
         if self.log.state().is_empty() {
             match bootstrap::changes(&self.config, now, &mut self.rng) {
                 Ok(changes) => drop(self.log.propose(now.wall, changes)),

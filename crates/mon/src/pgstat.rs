@@ -5,6 +5,49 @@ use peer::{PgStat, pg_state};
 use std::collections::{BTreeMap, VecDeque};
 use stdx::Instant;
 
+/// The order in which Ceph prints the parts of a state; tools compare whole names.
+const STATE_ORDER: [&str; 31] = [
+    "stale",
+    "creating",
+    "active",
+    "activating",
+    "clean",
+    "recovery_wait",
+    "recovery_toofull",
+    "recovering",
+    "forced_recovery",
+    "down",
+    "recovery_unfound",
+    "backfill_unfound",
+    "undersized",
+    "degraded",
+    "remapped",
+    "premerge",
+    "scrubbing",
+    "deep",
+    "inconsistent",
+    "peering",
+    "repair",
+    "backfill_wait",
+    "forced_backfill",
+    "backfilling",
+    "backfill_toofull",
+    "incomplete",
+    "peered",
+    "snaptrim",
+    "snaptrim_wait",
+    "snaptrim_error",
+    "failed_repair",
+];
+
+/// A PG's state as Ceph prints it: `active+undersized+degraded`.
+pub fn state_name(state: u64) -> String {
+    let name = pg_state::name(state);
+    let mut parts: Vec<&str> = name.split('+').collect();
+    parts.sort_by_key(|part| STATE_ORDER.iter().position(|o| o == part));
+    parts.join("+")
+}
+
 /// What one OSD said of itself.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct OsdStat {
@@ -152,7 +195,7 @@ impl PgTable {
     pub fn by_state(&self, map: &OsdMap) -> Vec<(String, usize)> {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for stat in self.pgs.values() {
-            *counts.entry(pg_state::name(stat.state)).or_default() += 1;
+            *counts.entry(state_name(stat.state)).or_default() += 1;
         }
         let total: usize = map.pools.values().map(|p| p.pg_num as usize).sum();
         let unknown = total.saturating_sub(self.pgs.len());
@@ -274,6 +317,14 @@ mod tests {
 
     fn report(osd: i32, pgs: Vec<PgStat>, removed: Vec<PgId>) -> peer::PgStats {
         peer::PgStats { osd: OsdId(osd), pgs, removed, ..peer::PgStats::default() }
+    }
+
+    #[test]
+    fn states_are_printed_in_cephs_order() {
+        use pg_state::{ACTIVE, CLEAN, DEGRADED, UNDERSIZED};
+        assert_eq!(state_name(ACTIVE | DEGRADED | UNDERSIZED), "active+undersized+degraded");
+        assert_eq!(state_name(ACTIVE | CLEAN), "active+clean");
+        assert_eq!(state_name(0), "unknown");
     }
 
     #[test]

@@ -30,6 +30,10 @@ pub struct Soft {
     pub wanted: OsdWishes,
     /// When each MDS was last heard of, and on which connection.
     pub mds_seen: BTreeMap<Gid, MdsSeen>,
+    /// What was wrong when it was last looked at, for lines in the log: summary by code.
+    pub health: BTreeMap<decl::Code, String>,
+    /// When that was.
+    pub health_at: Instant,
     /// When this monitor became ready.
     pub since: Instant,
 }

@@ -4,12 +4,18 @@ use crate::bootstrap::{GLOBAL_ID_STEP, SERVICES, ttl};
 use crate::entry::Change;
 use crate::mon::Mon;
 use crate::storage::Storage;
+use crate::syslog::LogLevel;
 use auth::GlobalIds;
+use decl::Severity;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use stdx::{Instant, Now};
 
 /// Between two looks at everything.
 const PERIOD: Duration = Duration::from_millis(500);
+
+/// Between two looks at the health, which visit every PG.
+const HEALTH_PERIOD: Duration = Duration::from_secs(2);
 
 /// When to look next.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,6 +47,30 @@ impl<S: Storage> Mon<S> {
         self.tick_osds(now);
         self.tick_mdss(now);
         self.tick_pools(now);
+        self.note_health(now);
+    }
+
+    /// Says in the cluster log what has become wrong or right.
+    fn note_health(&mut self, now: Now) {
+        if now.mono.since(self.soft.health_at) < HEALTH_PERIOD {
+            return;
+        }
+        let checks = crate::health::checks(&self.view(now));
+        let found: BTreeMap<_, _> = checks.into_iter().map(|c| (c.code, c.summary)).collect();
+        let old = std::mem::replace(&mut self.soft.health, found.clone());
+        self.soft.health_at = now.mono;
+        for (code, summary) in &found {
+            if !old.contains_key(code) {
+                let level = if code.severity() == Severity::Error { LogLevel::Error } else { LogLevel::Warn };
+                self.say(now, level, format!("Health check failed: {summary} ({})", code.name()));
+            }
+        }
+        for (code, summary) in old.iter().filter(|(code, _)| !found.contains_key(code)) {
+            self.say(now, LogLevel::Info, format!("Health check cleared: {} (was: {summary})", code.name()));
+        }
+        if found.is_empty() && !old.is_empty() {
+            self.say(now, LogLevel::Info, "Cluster is now healthy");
+        }
     }
 
     fn rotate_keys(&mut self, now: Now) {

@@ -174,6 +174,31 @@ impl<S: Storage> Mon<S> {
         self.after(index, Self::send(conn, tid, msgs::Body::from(ack)), out);
     }
 
+    /// `ceph tell mon.NAME …`: a command for this monitor itself, or any other command.
+    pub(crate) fn tell(&mut self, now: Now, conn: ConnId, tid: u64, m: msgs::Command, out: &mut Vec<Out>) {
+        let text = m.cmd.join(" ");
+        let ((r, rs, data), index) = match Args::parse(&text) {
+            Ok((cmd, args)) if self.may_run(conn, cmd, &args) => {
+                let (outcome, index) = self.run(now, cmd, &args, &m.data.to_vec());
+                let answer = match outcome {
+                    Ok(reply) => (0, reply.status, reply.data),
+                    Err(failure) => (-failure.errno, failure.text, Vec::new()),
+                };
+                (answer, index)
+            }
+            Ok(_) => ((-errno::EACCES, "access denied".to_owned(), Vec::new()), 0),
+            Err(_) if self.sessions.get(conn).is_some_and(|s| s.caps.is_allow_all()) => {
+                let (code, output) = self.admin_command(now, &text);
+                let (status, data) =
+                    if code < 0 { (output, Vec::new()) } else { (String::new(), output.into_bytes()) };
+                ((code, status, data), 0)
+            }
+            Err(error) => ((-errno::EINVAL, error.0, Vec::new()), 0),
+        };
+        let reply = msgs::CommandReply { r, rs, data: Bufs::from(data) };
+        self.after(index, Self::send(conn, tid, msgs::Body::from(reply)), out);
+    }
+
     /// Runs a command; its answer may go out once the index is committed.
     fn run(&mut self, now: Now, cmd: Cmd, args: &Args, input: &[u8]) -> (Outcome, u64) {
         match handler(cmd) {
@@ -255,6 +280,8 @@ fn handler(cmd: Cmd) -> Handler {
         Cmd::MonMetadata => Read(mon_cmds::metadata),
         Cmd::MonVersions => Read(|v, a| status::versions_of(v, a, "mon")),
         Cmd::MonFeatureLs => Read(mon_cmds::feature_ls),
+        Cmd::MgrStat => Read(mon_cmds::mgr_stat),
+        Cmd::MgrServices => Read(mon_cmds::mgr_services),
         Cmd::TimeSyncStatus => Read(mon_cmds::time_sync_status),
         Cmd::NodeLs => Read(mon_cmds::node_ls),
         Cmd::Log => Log,

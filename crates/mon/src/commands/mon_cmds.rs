@@ -205,6 +205,15 @@ pub fn time_sync_status(_: &View<'_>, args: &Args) -> Outcome {
     structured(args, &json)
 }
 
+/// There is no manager: monitors answer what it would.
+pub fn mgr_stat(_: &View<'_>, args: &Args) -> Outcome {
+    structured(args, &json!({ "epoch": 1, "available": false, "active_name": "", "num_standby": 0 }))
+}
+
+pub fn mgr_services(_: &View<'_>, args: &Args) -> Outcome {
+    structured(args, &json!({}))
+}
+
 pub fn node_ls(view: &View<'_>, args: &Args) -> Outcome {
     let host_of = |name: &EntityName| {
         let host = view.state.metadata.get(name).and_then(|m| m.get("hostname"));

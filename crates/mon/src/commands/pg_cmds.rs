@@ -80,7 +80,7 @@ fn all_pgs(view: &View<'_>) -> Vec<PgStat> {
 
 /// Whether a PG is in all of the states that are asked for (`active`, `degraded`, …).
 fn in_states(stat: &PgStat, states: &[String]) -> bool {
-    let name = pg_state::name(stat.state);
+    let name = crate::pgstat::state_name(stat.state);
     let has: Vec<&str> = name.split('+').collect();
     states.iter().flat_map(|s| s.split('+')).all(|s| s == "all" || has.contains(&s))
 }
@@ -117,7 +117,7 @@ fn list_text(pgs: &[PgStat], now: Utime) -> String {
             s.log_size as i64,
         ];
         row.extend(counts.map(|n| n.to_string()));
-        row.extend([pg_state::name(s.state), since, s.version.to_string()]);
+        row.extend([crate::pgstat::state_name(s.state), since, s.version.to_string()]);
         row.push(format!("{}:{}", s.reported_epoch, s.reported_seq));
         row.extend([who(&s.up), who(&s.acting), s.last_scrub.iso8601(), s.last_deep_scrub.iso8601()]);
         t.row(row);
@@ -186,7 +186,7 @@ fn brief_text(pgs: &[PgStat]) -> String {
     ]);
     let first = |list: &[OsdId]| list.first().map_or(-1, |o| o.0).to_string();
     for s in pgs {
-        let state = pg_state::name(s.state);
+        let state = crate::pgstat::state_name(s.state);
         t.row(vec![s.pgid.to_string(), state, osds(&s.up), first(&s.up), osds(&s.acting), first(&s.acting)]);
     }
     t.render()
@@ -269,6 +269,19 @@ fn osd_json(view: &View<'_>, id: Option<OsdId>, s: &OsdStat, num_pgs: usize, num
     Value::Object(out)
 }
 
+/// What each pool takes on each OSD.
+fn pool_statfs(view: &View<'_>) -> Value {
+    let mut out = Vec::new();
+    for (osd, stat) in view.soft.pgs.osds() {
+        for (pool, used) in &stat.pools {
+            let mut one = store(used);
+            (one["poolid"], one["osd"]) = ((*pool).into(), osd.0.into());
+            out.push(one);
+        }
+    }
+    out.into()
+}
+
 fn dump_json(view: &View<'_>, what: &str) -> Value {
     let (map, pgs) = (view.state.osdmap(), &view.soft.pgs);
     let osds = || {
@@ -289,7 +302,7 @@ fn dump_json(view: &View<'_>, what: &str) -> Value {
     let brief = |s: &PgStat| {
         let first = |l: &[OsdId]| l.first().map_or(-1, |o| o.0);
         json!({
-            "pgid": s.pgid.to_string(), "state": pg_state::name(s.state), "up": ids(&s.up), "acting": ids(&s.acting),
+            "pgid": s.pgid.to_string(), "state": crate::pgstat::state_name(s.state), "up": ids(&s.up), "acting": ids(&s.acting),
             "up_primary": first(&s.up), "acting_primary": first(&s.acting),
         })
     };
@@ -299,7 +312,7 @@ fn dump_json(view: &View<'_>, what: &str) -> Value {
             json!({ "pg_ready": true, "pg_stats": all_pgs(view).iter().map(brief).collect::<Vec<_>>() })
         }
         "pools" => json!({ "pg_ready": true, "pool_stats": pools() }),
-        "osds" => json!({ "pg_ready": true, "osd_stats": osds() }),
+        "osds" => json!({ "pg_ready": true, "osd_stats": osds(), "pool_statfs": pool_statfs(view) }),
         _ => {
             let total = OsdStat { store: pgs.space(map), ..OsdStat::default() };
             let shards: usize = pgs.osds().keys().map(|o| pgs.pgs_on(*o)).sum();
@@ -319,6 +332,7 @@ fn dump_json(view: &View<'_>, what: &str) -> Value {
                 out["pg_stats"] = stats().into();
                 out["pool_stats"] = pools().into();
                 out["osd_stats"] = osds().into();
+                out["pool_statfs"] = pool_statfs(view);
             }
             json!({ "pg_ready": true, "pg_map": out })
         }

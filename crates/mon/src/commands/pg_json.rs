@@ -2,7 +2,7 @@
 
 use crate::pgstat::PoolSum;
 use maps::{ObjectStatSum, OsdId, StoreStatfs};
-use peer::{PgStat, pg_state};
+use peer::PgStat;
 use serde_json::{Map, Value, json};
 
 /// `object_stat_sum_t`.
@@ -89,7 +89,7 @@ pub fn pg(s: &PgStat) -> Value {
     put("version", s.version.to_string().into());
     put("reported_seq", s.reported_seq.into());
     put("reported_epoch", s.reported_epoch.0.into());
-    put("state", pg_state::name(s.state).into());
+    put("state", crate::pgstat::state_name(s.state).into());
     let (change, active, clean) = (s.last_change.iso8601(), s.last_active.iso8601(), s.last_clean.iso8601());
     put("last_fresh", active.clone().into());
     put("last_change", change.clone().into());

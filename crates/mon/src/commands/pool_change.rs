@@ -259,7 +259,8 @@ pub fn rmsnap(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
 }
 
 impl<S: crate::storage::Storage> crate::mon::Mon<S> {
-    /// Sets and clears the full flags: of pools by their quotas, of the cluster and OSDs by how full devices are.
+    /// Sets and clears the full flags, of pools by their quotas and of OSDs by how full devices are; takes what has
+    /// expired off the blocklist.
     pub(crate) fn tick_pools(&mut self, now: stdx::Now) {
         let map = self.log.tail().osdmap().clone();
         let mut changed = Vec::new();
@@ -273,7 +274,10 @@ impl<S: crate::storage::Storage> crate::mon::Mon<S> {
             }
         }
         let osds = self.osd_fullness_changes(&map);
-        if changed.is_empty() && osds.is_empty() {
+        let stamp: wire::Utime = now.wall.into();
+        let expired: Vec<_> =
+            map.blocklist.iter().filter(|(_, until)| **until < stamp).map(|(a, _)| *a).collect();
+        if changed.is_empty() && osds.is_empty() && expired.is_empty() {
             return;
         }
         self.edit(now, |edit| {
@@ -286,6 +290,9 @@ impl<S: crate::storage::Storage> crate::mon::Mon<S> {
                     "pool '{name}' {} its quota",
                     if full { "has reached" } else { "is below" }
                 ));
+            }
+            if !expired.is_empty() {
+                edit.osd().old_blocklist = expired;
             }
             for (osd, flip) in osds {
                 *edit.osd().new_state.entry(osd).or_default() ^= flip;

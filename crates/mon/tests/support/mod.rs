@@ -305,7 +305,17 @@ pub fn report_clean(rig: &mut Rig, conns: &[ConnId], map: &maps::OsdMap) {
         }
         let store =
             maps::StoreStatfs { total: 20 << 30, available: 19 << 30, ..maps::StoreStatfs::default() };
-        let stats = peer::PgStats { osd, epoch: map.epoch, pgs, store, ..peer::PgStats::default() };
+        let pools = vec![peer::OsdPoolStat { pool: 1, store: store.clone() }];
+        let heartbeat_peers = vec![maps::OsdId(9)];
+        let stats = peer::PgStats {
+            osd,
+            epoch: map.epoch,
+            pgs,
+            store,
+            pools,
+            heartbeat_peers,
+            ..peer::PgStats::default()
+        };
         rig.send(*conn, 0, peer::Body::from(stats));
     }
 }
