@@ -126,7 +126,11 @@ impl Sample for Update {
     fn sample(rng: &mut Rng) -> Self {
         let client = rng.u64();
         match rng.below(9) {
-            0 => Self::Dentry { dir: Sample::sample(rng), key: Sample::sample(rng), value: Sample::sample(rng) },
+            0 => Self::Dentry {
+                dir: Sample::sample(rng),
+                key: Sample::sample(rng),
+                value: Sample::sample(rng),
+            },
             1 => Self::Base(Sample::sample(rng)),
             2 => Self::Forget(Sample::sample(rng)),
             3 => Self::InoNext(Sample::sample(rng)),

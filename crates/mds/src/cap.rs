@@ -223,7 +223,10 @@ mod tests {
         let mut c = Cap::new(1);
         c.give(LONER, Instant(1));
         c.give(SHARED, Instant(2));
-        assert!(!c.confirm(2, SHARED | cap::FILE_BUFFER | cap::FILE_WR), "it flushes attributes, data follow");
+        assert!(
+            !c.confirm(2, SHARED | cap::FILE_BUFFER | cap::FILE_WR),
+            "it flushes attributes, data follow"
+        );
         assert_eq!(c.held(), SHARED | cap::FILE_BUFFER | cap::FILE_WR);
         c.give(SHARED, Instant(3));
         assert!(!c.confirm(2, SHARED | cap::FILE_WR), "a later message does not end it either");

@@ -77,7 +77,10 @@ impl LockSet {
     pub fn conflict(&self, owner: &Owner, kind: u8, start: u64, length: u64) -> Option<FileLock> {
         let (first, last) = ends(start, length);
         let clash = |h: &&Held| {
-            !h.owner.same(owner) && h.first <= last && first <= h.last && (h.kind == EXCLUSIVE || kind == EXCLUSIVE)
+            !h.owner.same(owner)
+                && h.first <= last
+                && first <= h.last
+                && (h.kind == EXCLUSIVE || kind == EXCLUSIVE)
         };
         self.held.iter().find(clash).map(|h| FileLock {
             start: h.first,

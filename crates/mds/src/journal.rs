@@ -44,8 +44,15 @@ impl Journal {
     /// A journal whose next event is `last + 1`, in a new segment; `segments` are those still needed.
     pub fn new(limit: u64, last: Lsn, segments: BTreeMap<Segment, (u64, Lsn)>) -> Self {
         let object_size = Self::object_size(limit);
-        let mut out =
-            Self { object_size, limit, last, durable: last, segments, queue: VecDeque::new(), in_flight: None };
+        let mut out = Self {
+            object_size,
+            limit,
+            last,
+            durable: last,
+            segments,
+            queue: VecDeque::new(),
+            in_flight: None,
+        };
         let next = out.segments.keys().next_back().map_or(1, |s| s + 1);
         out.segments.insert(next, (0, last + 1));
         out

@@ -6,7 +6,9 @@ use mds::{ClientId, MdsOptions, Stage};
 use msgs::{MdsOp, cap};
 use std::time::Duration;
 use world::World;
-use world::client::{create, getattr, lookup, mkdir, open, readdir, request, setattr_mode, setattr_size, two};
+use world::client::{
+    create, getattr, lookup, mkdir, open, readdir, request, setattr_mode, setattr_size, two,
+};
 
 const A: u64 = 10;
 const B: u64 = 20;
@@ -31,7 +33,8 @@ fn caps(w: &World, client: u64, ino: u64) -> u32 {
 fn a_lone_writer_gets_everything() {
     let mut w = two_clients(1);
     let f = ino(&w.call(A, create("f", 2)));
-    let all = cap::FILE_EXCL | cap::FILE_WR | cap::FILE_BUFFER | cap::FILE_CACHE | cap::AUTH_EXCL | cap::XATTR_EXCL;
+    let all =
+        cap::FILE_EXCL | cap::FILE_WR | cap::FILE_BUFFER | cap::FILE_CACHE | cap::AUTH_EXCL | cap::XATTR_EXCL;
     assert_eq!(caps(&w, A, f) & all, all, "{}", msgs::Caps(caps(&w, A, f)));
     assert!(w.clients[&A].held[&f].max_size >= 4 << 20, "it may write at once");
 }
@@ -56,8 +59,18 @@ fn a_second_opener_ends_caching_and_both_may_write() {
     w.call(B, open("f", 2));
     for c in [A, B] {
         let has = caps(&w, c, f);
-        assert_eq!(has & (cap::FILE_CACHE | cap::FILE_BUFFER | cap::FILE_EXCL), 0, "{c}: {}", msgs::Caps(has));
-        assert_eq!(has & (cap::FILE_RD | cap::FILE_WR), cap::FILE_RD | cap::FILE_WR, "{c}: {}", msgs::Caps(has));
+        assert_eq!(
+            has & (cap::FILE_CACHE | cap::FILE_BUFFER | cap::FILE_EXCL),
+            0,
+            "{c}: {}",
+            msgs::Caps(has)
+        );
+        assert_eq!(
+            has & (cap::FILE_RD | cap::FILE_WR),
+            cap::FILE_RD | cap::FILE_WR,
+            "{c}: {}",
+            msgs::Caps(has)
+        );
         assert!(w.clients[&c].held[&f].max_size > 0, "{c} may write");
     }
     // Each appends; each sees the other's.
@@ -291,7 +304,8 @@ fn a_lock_waits_for_the_other_client_and_is_freed_with_it() {
     w.call(A, create("f", 2));
     w.call(B, open("f", 2));
     let lock = |kind: u8, wait: u8, owner: u64| {
-        let args = msgs::FileLockArgs { rule: 1, kind, owner: owner | 1 << 63, pid: 1, start: 0, length: 0, wait };
+        let args =
+            msgs::FileLockArgs { rule: 1, kind, owner: owner | 1 << 63, pid: 1, start: 0, length: 0, wait };
         msgs::ClientRequest { args: args.into(), ..request(MdsOp::SETFILELOCK, "f") }
     };
     assert_eq!(w.call(A, lock(2, 0, 1)).result, 0);
@@ -299,6 +313,13 @@ fn a_lock_waits_for_the_other_client_and_is_freed_with_it() {
     let tid = w.start(B, lock(1, 1, 2));
     w.quiet();
     assert!(!w.clients[&B].replies.contains_key(&tid));
+    // A waiter that is interrupted is told so.
+    let (second, mut stop) = (w.start(B, lock(1, 1, 3)), lock(4, 0, 3));
+    let mut args: msgs::FileLockArgs = stop.args.get();
+    args.rule = 3;
+    stop.args = args.into();
+    assert_eq!(w.call(B, stop).result, 0);
+    assert_eq!(w.reply(B, second).result, -msgs::errno::EINTR);
     w.send(A, 0, msgs::ClientSession::of(msgs::session_op::REQUEST_CLOSE, 0));
     w.quiet();
     assert_eq!(w.reply(B, tid).result, 0);

@@ -21,7 +21,8 @@ struct Run {
 
 fn path(w: &mut World) -> String {
     let depth = 1 + w.rng.below(3);
-    let names: Vec<String> = (0..depth).map(|_| format!("{}", char::from(b'a' + w.rng.below(6) as u8))).collect();
+    let names: Vec<String> =
+        (0..depth).map(|_| format!("{}", char::from(b'a' + w.rng.below(6) as u8))).collect();
     names.join("/")
 }
 
@@ -53,7 +54,8 @@ impl Run {
         let (a, b) = (path(&mut self.w), path(&mut self.w));
         match self.w.rng.below(13) {
             0 | 1 => {
-                let want = self.m.make(&a, Node { dir: Some(BTreeMap::new()), mode: 0o755, ..Node::default() });
+                let want =
+                    self.m.make(&a, Node { dir: Some(BTreeMap::new()), mode: 0o755, ..Node::default() });
                 self.check(&format!("mkdir {a}"), mkdir(&a), want);
             }
             2..=4 => {
@@ -61,7 +63,10 @@ impl Run {
                 self.check(&format!("create {a}"), create(&a, 2), want);
             }
             5 => {
-                let want = self.m.make(&a, Node { symlink: b.clone(), mode: 0o777, size: b.len() as u64, ..Node::default() });
+                let want = self.m.make(
+                    &a,
+                    Node { symlink: b.clone(), mode: 0o777, size: b.len() as u64, ..Node::default() },
+                );
                 self.check(&format!("symlink {a}"), two(MdsOp::SYMLINK, &a, &b), want);
             }
             6 => {
@@ -111,12 +116,17 @@ impl Run {
         let mut same_ino: BTreeMap<u64, u64> = BTreeMap::new();
         for (path, (id, node)) in &model {
             let trimmed = path.trim_start_matches('/');
-            let stat = self.w.call(10, getattr(trimmed, msgs::cap::ANY_SHARED)).trace.target.expect("a target");
+            let stat =
+                self.w.call(10, getattr(trimmed, msgs::cap::ANY_SHARED)).trace.target.expect("a target");
             assert_eq!(stat.mode & 0o7777, node.mode, "mode of {path}");
             assert_eq!(*same_ino.entry(*id).or_insert(stat.ino), stat.ino, "{path} is the same inode");
             if let Some(dir) = &node.dir {
                 let dirs = dir.values().filter(|i| self.m.nodes[i].dir.is_some()).count() as u64;
-                assert_eq!((stat.nfiles, stat.nsubdirs), (dir.len() as u64 - dirs, dirs), "entries of {path}");
+                assert_eq!(
+                    (stat.nfiles, stat.nsubdirs),
+                    (dir.len() as u64 - dirs, dirs),
+                    "entries of {path}"
+                );
                 let names: Vec<String> = dir.keys().cloned().collect();
                 assert_eq!(self.list(trimmed, 1 + (names.len() as u32) / 2), names, "names in {path}");
             } else {
@@ -163,7 +173,12 @@ fn run(seed: u64, options: MdsOptions, crash_share: u64, steps: usize) {
                 r.w.clients[&10].held.iter().map(|(i, h)| (*i, h.cap_id, h.issue_seq)).collect();
             let caps = held
                 .iter()
-                .map(|(ino, cap_id, seq)| msgs::CapReleaseItem { ino: *ino, cap_id: *cap_id, migrate_seq: 0, seq: *seq })
+                .map(|(ino, cap_id, seq)| msgs::CapReleaseItem {
+                    ino: *ino,
+                    cap_id: *cap_id,
+                    migrate_seq: 0,
+                    seq: *seq,
+                })
                 .collect();
             r.w.clients.get_mut(&10).expect("it").held.clear();
             r.w.send(10, 0, msgs::ClientCapRelease { caps, ..Default::default() });
@@ -210,7 +225,12 @@ fn a_huge_directory_is_served_from_a_small_cache() {
         if i % 50 == 0 {
             let caps = std::mem::take(&mut r.w.clients.get_mut(&10).expect("it").held)
                 .into_iter()
-                .map(|(ino, h)| msgs::CapReleaseItem { ino, cap_id: h.cap_id, migrate_seq: 0, seq: h.issue_seq })
+                .map(|(ino, h)| msgs::CapReleaseItem {
+                    ino,
+                    cap_id: h.cap_id,
+                    migrate_seq: 0,
+                    seq: h.issue_seq,
+                })
                 .collect();
             r.w.send(10, 0, msgs::ClientCapRelease { caps, ..Default::default() });
         }

@@ -155,7 +155,10 @@ impl Cache {
             self.entries -= d.slots.len();
             for slot in d.slots.values() {
                 if let SlotLink::Primary(ino) = slot.link {
-                    assert!(!self.inodes.contains_key(&ino), "a directory with inode {ino} in it is forgotten");
+                    assert!(
+                        !self.inodes.contains_key(&ino),
+                        "a directory with inode {ino} in it is forgotten"
+                    );
                 }
             }
         }

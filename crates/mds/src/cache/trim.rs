@@ -51,7 +51,10 @@ impl Cache {
         }
         let SlotLink::Primary(ino) = slot.link else { return true };
         // An inode without a name is about to be purged.
-        let idle = self.inodes.get(&ino).is_none_or(|i| i.is_idle() && i.data.nlink > 0 && i.data.truncate_from == 0);
+        let idle = self
+            .inodes
+            .get(&ino)
+            .is_none_or(|i| i.is_idle() && i.data.nlink > 0 && i.data.truncate_from == 0);
         idle && self.dirs.get(&ino).is_none_or(super::Dir::is_idle)
     }
 

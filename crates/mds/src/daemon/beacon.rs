@@ -32,7 +32,11 @@ impl Mds {
             feature_level: 1,
             rank: info.map_or(MdsRank::NONE, |i| i.rank),
             join_fs: Fscid::NONE,
-            metadata: if self.state == MdsState::BOOT { self.config.metadata.clone() } else { Default::default() },
+            metadata: if self.state == MdsState::BOOT {
+                self.config.metadata.clone()
+            } else {
+                Default::default()
+            },
             ..peer::MdsBeacon::default()
         };
         let mut outs = std::mem::take(&mut self.cluster_out);
@@ -45,7 +49,11 @@ impl Mds {
         let map: MdsMap = match Reader::new(&m.map).get() {
             Ok(map) => map,
             Err(e) => {
-                out.push(Output::Event(Event::new(Level::Warn, "bad_map_seen", format!("MDS map {}: {e}", m.epoch))));
+                out.push(Output::Event(Event::new(
+                    Level::Warn,
+                    "bad_map_seen",
+                    format!("MDS map {}: {e}", m.epoch),
+                )));
                 return;
             }
         };

@@ -148,7 +148,8 @@ impl Mds {
             self.cluster_out = outs;
             return;
         }
-        let Some(client) = self.conns.get(&conn).copied().filter(|c| self.clients.get(c) == Some(&conn)) else {
+        let Some(client) = self.conns.get(&conn).copied().filter(|c| self.clients.get(c) == Some(&conn))
+        else {
             return;
         };
         let Msg { tid, body: node::Body::Client(body) } = msg else {
@@ -209,7 +210,9 @@ impl Mds {
                 out.push(Output::Keys(Arc::new(server)));
             }
             Told::Reply { token, .. } => self.eviction_asked(now, token),
-            Told::Message(Msg { body: node::Body::Client(Body::MdsMap(m)), .. }) => self.take_map(now, &m, out),
+            Told::Message(Msg { body: node::Body::Client(Body::MdsMap(m)), .. }) => {
+                self.take_map(now, &m, out)
+            }
             Told::Denied => {
                 let text = format!("the monitors refuse the key of mds.{}", self.config.name);
                 out.push(Output::Event(Event::new(Level::Warn, "key_refused", text)));
@@ -233,8 +236,12 @@ impl Mds {
                 }
             }
             Effect::Evict(client, addrs) => self.ask_eviction(now, client, &addrs),
-            // The client closes its end when it has read the last message.
-            Effect::Closed(_) => {}
+            Effect::Closed(client) => {
+                if let Some(conn) = self.clients.remove(&client) {
+                    self.conns.remove(&conn);
+                    out.push(Output::Close { conn });
+                }
+            }
             Effect::Reached(stage) => self.reached(now, stage),
             Effect::Event(level, name, detail) => out.push(Output::Event(Event::new(level, name, detail))),
             Effect::Fail(text) => self.stop(Err(text), out),

@@ -25,7 +25,9 @@ fn op(op: ObjOp) -> Op {
         ObjOp::Write { offset, data } => {
             Op::Write { extent: Extent::new(offset, data.len() as u64), data: data.into() }
         }
-        ObjOp::WriteFull(data) => Op::WriteFull { extent: Extent::new(0, data.len() as u64), data: data.into() },
+        ObjOp::WriteFull(data) => {
+            Op::WriteFull { extent: Extent::new(0, data.len() as u64), data: data.into() }
+        }
         ObjOp::Truncate(size) => Op::Truncate(Extent::new(size, 0)),
         ObjOp::Delete => Op::Delete,
         ObjOp::OmapList { after, max } => {

@@ -104,7 +104,8 @@ impl<'a> Draft<'a> {
             placed.insert(place, link);
         }
         // Names that go come first, so that an inode that moves is never in two places.
-        let (gone, there): (Vec<_>, Vec<_>) = placed.into_iter().partition(|(_, l)| matches!(l, NewLink::None));
+        let (gone, there): (Vec<_>, Vec<_>) =
+            placed.into_iter().partition(|(_, l)| matches!(l, NewLink::None));
         for ((dir, key), link) in gone.into_iter().chain(there) {
             let value = match link {
                 NewLink::None => None,

@@ -26,7 +26,9 @@ fn parts<'a>(cx: &Cx<'a>) -> Result<(Ino, FileLockArgs, Owner, Option<&'a LockSe
 
 pub(super) fn set(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let (ino, args, owner, set) = parts(cx)?;
-    if args.kind != UNLOCK && set.is_some_and(|s| s.conflict(&owner, args.kind, args.start, args.length).is_some()) {
+    if args.kind != UNLOCK
+        && set.is_some_and(|s| s.conflict(&owner, args.kind, args.start, args.length).is_some())
+    {
         if args.wait == 0 {
             return Err(Errno(errno::EAGAIN).into());
         }

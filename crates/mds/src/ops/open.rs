@@ -43,7 +43,11 @@ fn open_existing(cx: &Cx<'_>, ino: Ino, place: Option<Place>) -> Result<Plan, St
     let dentry = place.filter(|_| cx.wants_dentry());
     let reply = Reply { dentry, target: Some(ino), want, ..Reply::default() };
     let mut draft = Draft::new(cx.cache, cx.now);
-    if data.is_file() && writes && flags & flag::TRUNC != 0 && (data.size > 0 || inode.held_by_others(None) & CHANGES != 0) {
+    if data.is_file()
+        && writes
+        && flags & flag::TRUNC != 0
+        && (data.size > 0 || inode.held_by_others(None) & CHANGES != 0)
+    {
         truncate(cx, &mut draft, ino, 0)?;
     }
     if data.is_file() && writes && !data.ranges.contains_key(&cx.client.0) {

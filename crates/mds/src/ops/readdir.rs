@@ -34,11 +34,8 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
         0 => MOST_BYTES,
         n => n.clamp(16 << 10, MOST_BYTES),
     };
-    let reply = Reply {
-        target: Some(dir),
-        extra: Extra::Listing { entries, flags, max_bytes },
-        ..Reply::default()
-    };
+    let reply =
+        Reply { target: Some(dir), extra: Extra::Listing { entries, flags, max_bytes }, ..Reply::default() };
     cx.finish(Plan { reply, ..Plan::default() })
 }
 

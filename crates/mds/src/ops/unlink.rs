@@ -8,7 +8,12 @@ use msgs::{MdsOp, cap, errno};
 
 /// Takes a name away from what it leads to. An inode that loses its primary name becomes a stray: until the last cap on
 /// it is gone, or for as long as other names lead to it.
-pub(super) fn drop_name(cx: &Cx<'_>, draft: &mut Draft<'_>, place: &Place, link: SlotLink) -> Result<(), Stop> {
+pub(super) fn drop_name(
+    cx: &Cx<'_>,
+    draft: &mut Draft<'_>,
+    place: &Place,
+    link: SlotLink,
+) -> Result<(), Stop> {
     let Some(ino) = link.ino() else { return Ok(()) };
     let inode = cx.inode(ino)?;
     let is_dir = inode.data.is_dir();
@@ -35,7 +40,9 @@ pub(super) fn check_removable(cx: &Cx<'_>, ino: Ino, as_dir: bool) -> Result<(),
     match (data.is_dir(), as_dir) {
         (true, false) => Err(Errno(errno::EISDIR).into()),
         (false, true) => Err(Errno(errno::ENOTDIR).into()),
-        (true, true) if data.dirstat.nfiles + data.dirstat.nsubdirs > 0 => Err(Errno(errno::ENOTEMPTY).into()),
+        (true, true) if data.dirstat.nfiles + data.dirstat.nsubdirs > 0 => {
+            Err(Errno(errno::ENOTEMPTY).into())
+        }
         _ => Ok(()),
     }
 }

@@ -115,7 +115,11 @@ impl Rank {
         for ino in [Ino::ROOT, Ino::mdsdir(n), Ino::stray(n)] {
             rank.boot_io(names::base_object(ino), all.clone(), Read::Base);
         }
-        rank.boot_io(names::session_table(n), ObjOp::OmapList { after: Vec::new(), max: SESSIONS }, Read::Sessions);
+        rank.boot_io(
+            names::session_table(n),
+            ObjOp::OmapList { after: Vec::new(), max: SESSIONS },
+            Read::Sessions,
+        );
         rank
     }
 
@@ -129,7 +133,8 @@ impl Rank {
         let Some(read) = self.boot.reads.remove(&id) else { return };
         let reply = result.ok().and_then(|mut replies| (!replies.is_empty()).then(|| replies.remove(0)));
         if let Err(e) = self.take_boot(read, reply) {
-            self.out.push(Effect::Fail(format!("the stored state of rank {} is damaged: {e}", self.cfg.rank)));
+            self.out
+                .push(Effect::Fail(format!("the stored state of rank {} is damaged: {e}", self.cfg.rank)));
             return;
         }
         if self.boot.reads.is_empty() {
@@ -212,7 +217,8 @@ impl Rank {
         for (segment, bytes, events) in objects {
             let first = events.first().map_or(last + 1, |(seq, _)| *seq);
             if first != last + 1 {
-                let text = format!("journal object {segment} begins with event {first} instead of {}", last + 1);
+                let text =
+                    format!("journal object {segment} begins with event {first} instead of {}", last + 1);
                 self.out.push(Effect::Fail(text));
                 return;
             }

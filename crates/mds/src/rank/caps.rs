@@ -16,7 +16,9 @@ impl Rank {
     /// wants from now on. Whatever that takes from others is revoked first.
     pub(super) fn issue(&mut self, ino: Ino, client: ClientId, want: u32) -> InodeStat {
         let next = self.next_cap;
-        let Some(inode) = self.cache.inodes.get_mut(&ino) else { unreachable!("replies are about cached inodes") };
+        let Some(inode) = self.cache.inodes.get_mut(&ino) else {
+            unreachable!("replies are about cached inodes")
+        };
         let known = inode.caps.contains_key(&client);
         let cap = inode.caps.entry(client).or_insert_with(|| Cap::new(next));
         cap.wanted |= want;
@@ -123,7 +125,9 @@ impl Rank {
         let Some(inode) = self.cache.inodes.get(&ino) else { return };
         for id in inode.waiters.clone() {
             let satisfied = |need: &Need| match need {
-                Need::Revoke { ino: i, except, mask } if *i == ino => self.cache.revocation(ino, *except, *mask).is_none(),
+                Need::Revoke { ino: i, except, mask } if *i == ino => {
+                    self.cache.revocation(ino, *except, *mask).is_none()
+                }
                 Need::Truncated(i) | Need::Lock(i) => *i == ino,
                 _ => false,
             };

@@ -74,7 +74,8 @@ impl Rank {
         next.ranges.insert(client.0, ClientRange { max_size, follows: 0 });
         next.max_size_ever = next.max_size_ever.max(max_size);
         self.put_inode("grow range", next, Vec::new());
-        if has > 0 || self.cache.inodes[&ino].caps.get(&client).is_some_and(|c| c.pending & cap::FILE_WR != 0) {
+        if has > 0 || self.cache.inodes[&ino].caps.get(&client).is_some_and(|c| c.pending & cap::FILE_WR != 0)
+        {
             let now = self.now.mono;
             if let Some(c) = self.cache.inodes.get_mut(&ino).and_then(|i| i.caps.get_mut(&client)) {
                 c.give(c.pending, now);

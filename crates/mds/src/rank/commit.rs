@@ -57,7 +57,8 @@ impl Rank {
         if self.cache.stats().entries <= self.cfg.options.cache_inodes {
             return false;
         }
-        let dirty = self.cache.dirty_dirs.iter().filter_map(|d| self.cache.dirs.get(d)).map(|d| d.dirty.len());
+        let dirty =
+            self.cache.dirty_dirs.iter().filter_map(|d| self.cache.dirs.get(d)).map(|d| d.dirty.len());
         dirty.sum::<usize>() * 4 > self.cfg.options.cache_inodes
     }
 
@@ -241,7 +242,9 @@ impl Rank {
         if d.dirty.is_empty() {
             self.cache.dirty_dirs.remove(&ino);
         }
-        if !self.cache.inodes.contains_key(&ino) && self.cache.index.get(&ino).is_some_and(|c| c.value.is_none()) {
+        if !self.cache.inodes.contains_key(&ino)
+            && self.cache.index.get(&ino).is_some_and(|c| c.value.is_none())
+        {
             // It was removed while this was in flight.
             self.cache.dirs.remove(&ino);
             self.cache.dirty_dirs.remove(&ino);
@@ -251,7 +254,8 @@ impl Rank {
     /// The first segment that something still needs.
     fn first_needed(&self) -> Segment {
         let dirs = self.cache.dirty_dirs.iter().filter_map(|d| self.cache.dirs[d].since());
-        let bases = self.cache.dirty_bases.values().copied().chain(self.base_commits.values().map(|(s, _)| *s));
+        let bases =
+            self.cache.dirty_bases.values().copied().chain(self.base_commits.values().map(|(s, _)| *s));
         let index = self.cache.index.values().map(|c| c.since);
         let tables = self.sessions.since().into_iter().chain(self.ino_dirty).chain(self.ino_commit);
         dirs.chain(bases).chain(index).chain(tables).min().unwrap_or(u64::MAX).min(self.journal.current())

@@ -78,7 +78,11 @@ impl Rank {
         let data = &inode.data;
         let stray = inode.place.as_ref().is_some_and(|(dir, _)| *dir == Ino::stray(self.cfg.rank));
         if stray && data.nlink == 0 {
-            let end = if data.is_file() { object_count(&data.layout, data.max_size_ever.max(data.size)) } else { 1 };
+            let end = if data.is_file() {
+                object_count(&data.layout, data.max_size_ever.max(data.size))
+            } else {
+                1
+            };
             return inode.is_idle().then_some(DataWork::Purge { next: 0, end, in_flight: 0 });
         }
         if data.truncate_from == 0 {
@@ -123,8 +127,11 @@ impl Rank {
             return (ObjectId { pool: metadata_pool, ns: String::new(), name }, ObjOp::Delete);
         }
         let layout = &data.layout;
-        let object =
-            ObjectId { pool: layout.pool, ns: layout.pool_ns.clone(), name: names::data_object(data.ino, number) };
+        let object = ObjectId {
+            pool: layout.pool,
+            ns: layout.pool_ns.clone(),
+            name: names::data_object(data.ino, number),
+        };
         let keep = if purge { 0 } else { object_size(layout, number, data.size) };
         (object, if keep == 0 { ObjOp::Delete } else { ObjOp::Truncate(keep) })
     }
@@ -133,7 +140,9 @@ impl Rank {
     pub(super) fn data_done(&mut self, ino: Ino) {
         if let Some(inode) = self.cache.inodes.get_mut(&ino) {
             match &mut inode.data_work {
-                Some(DataWork::Truncate { in_flight, .. } | DataWork::Purge { in_flight, .. }) => *in_flight -= 1,
+                Some(DataWork::Truncate { in_flight, .. } | DataWork::Purge { in_flight, .. }) => {
+                    *in_flight -= 1
+                }
                 None => {}
             }
         }

@@ -54,7 +54,11 @@ impl Rank {
             load.parents.extend(parent);
             return;
         }
-        let load = Load { ops: op.into_iter().collect(), parents: parent.into_iter().collect(), tick: self.cache.tick };
+        let load = Load {
+            ops: op.into_iter().collect(),
+            parents: parent.into_iter().collect(),
+            tick: self.cache.tick,
+        };
         self.loads.insert(need.clone(), load);
         match &need {
             Need::Dentry(dir, key) => self.load_entry(*dir, key.clone(), need.clone()),
@@ -79,7 +83,12 @@ impl Rank {
             stat.nfiles + stat.nsubdirs < PAGE.min(self.cfg.options.cache_inodes as u64 / 8)
         });
         if small && dir != Ino::stray(self.cfg.rank) {
-            self.load_io(object, vec![ObjOp::OmapList { after: Vec::new(), max: PAGE }], need, Step::Page(Vec::new()));
+            self.load_io(
+                object,
+                vec![ObjOp::OmapList { after: Vec::new(), max: PAGE }],
+                need,
+                Step::Page(Vec::new()),
+            );
         } else {
             self.load_io(object, vec![ObjOp::OmapGet(vec![key.to_omap()])], need, Step::Entry);
         }
@@ -123,7 +132,8 @@ impl Rank {
         match (step, need) {
             (Step::Entry, Need::Dentry(dir, key)) => {
                 let (entries, _) = omap(reply);
-                let value = entries.get(&key.to_omap()).map(|v| Reader::new(v).get::<Dentry>()).transpose()?;
+                let value =
+                    entries.get(&key.to_omap()).map(|v| Reader::new(v).get::<Dentry>()).transpose()?;
                 self.take_entry(*dir, key, value);
             }
             (Step::Page(after), Need::Dentry(dir, _) | Need::Page(dir, _)) => {
@@ -140,7 +150,8 @@ impl Rank {
                 if *dir == Ino::stray(self.cfg.rank) && matches!(need, Need::Page(..)) {
                     self.stray_next = last.as_ref().map(DentryKey::to_omap);
                 }
-                let waiting: Vec<OpId> = self.loads.get(need).into_iter().flat_map(|l| l.ops.clone()).collect();
+                let waiting: Vec<OpId> =
+                    self.loads.get(need).into_iter().flat_map(|l| l.ops.clone()).collect();
                 for id in waiting {
                     if let Some(op) = self.ops.get_mut(&id) {
                         op.pages.push(Page { dir: *dir, after: after.clone(), last: last.clone() });

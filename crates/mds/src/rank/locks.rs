@@ -1,11 +1,11 @@
-//! File locks: setting what was decided, and taking over what clients claim after a restart of ours.
+//! File locks: setting what was decided, interrupting who waits, and taking over what clients claim after a restart of ours.
 
 use super::Rank;
 use crate::filelock::{FileLocks, Owner};
 use crate::ops::LockChange;
-use crate::types::ClientId;
+use crate::types::{ClientId, Errno};
 use fsfmt::Ino;
-use msgs::FileLock;
+use msgs::{ClientRequest, FileLock, FileLockArgs, MdsOp, errno};
 use wire::Reader;
 
 impl Rank {
@@ -20,6 +20,29 @@ impl Rank {
             inode.locks = None;
         }
         self.wake_waiters(change.ino);
+    }
+
+    /// Whether a request interrupts one that waits for a lock; that one is answered with EINTR.
+    pub(super) fn interrupt_lock(&mut self, client: ClientId, request: &ClientRequest) -> bool {
+        const INTERRUPT: u8 = 2;
+        let asked: FileLockArgs = request.args.get();
+        if !(1 + INTERRUPT..=2 + INTERRUPT).contains(&asked.rule) {
+            return false;
+        }
+        let waits = |op: &super::run::Op| {
+            let args: FileLockArgs = op.request.args.get();
+            op.client == client
+                && op.request.op == MdsOp::SETFILELOCK
+                && args.rule + INTERRUPT == asked.rule
+                && (args.owner, args.pid, args.start, args.length)
+                    == (asked.owner, asked.pid, asked.start, asked.length)
+        };
+        let found = self.ops.iter().find(|(_, op)| waits(op)).map(|(id, op)| (*id, op.tid));
+        if let Some((id, tid)) = found {
+            self.drop_op(id);
+            self.fail(client, tid, MdsOp::SETFILELOCK, Errno(errno::EINTR), 0);
+        }
+        true
     }
 
     /// A client claims locks; what does not decode is not claimed.

@@ -65,7 +65,7 @@ pub enum Effect {
     Send(ClientId, u64, msgs::Body),
     /// Put a client on the OSDs' blocklist; ends in [`Rank::evicted`].
     Evict(ClientId, AddrVec),
-    /// The client's session is over; its connection may go.
+    /// The client was evicted: its connection goes, so that it learns of it.
     Closed(ClientId),
     /// A stage of the start is done.
     Reached(Stage),
@@ -117,6 +117,8 @@ pub struct Rank {
     next_io: u64,
     next_cap: u64,
     next_second: stdx::Instant,
+    /// When sessions were last looked at.
+    last_check: stdx::Instant,
     next_accounting: stdx::Instant,
     out: Vec<Effect>,
 }
@@ -159,6 +161,7 @@ impl Rank {
             next_io: 1,
             next_cap: 1,
             next_second: now.mono,
+            last_check: now.mono,
             next_accounting: now.mono,
             out: Vec::new(),
         }
@@ -200,7 +203,9 @@ impl Rank {
             && !(*errno == msgs::errno::ENOENT || *errno == msgs::errno::ENODATA)
         {
             let name = msgs::errno::name(*errno).unwrap_or("an unknown error");
-            self.out.push(Effect::Fail(format!("{why:?} failed with {name}: the rank can't trust what is stored")));
+            self.out.push(Effect::Fail(format!(
+                "{why:?} failed with {name}: the rank can't trust what is stored"
+            )));
             return;
         }
         match why {
@@ -309,7 +314,9 @@ impl Rank {
                 self.ino_next = self.ino_next.max(next);
                 self.ino_dirty.get_or_insert(segment);
             }
-            Update::SessionOpen { client, record } => self.apply_session_open(ClientId(client), *record, segment),
+            Update::SessionOpen { client, record } => {
+                self.apply_session_open(ClientId(client), *record, segment)
+            }
             Update::SessionClose { client } => {
                 self.sessions.map.remove(&ClientId(client));
                 self.sessions.mark(ClientId(client), segment);
@@ -329,7 +336,9 @@ impl Rank {
                 }
             }
             Update::Subtrees(_) => {}
-            Update::Dentry { .. } | Update::Base(_) | Update::Forget(_) => unreachable!("the cache takes these"),
+            Update::Dentry { .. } | Update::Base(_) | Update::Forget(_) => {
+                unreachable!("the cache takes these")
+            }
         }
     }
 

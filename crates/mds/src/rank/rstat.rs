@@ -22,7 +22,11 @@ pub(crate) fn shift(total: &mut NestStat, old: &NestStat, new: &NestStat) {
 impl Rank {
     /// Moves statistics one level up.
     pub(super) fn propagate_stats(&mut self) {
-        if self.stage != super::Stage::Active || self.journal.is_full() || self.draining || self.unaccounted.is_empty() {
+        if self.stage != super::Stage::Active
+            || self.journal.is_full()
+            || self.draining
+            || self.unaccounted.is_empty()
+        {
             return;
         }
         let some: Vec<Ino> = self.unaccounted.iter().take(BATCH).copied().collect();
@@ -53,7 +57,9 @@ impl Rank {
 
     fn account(draft: &mut Draft<'_>, cache: &crate::cache::Cache, ino: Ino) -> Result<(), Stop> {
         let place = cache.inodes.get(&ino).and_then(|i| i.place.clone());
-        let Some((dir, _)) = place.filter(|(dir, _)| !dir.is_base() || *dir == Ino::ROOT) else { return Ok(()) };
+        let Some((dir, _)) = place.filter(|(dir, _)| !dir.is_base() || *dir == Ino::ROOT) else {
+            return Ok(());
+        };
         // A parent that is not cached counts it when it is used next: its child is then looked at again.
         cache.inode(dir)?;
         let inode = draft.inode(ino)?;

@@ -7,7 +7,7 @@ use super::{Rank, stat};
 use crate::ops::{self, Cx, Extra, Plan};
 use crate::types::{ClientId, Errno, Lsn, Need, OpId, Stop};
 use fsfmt::{Ino, Update};
-use msgs::{ClientReply, ClientRequest, MdsOp, ReplyDentry, ReplyTrace, errno};
+use msgs::{ClientReply, ClientRequest, MdsOp, ReplyDentry, ReplyTrace};
 use node::Level;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -147,13 +147,17 @@ impl Rank {
     pub(super) fn drop_op(&mut self, id: OpId) {
         let Some(op) = self.ops.remove(&id) else { return };
         self.space_waiters.remove(&id);
-        if let Some(s) = self.sessions.map.get_mut(&op.client) {
-            s.running.remove(&op.tid);
-        }
+        self.end_running(op.client, op.tid);
         self.unrestrict(id, op.touched);
     }
 
-    fn fail(&mut self, client: ClientId, tid: u64, op: MdsOp, Errno(errno): Errno, seen: Lsn) {
+    fn end_running(&mut self, client: ClientId, tid: u64) {
+        if let Some(s) = self.sessions.map.get_mut(&client) {
+            s.running.remove(&tid);
+        }
+    }
+
+    pub(super) fn fail(&mut self, client: ClientId, tid: u64, op: MdsOp, Errno(errno): Errno, seen: Lsn) {
         let reply = ClientReply {
             op,
             result: -errno,
@@ -276,8 +280,15 @@ impl Rank {
             self.embedded_release(client, r);
         }
         let released: Vec<Ino> = request.releases.iter().map(|r| Ino(r.ino)).collect();
-        if request.op == MdsOp::DUMMY {
-            return self.fail(client, tid, request.op, Errno(errno::EOPNOTSUPP), 0);
+        if request.op == MdsOp::SETFILELOCK && self.interrupt_lock(client, &request) {
+            let reply = ClientReply {
+                op: request.op,
+                mdsmap_epoch: self.cfg.map_epoch,
+                safe: true,
+                ..ClientReply::default()
+            };
+            self.end_running(client, tid);
+            return self.send(client, 0, tid, reply);
         }
         self.start_op(client, tid, request);
         self.run_ready();

@@ -31,7 +31,8 @@ impl Rank {
             return self.client_reconnect(client, *m);
         }
         if self.stage != Stage::Active {
-            const MOST: usize = 10_000;
+            // Clients wait for answers: what comes before we are active is bounded by what they have in flight.
+            const MOST: usize = 1_000_000;
             if self.held_back.len() < MOST {
                 self.held_back.push_back((client, tid, body));
             }
@@ -93,8 +94,10 @@ impl Rank {
             features: words,
             ..SessionRecord::default()
         };
-        let lsn = self
-            .commit_event("session open", vec![Update::SessionOpen { client: client.0, record: Box::new(record) }]);
+        let lsn = self.commit_event(
+            "session open",
+            vec![Update::SessionOpen { client: client.0, record: Box::new(record) }],
+        );
         self.say_open(client, lsn);
     }
 
@@ -140,7 +143,8 @@ impl Rank {
 
     /// Takes away what a client holds and ends its session.
     fn end_session(&mut self, client: ClientId, what: &str) -> Lsn {
-        let ops: Vec<OpId> = self.ops.iter().filter(|(_, op)| op.client == client).map(|(id, _)| *id).collect();
+        let ops: Vec<OpId> =
+            self.ops.iter().filter(|(_, op)| op.client == client).map(|(id, _)| *id).collect();
         for id in ops {
             self.drop_op(id);
         }
@@ -156,11 +160,11 @@ impl Rank {
     /// Sends last messages whose events are durable.
     pub(super) fn after_durable(&mut self) {
         let durable = self.journal.durable;
-        let (ready, later) = std::mem::take(&mut self.farewells).into_iter().partition(|(lsn, ..)| *lsn <= durable);
+        let (ready, later) =
+            std::mem::take(&mut self.farewells).into_iter().partition(|(lsn, ..)| *lsn <= durable);
         self.farewells = later;
         for (_, client, body) in ready {
             self.out.push(Effect::Send(client, 0, body));
-            self.out.push(Effect::Closed(client));
         }
         self.boot_durable();
     }
@@ -170,6 +174,13 @@ impl Rank {
         self.check_reconnect_window();
         if self.stage != Stage::Active {
             return;
+        }
+        // Where we ourselves were stopped, nobody could renew.
+        let pause = self.now.mono.since(self.last_check);
+        self.last_check = self.now.mono;
+        if pause > Duration::from_secs(10) {
+            let now = self.now.mono;
+            self.sessions.map.values_mut().for_each(|s| s.renewed = now);
         }
         let stale_after = Duration::from_secs(self.cfg.session_timeout_s.into());
         let evict_after = Duration::from_secs(self.cfg.session_autoclose_s.into());
@@ -185,7 +196,7 @@ impl Rank {
                     self.set_state(client, SessionState::Stale);
                 }
                 // Others wait for what it does not give back.
-                SessionState::Stale if silent > evict_after || late > Duration::ZERO => self.evict(client),
+                SessionState::Stale if silent > evict_after || self.withholds(client) => self.evict(client),
                 SessionState::Open if late > evict_after => self.evict(client),
                 _ => {}
             }
@@ -197,6 +208,19 @@ impl Rank {
         if let Some(s) = self.sessions.map.get_mut(&client) {
             s.state = state;
         }
+    }
+
+    /// Whether a client has not given back something that was revoked.
+    fn withholds(&self, client: ClientId) -> bool {
+        let Some(s) = self.sessions.map.get(&client) else { return false };
+        let revoking = |ino: &Ino| {
+            self.cache
+                .inodes
+                .get(ino)
+                .and_then(|i| i.caps.get(&client))
+                .is_some_and(crate::cap::Cap::is_revoking)
+        };
+        s.inodes.iter().any(revoking)
     }
 
     /// For how long an operation has waited for this client's answer to a revocation.

@@ -3,11 +3,11 @@
 use super::Rank;
 use crate::cap::Cap;
 use crate::types::ClientId;
-use fsfmt::{InodeData, Ino};
+use fsfmt::{Ino, InodeData};
 use maps::{LegacyFileLayout, SnapId};
 use msgs::{
-    CapBody, CapFile, ClientCaps, DirLayout, DirStat, INLINE_NONE, InodeStat, InodeStatCap, LeaseStat, QuotaInfo,
-    SnapRealmInfo, cap_op,
+    CapBody, CapFile, ClientCaps, DirLayout, DirStat, INLINE_NONE, InodeStat, InodeStatCap, LeaseStat,
+    QuotaInfo, SnapRealmInfo, cap_op,
 };
 use std::collections::BTreeSet;
 use wire::{Timespec, Utime, Writer};
@@ -90,7 +90,11 @@ pub(super) fn inode_stat(data: &InodeData, client: ClientId, cap: Option<&Cap>) 
         rctime: timespec(data.rstat.rctime.max(data.ctime)),
         fragtree: Vec::new(),
         symlink: data.symlink.clone(),
-        dir_layout: if data.is_dir() { DirLayout { hash: 2, ..DirLayout::default() } } else { DirLayout::default() },
+        dir_layout: if data.is_dir() {
+            DirLayout { hash: 2, ..DirLayout::default() }
+        } else {
+            DirLayout::default()
+        },
         // An empty map too: a client forgets removed xattrs only when it gets one.
         xattrs: Writer::encode(&data.xattrs),
         inline_version: if data.is_file() { INLINE_NONE } else { 0 },

@@ -2,8 +2,8 @@
 //! builds requests.
 
 use msgs::{
-    Body, CapReconnect, Caps, ClientCaps, ClientReconnect, ClientReply, ClientRequest, FilePath, InodeStat, MdsOp,
-    cap, cap_op,
+    Body, CapReconnect, Caps, ClientCaps, ClientReconnect, ClientReply, ClientRequest, FilePath, InodeStat,
+    MdsOp, cap, cap_op,
 };
 use std::collections::BTreeMap;
 use stdx::Now;
@@ -191,7 +191,12 @@ impl Client {
         for (ino, h) in &mut self.held {
             h.seq = 0;
             h.issue_seq = 0;
-            let claim = CapReconnect { cap_id: h.cap_id, wanted: h.wanted, issued: h.caps, ..CapReconnect::default() };
+            let claim = CapReconnect {
+                cap_id: h.cap_id,
+                wanted: h.wanted,
+                issued: h.caps,
+                ..CapReconnect::default()
+            };
             m.caps.insert(*ino, claim);
         }
         m
@@ -200,7 +205,12 @@ impl Client {
 
 /// A request on a path from the root.
 pub fn request(op: MdsOp, path: &str) -> ClientRequest {
-    ClientRequest { op, path: at_root(path), flags: msgs::request_flag::WANT_DENTRY, ..ClientRequest::default() }
+    ClientRequest {
+        op,
+        path: at_root(path),
+        flags: msgs::request_flag::WANT_DENTRY,
+        ..ClientRequest::default()
+    }
 }
 
 pub fn at_root(path: &str) -> FilePath {

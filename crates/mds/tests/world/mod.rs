@@ -73,7 +73,8 @@ impl World {
 
     pub fn connect(&mut self, id: u64) {
         self.clients.insert(id, Client::new(id));
-        let peer = ClientPeer { caps: auth::MdsCap::parse("allow *").expect("caps"), ..ClientPeer::default() };
+        let peer =
+            ClientPeer { caps: auth::MdsCap::parse("allow *").expect("caps"), ..ClientPeer::default() };
         self.rank.client_connected(ClientId(id), peer);
         let mut open = msgs::ClientSession::of(msgs::session_op::REQUEST_OPEN, 0);
         open.features = msgs::ClientSession::feature_bytes(0x7ffff);
@@ -109,7 +110,8 @@ impl World {
         match effect {
             Effect::Io(io) => self.in_flight.push(io),
             Effect::Send(client, tid, body) => {
-                let (tid, body) = msgs::Body::from_raw(body.to_raw(tid)).expect("what the rank sends decodes");
+                let (tid, body) =
+                    msgs::Body::from_raw(body.to_raw(tid)).expect("what the rank sends decodes");
                 let Some(c) = self.clients.get_mut(&client.0) else { return };
                 for (tid, answer) in c.receive(tid, body) {
                     self.rank.client_message(self.now, client, tid, answer);
@@ -161,7 +163,8 @@ impl World {
 
     fn carry_out(&mut self, io: &IoRequest) -> Result<Vec<ObjReply>, i32> {
         let exists = self.objects.contains_key(&io.object);
-        let creates = io.ops.iter().any(|op| op.writes() && !matches!(op, ObjOp::Delete | ObjOp::Truncate(_)));
+        let creates =
+            io.ops.iter().any(|op| op.writes() && !matches!(op, ObjOp::Delete | ObjOp::Truncate(_)));
         if !exists && !creates {
             return Err(msgs::errno::ENOENT);
         }
@@ -237,7 +240,8 @@ impl World {
         }
         self.rank = Rank::replay(self.cfg.clone(), self.now);
         for id in self.clients.keys() {
-            let peer = ClientPeer { caps: auth::MdsCap::parse("allow *").expect("caps"), ..ClientPeer::default() };
+            let peer =
+                ClientPeer { caps: auth::MdsCap::parse("allow *").expect("caps"), ..ClientPeer::default() };
             self.rank.client_connected(ClientId(*id), peer);
         }
         self.quiet();
