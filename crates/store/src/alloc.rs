@@ -30,6 +30,8 @@ pub(crate) struct Alloc {
     partial: BTreeSet<usize>,
     near: usize,
     far: usize,
+    /// The block after the last large run.
+    after_large: u64,
 }
 
 impl Alloc {
@@ -46,6 +48,7 @@ impl Alloc {
             partial: BTreeSet::new(),
             near: 0,
             far: 0,
+            after_large: 0,
         };
         for zone in first.div_ceil(ZONE) as usize..zones {
             let from = zone as u64 * ZONE;
@@ -126,11 +129,23 @@ impl Alloc {
         assert!(want > 0, "nothing wanted");
         let start = goal
             .filter(|goal| self.is_free(*goal))
-            .or_else(|| if want >= LARGE { self.whole_zone() } else { None })
+            .or_else(|| if want >= LARGE { self.large(want) } else { None })
             .or_else(|| self.any_free())?;
         let run = (start, self.run_at(start, want));
+        if want >= LARGE {
+            self.after_large = run.0 + run.1;
+        }
         self.take(run);
         Some(run)
+    }
+
+    /// Where a large run goes: behind the last one, so that zones fill up one after another and whole ones are left for the index;
+    /// else to a whole free zone.
+    fn large(&mut self, want: u64) -> Option<u64> {
+        if self.run_at(self.after_large, want) == want {
+            return Some(self.after_large);
+        }
+        self.whole_zone()
     }
 
     /// The first free zone after the last one found so.
@@ -270,6 +285,16 @@ impl Alloc {
 mod tests {
     use super::*;
     use stdx::Rng;
+
+    #[test]
+    fn large_runs_fill_zones_one_after_another_and_leave_whole_ones() {
+        let mut alloc = Alloc::new(0, 64 * 64);
+        // Runs of a quarter of a zone, in half of the device.
+        for _ in 0..128 {
+            assert_eq!(alloc.data(16, None).expect("there is room").1, 16);
+        }
+        assert!(alloc.could_hold_pages(32 * ZONE_PAGES), "the other half is whole zones");
+    }
 
     #[test]
     fn random_use_never_gives_a_block_twice_and_counts_right() {
