@@ -204,6 +204,7 @@ impl Client {
         let mut releases = Vec::new();
         for ino in inos {
             let Some(inode) = self.inodes.remove(&ino) else { continue };
+            self.dirty_bytes -= inode.counted_bytes;
             releases.extend(release_item(&inode));
             if let Some((dir, name)) = &inode.parent {
                 let key = (*dir, name.clone());

@@ -61,6 +61,8 @@ pub(crate) enum Stage {
     AtMds,
     /// The MDS has answered.
     Answered(Box<ClientReply>),
+    /// The size that the MDS knows was learnt after the operation began.
+    Sized,
     /// A read or write of file data.
     Io(FileIo),
     /// The data were taken; the writer waits for room.
@@ -99,7 +101,6 @@ pub(crate) struct FileHandle {
     pub(crate) reads: bool,
     pub(crate) writes: bool,
     pub(crate) append: bool,
-    pub(crate) direct: bool,
 }
 
 /// The file system client.
@@ -117,7 +118,7 @@ pub struct Client {
     runnable: VecDeque<u64>,
     /// Answers of sub-machines, taken one after another: an operation must not be changed from within its own attempt.
     arrived: VecDeque<Arrived>,
-    touched: BTreeSet<Ino>,
+    pub(crate) touched: BTreeSet<Ino>,
     /// Inodes whose waiters may go on.
     pub(crate) changed: BTreeSet<Ino>,
     pub(crate) tokens: FastMap<u64, Token>,

@@ -21,12 +21,18 @@ pub(crate) struct Dirty {
     /// Handed out, by offset; never overlapping. A waiting extent over one is newer.
     flying: BTreeMap<u64, Bufs>,
     waiting_bytes: u64,
+    flying_bytes: u64,
 }
 
 impl Dirty {
     /// Whether nothing is buffered.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.flying.is_empty()
+    }
+
+    /// Bytes waiting and flying.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.waiting_bytes + self.flying_bytes
     }
 
     /// Bytes not handed out yet.
@@ -112,12 +118,14 @@ impl Dirty {
         }
         self.flying.insert(offset, data.clone());
         self.waiting_bytes -= data.len() as u64;
+        self.flying_bytes += data.len() as u64;
         Some(Flight { offset, data })
     }
 
-    /// A flight has arrived: its data are on the OSDs. Gives its length in bytes.
-    pub(crate) fn landed(&mut self, offset: u64) -> u64 {
-        self.flying.remove(&offset).expect("a flight that took off").len() as u64
+    /// A flight has arrived: its data are on the OSDs.
+    pub(crate) fn landed(&mut self, offset: u64) {
+        let data = self.flying.remove(&offset).expect("a flight that took off");
+        self.flying_bytes -= data.len() as u64;
     }
 
     /// Forgets everything from `size` on that has not taken off: the file was truncated.
@@ -205,6 +213,8 @@ mod tests {
                     self.dirty.write(at, data.into());
                     let counted: u64 = self.dirty.waiting.values().map(|d| d.len() as u64).sum();
                     assert_eq!(self.dirty.waiting_bytes(), counted);
+                    let flying: u64 = self.flights.iter().map(|f| f.data.len() as u64).sum();
+                    assert_eq!(self.dirty.bytes(), counted + flying);
                 }
                 3 => self.flights.extend(self.dirty.take_off(200, 512)),
                 4 if !self.flights.is_empty() => {

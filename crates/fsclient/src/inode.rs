@@ -1,12 +1,17 @@
 //! What the client knows of an inode, and by which right: attributes, the capability, open counts, buffered writes.
 
-use crate::api::{Attr, Ino};
+use crate::api::{Attr, Ino, SetAttr};
 use crate::dirty::Dirty;
 use maps::FileLayout;
 use msgs::{CapFile, Caps, InodeStat, cap};
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::Wall;
 use wire::{Reader, Timespec};
+
+/// Any of these keeps others from writing, so that cached pages stay true.
+const KEEPS_PAGES: u32 = cap::FILE_CACHE | cap::FILE_BUFFER | cap::FILE_EXCL;
+/// Invalidations overtaken by readers before a revocation is confirmed nevertheless.
+const MAX_ROUNDS: u8 = 3;
 
 /// The capability on an inode, as the MDS last said.
 #[derive(Clone, Debug, Default)]
@@ -66,7 +71,10 @@ pub(crate) struct Inode {
     pub(crate) reads: u32,
     /// Buffered writes.
     pub(crate) dirty: Dirty,
-    /// `Fw` where size or times changed here and the MDS does not know.
+    /// Bytes of them that are counted in the client's total.
+    pub(crate) counted_bytes: u64,
+    /// What changed here and the MDS does not know, by the bits it was done under: `Fw` size and times of writes, `Fx` times
+    /// that were set, `Ax` mode and owner.
     pub(crate) dirty_caps: Caps,
     /// Flushes of caps on their way: tid to what.
     pub(crate) flushing: BTreeMap<u64, Caps>,
@@ -84,6 +92,10 @@ pub(crate) struct Inode {
     pub(crate) invalidating: Option<u64>,
     /// Local callers may have pages of it.
     pub(crate) pages_cached: bool,
+    /// They got more of them while an invalidation was under way.
+    pub(crate) pages_again: bool,
+    /// Invalidations that were overtaken by new pages, in a row.
+    pub(crate) invalidation_rounds: u8,
     /// Directories: counts losses of `Fs`; what was learnt under an older count is not believed.
     pub(crate) shared_gen: u64,
     /// Directories: all names are known, as of this `shared_gen`.
@@ -109,6 +121,33 @@ impl Inode {
     /// What the MDS allows now.
     pub(crate) fn issued(&self) -> Caps {
         self.cap.as_ref().map_or(Caps::NONE, |c| c.issued)
+    }
+
+    /// Whether pages of it that local callers have stay true: nobody else can write.
+    pub(crate) fn may_keep_pages(&self) -> bool {
+        self.issued().has_any(KEEPS_PAGES)
+    }
+
+    /// Local callers get pages of it.
+    pub(crate) fn note_pages(&mut self) {
+        self.pages_cached = true;
+        self.pages_again = self.invalidating.is_some();
+    }
+
+    /// Whether I/O under `bit` may go on although it is revoked: dropping pages may wait for I/O on them, and the revocation
+    /// is confirmed only when they are dropped.
+    pub(crate) fn may_still(&self, bit: u32) -> bool {
+        self.invalidating.is_some() && self.cap.as_ref().is_some_and(|c| c.implemented.has(bit))
+    }
+
+    /// Whether the MDS has taken something back that we have not confirmed.
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.cap.as_ref().is_some_and(|c| c.implemented.0 & !c.issued.0 != 0)
+    }
+
+    /// Whether size and times are known here without asking.
+    pub(crate) fn knows_size(&self) -> bool {
+        self.issued().has_any(cap::FILE_SHARED | cap::FILE_EXCL)
     }
 
     /// Whether all of `bits` may be used.
@@ -144,8 +183,10 @@ impl Inode {
         if !self.dirty.is_empty() {
             bits |= cap::FILE_WR | cap::FILE_BUFFER;
         }
-        if self.pages_cached {
-            bits |= cap::FILE_CACHE;
+        // Who reads without pause gets new pages during each invalidation: after some rounds others come first, and the pages
+        // are dropped once more afterwards.
+        if self.pages_cached && !self.may_keep_pages() && self.invalidation_rounds < MAX_ROUNDS {
+            bits |= KEEPS_PAGES | cap::FILE_RD | cap::FILE_WR;
         }
         Caps(bits)
     }
@@ -166,7 +207,7 @@ impl Inode {
         let writing = self.is_ahead();
         if stat.version >= self.version || self.cap.is_none() {
             self.version = stat.version;
-            (self.mode, self.uid, self.gid) = (stat.mode, stat.uid, stat.gid);
+            self.set_owner(stat.mode, stat.uid, stat.gid);
             (self.nlink, self.rdev, self.btime) = (stat.nlink, stat.rdev, stat.btime);
             self.layout = stat.layout.with_ns(stat.pool_ns.clone());
             self.symlink.clone_from(&stat.symlink);
@@ -197,6 +238,15 @@ impl Inode {
         self.update_size(file.size, file.truncate_seq, file.truncate_size, writing);
         self.update_times(file.mtime, file.atime, file.ctime, file.time_warp_seq, writing);
         self.set_max_size(file.max_size);
+    }
+
+    /// Takes mode and owner as the MDS has them, unless ours may be newer.
+    pub(crate) fn set_owner(&mut self, mode: u32, uid: u32, gid: u32) {
+        let held = self.cap.as_ref().map_or(Caps::NONE, |c| c.issued | c.implemented);
+        let ours = self.flushing.values().fold(held | self.dirty_caps, |all, caps| all | *caps);
+        if self.mode == 0 || !ours.has(cap::AUTH_EXCL) {
+            (self.mode, self.uid, self.gid) = (mode, uid, gid);
+        }
     }
 
     pub(crate) fn set_max_size(&mut self, max_size: u64) {
@@ -251,9 +301,37 @@ impl Inode {
     pub(crate) fn wrote(&mut self, end: u64, wall: Wall) {
         self.size = self.size.max(end);
         self.mtime = self.mtime.max(Timespec::from(wall));
+        self.changed(cap::FILE_WR, wall);
+    }
+
+    /// Changes mode, owner and times here, where that needs nobody; gives whether it could.
+    pub(crate) fn set_here(&mut self, set: &SetAttr, wall: Wall) -> bool {
+        let owner = set.mode.is_some() || set.uid.is_some() || set.gid.is_some();
+        let times = set.mtime.is_some() || set.atime.is_some();
+        let may = (!owner || self.may(cap::AUTH_EXCL)) && (!times || self.may(cap::FILE_EXCL));
+        if !may || !self.is_file() || set.size.is_some() || set.ctime.is_some() {
+            return false;
+        }
+        if owner {
+            let mode = set.mode.map_or(self.mode, |m| self.mode & !0o7777 | m & 0o7777);
+            (self.mode, self.uid, self.gid) =
+                (mode, set.uid.unwrap_or(self.uid), set.gid.unwrap_or(self.gid));
+            self.changed(cap::AUTH_EXCL, wall);
+        }
+        if times {
+            self.mtime = set.mtime.map_or(self.mtime, Timespec::from);
+            self.atime = set.atime.map_or(self.atime, Timespec::from);
+            // Times that are set may lie before those that the MDS has: the count says which are newer.
+            self.time_warp_seq += 1;
+            self.changed(cap::FILE_EXCL, wall);
+        }
+        true
+    }
+
+    fn changed(&mut self, bit: u32, wall: Wall) {
         self.ctime = self.ctime.max(Timespec::from(wall));
         self.change_attr += 1;
-        self.dirty_caps = self.dirty_caps | Caps(cap::FILE_WR);
+        self.dirty_caps = self.dirty_caps | Caps(bit);
     }
 
     /// For local callers.

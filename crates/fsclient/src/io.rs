@@ -4,7 +4,7 @@ use crate::api::{Answer, Caller, Fh, FileLock, FsRequest, Ino};
 use crate::client::{Client, Op, Outs, Stage, Step, Token, WRITE_BACK_AFTER, fail};
 use crate::dirty::Dirty;
 use msgs::errno::{EBADF, EFBIG, EINVAL, EIO, ENOENT, EOPNOTSUPP};
-use msgs::{ClientRequest, Extent, FileLockArgs, MdsOp, Op as ObjectOp, cap};
+use msgs::{ClientRequest, Extent, FileLockArgs, GetattrArgs, MdsOp, Op as ObjectOp, cap};
 use stdx::{Bufs, Now};
 use striper::{Piece, Striper};
 use wire::{Reader, Utime};
@@ -48,10 +48,15 @@ impl Client {
             (Stage::Io(io), FsRequest::Read { fh, offset, .. }) => self.read_done(*fh, *offset, &io),
             (Stage::Io(io), FsRequest::Fallocate { fh, .. }) => self.punched(*fh, &io),
             (Stage::Written(n), _) => self.written(number, op, n),
-            (_, FsRequest::Read { fh, offset, len }) => {
-                self.read(now, number, op, *fh, *offset, u64::from(*len), out)
+            (Stage::Answered(reply), _) if reply.result < 0 => fail(-reply.result),
+            (stage, FsRequest::Read { fh, offset, len }) => {
+                let sized = matches!(stage, Stage::Sized | Stage::Answered(_));
+                self.read(now, number, op, *fh, *offset, u64::from(*len), sized, out)
             }
-            (_, FsRequest::Write { fh, offset, data }) => self.write(now, number, op, *fh, *offset, data),
+            (stage, FsRequest::Write { fh, offset, data }) => {
+                let sized = matches!(stage, Stage::Sized | Stage::Answered(_));
+                self.write(now, number, op, *fh, *offset, data, sized, out)
+            }
             (_, FsRequest::Fallocate { fh, offset, len, mode }) => {
                 self.fallocate(now, number, op, *fh, *offset, *len, *mode, out)
             }
@@ -71,24 +76,26 @@ impl Client {
         fh: Fh,
         offset: u64,
         len: u64,
+        sized: bool,
         out: &mut Outs,
     ) -> Step {
         let Some(ino) = self.files.get(&fh).filter(|f| f.reads).map(|f| f.ino) else { return fail(EBADF) };
         let Some(inode) = self.inodes.get_mut(&ino) else { return fail(EBADF) };
-        // While pages are being dropped the revocation is not acknowledged, and reads that the dropping waits for may go on.
-        let implemented = inode.cap.as_ref().is_some_and(|c| c.implemented.has(cap::FILE_RD));
-        if !(inode.may(cap::FILE_RD) || implemented && inode.invalidating.is_some()) {
+        if !(inode.may(cap::FILE_RD) || inode.may_still(cap::FILE_RD)) {
             inode.waiters.insert(number);
+            op.stage = if sized { Stage::Sized } else { Stage::New };
             self.attend(ino);
             return Step::Wait;
+        }
+        if offset + len > inode.size && !sized && !inode.knows_size() && !inode.is_revoked() {
+            return self.ask_size(now, number, op, ino, out);
         }
         let end = (offset + len).min(inode.size);
         if offset >= end {
             return Step::Done(Ok(Answer::Data(Bufs::new())));
         }
-        if inode.may(cap::FILE_CACHE) && !self.files[&fh].direct {
-            inode.pages_cached = true;
-        }
+        inode.note_pages();
+        self.touched.insert(ino);
         let len = end - offset;
         let zeros = || Bufs::from(stdx::Buf::zeros(len as usize));
         if inode.dirty.covers(offset, end) {
@@ -126,15 +133,33 @@ impl Client {
         }
     }
 
-    fn write(&mut self, now: Now, number: u64, op: &mut Op, fh: Fh, offset: u64, data: &Bufs) -> Step {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the parts of one operation, taken apart for the borrow checker"
+    )]
+    fn write(
+        &mut self,
+        now: Now,
+        number: u64,
+        op: &mut Op,
+        fh: Fh,
+        offset: u64,
+        data: &Bufs,
+        sized: bool,
+        out: &mut Outs,
+    ) -> Step {
         let Some(file) = self.files.get(&fh).filter(|f| f.writes) else { return fail(EBADF) };
         let (ino, append) = (file.ino, file.append);
         let max_file_size = self.mds.map.max_file_size;
         let Some(inode) = self.inodes.get_mut(&ino) else { return fail(EBADF) };
-        if !inode.may(cap::FILE_WR) {
+        if !(inode.may(cap::FILE_WR) || inode.may_still(cap::FILE_WR)) {
             inode.waiters.insert(number);
+            op.stage = if sized { Stage::Sized } else { Stage::New };
             self.attend(ino);
             return Step::Wait;
+        }
+        if append && !sized && !inode.knows_size() && !inode.is_revoked() {
+            return self.ask_size(now, number, op, ino, out);
         }
         let offset = if append { inode.size } else { offset };
         let end = offset + data.len() as u64;
@@ -144,12 +169,14 @@ impl Client {
         if end > inode.max_size {
             inode.wanted_max_size = inode.wanted_max_size.max(end + MAX_SIZE_STEP);
             inode.waiters.insert(number);
+            op.stage = if sized { Stage::Sized } else { Stage::New };
             self.attend(ino);
             return Step::Wait;
         }
         inode.dirty.write(offset, data.clone());
         inode.wrote(end, now.wall);
-        self.dirty_bytes += data.len() as u64;
+        inode.note_pages();
+        self.recount(ino);
         self.dirty_since.entry(ino).or_insert(now.mono);
         self.touch(ino);
         self.written(number, op, data.len() as u32)
@@ -187,7 +214,11 @@ impl Client {
         let crowded = self.dirty_bytes > self.config.options.dirty_bytes / 2;
         loop {
             let Some(inode) = self.inodes.get_mut(&ino) else { return };
-            let must = inode.sync_wanted || inode.writers == 0 || !inode.may(cap::FILE_BUFFER) || crowded;
+            let must = inode.sync_wanted
+                || inode.writers == 0
+                || !inode.may(cap::FILE_BUFFER)
+                || inode.is_revoked()
+                || crowded;
             let due = self.dirty_since.get(&ino).is_some_and(|at| now.mono >= *at + WRITE_BACK_AFTER);
             let whole_object =
                 inode.dirty.waiting_bytes() >= u64::from(inode.layout.object_size).max(1 << 20);
@@ -218,17 +249,35 @@ impl Client {
     /// A buffered extent has arrived, or can't.
     pub(crate) fn landed(&mut self, ino: Ino, offset: u64, result: i32) {
         let Some(inode) = self.inodes.get_mut(&ino) else { return };
-        let len = inode.dirty.landed(offset);
-        self.dirty_bytes -= len.min(self.dirty_bytes);
+        inode.dirty.landed(offset);
         if result < 0 {
             inode.error = Some(-result);
         }
+        self.recount(ino);
         self.touch(ino);
+    }
+
+    /// Brings the total of buffered bytes up to date after a file's have changed, however that was.
+    pub(crate) fn recount(&mut self, ino: Ino) {
+        let Some(inode) = self.inodes.get_mut(&ino) else { return };
+        let bytes = inode.dirty.bytes();
+        self.dirty_bytes = self.dirty_bytes - inode.counted_bytes + bytes;
+        inode.counted_bytes = bytes;
         if self.dirty_bytes <= self.config.options.dirty_bytes {
             for op in std::mem::take(&mut self.room_waiters) {
                 self.wake(op);
             }
         }
+    }
+
+    /// Asks how large a file is that others write to as well; the operation goes on with what was true after it began.
+    fn ask_size(&mut self, now: Now, number: u64, op: &mut Op, ino: Ino, out: &mut Outs) -> Step {
+        op.stage = Stage::AtMds;
+        let args = GetattrArgs { mask: cap::PIN | cap::FILE_SHARED };
+        let message =
+            ClientRequest { op: MdsOp::GETATTR, path: self.path(ino), args: args.into(), ..ClientRequest::default() };
+        self.ask_mds(now, number, message, out);
+        Step::Wait
     }
 
     /// A piece of a read or hole is there.

@@ -61,7 +61,7 @@ impl Client {
         }
         // What we hold back about the inode must be there before the request is.
         if let FsRequest::Setattr { ino, set } = request
-            && let Some(step) = self.before_setattr(number, *ino, set)
+            && let Some(step) = self.before_setattr(now, number, *ino, set)
         {
             return step;
         }
@@ -111,10 +111,17 @@ impl Client {
     }
 
     /// Buffered data beyond a new size are cut off, and everything else that the MDS does not know is told first.
-    fn before_setattr(&mut self, number: u64, ino: Ino, set: &SetAttr) -> Option<Step> {
+    fn before_setattr(&mut self, now: Now, number: u64, ino: Ino, set: &SetAttr) -> Option<Step> {
         let inode = self.inodes.get_mut(&ino)?;
+        if inode.set_here(set, now.wall) {
+            let attr = inode.attr();
+            self.dirty_since.entry(ino).or_insert(now.mono);
+            self.touch(ino);
+            return Some(Step::Done(Ok(Answer::Attr(attr, Duration::ZERO))));
+        }
         if let Some(size) = set.size {
             inode.dirty.truncate(size);
+            self.touched.insert(ino);
         }
         let times = set.mtime.is_some() || set.atime.is_some();
         if (set.size.is_some() || times) && (!inode.dirty.is_empty() || inode.dirty_caps.0 != 0) {
@@ -304,7 +311,7 @@ impl Client {
         }
     }
 
-    fn add_handle(&mut self, ino: Ino, flags: u32) -> (u64, bool) {
+    fn add_handle(&mut self, ino: Ino, flags: u32) -> u64 {
         let fh = self.next_fh();
         let access = flags & open_flag::ACCESS;
         let (reads, writes) =
@@ -312,27 +319,25 @@ impl Client {
         let inode = self.inodes.get_mut(&ino).expect("checked by the caller");
         inode.readers += u32::from(reads);
         inode.writers += u32::from(writes);
-        // Without `Fc` others write to it: pages must not be kept between reads.
-        let direct = reads && !inode.may(cap::FILE_CACHE) && !inode.pages_cached;
-        self.files
-            .insert(fh, FileHandle { ino, reads, writes, append: flags & open_flag::APPEND != 0, direct });
+        self.files.insert(fh, FileHandle { ino, reads, writes, append: flags & open_flag::APPEND != 0 });
         self.touch(ino);
-        (fh, direct)
+        fh
     }
 
     fn opened(&mut self, ino: Ino, flags: u32) -> Step {
         if !self.inodes.contains_key(&ino) {
             return fail(ESTALE);
         }
-        let (fh, direct) = self.add_handle(ino, flags);
-        let keep_cache = self.inodes[&ino].pages_cached && !direct;
-        Step::Done(Ok(Answer::Opened { fh, keep_cache, direct }))
+        let fh = self.add_handle(ino, flags);
+        let inode = &self.inodes[&ino];
+        let keep_cache = inode.pages_cached && inode.may_keep_pages();
+        Step::Done(Ok(Answer::Opened { fh, keep_cache, direct: false }))
     }
 
     fn created(&mut self, ino: Option<Ino>, flags: u32) -> Step {
         let Some((ino, entry)) = ino.and_then(|ino| Some((ino, self.entry(ino)?))) else { return fail(EIO) };
-        let (fh, direct) = self.add_handle(ino, flags);
-        Step::Done(Ok(Answer::Created { entry, fh, direct }))
+        let fh = self.add_handle(ino, flags);
+        Step::Done(Ok(Answer::Created { entry, fh, direct: false }))
     }
 
     fn lseek(&self, fh: u64, offset: u64, whence: u32) -> Step {
