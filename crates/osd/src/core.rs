@@ -6,7 +6,7 @@ use crate::session::Session;
 use crate::store_io::StoreIo;
 use maps::{Epoch, NacreMap, OsdId, OsdMap, PgId};
 use node::{ConnId, Event, Level, Msg, Never, Output};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stdx::{Instant, Now};
 use store::{ObjectKey, Transaction};
@@ -102,6 +102,10 @@ pub struct Core {
     pub recovering: usize,
     /// Some have arrived: other PGs may start theirs.
     pub recovery_freed: bool,
+    /// Who should serve PGs meanwhile, to be asked of the monitor; nobody to take that back.
+    pub wanted_temp: BTreeMap<PgId, Vec<OsdId>>,
+    /// Clients whose requests we dropped because of a newer map.
+    pub uninformed: BTreeSet<ConnId>,
     /// Log entries that each PG keeps.
     pub log_keep: usize,
     /// Counters for `perf dump`.
@@ -130,6 +134,8 @@ impl Core {
             stats_due: false,
             recovering: 0,
             recovery_freed: false,
+            wanted_temp: BTreeMap::new(),
+            uninformed: BTreeSet::new(),
             counters: BTreeMap::new(),
             round: 0,
             is_up: false,

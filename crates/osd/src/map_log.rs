@@ -187,6 +187,7 @@ impl Osd {
     fn drop_pg(&mut self, pgid: PgId) {
         let Some(mut pg) = self.pgs.remove(&pgid) else { return };
         pg.recovery_reset(&mut self.core);
+        pg.drop_all_ops(&mut self.core);
         if pg.stored {
             self.removals.insert(pgid, Removal::of(pg.range));
             self.removal_step(pgid);
@@ -210,6 +211,9 @@ impl Osd {
                 continue;
             }
             pg.begin(&mut self.core);
+        }
+        for conn in std::mem::take(&mut self.core.uninformed) {
+            self.share_maps(conn, Epoch(0));
         }
         self.announce();
         self.heartbeat_peers_changed();

@@ -181,6 +181,7 @@ impl Osd {
             self.recover_more();
         }
         self.ask_up_thru();
+        self.ask_pg_temp();
         self.stats_soon();
         self.flush_links();
     }

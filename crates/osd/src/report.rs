@@ -117,6 +117,19 @@ impl Osd {
         }
     }
 
+    /// Asks the monitor for temporary acting sets, and to end them.
+    pub(crate) fn ask_pg_temp(&mut self) {
+        if self.core.wanted_temp.is_empty() || !self.monc.is_open() {
+            return;
+        }
+        let pg_temp = std::mem::take(&mut self.core.wanted_temp);
+        let body = peer::OsdPgTemp { osd: self.core.config.id, epoch: self.core.epoch(), pg_temp };
+        self.monc.send(peer::Body::from(body), &mut self.monc_out);
+        for event in std::mem::take(&mut self.monc_out) {
+            self.monc_event(event);
+        }
+    }
+
     /// Tells the monitor of PGs and space when it is time, and repeats what it has not granted.
     pub(crate) fn report(&mut self) {
         let now = self.core.now.mono;
@@ -132,6 +145,9 @@ impl Osd {
             return;
         }
         self.asked_up_thru = Epoch(0);
+        for pg in self.pgs.values() {
+            pg.end_stand_in(&mut self.core);
+        }
         self.send_stats();
     }
 

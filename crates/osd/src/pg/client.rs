@@ -11,6 +11,7 @@ use maps::{EVersion, ReqId};
 use msgs::errno::{EFBIG, EIO, EMSGSIZE, ENAMETOOLONG, ENOSPC};
 use msgs::{OsdOp, OsdOpReply, osd_flag};
 use node::{ConnId, Level};
+use std::collections::BTreeSet;
 use stdx::{Bufs, Instant};
 use store::{ObjectKey, ReadReply, Refusal, StoreError, TxnOp};
 use wire::EntityId;
@@ -107,7 +108,7 @@ impl Pg {
         if !self.is_serving() {
             return;
         }
-        let queued: Vec<u64> = self.queues.values().flatten().copied().collect();
+        let queued: BTreeSet<u64> = self.queues.values().flatten().copied().collect();
         let waiting = self.ops.iter().filter(|(id, op)| op.stage == Stage::Waiting && !queued.contains(id));
         let ids: Vec<u64> = waiting.map(|(id, _)| *id).collect();
         for id in ids {
@@ -127,7 +128,9 @@ impl Pg {
     }
 
     /// We are not primary: clients ask the one who is.
-    pub fn drop_all_ops(&mut self) {
+    pub fn drop_all_ops(&mut self, core: &mut Core) {
+        // They do not know yet: clients fetch maps by themselves only after ten seconds without an answer.
+        core.uninformed.extend(self.ops.values().map(|op| op.conn));
         self.ops.clear();
         self.requeue_all();
     }

@@ -126,7 +126,7 @@ impl Pg {
             self.set_state(core, State::GetInfo);
             self.get_info(core);
         } else {
-            self.drop_all_ops();
+            self.drop_all_ops(core);
             self.set_state(core, State::Stray);
             self.notify_primary(core);
         }

@@ -158,7 +158,12 @@ impl Pg {
         };
         let log = PgLog::new(reply.tail, entries, reply.dups);
         match self.state {
-            State::GetLog => self.adopt(core, reply.info, log, missing),
+            State::GetLog => {
+                if self.info.incomplete || self.log.common_point(&log).is_none() {
+                    self.ask_stand_in(core, from);
+                }
+                self.adopt(core, reply.info, log, missing);
+            }
             State::GetMissing => {
                 if let Some(copy) = self.copies.get_mut(&from) {
                     (copy.info, copy.log, copy.missing) = (reply.info, Some(log), missing);
@@ -166,6 +171,25 @@ impl Pg {
                 self.check_missing(core);
             }
             _ => {}
+        }
+    }
+
+    /// Our own copy will take a while: a complete member should lead meanwhile, and complete ours as any other.
+    fn ask_stand_in(&self, core: &mut Core, best: OsdId) {
+        if let Some(at) = self.members.acting.iter().position(|o| *o == best) {
+            let mut acting = self.members.acting.clone();
+            acting.rotate_left(at);
+            // We come last: should the stand-in fail, the others can lead and we can not.
+            acting.retain(|o| *o != core.config.id);
+            acting.push(core.config.id);
+            core.wanted_temp.insert(self.id, acting);
+        }
+    }
+
+    /// All copies are complete: whoever CRUSH wants may lead again.
+    pub fn end_stand_in(&self, core: &mut Core) {
+        if self.state == State::Clean && self.is_primary(core) && core.map.pg_temp.contains_key(&self.id) {
+            core.wanted_temp.insert(self.id, Vec::new());
         }
     }
 

@@ -237,5 +237,6 @@ impl Pg {
         self.members.past.clear();
         self.save(core);
         self.share_history(core);
+        self.end_stand_in(core);
     }
 }

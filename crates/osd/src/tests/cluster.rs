@@ -54,6 +54,8 @@ pub struct Cluster {
     pub filter: Option<Filter>,
     client_conns: BTreeMap<usize, ConnId>,
     pub replies: BTreeMap<u64, Vec<OsdOpReply>>,
+    /// The newest map that the client was sent by OSDs.
+    pub told: Epoch,
     next_tid: u64,
     pub options: OsdOptions,
     /// Warnings and errors that nobody expected.
@@ -121,6 +123,7 @@ impl Cluster {
             filter: None,
             client_conns: BTreeMap::new(),
             replies: BTreeMap::new(),
+            told: Epoch(0),
             next_tid: 0,
             options: OsdOptions { report_interval: Duration::from_millis(500), ..OsdOptions::default() },
             complaints: Vec::new(),
@@ -273,6 +276,9 @@ impl Cluster {
             }
             Event::Input(Input::Message { conn, msg }) if node == MON => self.mon_message(conn, msg),
             Event::Input(Input::Message { msg, .. }) if node == CLIENT => {
+                if let node::Body::Client(msgs::Body::OsdMap(m)) = &msg.body {
+                    self.told = self.told.max(m.newest_contained());
+                }
                 if let node::Body::Client(msgs::Body::OsdOpReply(reply)) = msg.body {
                     self.replies.entry(msg.tid).or_default().push(*reply);
                 }
@@ -391,6 +397,14 @@ impl Cluster {
                     self.mark_down(m.target.0 as usize, m.refused);
                 }
             }
+            node::Body::Peer(peer::Body::OsdPgTemp(m)) => self.change(|map, _| {
+                for (pg, acting) in m.pg_temp {
+                    match acting.is_empty() {
+                        true => map.pg_temp.remove(&pg),
+                        false => map.pg_temp.insert(pg, acting),
+                    };
+                }
+            }),
             node::Body::Peer(peer::Body::PgStats(m)) => {
                 m.pgs.into_iter().for_each(|pg| {
                     self.stats.insert(pg.pgid, pg);

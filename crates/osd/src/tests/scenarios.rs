@@ -197,6 +197,25 @@ fn nobody_is_shown_what_is_not_durable_on_all_replicas() {
 }
 
 #[test]
+fn clients_whose_requests_are_dropped_are_told_the_map_that_says_why() {
+    let mut c = Cluster::new(3, 3, 2, 1);
+    c.write("x", "a");
+    let acting = c.acting("x");
+    c.kill(acting[0]);
+    c.write("x", "b");
+    let stand_in = c.acting("x")[0];
+    c.filter = Some(Box::new(|_, _, msg| is_rep_op(msg)));
+    c.send_op(stand_in, None, "x", vec![append("c")]);
+    c.run(Duration::from_millis(20));
+    c.start(acting[0]);
+    c.run_until("it is primary again", |c| c.acting("x")[0] == acting[0]);
+    c.run(Duration::from_millis(20));
+    assert_eq!(c.told, c.map.epoch, "told by the one who is primary no more");
+    c.filter = None;
+    c.check();
+}
+
+#[test]
 fn below_min_size_nothing_is_served_until_enough_are_back() {
     let mut c = Cluster::new(3, 3, 2, 1);
     c.write("x", "a");
@@ -265,6 +284,7 @@ fn a_copy_too_old_for_the_log_is_compared_object_by_object() {
         assert_eq!(c.read("o55"), Err(-2));
         (50..60).for_each(|i| c.write(&format!("o{i}"), "again"));
         assert!(c.counted("copy_resynced") >= 1);
+        c.run_until("it leads again", |c| c.acting("o0") == acting);
     }
     c.check();
 }
