@@ -19,6 +19,7 @@ mod world;
 pub use any::Daemon;
 pub use disk::{Crash, SECTOR, SimDisk};
 pub use faults::Faults;
-pub use run::{Failure, Stats, run_seed, run_traced};
+pub use nemesis::Profile;
+pub use run::{Failure, Stats, run_profile, run_seed, run_traced};
 pub use trace::Trace;
 pub use world::{Boot, Maker, Observer, Slot, SlotSpec, World};

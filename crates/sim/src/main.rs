@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
-use sim::{Failure, Stats, run_seed, run_traced};
+use sim::{Failure, Profile, Stats, run_profile, run_seed, run_traced};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,6 +34,9 @@ struct Args {
     /// Add the totals to docs/sim-log.md.
     #[arg(long)]
     log: bool,
+    /// What the runs are about.
+    #[arg(long, value_enum, default_value_t = About::Any, conflicts_with = "seed")]
+    profile: About,
     /// Plant this fault (needs the feature `mutants`).
     #[arg(long)]
     mutant: Option<String>,
@@ -43,6 +46,26 @@ struct Args {
 enum Format {
     Plain,
     Json,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum About {
+    /// Everything.
+    Any,
+    /// OSDs and the monitor.
+    Objects,
+    /// The metadata server.
+    Files,
+}
+
+impl About {
+    fn profile(self) -> Profile {
+        match self {
+            Self::Any => Profile::Any,
+            Self::Objects => Profile::Objects,
+            Self::Files => Profile::Files,
+        }
+    }
 }
 
 fn main() -> ExitCode {
@@ -186,7 +209,7 @@ fn many(args: &Args) -> Result<()> {
                         return;
                     }
                     let began = cpu_time();
-                    let result = with_mutant(args, || run_seed(seed));
+                    let result = with_mutant(args, || run_profile(seed, args.profile.profile()));
                     if found.send((result, cpu_time() - began)).is_err() {
                         return;
                     }

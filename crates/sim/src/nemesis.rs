@@ -20,9 +20,10 @@ enum Kind {
     AllPower,
     CutOneWay,
     CutBothWays,
+    OsdIsolated,
 }
 
-const ALL: [Kind; 9] = [
+const ALL: [Kind; 10] = [
     Kind::OsdKill,
     Kind::OsdPower,
     Kind::MonKill,
@@ -32,6 +33,7 @@ const ALL: [Kind; 9] = [
     Kind::AllPower,
     Kind::CutOneWay,
     Kind::CutBothWays,
+    Kind::OsdIsolated,
 ];
 
 impl Kind {
@@ -46,8 +48,24 @@ impl Kind {
             Self::AllPower => "all_power_lost",
             Self::CutOneWay => "cut_one_way",
             Self::CutBothWays => "cut_both_ways",
+            Self::OsdIsolated => "osd_isolated",
         }
     }
+}
+
+/// Those that OSDs and the monitor suffer from.
+const OBJECTS: [Kind; 6] =
+    [Kind::OsdKill, Kind::OsdPower, Kind::MonKill, Kind::MonPower, Kind::AllPower, Kind::OsdIsolated];
+
+/// Which part of the cluster a run is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Profile {
+    /// Everything, as the seed draws it.
+    Any,
+    /// Objects, OSDs and the monitor.
+    Objects,
+    /// The file system and its server.
+    Files,
 }
 
 /// Draws misfortune and its end.
@@ -57,6 +75,10 @@ pub struct Nemesis {
     /// Between two strikes, at most.
     pause: Duration,
     next_at: Instant,
+    /// Strikes come by the number of inputs that nodes take, not by time: so they come when there is much to do, in the
+    /// middle of it. At most so many inputs between two.
+    inputs: Option<u64>,
+    next_input: u64,
     /// What ends when.
     ends: BTreeMap<(Instant, u64), End>,
     next_end: u64,
@@ -71,25 +93,38 @@ enum End {
 }
 
 impl Nemesis {
-    /// A nemesis for a run that begins now.
-    pub fn new(mut rng: Rng, now: Instant) -> Self {
-        let kinds: Vec<Kind> = ALL.into_iter().filter(|_| rng.chance(1, 3)).collect();
+    /// A nemesis for a run that begins now, after so many inputs.
+    pub fn new(mut rng: Rng, profile: Profile, now: Instant, inputs: u64) -> Self {
+        let kinds: Vec<Kind> = match profile {
+            Profile::Any => ALL.into_iter().filter(|_| rng.chance(1, 3)).collect(),
+            Profile::Objects => OBJECTS.into_iter().filter(|_| rng.chance(1, 2)).collect(),
+            Profile::Files => vec![Kind::MdsKill],
+        };
         let pause = Duration::from_millis(rng.range(500, 8000));
+        let often = if profile == Profile::Any { (1, 2) } else { (3, 4) };
+        let by_inputs = rng.chance(often.0, often.1).then(|| rng.range(100, 3000));
         Self {
             rng,
             kinds,
             pause,
             next_at: now + pause,
+            inputs: by_inputs,
+            next_input: inputs + by_inputs.unwrap_or(0),
             ends: BTreeMap::new(),
             next_end: 0,
             counts: BTreeMap::new(),
         }
     }
 
+    /// Whether it strikes now, by the number of inputs.
+    pub fn is_provoked(&self, inputs: u64) -> bool {
+        self.inputs.is_some() && inputs >= self.next_input && !self.kinds.is_empty()
+    }
+
     /// When it strikes or ends something next.
     pub fn next_at(&self) -> Instant {
         let end = self.ends.first_key_value().map_or(Instant(u64::MAX), |((at, _), _)| *at);
-        if self.kinds.is_empty() { end } else { end.min(self.next_at) }
+        if self.kinds.is_empty() || self.inputs.is_some() { end } else { end.min(self.next_at) }
     }
 
     /// Does what is due. Gives the clients that died.
@@ -136,6 +171,14 @@ impl Nemesis {
             Kind::AllPower => {
                 for slot in daemons {
                     self.down(slot, Crash::Power, cluster);
+                }
+                Some(Vec::new())
+            }
+            Kind::OsdIsolated => {
+                // Clients still reach it, and must not be told old things.
+                for other in daemons.into_iter().filter(|d| *d != osd) {
+                    self.cut(osd, other, cluster);
+                    self.cut(other, osd, cluster);
                 }
                 Some(Vec::new())
             }

@@ -4,7 +4,7 @@
 use crate::cluster::{Cluster, Spec};
 use crate::disk::Crash;
 use crate::faults::Faults;
-use crate::nemesis::Nemesis;
+use crate::nemesis::{Nemesis, Profile};
 use crate::oracle;
 use crate::trace::Trace;
 use crate::workload::{FileLoad, Load, ObjectLoad};
@@ -60,22 +60,23 @@ impl std::fmt::Display for Failure {
 
 /// Runs one seed.
 pub fn run_seed(seed: u64) -> Result<Stats, Box<Failure>> {
-    run(seed, Trace::default())
+    run(seed, Profile::Any, Trace::default(), &mut Vec::new())
+}
+
+/// Runs one seed of a profile: another run than the same seed's of another profile.
+pub fn run_profile(seed: u64, profile: Profile) -> Result<Stats, Box<Failure>> {
+    run(seed, profile, Trace::default(), &mut Vec::new())
 }
 
 /// Runs one seed and keeps the last lines of what happened; also gives them where all went well.
 pub fn run_traced(seed: u64) -> (Result<Stats, Box<Failure>>, Vec<String>) {
     let mut lines = Vec::new();
-    let result = run_keeping(seed, Trace::with_text(), &mut lines);
+    let result = run(seed, Profile::Any, Trace::with_text(), &mut lines);
     (result, lines)
 }
 
-fn run(seed: u64, trace: Trace) -> Result<Stats, Box<Failure>> {
-    run_keeping(seed, trace, &mut Vec::new())
-}
-
-fn run_keeping(seed: u64, trace: Trace, lines: &mut Vec<String>) -> Result<Stats, Box<Failure>> {
-    let mut scenario = Scenario::new(seed, trace);
+fn run(seed: u64, profile: Profile, trace: Trace, lines: &mut Vec<String>) -> Result<Stats, Box<Failure>> {
+    let mut scenario = Scenario::new(seed, profile, trace);
     let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| scenario.run()));
     *lines = scenario.cluster.world.trace.lines().map(String::from).collect();
     let found = match outcome {
@@ -99,15 +100,19 @@ struct Scenario {
     nemesis: Nemesis,
     rng: Rng,
     calls: usize,
+    profile: Profile,
 }
 
 impl Scenario {
-    fn new(seed: u64, trace: Trace) -> Self {
+    fn new(seed: u64, profile: Profile, trace: Trace) -> Self {
         let mut rng = Rng::from_seed(seed ^ 0x6e61_6372_6500_0000);
         let spec = Spec {
             osds: if rng.chance(1, 5) { 4 } else { 3 },
             clients: rng.range(1, 4) as u32,
-            fs: rng.chance(1, 2),
+            fs: match profile {
+                Profile::Any => rng.chance(1, 2),
+                other => other == Profile::Files,
+            },
             pgs: rng.range(1, 5) as u32,
             mds: mds::MdsOptions {
                 cache_inodes: if rng.chance(1, 4) { 8 } else { 1000 },
@@ -119,16 +124,17 @@ impl Scenario {
         let mut cluster = Cluster::new(seed, faults, &spec);
         cluster.world.trace = trace;
         cluster.world.observer = Some(oracle::maps::observer());
-        let nemesis = Nemesis::new(rng.fork(), Instant(0));
+        let nemesis = Nemesis::new(rng.fork(), profile, Instant(0), 0);
         let calls = rng.range(20, 200) as usize;
-        Self { cluster, loads: Vec::new(), nemesis, rng, calls }
+        Self { cluster, loads: Vec::new(), nemesis, rng, calls, profile }
     }
 
     fn run(&mut self) -> Result<(), Found> {
         self.cluster.bring_up().map_err(|why| Found("comes_up", why))?;
         self.make_loads();
         let now = self.cluster.world.now();
-        self.nemesis = Nemesis::new(self.rng.fork(), now);
+        let inputs = self.cluster.world.trace.events();
+        self.nemesis = Nemesis::new(self.rng.fork(), self.profile, now, inputs);
         let until = now + Duration::from_millis(self.rng.range(5_000, 40_000));
         self.play(until, true, |_| false)?;
 
@@ -161,11 +167,12 @@ impl Scenario {
             let strikes = struck.then(|| self.nemesis.next_at());
             let next = wants.into_iter().chain(strikes).fold(until, Instant::min);
             while self.cluster.world.step(next) {
-                if self.answers() {
+                if self.answers() || struck && self.nemesis.is_provoked(self.cluster.world.trace.events()) {
                     break;
                 }
             }
-            if struck && self.nemesis.next_at() <= self.cluster.world.now() {
+            let provoked = self.nemesis.is_provoked(self.cluster.world.trace.events());
+            if struck && (provoked || self.nemesis.next_at() <= self.cluster.world.now()) {
                 for slot in self.nemesis.strike(&mut self.cluster) {
                     self.loads.iter_mut().for_each(|l| l.died(slot));
                 }

@@ -54,6 +54,8 @@ struct Doing {
     stage: Stage,
     /// Names so far.
     names: BTreeSet<String>,
+    /// What is asked next, and when: data lie in the client's buffer for a while before they are synced.
+    later: Option<(Instant, FsRequest)>,
 }
 
 /// Which request is under way.
@@ -126,7 +128,7 @@ impl FileLoad {
         let number = self.history.called(client, action.clone());
         let request = first_request(&action);
         self.clients[client].doing =
-            Some(Doing { number, action, stage: Stage::First, names: BTreeSet::new() });
+            Some(Doing { number, action, stage: Stage::First, names: BTreeSet::new(), later: None });
         self.ask(world, client, request);
     }
 
@@ -194,8 +196,14 @@ impl FileLoad {
                 (Stage::Closing, close(fh, &action))
             }
         };
-        self.clients[client].doing.as_mut().expect("still at it").stage = next_stage;
-        self.ask(world, client, request);
+        let pause = if matches!(next_stage, Stage::Sync(_)) && self.rng.chance(1, 2) { self.rng.below(300) } else { 0 };
+        let doing = self.clients[client].doing.as_mut().expect("still at it");
+        doing.stage = next_stage;
+        if pause > 0 {
+            doing.later = Some((world.now() + Duration::from_millis(pause), request));
+        } else {
+            self.ask(world, client, request);
+        }
     }
 
     fn entry_answer(&mut self, client: usize, action: &Action, entry: &Entry) -> Answer {
@@ -285,15 +293,20 @@ fn content(data: &[u8]) -> Option<u32> {
 
 impl Load for FileLoad {
     fn wants_at(&self) -> Option<Instant> {
-        if self.left == 0 && self.last_look.is_empty() {
-            return None;
-        }
-        self.clients.iter().filter(|c| c.doing.is_none()).map(|c| c.next_at).min()
+        let later = self.clients.iter().filter_map(|c| Some(c.doing.as_ref()?.later.as_ref()?.0));
+        let idle = self.clients.iter().filter(|c| c.doing.is_none()).map(|c| c.next_at);
+        let more = self.left > 0 || !self.last_look.is_empty();
+        later.chain(idle.filter(|_| more)).min()
     }
 
     fn issue(&mut self, world: &mut ClientWorld) {
         for client in 0..self.clients.len() {
             let now = world.now();
+            if let Some(doing) = &mut self.clients[client].doing
+                && let Some((_, request)) = doing.later.take_if(|(at, _)| *at <= now)
+            {
+                self.ask(world, client, request);
+            }
             let state = &self.clients[client];
             if state.next_at > now || state.doing.is_some() {
                 continue;
