@@ -1,4 +1,9 @@
 //! One daemon of several is killed while clients are at work: they go on, and nothing is lost.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "tests with real sockets and processes"
+)]
 
 use e2e::{Cluster, Options, has};
 use std::process::{Command, Stdio};

@@ -1,4 +1,9 @@
 //! Unmodified clients meet a new cluster.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "tests with real sockets and processes"
+)]
 
 use e2e::{Cluster, Options, has};
 

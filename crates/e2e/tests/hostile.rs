@@ -1,5 +1,10 @@
 //! Strangers who send nonsense to every port of a running cluster: each is gone and counted, memory stays bounded, and
 //! the cluster goes on.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "tests with real sockets and processes"
+)]
 
 use e2e::{Cluster, Options, has};
 use std::io::{Read, Write};

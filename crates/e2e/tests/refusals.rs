@@ -1,4 +1,9 @@
 //! What a user does wrong gets one line that says what to do, and an exit status that is not 0.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "tests with real sockets and processes"
+)]
 
 use e2e::{Ran, nacre};
 

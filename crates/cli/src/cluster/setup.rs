@@ -40,7 +40,7 @@ const DEFAULT_OSDS: u32 = 3;
 const DEFAULT_PORT: u16 = 3300;
 
 /// Opens the cluster in `layout`, or makes one. A cluster that is there keeps its address, port and authentication;
-/// OSDs may be added.
+/// the number of OSDs too.
 pub(crate) fn open_or_create(layout: &Layout, wanted: &Wanted) -> Result<Cluster> {
     let found = match std::fs::read_to_string(layout.conf()) {
         Ok(text) => Some(text),
@@ -66,6 +66,13 @@ pub(crate) fn open_or_create(layout: &Layout, wanted: &Wanted) -> Result<Cluster
             "{} holds {} OSDs, --osds {count} would leave data out: start it without --osds, or with at least {}",
             layout.dir().display(),
             osds.len(),
+            osds.len()
+        );
+    }
+    if !osds.is_empty() && count as usize > osds.len() {
+        bail!(
+            "{} holds {} OSDs, adding some to a cluster is not supported yet: start it without --osds",
+            layout.dir().display(),
             osds.len()
         );
     }

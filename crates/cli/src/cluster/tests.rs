@@ -48,6 +48,7 @@ fn what_contradicts_the_cluster_is_refused_with_what_it_is() {
         |wanted: Wanted| open_or_create(&layout, &wanted).map(|_| ()).expect_err("refused").to_string();
     assert!(refused(Wanted { port: Some(1), ..NOTHING }).contains("--port 3300"));
     assert!(refused(Wanted { cephx: Some(false), ..NOTHING }).contains("--auth cephx"));
+    assert!(refused(Wanted { osds: Some(4), ..NOTHING }).contains("not supported yet"));
     assert!(refused(Wanted { osds: Some(2), ..NOTHING }).contains("holds 3 OSDs"));
 }
 
