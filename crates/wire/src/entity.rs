@@ -37,7 +37,9 @@ impl EntityType {
 
     /// The inverse of [`Self::name`].
     pub fn parse(name: &str) -> Option<Self> {
-        [Self::MON, Self::MDS, Self::OSD, Self::CLIENT, Self::MGR, Self::AUTH].into_iter().find(|t| t.name() == name)
+        [Self::MON, Self::MDS, Self::OSD, Self::CLIENT, Self::MGR, Self::AUTH]
+            .into_iter()
+            .find(|t| t.name() == name)
     }
 }
 

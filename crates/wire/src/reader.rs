@@ -98,7 +98,9 @@ impl<'a> Reader<'a> {
     ) -> Result<T, DecodeError> {
         let (version, compat) = (self.get::<u8>()?, self.get::<u8>()?);
         if compat > known {
-            return Err(self.error(format!("version {version} needs a reader of {compat}, this one knows {known}")));
+            return Err(
+                self.error(format!("version {version} needs a reader of {compat}, this one knows {known}"))
+            );
         }
         let mut inner = self.sub()?;
         body(version, &mut inner)
