@@ -111,9 +111,10 @@ impl Client {
         let Some(parent) = self.inodes.get(&dir) else { return Name::Unknown };
         let shared = parent.may(cap::FILE_SHARED);
         match self.dentries.get(&(dir, name.to_vec())) {
-            Some(d) if (shared && d.shared_gen == parent.shared_gen)
-                || now.mono < d.lease_until
-                || stdx::mutants::is_active("client_believes_old_names") =>
+            Some(d)
+                if (shared && d.shared_gen == parent.shared_gen)
+                    || now.mono < d.lease_until
+                    || stdx::mutants::is_active("client_believes_old_names") =>
             {
                 match d.ino {
                     Some(ino) => Name::Inode(ino),

@@ -140,7 +140,7 @@ impl Client {
     }
 
     /// Sends at most one message about the inode's capability: acknowledges a revocation, flushes, asks, wants less.
-    fn tell_mds(&mut self, ino: Ino, out: &mut Outs) {
+    pub(crate) fn tell_mds(&mut self, ino: Ino, out: &mut Outs) {
         let Some(inode) = self.inodes.get_mut(&ino) else { return };
         if self.mds.state != crate::mds::State::Open {
             return;

@@ -348,7 +348,8 @@ impl Client {
             if let Some(ino) = self.touched.pop_first() {
                 self.tend(now, ino, out);
             } else if let Some(ino) = self.changed.pop_first() {
-                let waiters = self.inodes.get_mut(&ino).map(|i| std::mem::take(&mut i.waiters)).unwrap_or_default();
+                let waiters =
+                    self.inodes.get_mut(&ino).map(|i| std::mem::take(&mut i.waiters)).unwrap_or_default();
                 self.runnable.extend(waiters);
             } else if self.arrived.is_empty() {
                 break;

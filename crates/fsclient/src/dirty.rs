@@ -149,10 +149,9 @@ impl Dirty {
         !self.flying.is_empty()
     }
 
-    /// The end of the last buffered byte.
-    pub(crate) fn end(&self) -> u64 {
-        let end = |map: &BTreeMap<u64, Bufs>| map.last_key_value().map_or(0, |(at, d)| at + d.len() as u64);
-        end(&self.waiting).max(end(&self.flying))
+    /// The end of the last byte that has not taken off.
+    pub(crate) fn waiting_end(&self) -> u64 {
+        self.waiting.last_key_value().map_or(0, |(at, d)| at + d.len() as u64)
     }
 }
 
@@ -264,7 +263,7 @@ mod tests {
         let mut dirty = Dirty::default();
         dirty.write(100, vec![1; 100].into());
         dirty.truncate(150);
-        assert_eq!((dirty.end(), dirty.waiting_bytes()), (150, 50));
+        assert_eq!((dirty.waiting_end(), dirty.waiting_bytes()), (150, 50));
         dirty.punch(100, 120);
         assert_eq!(dirty.waiting_bytes(), 30);
         dirty.truncate(0);

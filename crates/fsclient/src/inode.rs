@@ -167,11 +167,8 @@ impl Inode {
         if !self.dirty.is_empty() {
             bits |= cap::FILE_WR | cap::FILE_BUFFER;
         }
-        if bits != 0 {
-            Caps(bits | cap::PIN | cap::AUTH_SHARED | cap::LINK_SHARED | cap::XATTR_SHARED)
-        } else {
-            Caps::NONE
-        }
+        // What attributes rest on comes with answers; wanting it would bring it back before what it was given up for.
+        if bits != 0 { Caps(bits | cap::PIN) } else { Caps::NONE }
     }
 
     /// Bits that may not be given back yet: something under way rests on them.
@@ -273,7 +270,8 @@ impl Inode {
             if size < self.size {
                 self.dirty.truncate(size);
             }
-            self.size = size.max(self.dirty.end());
+            // Data on their way were written before the truncation, which waited for them or cuts them off.
+            self.size = size.max(self.dirty.waiting_end());
         } else if truncate_seq == self.truncate_seq {
             // While we may write, only we know of growth; otherwise the MDS knows best.
             self.size = if writing { self.size.max(size) } else { size };

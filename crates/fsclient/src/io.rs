@@ -274,8 +274,12 @@ impl Client {
     fn ask_size(&mut self, now: Now, number: u64, op: &mut Op, ino: Ino, out: &mut Outs) -> Step {
         op.stage = Stage::AtMds;
         let args = GetattrArgs { mask: cap::PIN | cap::FILE_SHARED };
-        let message =
-            ClientRequest { op: MdsOp::GETATTR, path: self.path(ino), args: args.into(), ..ClientRequest::default() };
+        let message = ClientRequest {
+            op: MdsOp::GETATTR,
+            path: self.path(ino),
+            args: args.into(),
+            ..ClientRequest::default()
+        };
         self.ask_mds(now, number, message, out);
         Step::Wait
     }

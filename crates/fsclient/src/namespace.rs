@@ -4,11 +4,11 @@ use crate::api::{Answer, Caller, FsRequest, Ino, SetAttr};
 use crate::cache::{Name, STAT_CAPS};
 use crate::client::{Client, FileHandle, Op, Outs, Stage, Step, fail};
 use msgs::errno::{EEXIST, EINVAL, EIO, ENAMETOOLONG, ENODATA, ENOENT, EOPNOTSUPP, ESTALE};
+use msgs::{Caps, cap, request_flag, setattr_mask};
 use msgs::{
     ClientReply, ClientRequest, FilePath, GetattrArgs, MdsOp, MkdirArgs, MknodArgs, OpenArgs, SetattrArgs,
     SetxattrArgs,
 };
-use msgs::{cap, request_flag, setattr_mask};
 use std::time::Duration;
 use stdx::{Bufs, Now};
 
@@ -51,7 +51,9 @@ impl Client {
             return fail(ENAMETOOLONG);
         }
         // POSIX ACLs would have to be honoured: refused, so that callers fall back to modes.
-        if let FsRequest::Setxattr { name, .. } | FsRequest::Removexattr { name, .. } | FsRequest::Getxattr { name, .. } = request
+        if let FsRequest::Setxattr { name, .. }
+        | FsRequest::Removexattr { name, .. }
+        | FsRequest::Getxattr { name, .. } = request
             && name.starts_with(b"system.")
         {
             return fail(EOPNOTSUPP);
@@ -60,11 +62,18 @@ impl Client {
             return step;
         }
         // What we hold back about the inode must be there before the request is.
-        if let FsRequest::Setattr { ino, set } = request
-            && let Some(step) = self.before_setattr(now, number, *ino, set)
-        {
+        let truncates = SetAttr { size: Some(0), ..SetAttr::default() };
+        let before = match request {
+            FsRequest::Setattr { ino, set } => self.before_setattr(now, number, *ino, set),
+            FsRequest::Open { ino, flags } if flags & open_flag::TRUNC != 0 => {
+                self.before_setattr(now, number, *ino, &truncates)
+            }
+            _ => None,
+        };
+        if let Some(step) = before {
             return step;
         }
+        self.before_name_goes(request, out);
         match self.to_mds(caller, request) {
             Ok(message) => {
                 op.stage = Stage::AtMds;
@@ -131,6 +140,20 @@ impl Client {
             return Some(Step::Wait);
         }
         None
+    }
+
+    /// Who takes an inode's name away has no right to its link count any more: the answer does not tell it.
+    fn before_name_goes(&mut self, request: &FsRequest, out: &mut Outs) {
+        let (FsRequest::Unlink { parent: dir, name }
+        | FsRequest::Rename { new_parent: dir, new_name: name, .. }) = request
+        else {
+            return;
+        };
+        let Some(ino) = self.dentries.get(&(*dir, name.clone())).and_then(|d| d.ino) else { return };
+        if let Some(cap) = self.inodes.get_mut(&ino).and_then(|i| i.cap.as_mut()) {
+            cap.issued = Caps(cap.issued.0 & !cap::LINK_SHARED);
+            self.tell_mds(ino, out);
+        }
     }
 
     fn to_mds(&self, caller: &Caller, request: &FsRequest) -> Result<ClientRequest, i32> {
@@ -271,7 +294,8 @@ impl Client {
             }
             R::Rename { parent, name, .. } => {
                 // Between two names of one inode a rename does nothing, and the first name stays.
-                let moved = target.and_then(|ino| self.inodes.get(&ino)).is_some_and(|i| i.is_dir() || i.nlink == 1);
+                let moved =
+                    target.and_then(|ino| self.inodes.get(&ino)).is_some_and(|i| i.is_dir() || i.nlink == 1);
                 match request {
                     R::Rename { new_parent, new_name, .. } if (new_parent, new_name) == (parent, name) => {}
                     _ if moved => self.name_removed(*parent, name),
