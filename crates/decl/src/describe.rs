@@ -16,6 +16,21 @@ pub fn descriptions() -> Value {
     Value::Object(out)
 }
 
+/// Commands of a daemon itself (admin socket, `ceph tell`), none of which takes arguments: prefix and help. After the
+/// monitors' own table where `with_table`.
+pub fn local_descriptions(commands: &[(&str, &str)], with_table: bool) -> Value {
+    let mut out = match descriptions() {
+        Value::Object(all) if with_table => all,
+        _ => Map::new(),
+    };
+    for (prefix, help) in commands {
+        let sig: Vec<&str> = prefix.split_whitespace().collect();
+        let one = json!({ "sig": sig, "help": help, "module": "mon", "perm": "r", "flags": 0 });
+        out.insert(format!("cmd{:03}", out.len()), one);
+    }
+    Value::Object(out)
+}
+
 fn describe(command: &Command) -> Value {
     let sig: Vec<Value> = parse(command.signature)
         .into_iter()

@@ -323,6 +323,7 @@ fn tell_and_the_admin_socket_answer() {
         (r#"{"prefix":"version"}"#, "nacre version"),
         (r#"{"prefix":"mon_status"}"#, "leader"),
         (r#"{"prefix":"osd ls"}"#, "0"),
+        (r#"{"prefix":"get_command_descriptions"}"#, r#""sig":["mon_status"]"#),
     ] {
         let m =
             msgs::Command { fsid: support::fsid(), cmd: vec![command.into()], ..msgs::Command::default() };

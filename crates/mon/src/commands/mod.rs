@@ -106,6 +106,15 @@ pub(crate) fn output(data: impl Into<Vec<u8>>) -> Outcome {
     Ok(Reply { status: String::new(), data: data.into() })
 }
 
+/// Commands of the admin socket.
+const ADMIN: [(&str, &str); 5] = [
+    ("config show", "Shows the options as this monitor sees them"),
+    ("help", "Lists these commands"),
+    ("mon_status", "Shows this monitor's place in the quorum"),
+    ("status", "Shows the state of the cluster"),
+    ("version", "Prints this monitor's version"),
+];
+
 /// How a command is carried out.
 pub(crate) enum Handler {
     /// Reads.
@@ -178,6 +187,12 @@ impl<S: Storage> Mon<S> {
     pub(crate) fn tell(&mut self, now: Now, conn: ConnId, tid: u64, m: msgs::Command, out: &mut Vec<Out>) {
         let text = m.cmd.join(" ");
         let ((r, rs, data), index) = match Args::parse(&text) {
+            Ok((Cmd::Descriptions, _)) => {
+                let own: Vec<_> =
+                    ADMIN.iter().filter(|(name, _)| !["status", "version"].contains(name)).copied().collect();
+                let all = decl::describe::local_descriptions(&own, true).to_string();
+                ((0, String::new(), all.into_bytes()), 0)
+            }
             Ok((cmd, args)) if self.may_run(conn, cmd, &args) => {
                 let (outcome, index) = self.run(now, cmd, &args, &m.data.to_vec());
                 let answer = match outcome {
@@ -250,12 +265,8 @@ impl<S: Storage> Mon<S> {
             "status" => text(status::status_json(&self.view(now))),
             "config show" => text(config_cmds::show(&self.view(now))),
             "version" => text(serde_json::json!({ "version": status::version() })),
-            "help" => text(serde_json::json!({
-                "config show": "options as this monitor sees them",
-                "mon_status": "this monitor's place in the quorum",
-                "status": "the cluster's state",
-                "version": "this monitor's version",
-            })),
+            "help" => text(serde_json::json!(BTreeMap::from(ADMIN))),
+            "get_command_descriptions" => (0, decl::describe::local_descriptions(&ADMIN, false).to_string()),
             other => (-errno::EINVAL, format!("unknown command `{other}` (try `help`)")),
         }
     }
