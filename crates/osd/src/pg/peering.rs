@@ -186,9 +186,10 @@ impl Pg {
         }
     }
 
-    /// All copies are complete: whoever CRUSH wants may lead again.
+    /// All copies are complete: whoever CRUSH wants may lead again, and OSDs that came up meanwhile may join.
     pub fn end_stand_in(&self, core: &mut Core) {
-        if self.state == State::Clean && self.is_primary(core) && core.map.pg_temp.contains_key(&self.id) {
+        let temporary = core.map.pg_temp.contains_key(&self.id);
+        if temporary && self.state.is_active() && self.is_primary(core) && self.all_complete() {
             core.wanted_temp.insert(self.id, Vec::new());
         }
     }

@@ -220,15 +220,19 @@ impl Pg {
         self.arrived(core, &key);
     }
 
+    /// Whether no member's copy lacks anything.
+    pub fn all_complete(&self) -> bool {
+        let members = self.copies.iter().filter(|(osd, _)| self.members.acting.contains(osd));
+        self.missing.is_empty()
+            && members.into_iter().all(|(_, c)| c.missing.is_empty() && c.resync.is_none())
+    }
+
     /// Nothing is missing on any copy, and there are as many as the pool wants: the past is forgotten.
     pub fn check_clean(&mut self, core: &mut Core) {
-        let complete = self.missing.is_empty()
-            && self.copies.iter().all(|(osd, c)| {
-                !self.members.acting.contains(osd) || c.missing.is_empty() && c.resync.is_none()
-            });
-        if self.state != State::Active || !complete {
+        if self.state != State::Active || !self.all_complete() {
             return;
         }
+        self.end_stand_in(core);
         if self.members.acting.len() < usize::from(self.members.size) {
             return;
         }
@@ -237,6 +241,5 @@ impl Pg {
         self.members.past.clear();
         self.save(core);
         self.share_history(core);
-        self.end_stand_in(core);
     }
 }

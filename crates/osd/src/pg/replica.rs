@@ -198,7 +198,7 @@ impl Pg {
     /// Cuts off what is durable everywhere, some hundred entries at a time.
     pub fn trim_log(&mut self, core: &Core, change: &mut MetaChange) {
         const SLACK: usize = 100;
-        if self.log.len() <= core.log_keep + SLACK {
+        if self.log.len() <= core.log_keep + SLACK.min(core.log_keep / 4) {
             return;
         }
         let to: EVersion = self.sure_to.min(self.info.last_update);

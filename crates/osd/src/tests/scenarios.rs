@@ -209,8 +209,9 @@ fn clients_whose_requests_are_dropped_are_told_the_map_that_says_why() {
     c.run(Duration::from_millis(20));
     c.start(acting[0]);
     c.run_until("it is primary again", |c| c.acting("x")[0] == acting[0]);
+    let changed = c.map.epoch;
     c.run(Duration::from_millis(20));
-    assert_eq!(c.told, c.map.epoch, "told by the one who is primary no more");
+    assert!(c.told >= changed, "told by the one who is primary no more");
     c.filter = None;
     c.check();
 }
