@@ -62,14 +62,14 @@ pub(crate) fn run(args: &MountArgs) -> Result<()> {
     // Whoever started it may have gone.
     let _ = writeln!(std::io::stdout(), "nacre: mounted at {}", args.mount_point.display());
     let _ = std::io::stdout().flush();
-    wait_and_unmount(mount, &signals)?;
+    wait_and_unmount(mount, &args.mount_point, &signals)?;
     cluster.shut_down()?;
     Ok(())
 }
 
 /// Until somebody unmounts it or a signal comes, which then does.
-fn wait_and_unmount(mount: fuse::Mount, signals: &mpsc::Receiver<Notice>) -> Result<()> {
-    let (mut unmounter, waiter) = mount.split();
+fn wait_and_unmount(mount: fuse::Mount, point: &Path, signals: &mpsc::Receiver<Notice>) -> Result<()> {
+    let (_, waiter) = mount.split();
     let (tx, done) = mpsc::channel();
     let thread = std::thread::Builder::new().name("fuse-wait".into()).spawn(move || {
         let result = waiter.wait();
@@ -86,8 +86,30 @@ fn wait_and_unmount(mount: fuse::Mount, signals: &mpsc::Receiver<Notice>) -> Res
             Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(()),
         }
         if signals.try_recv().is_ok() {
-            unmounter.unmount().context("cannot unmount: is it in use?")?;
+            unmount(point)?;
         }
+    }
+}
+
+/// Unmounts: at once, or where it is in use as soon as it is not. Not through `fuser`, whose handle is empty once the
+/// session is served.
+fn unmount(path: &Path) -> Result<()> {
+    use rustix::mount::{UnmountFlags, unmount};
+    let shown = path.display();
+    match unmount(path, UnmountFlags::empty()) {
+        Err(rustix::io::Errno::BUSY) => {
+            eprintln!("nacre: {shown} is in use: it ends when nobody uses it any more");
+            unmount(path, UnmountFlags::DETACH).with_context(|| format!("cannot unmount {shown}"))
+        }
+        Err(rustix::io::Errno::PERM) => {
+            // Without privileges the helper that mounted it also unmounts it.
+            let status = Command::new("fusermount3").args(["-u", "-z"]).arg(path).status();
+            let done = status.context("cannot run fusermount3")?.success();
+            if done { Ok(()) } else { bail!("fusermount3 cannot unmount {shown}") }
+        }
+        // Somebody else was faster.
+        Err(rustix::io::Errno::INVAL) => Ok(()),
+        other => other.with_context(|| format!("cannot unmount {shown}")),
     }
 }
 
