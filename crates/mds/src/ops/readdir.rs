@@ -12,6 +12,9 @@ const MOST: usize = 1024;
 /// Bytes of a page where the client has no limit.
 const MOST_BYTES: usize = 512 << 10;
 
+/// Names and inodes.
+type Listed = Vec<(Vec<u8>, Ino)>;
+
 pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let target = cx.resolve(&cx.request.path)?;
     let dir = target.ino;
@@ -51,12 +54,7 @@ fn start_of(cx: &Cx<'_>, args: &ReaddirArgs) -> Bound<DentryKey> {
 }
 
 /// Names and inodes behind `start`, and whether these are all.
-fn page(
-    cx: &Cx<'_>,
-    dir: Ino,
-    start: &Bound<DentryKey>,
-    most: usize,
-) -> Result<(Vec<(Vec<u8>, Ino)>, bool), Stop> {
+fn page(cx: &Cx<'_>, dir: Ino, start: &Bound<DentryKey>, most: usize) -> Result<(Listed, bool), Stop> {
     let cached = cx.cache.dirs.get(&dir);
     let complete = cached.is_some_and(|d| d.complete);
     // What is known to be here without gaps: up to `known`, or to the end.

@@ -38,6 +38,9 @@ pub enum Stage {
     Active,
 }
 
+/// A journal object: number, bytes, events.
+type Object = (Segment, u64, Vec<(Lsn, Event)>);
+
 /// State of the start.
 #[derive(Default)]
 pub(super) struct Boot {
@@ -45,7 +48,7 @@ pub(super) struct Boot {
     /// What is read, by object operation.
     reads: BTreeMap<IoId, Read>,
     /// Journal objects with their events.
-    objects: Vec<(Segment, u64, Vec<(Lsn, Event)>)>,
+    objects: Vec<Object>,
     /// When the reconnect window closes.
     window: Option<Instant>,
     /// Clients that are still expected.
