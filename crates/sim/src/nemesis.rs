@@ -98,11 +98,12 @@ impl Nemesis {
         let kinds: Vec<Kind> = match profile {
             Profile::Any => ALL.into_iter().filter(|_| rng.chance(1, 3)).collect(),
             Profile::Objects => OBJECTS.into_iter().filter(|_| rng.chance(1, 2)).collect(),
-            Profile::Files => vec![Kind::MdsKill],
+            Profile::Files => vec![Kind::MdsKill, Kind::AllPower],
         };
         let pause = Duration::from_millis(rng.range(500, 8000));
-        let often = if profile == Profile::Any { (1, 2) } else { (3, 4) };
-        let by_inputs = rng.chance(often.0, often.1).then(|| rng.range(100, 3000));
+        let any = profile == Profile::Any;
+        let by_inputs =
+            rng.chance(if any { 2 } else { 3 }, 4).then(|| rng.range(50, if any { 2000 } else { 500 }));
         Self {
             rng,
             kinds,

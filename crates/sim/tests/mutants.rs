@@ -1,24 +1,22 @@
 //! The simulator itself is proven: each of these faults, planted in one line of a role behind a switch that only tests have,
 //! is caught within a bounded number of seeds, and by a checker that is meant to catch it.
 
-use sim::run_seed;
+use sim::{Profile, run_profile};
 
-/// Runs seeds with a mutant until one fails.
-fn caught_by(mutant: &'static str, seeds: std::ops::Range<u64>) -> Option<(u64, &'static str)> {
-    // A mutant may well make a role panic; that is a finding and no news.
-    std::panic::set_hook(Box::new(|_| ()));
+/// Runs seeds with a mutant until one fails: which, and by which checker.
+fn caught_by(mutant: &'static str, profile: Profile, seeds: u64) -> Option<(u64, &'static str)> {
     stdx::mutants::with(mutant, || {
-        seeds.into_iter().find_map(|seed| run_seed(seed).err().map(|failure| (seed, failure.checker)))
+        (0..seeds).find_map(|seed| run_profile(seed, profile).err().map(|failure| (seed, failure.checker)))
     })
 }
 
 macro_rules! mutants {
-    ($($name:ident within $seeds:literal by $($checker:literal)|+;)*) => {
+    ($($name:ident in $profile:ident within $seeds:literal by $($checker:literal)|+;)*) => {
         $(
             #[test]
             fn $name() {
                 let expected = [$($checker),+];
-                match caught_by(stringify!($name), 0..$seeds) {
+                match caught_by(stringify!($name), Profile::$profile, $seeds) {
                     Some((seed, checker)) => assert!(expected.contains(&checker), "seed {seed}: caught by {checker}"),
                     None => panic!("not caught within {} seeds", $seeds),
                 }
@@ -28,5 +26,18 @@ macro_rules! mutants {
 }
 
 mutants! {
-    osd_answers_before_replicas within 300 by "objects_linearizable" | "namespace_linearizable" | "replicas_identical";
+    osd_answers_before_replicas in Any within 200 by "objects_linearizable" | "namespace_linearizable" | "replicas_identical";
+    osd_shows_what_is_not_durable in Objects within 400 by "objects_linearizable";
+    osd_forgets_what_it_answered in Any within 200 by "objects_linearizable" | "namespace_linearizable";
+    osd_keeps_divergent_objects in Objects within 400 by "objects_linearizable" | "replicas_identical";
+    osd_misses_nothing in Any within 100 by "replicas_identical" | "objects_linearizable";
+    store_skips_flush in Any within 100 by "keeps_running" | "objects_linearizable" | "replicas_identical" | "one_content_per_epoch";
+    store_accepts_torn_records in Objects within 400 by "keeps_running" | "no_errors" | "replicas_identical" | "objects_linearizable";
+    mon_publishes_before_commit in Objects within 400 by "one_content_per_epoch";
+    mon_reuses_global_ids in Any within 100 by "global_ids_unique";
+    mds_answers_before_journal in Files within 400 by "namespace_linearizable";
+    mds_forgets_completed_requests in Files within 200 by "namespace_linearizable";
+    mds_loses_revocation in Any within 100 by "answers_everything" | "namespace_linearizable";
+    client_drops_dirty_data in Files within 200 by "namespace_linearizable";
+    client_believes_old_names in Any within 100 by "namespace_linearizable";
 }

@@ -196,7 +196,11 @@ impl FileLoad {
                 (Stage::Closing, close(fh, &action))
             }
         };
-        let pause = if matches!(next_stage, Stage::Sync(_)) && self.rng.chance(1, 2) { self.rng.below(300) } else { 0 };
+        let pause = if matches!(next_stage, Stage::Sync(_)) && self.rng.chance(1, 2) {
+            self.rng.below(300)
+        } else {
+            0
+        };
         let doing = self.clients[client].doing.as_mut().expect("still at it");
         doing.stage = next_stage;
         if pause > 0 {
