@@ -477,3 +477,7 @@ impl Node for Client {
         [self.cluster.deadline(), self.mds.deadline(), write_back].into_iter().flatten().min()
     }
 }
+
+#[cfg(test)]
+#[path = "client_tests.rs"]
+mod tests;

@@ -85,6 +85,30 @@ impl Mds {
         }
     }
 
+    /// A session, as if it had been opened.
+    #[cfg(test)]
+    pub(crate) fn pretend_open(&mut self) -> ConnId {
+        let conn = self.space.next_id();
+        (self.conn, self.state) = (Some(conn), State::Open);
+        conn
+    }
+
+    /// As if a successor had been sent our claims.
+    #[cfg(test)]
+    pub(crate) fn pretend_reconnecting(&mut self) -> ConnId {
+        let conn = self.pretend_open();
+        self.state = State::Reconnecting;
+        conn
+    }
+
+    /// As if the map named an active MDS.
+    #[cfg(test)]
+    pub(crate) fn pretend_active(&mut self) {
+        let info = maps::MdsInfo { state: MdsState::ACTIVE, rank: MdsRank(0), ..maps::MdsInfo::default() };
+        self.map.mds_info.insert(self.gid, info);
+        self.map.up.insert(MdsRank(0), self.gid);
+    }
+
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.renew_at.into_iter().chain(self.give_up_at).min()
     }
