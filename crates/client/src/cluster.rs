@@ -35,7 +35,7 @@ impl Cluster {
         let (tx, notices) = mpsc::channel();
         let spec = NodeSpec {
             name: options.name.clone(),
-        number: None,
+            number: None,
             listener: None,
             nonce: runtime::nonce(),
             disks: Vec::new(),
@@ -50,8 +50,15 @@ impl Cluster {
             Ok(_) | Err(RecvTimeoutError::Disconnected) => Err(Error::Gone),
             Err(RecvTimeoutError::Timeout) => {
                 cluster.handle.stop();
-                let what = if options.mount { "no monitor, or no metadata server, answered" } else { "no monitor answered" };
-                Err(Error::Connect(format!("{what} within {patience:?}: is the cluster of {} running?", options.conf.display())))
+                let what = if options.mount {
+                    "no monitor, or no metadata server, answered"
+                } else {
+                    "no monitor answered"
+                };
+                Err(Error::Connect(format!(
+                    "{what} within {patience:?}: is the cluster of {} running?",
+                    options.conf.display()
+                )))
             }
         }
     }

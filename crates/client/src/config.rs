@@ -90,8 +90,11 @@ impl Options {
             (None, Some(path)) => PathBuf::from(path),
             (None, None) => PathBuf::from(format!("/etc/ceph/ceph.{}.keyring", self.name)),
         };
-        let ring = Keyring::parse(&read(&path)?).map_err(|e| Error::Config(format!("{}: {e}", path.display())))?;
-        let missing = || Error::Config(format!("{} has no key for {}: choose another --name", path.display(), self.name));
+        let ring =
+            Keyring::parse(&read(&path)?).map_err(|e| Error::Config(format!("{}: {e}", path.display())))?;
+        let missing = || {
+            Error::Config(format!("{} has no key for {}: choose another --name", path.display(), self.name))
+        };
         ring.key(&self.name).cloned().ok_or_else(missing)
     }
 }

@@ -19,7 +19,7 @@ pub use cluster::{Cluster, CommandReply};
 pub use config::{Error, Options};
 pub use fs::{Fs, Invalidated};
 pub use fsclient::{
-    Answer, Attr, Caller, ClientOptions, DirEntry, Entry, Errno, Fh, FileLock, FsRequest, Ino, Invalidate, ObjectRequest,
-    Reply, Request, SetAttr, Statfs,
+    Answer, Attr, Caller, ClientOptions, DirEntry, Entry, Errno, Fh, FileLock, FsRequest, Ino, Invalidate,
+    ObjectRequest, Reply, Request, SetAttr, Statfs,
 };
 pub use pool::{Pool, Stat};

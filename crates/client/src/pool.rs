@@ -47,7 +47,10 @@ impl Pool {
             name: object.to_vec(),
             ops,
         };
-        let failed = |errno| Error::Errno { what: format!("{}/{}", self.name, String::from_utf8_lossy(object)), errno };
+        let failed = |errno| Error::Errno {
+            what: format!("{}/{}", self.name, String::from_utf8_lossy(object)),
+            errno,
+        };
         match self.handle.call(Request::Object(request)).map_err(|_| Error::Gone)? {
             Ok(Answer::Object { result, ops, .. }) if result >= 0 => Ok(ops),
             Ok(Answer::Object { result, .. }) => Err(failed(-result)),
@@ -92,7 +95,11 @@ impl Pool {
     }
 
     /// Reads an object from its beginning to its end; `sink` takes it piece by piece.
-    pub fn read_all(&self, object: &[u8], mut sink: impl FnMut(&Bufs) -> std::io::Result<()>) -> Result<(), Error> {
+    pub fn read_all(
+        &self,
+        object: &[u8],
+        mut sink: impl FnMut(&Bufs) -> std::io::Result<()>,
+    ) -> Result<(), Error> {
         let mut offset = 0;
         loop {
             let data = self.read(object, offset, CHUNK as u64)?;

@@ -101,7 +101,12 @@ mod tests {
         let mut w = Writer::new();
         w.put(&caps);
         [1u64, 2, 0].iter().for_each(|n| w.put(n));
-        let raw = RawMsg { kind: ClientReconnect::KIND, version: 3, data: w.into_vec().into(), ..RawMsg::default() };
+        let raw = RawMsg {
+            kind: ClientReconnect::KIND,
+            version: 3,
+            data: w.into_vec().into(),
+            ..RawMsg::default()
+        };
         let m = ClientReconnect::from_raw(&raw).expect("readable");
         assert_eq!(m.caps, caps);
         assert_eq!(m.realms, vec![SnapRealmReconnect { ino: 1, seq: SnapId(2), parent: 0 }]);
