@@ -51,7 +51,7 @@ fn list(bucket: &Bucket, weights: &[u32], sums: &[u32], x: u32, r: u32) -> usize
 fn tree(bucket: &Bucket, weights: &[u32], x: u32, r: u32) -> usize {
     let mut n = weights.len() >> 1;
     while n & 1 == 0 && n != 0 {
-        let at = u64::from(hash32_4(x, n as u32, r, bucket.id as u32)) * u64::from(weights[n]) >> 32;
+        let at = (u64::from(hash32_4(x, n as u32, r, bucket.id as u32)) * u64::from(weights[n])) >> 32;
         let half = 1 << (n.trailing_zeros() - 1);
         n = if at < u64::from(weights[n - half]) { n - half } else { n + half };
         if n >= weights.len() {

@@ -222,7 +222,9 @@ impl Client {
                     .range((ino, Vec::new())..(ino + 1, Vec::new()))
                     .map(|(k, _)| k.clone())
                     .collect();
-                names.iter().for_each(|key| drop(self.dentries.remove(key)));
+                for key in &names {
+                    self.dentries.remove(key);
+                }
             }
         }
         self.send_releases(releases, out);

@@ -264,14 +264,16 @@ impl Client {
     }
 
     fn request(&mut self, id: RequestId, request: Request, out: &mut Outs) {
-        let done = match request {
-            Request::Invalidated { id } => Some(self.invalidated(id)),
-            Request::Fs(_, FsRequest::Forget { ino, count }) => Some(self.forget(ino, count)),
-            _ => None,
-        };
-        if let Some(()) = done {
-            return out.push(Output::Reply { id, reply: Ok(Answer::Done) });
+        match request {
+            Request::Invalidated { id } => self.invalidated(id),
+            Request::Fs(_, FsRequest::Forget { ino, count }) => self.forget(ino, count),
+            request => return self.begin(id, request),
         }
+        out.push(Output::Reply { id, reply: Ok(Answer::Done) });
+    }
+
+    /// An operation that may have to wait.
+    fn begin(&mut self, id: RequestId, request: Request) {
         let number = self.next_op;
         self.next_op += 1;
         self.ops.insert(number, Op { id, request, stage: Stage::New });

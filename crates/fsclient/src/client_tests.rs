@@ -69,7 +69,7 @@ impl Rig {
         self.input(Input::Request { id: RequestId(self.next_request), request })
     }
 
-    fn from_mds(&mut self, tid: u64, body: impl Into<Body>) -> Outs {
+    fn mds_says(&mut self, tid: u64, body: impl Into<Body>) -> Outs {
         let msg = Msg::new(tid, body.into());
         self.input(Input::Message { conn: self.conn, msg })
     }
@@ -79,7 +79,7 @@ impl Rig {
         let caps = Caps(bits);
         let message =
             ClientCaps { op, ino: INO, cap_id: 9, seq, caps, nlink: 1, body, ..ClientCaps::default() };
-        self.from_mds(0, message)
+        self.mds_says(0, message)
     }
 
     /// All writes to OSDs under way arrive.
@@ -220,7 +220,7 @@ fn reads_at_the_end_of_a_shared_file_ask_how_large_it_is() {
     rig.client.mds.pretend_active();
     let out = rig.ask(FsRequest::Read { fh: FH, offset: 0, len: 100 });
     assert_eq!((asked_mds(&out), answers(&out).len()), (vec![MdsOp::GETATTR], 0));
-    let out = rig.from_mds(1, ClientReply { op: MdsOp::GETATTR, safe: true, ..ClientReply::default() });
+    let out = rig.mds_says(1, ClientReply { op: MdsOp::GETATTR, safe: true, ..ClientReply::default() });
     assert_eq!(answers(&out), [&Ok(Answer::Data(Bufs::new()))], "it is empty, and nobody is asked again");
 }
 
@@ -265,7 +265,7 @@ fn flushes_without_acknowledgement_are_sent_again_in_the_next_session() {
     assert_eq!(told[0].op, cap_op::FLUSH);
     rig.input(Input::Closed { conn: rig.conn, reason: CloseReason::Refused });
     rig.conn = rig.client.mds.pretend_reconnecting();
-    let again = cap_messages(&rig.from_mds(0, ClientSession::of(session_op::OPEN, 0)));
+    let again = cap_messages(&rig.mds_says(0, ClientSession::of(session_op::OPEN, 0)));
     assert_eq!((again[0].op, again[0].mode, again[0].dirty.0), (cap_op::FLUSH, 0o100_600, cap::AUTH_EXCL));
 }
 
@@ -281,7 +281,7 @@ fn recalled_capabilities_go_back_unless_in_use() {
     }
     let mut recall = ClientSession::of(session_op::RECALL_STATE, 0);
     recall.head.max_caps = 4;
-    let out = rig.from_mds(0, recall);
+    let out = rig.mds_says(0, recall);
     let released: usize = out
         .iter()
         .map(|o| match o {

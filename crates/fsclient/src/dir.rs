@@ -206,7 +206,7 @@ fn next_frag(frag: u32) -> Option<u32> {
     let (bits, value) = (frag >> 24, frag & 0xff_ffff);
     let size = 1u64 << 24u32.saturating_sub(bits);
     let next = u64::from(value) + size;
-    (next < 1 << 24).then(|| bits << 24 | next as u32)
+    (next < 1 << 24).then_some(bits << 24 | next as u32)
 }
 
 #[cfg(test)]

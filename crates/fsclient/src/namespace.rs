@@ -58,7 +58,7 @@ impl Client {
         {
             return fail(EOPNOTSUPP);
         }
-        if let Some(step) = self.from_cache(now, request) {
+        if let Some(step) = self.answer_from_cache(now, request) {
             return step;
         }
         // What we hold back about the inode must be there before the request is.
@@ -85,7 +85,7 @@ impl Client {
     }
 
     /// Answers without asking, where that is right.
-    fn from_cache(&mut self, now: Now, request: &FsRequest) -> Option<Step> {
+    fn answer_from_cache(&mut self, now: Now, request: &FsRequest) -> Option<Step> {
         match request {
             FsRequest::Lookup { parent, name } => match self.known_name(now, *parent, name) {
                 Name::Absent => Some(fail(ENOENT)),

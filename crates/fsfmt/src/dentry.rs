@@ -178,7 +178,7 @@ mod tests {
             assert!(DentryKey::omap_start_of(key.hash) < key.to_omap());
         }
         assert_eq!(DentryKey::from_omap(b"00001_x"), None);
-        assert_eq!(DentryKey::from_omap(b"000001_x\0000000000000002"), None);
+        assert_eq!(DentryKey::from_omap(b"000001_x\x00000000000000002"), None);
     }
 
     #[test]

@@ -308,7 +308,7 @@ pub fn upmap_items(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     let pg = pg_of(edit, args)?;
     let ids: Vec<OsdId> =
         args.list("id").iter().filter_map(|t| decl::args::parse_osd(t)).map(OsdId).collect();
-    if ids.len() % 2 != 0 || ids.is_empty() {
+    if !ids.len().is_multiple_of(2) || ids.is_empty() {
         return invalid("give pairs of OSDs: from to [from to …]");
     }
     if let Some(unknown) = ids.iter().find(|o| !edit.osdmap().exists(**o)) {

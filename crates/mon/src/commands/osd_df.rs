@@ -175,7 +175,10 @@ fn df_text(view: &View<'_>, all: &[Node], tree: bool) -> String {
     format!("{}MIN/MAX VAR: {:.2}/{:.2}  STDDEV: {}\n", t.render(), avg.min, avg.max, float(avg.dev))
 }
 
-fn utilization_numbers(view: &View<'_>) -> (f64, f64, f64, Option<(OsdId, usize)>, Option<(OsdId, usize)>) {
+/// An OSD and its number of PGs.
+type PgCount = Option<(OsdId, usize)>;
+
+fn utilization_numbers(view: &View<'_>) -> (f64, f64, f64, PgCount, PgCount) {
     let map = view.state.osdmap();
     let counts: Vec<(OsdId, usize)> =
         map.existing().filter(|(_, o)| o.is_in()).map(|(id, _)| (id, view.soft.pgs.pgs_on(id))).collect();

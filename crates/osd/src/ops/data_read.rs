@@ -97,7 +97,7 @@ impl Exec<'_> {
         let (_, len) = self.clip(&Extent::new(off, len));
         let data = self.loaded_data(i, len).to_buf();
         let chunk = if chunk == 0 { data.len() } else { chunk as usize };
-        if chunk > 0 && data.len() % chunk != 0 {
+        if chunk > 0 && !data.len().is_multiple_of(chunk) {
             return Err(EINVAL);
         }
         let seed = init.to_buf();

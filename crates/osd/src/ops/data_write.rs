@@ -91,7 +91,7 @@ impl Exec<'_> {
         if len == 0 {
             return done();
         }
-        if unit == 0 || len % unit != 0 {
+        if unit == 0 || !len.is_multiple_of(unit) {
             return Err(EINVAL);
         }
         self.check_range(off, len)?;

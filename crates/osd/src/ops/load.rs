@@ -35,8 +35,11 @@ pub struct Loaded {
     /// Written extents, by operation.
     pub extents: BTreeMap<usize, Vec<(u64, u64)>>,
     /// Omap entries, by operation, and whether more follow.
-    pub omap: BTreeMap<usize, (Vec<(Vec<u8>, Vec<u8>)>, bool)>,
+    pub omap: BTreeMap<usize, (Vec<OmapEntry>, bool)>,
 }
+
+/// A key and its value.
+pub(crate) type OmapEntry = (Vec<u8>, Vec<u8>);
 
 impl Loads {
     /// What `request` needs of the object `key`.

@@ -8,7 +8,7 @@ use stdx::Bufs;
 use store::TxnOp;
 
 impl Exec<'_> {
-    fn entries(&self, i: usize) -> (&[(Vec<u8>, Vec<u8>)], bool) {
+    fn entries(&self, i: usize) -> (&[super::load::OmapEntry], bool) {
         self.loaded.omap.get(&i).map_or((&[], false), |(entries, more)| (entries, *more))
     }
 

@@ -73,7 +73,7 @@ fn torn_update(survivor: usize, restart: &[usize]) -> Cluster {
     c.filter = Some(Box::new(move |_, to, msg| is_rep_op(msg) && to != spared));
     c.send_op(acting[0], Some(900), "x", vec![append(" and more")]);
     c.run(Duration::from_millis(20));
-    assert!(c.replies.get(&900).is_none(), "not answered before all replicas have it");
+    assert!(!c.replies.contains_key(&900), "not answered before all replicas have it");
     c.kill(acting[0]);
     c.filter = None;
     for osd in restart {
@@ -183,7 +183,7 @@ fn nobody_is_shown_what_is_not_durable_on_all_replicas() {
     c.send_op(acting[0], Some(920), "x", vec![write_full("new")]);
     c.run(Duration::from_millis(100));
     for tid in 920..=923 {
-        assert!(c.replies.get(&tid).is_none(), "{tid} was answered early");
+        assert!(!c.replies.contains_key(&tid), "{tid} was answered early");
     }
     // The replica that did not get it dies; the others agree that the update is there.
     c.kill(last);
@@ -226,7 +226,7 @@ fn below_min_size_nothing_is_served_until_enough_are_back() {
     c.run(2 * SECOND);
     let tid = c.send_op(acting[0], None, "x", vec![Op::Read(Extent::new(0, 0))]);
     c.run(5 * SECOND);
-    assert!(c.replies.get(&tid).is_none());
+    assert!(!c.replies.contains_key(&tid));
     c.start(acting[1]);
     c.run_until("the read is answered", |c| c.replies.contains_key(&tid));
     c.start(acting[2]);
@@ -247,7 +247,7 @@ fn who_may_have_missed_writes_does_not_serve_without_those_who_made_them() {
     let primary = c.acting("x")[0];
     let tid = c.send_op(primary, None, "x", vec![Op::Read(Extent::new(0, 0))]);
     c.run(5 * SECOND);
-    assert!(c.replies.get(&tid).is_none(), "the newest write is on the OSD that is down");
+    assert!(!c.replies.contains_key(&tid), "the newest write is on the OSD that is down");
     c.start(acting[0]);
     assert_eq!(c.read("x"), Ok("first alone".into()));
 }
@@ -376,7 +376,7 @@ fn a_cut_off_primary_stops_serving_reads_before_another_one_writes() {
     c.run_until("the new primary has written", |c| c.replies.contains_key(&write));
     let stale = c.send_op(old, None, "x", vec![Op::Read(Extent::new(0, 0))]);
     c.run(5 * SECOND);
-    assert!(c.replies.get(&stale).is_none(), "the old primary must not serve");
+    assert!(!c.replies.contains_key(&stale), "the old primary must not serve");
     c.filter = None;
     c.complaints.clear();
 }
