@@ -8,7 +8,7 @@ mod convert;
 mod ops;
 
 use client::{Fs, Invalidate};
-use fuser::{Config, INodeNo, MountOption, Session, SessionACL, SessionUnmounter};
+use fuser::{Config, INodeNo, MountOption, Session, SessionACL};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -30,7 +30,7 @@ pub struct Options {
 }
 
 impl Mount {
-    /// Mounts `fs` at `path`, which must be an existing directory. Requests wait until [`Waiter::wait`] serves them.
+    /// Mounts `fs` at `path`, which must be an existing directory. Requests wait until [`Mount::wait`] serves them.
     pub fn new(fs: Fs, path: &Path, options: &Options) -> io::Result<Self> {
         let mut config = Config::default();
         config.mount_options = vec![
@@ -68,29 +68,8 @@ impl Mount {
         Ok(Self { session })
     }
 
-    /// Takes it apart: what unmounts it, and what waits until somebody has.
-    pub fn split(mut self) -> (Unmounter, Waiter) {
-        let unmounter = self.session.unmount_callable();
-        (Unmounter(unmounter), Waiter(self.session))
-    }
-}
-
-/// Unmounts a mount that another thread waits for.
-pub struct Unmounter(SessionUnmounter);
-
-impl Unmounter {
-    /// Unmounts it.
-    pub fn unmount(&mut self) -> io::Result<()> {
-        self.0.unmount()
-    }
-}
-
-/// Waits for the end of a mount, serving it until then.
-pub struct Waiter(Session<ops::Kernel>);
-
-impl Waiter {
-    /// Serves until somebody unmounts it.
+    /// Serves until somebody unmounts it, with umount(2) or `fusermount3 -u`.
     pub fn wait(self) -> io::Result<()> {
-        self.0.spawn()?.join()
+        self.session.spawn()?.join()
     }
 }

@@ -69,10 +69,9 @@ pub(crate) fn run(args: &MountArgs) -> Result<()> {
 
 /// Until somebody unmounts it or a signal comes, which then does.
 fn wait_and_unmount(mount: fuse::Mount, point: &Path, signals: &mpsc::Receiver<Notice>) -> Result<()> {
-    let (_, waiter) = mount.split();
     let (tx, done) = mpsc::channel();
     let thread = std::thread::Builder::new().name("fuse-wait".into()).spawn(move || {
-        let result = waiter.wait();
+        let result = mount.wait();
         // The receiver lives until this has been heard, or was told by a signal.
         let _ = tx.send(result);
     })?;
