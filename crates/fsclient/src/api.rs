@@ -260,9 +260,9 @@ pub enum Answer {
     /// Of `Getattr`, `Setattr`, with how long to believe it.
     Attr(Attr, Duration),
     /// Of `Open`, `Opendir`; `keep_cache` where cached pages are still true.
-    Opened { fh: Fh, keep_cache: bool, direct: bool },
+    Opened { fh: Fh, keep_cache: bool },
     /// Of `Create`.
-    Created { entry: Entry, fh: Fh, direct: bool },
+    Created { entry: Entry, fh: Fh },
     /// Of `Read`, `Readlink`, `Getxattr`.
     Data(Bufs),
     /// Of `Write`: bytes taken.

@@ -13,7 +13,7 @@ impl Client {
         let node::Body::Client(body) = msg.body else { return };
         match body {
             Body::ClientSession(session) => self.session_message(now, &session, out),
-            Body::ClientReply(reply) => self.mds_reply(now, msg.tid, *reply, out),
+            Body::ClientReply(reply) => self.mds_reply(now, msg.tid, *reply),
             Body::ClientCaps(caps) => self.cap_message(msg.tid, &caps, out),
             Body::ClientLease(lease) if lease.action == lease_action::REVOKE => {
                 self.lease_revoked(*lease, out)

@@ -66,7 +66,7 @@ impl Client {
                     let handle = DirHandle::new(*ino, inode.map_or(0, |i| i.shared_gen));
                     let fh = self.next_fh();
                     self.dirs.insert(fh, handle);
-                    Step::Done(Ok(Answer::Opened { fh, keep_cache: false, direct: false }))
+                    Step::Done(Ok(Answer::Opened { fh, keep_cache: false }))
                 }
                 _ => fail(ENOTDIR),
             },

@@ -186,7 +186,7 @@ impl Client {
             (State::Lost, MdsState::RECONNECT) => self.reconnect_session(gid, out),
             // We were not there when claims were taken: the session and all that rests on it are gone.
             (State::Lost, MdsState::ACTIVE) if self.mds.give_up_at.is_none() => {
-                self.forget_session(now, "the MDS went on without us", out);
+                self.forget_session("the MDS went on without us", out);
                 self.open_session(gid, out);
             }
             (State::Open, MdsState::CLIENTREPLAY | MdsState::ACTIVE) => self.resend(state, out),
@@ -251,7 +251,7 @@ impl Client {
     }
 
     /// The session can't be had back: capabilities are void, and what was buffered under them is lost and said so.
-    fn forget_session(&mut self, now: Now, why: &str, out: &mut Outs) {
+    fn forget_session(&mut self, why: &str, out: &mut Outs) {
         self.mds.state = State::Closed;
         self.mds.give_up_at = None;
         let inos: Vec<u64> = self.inodes.keys().copied().collect();
@@ -278,7 +278,6 @@ impl Client {
             entry.sent = false;
         }
         self.mds.in_flight.retain(|_, r| !r.answered);
-        let _ = now;
     }
 
     /// After a reconnect: what was answered unsafely is replayed first, the rest once the MDS is active.
@@ -344,7 +343,7 @@ impl Client {
                 Some((gid, MdsState::ACTIVE)) => {
                     // The very MDS that we lost is still the one: it has dropped our session.
                     if self.mds.state == State::Lost {
-                        self.forget_session(now, "the MDS dropped the session", out);
+                        self.forget_session("the MDS dropped the session", out);
                     }
                     self.open_session(gid, out);
                 }
@@ -383,7 +382,7 @@ impl Client {
                 if let Some(conn) = self.mds.conn.take() {
                     out.push(Output::Close { conn });
                 }
-                self.forget_session(now, &why, out);
+                self.forget_session(&why, out);
                 self.mds.give_up_at = Some(now.mono + Duration::from_secs(1));
             }
             session_op::RECALL_STATE => self.trim_caps(msg.head.max_caps as usize, out),
@@ -409,7 +408,7 @@ impl Client {
     }
 
     /// The answer to a request.
-    pub(crate) fn mds_reply(&mut self, now: Now, tid: u64, reply: ClientReply, out: &mut Outs) {
+    pub(crate) fn mds_reply(&mut self, now: Now, tid: u64, reply: ClientReply) {
         let Some(entry) = self.mds.in_flight.get_mut(&tid) else { return };
         let (op, first) = (entry.op, !entry.answered);
         if reply.safe {
@@ -426,7 +425,6 @@ impl Client {
         if !self.mds.has_unsafe() {
             self.wake_journal_waiters();
         }
-        let _ = out;
     }
 
     /// Gives the session back; [`Client::session_closed`] follows.

@@ -45,7 +45,7 @@ impl Client {
         out: &mut Outs,
     ) -> Step {
         if let Stage::Answered(reply) = stage {
-            return self.namespace_answer(now, request, &reply);
+            return self.namespace_answer(request, &reply);
         }
         if name_of(request).is_some_and(|name| name.len() > NAME_MAX) {
             return fail(ENAMETOOLONG);
@@ -260,7 +260,7 @@ impl Client {
         }
     }
 
-    fn namespace_answer(&mut self, _now: Now, request: &FsRequest, reply: &ClientReply) -> Step {
+    fn namespace_answer(&mut self, request: &FsRequest, reply: &ClientReply) -> Step {
         use FsRequest as R;
         if reply.result < 0 {
             self.correct_cache(request, -reply.result);
@@ -355,13 +355,13 @@ impl Client {
         let fh = self.add_handle(ino, flags);
         let inode = &self.inodes[&ino];
         let keep_cache = inode.pages_cached && inode.may_keep_pages();
-        Step::Done(Ok(Answer::Opened { fh, keep_cache, direct: false }))
+        Step::Done(Ok(Answer::Opened { fh, keep_cache }))
     }
 
     fn created(&mut self, ino: Option<Ino>, flags: u32) -> Step {
         let Some((ino, entry)) = ino.and_then(|ino| Some((ino, self.entry(ino)?))) else { return fail(EIO) };
         let fh = self.add_handle(ino, flags);
-        Step::Done(Ok(Answer::Created { entry, fh, direct: false }))
+        Step::Done(Ok(Answer::Created { entry, fh }))
     }
 
     fn lseek(&self, fh: u64, offset: u64, whence: u32) -> Step {

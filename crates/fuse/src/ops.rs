@@ -52,10 +52,9 @@ fn reply_entry(reply: ReplyEntry, entry: &client::Entry) {
     reply.entry_with_ttls(&entry.entry_valid, &entry.attr_valid, &attr, Generation(0));
 }
 
-fn fopen_flags(keep_cache: bool, direct: bool) -> FopenFlags {
+fn fopen_flags(keep_cache: bool) -> FopenFlags {
     let mut flags = FopenFlags::empty();
     flags.set(FopenFlags::FOPEN_KEEP_CACHE, keep_cache);
-    flags.set(FopenFlags::FOPEN_DIRECT_IO, direct);
     flags
 }
 
@@ -196,7 +195,7 @@ impl Filesystem for Kernel {
     fn open(&self, req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let request = FsRequest::Open { ino: ino.0, flags: flags.0 as u32 };
         ask!(self, req, request, reply,
-            Answer::Opened { fh, keep_cache, direct } => reply.opened(FileHandle(fh), fopen_flags(keep_cache, direct)));
+            Answer::Opened { fh, keep_cache } => reply.opened(FileHandle(fh), fopen_flags(keep_cache)));
     }
 
     fn create(
@@ -211,8 +210,8 @@ impl Filesystem for Kernel {
     ) {
         let (mode, flags) = (mode & !umask, flags as u32);
         let request = FsRequest::Create { parent: parent.0, name: bytes(name), mode, flags };
-        ask!(self, req, request, reply, Answer::Created { entry, fh, direct } => {
-            let flags = fopen_flags(false, direct);
+        ask!(self, req, request, reply, Answer::Created { entry, fh } => {
+            let flags = fopen_flags(false);
             reply.created(&entry.entry_valid, &file_attr(&entry.attr), Generation(0), FileHandle(fh), flags);
         });
     }
