@@ -24,12 +24,28 @@ pub struct Cap {
     history: VecDeque<(u32, u32)>,
     /// When the oldest revocation that is not confirmed was sent.
     pub revoked_at: Option<Instant>,
+    /// Nobody has claimed it: a client that is missing after our restart may have it.
+    pub is_presumed: bool,
 }
 
 impl Cap {
     /// A new cap with nothing in it.
     pub fn new(id: u64) -> Self {
-        Self { id, pending: 0, wanted: 0, seq: 0, issue_seq: 0, history: VecDeque::new(), revoked_at: None }
+        Self {
+            id,
+            pending: 0,
+            wanted: 0,
+            seq: 0,
+            issue_seq: 0,
+            history: VecDeque::new(),
+            revoked_at: None,
+            is_presumed: false,
+        }
+    }
+
+    /// What a client that has not come back yet may hold, and want.
+    pub fn presumed(bits: u32) -> Self {
+        Self { pending: bits, wanted: bits, is_presumed: true, ..Self::new(0) }
     }
 
     /// A cap that a client claims after a restart of ours. Its counters begin anew at both ends.
@@ -118,6 +134,11 @@ pub fn conflicts(others: u32) -> u32 {
     }
     out
 }
+
+/// Bits under which a client changes something without asking. They are given only to clients that are recorded in the
+/// inode (its `ranges`), so that they are known to be held after a restart of ours.
+pub const STRONG: u32 =
+    cap::AUTH_EXCL | cap::LINK_EXCL | cap::XATTR_EXCL | cap::FILE_EXCL | cap::FILE_WR | cap::FILE_BUFFER;
 
 /// Everything that a client alone with a file may have.
 pub const LONER: u32 = cap::PIN

@@ -59,6 +59,11 @@ impl FileLocks {
         self.posix.held.is_empty() && self.flock.held.is_empty()
     }
 
+    /// Whether a client holds anything.
+    pub fn has_client(&self, client: ClientId) -> bool {
+        [&self.posix, &self.flock].iter().any(|set| set.held.iter().any(|h| h.owner.client == client))
+    }
+
     /// Removes what a client holds.
     pub fn drop_client(&mut self, client: ClientId) {
         for set in [&mut self.posix, &mut self.flock] {

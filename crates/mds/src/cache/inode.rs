@@ -1,6 +1,6 @@
 //! A cached inode.
 
-use crate::cap::{Cap, conflicts, policy};
+use crate::cap::{Cap, STRONG, conflicts, policy};
 use crate::filelock::FileLocks;
 use crate::types::{ClientId, Lsn, OpId, Place};
 use fsfmt::InodeData;
@@ -97,9 +97,15 @@ impl Inode {
         bits | cap::PIN
     }
 
+    /// Whether it is recorded that `client` may hold write and exclusive bits.
+    pub fn is_recorded(&self, client: ClientId) -> bool {
+        self.data.ranges.get(&client.0).is_some_and(|r| r.max_size > 0)
+    }
+
     /// What `client` could be told now that it has, beyond what it holds.
     pub fn grantable(&self, client: ClientId) -> u32 {
-        self.allowed(client) & !conflicts(self.held_by_others(Some(client)))
+        let bits = self.allowed(client) & !conflicts(self.held_by_others(Some(client)));
+        if self.is_recorded(client) { bits } else { bits & !STRONG }
     }
 
     /// Whether nothing in memory depends on it.

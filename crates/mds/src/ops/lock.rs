@@ -1,9 +1,9 @@
 //! SETFILELOCK and GETFILELOCK.
 
-use super::{Cx, Extra, LockChange, Plan, Reply};
+use super::{Cx, Draft, Extra, LockChange, Plan, Reply};
 use crate::filelock::{LockSet, Owner, UNLOCK};
 use crate::types::{Errno, Need, Stop};
-use fsfmt::Ino;
+use fsfmt::{ClientRange, Ino};
 use msgs::{FileLock, FileLockArgs, errno};
 use wire::Writer;
 
@@ -26,6 +26,9 @@ fn parts<'a>(cx: &Cx<'a>) -> Result<(Ino, FileLockArgs, Owner, Option<&'a LockSe
 
 pub(super) fn set(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let (ino, args, owner, set) = parts(cx)?;
+    if args.kind != UNLOCK {
+        wait_for_missing(cx, ino)?;
+    }
     if args.kind != UNLOCK
         && set.is_some_and(|s| s.conflict(&owner, args.kind, args.start, args.length).is_some())
     {
@@ -37,11 +40,25 @@ pub(super) fn set(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let FileLockArgs { kind, start, length, .. } = args;
     let lock =
         LockChange { ino, posix: args.rule == POSIX, kind, owner: args.owner, pid: args.pid, start, length };
-    Ok(Plan { lock: Some(lock), ..Plan::default() })
+    let mut draft = Draft::new(cx.cache, cx.now);
+    if kind != UNLOCK && !cx.inode(ino)?.data.ranges.contains_key(&cx.client.0) {
+        // Recorded like a writer, so that a restart of ours gives the lock to nobody else.
+        draft.inode(ino)?.ranges.insert(cx.client.0, ClientRange { max_size: 0, follows: 0 });
+    }
+    cx.finish(Plan { updates: draft.finish(), lock: Some(lock), ..Plan::default() })
+}
+
+/// A client that has not come back after a restart of ours may hold a lock that it has not claimed yet.
+fn wait_for_missing(cx: &Cx<'_>, ino: Ino) -> Result<(), Stop> {
+    if cx.inode(ino)?.caps.values().any(|c| c.is_presumed) {
+        return Err(Need::Lock(ino).into());
+    }
+    Ok(())
 }
 
 pub(super) fn get(cx: &Cx<'_>) -> Result<Plan, Stop> {
-    let (_, args, owner, set) = parts(cx)?;
+    let (ino, args, owner, set) = parts(cx)?;
+    wait_for_missing(cx, ino)?;
     let clash = set.and_then(|s| s.conflict(&owner, args.kind, args.start, args.length));
     let free = FileLock {
         start: args.start,

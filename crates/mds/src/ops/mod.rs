@@ -95,7 +95,8 @@ pub struct LockChange {
 
 /// Decides an operation.
 pub fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
-    if let Some(created) = cx.done {
+    // Locks are not in the journal: one that is asked for again is set again.
+    if let Some(created) = cx.done.filter(|_| cx.request.op != MdsOp::SETFILELOCK) {
         return replayed(cx, created);
     }
     cx.check_access()?;

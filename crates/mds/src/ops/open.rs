@@ -50,7 +50,7 @@ fn open_existing(cx: &Cx<'_>, ino: Ino, place: Option<Place>) -> Result<Plan, St
     {
         truncate(cx, &mut draft, ino, 0)?;
     }
-    if data.is_file() && writes && !data.ranges.contains_key(&cx.client.0) {
+    if data.is_file() && writes && !inode.is_recorded(cx.client) {
         grant_range(cx, &mut draft, ino)?;
     }
     cx.finish(Plan { updates: draft.finish(), reply, touched: vec![ino], ..Plan::default() })

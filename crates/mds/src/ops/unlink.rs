@@ -25,8 +25,8 @@ pub(super) fn drop_name(
         draft.put((Ino::stray(cx.cfg.rank), stray_key(ino)), ino);
     }
     draft.dir_changed(place.0, -i64::from(!is_dir), -i64::from(is_dir))?;
-    cx.revoke_others(ino, cap::LINK_SHARED);
-    cx.revoke(ino, None, cap::LINK_EXCL);
+    // Also from who asks: the answer does not tell it the new count.
+    cx.revoke(ino, None, cap::LINK_SHARED | cap::LINK_EXCL);
     Ok(())
 }
 

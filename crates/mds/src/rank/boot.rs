@@ -1,7 +1,6 @@
 //! The start of a rank: making a file system, or reading tables and journal, and taking back clients.
 
 use super::{Effect, Rank, RankConfig};
-use crate::cap::Cap;
 use crate::io::{IoResult, IoWhy, ObjOp, ObjReply};
 use crate::journal::Journal;
 use crate::session::{Session, SessionState};
@@ -9,15 +8,11 @@ use crate::types::{ClientId, IoId, Lsn, Need, Segment};
 use fsfmt::journal::{JournalHeader, read_frames};
 use fsfmt::tables::{InoTable, SessionRecord, parse_session_key};
 use fsfmt::{Event, Ino, InodeData, NestStat, Update, mode, names};
-use msgs::{ClientReconnect, ClientSession, session_op};
 use node::Level;
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
-use stdx::{Instant, Now};
-use wire::{DecodeError, Reader, Timespec};
+use std::collections::BTreeMap;
+use stdx::Now;
+use wire::{DecodeError, Reader};
 
-/// How long clients have to come back after a restart.
-const RECONNECT_WINDOW: Duration = Duration::from_secs(45);
 /// Sessions read at once.
 const SESSIONS: u64 = 256;
 
@@ -32,7 +27,7 @@ pub enum Stage {
     Replayed,
     /// Takes back clients.
     Reconnecting,
-    /// Has all clients that will come.
+    /// Has all clients that it waits for.
     Rejoined,
     /// Serves.
     Active,
@@ -49,12 +44,6 @@ pub(super) struct Boot {
     reads: BTreeMap<IoId, Read>,
     /// Journal objects with their events.
     objects: Vec<Object>,
-    /// When the reconnect window closes.
-    window: Option<Instant>,
-    /// Clients that are still expected.
-    expected: BTreeSet<ClientId>,
-    /// Caps that are claimed on inodes that are being loaded.
-    claims: BTreeMap<Ino, Vec<(ClientId, msgs::CapReconnect)>>,
     /// The event that must be durable before clients are taken back.
     begin: Lsn,
 }
@@ -241,7 +230,7 @@ impl Rank {
             self.out.push(Effect::Fail("the root inode is neither stored nor in the journal".to_owned()));
             return;
         }
-        self.boot.expected = self.sessions.map.keys().copied().collect();
+        self.expect_clients();
         self.stage = Stage::Replayed;
         // Marks the begin of this life in the journal, before anything of it is seen.
         let rank = self.cfg.rank as i32;
@@ -263,94 +252,11 @@ impl Rank {
         self.now = now;
         if self.stage == Stage::Replayed {
             self.stage = Stage::Reconnecting;
-            self.boot.window = Some(now.mono + RECONNECT_WINDOW);
+            self.open_reconnect_window();
             for (client, tid, body) in std::mem::take(&mut self.held_back) {
                 self.client_message(now, client, tid, body);
             }
             self.check_reconnect_window();
-        }
-    }
-
-    /// What a client says it holds.
-    pub(super) fn client_reconnect(&mut self, client: ClientId, m: ClientReconnect) {
-        if self.stage == Stage::Replayed {
-            self.held_back.push_back((client, 0, m.into()));
-            return;
-        }
-        let known = self.sessions.map.get(&client).is_some_and(|s| s.state == SessionState::Absent);
-        if self.stage != Stage::Reconnecting || !known {
-            let close = ClientSession::of(session_op::CLOSE, 0);
-            self.out.push(Effect::Send(client, 0, close.into()));
-            return;
-        }
-        let more = m.more;
-        for (ino, claim) in m.caps {
-            self.next_cap = self.next_cap.max(claim.cap_id + 1);
-            let ino = Ino(ino);
-            if self.cache.inodes.contains_key(&ino) {
-                self.claim_cap(client, ino, &claim);
-            } else {
-                self.boot.claims.entry(ino).or_default().push((client, claim));
-                self.load(Need::Inode(ino), None, None);
-            }
-        }
-        if more {
-            return;
-        }
-        let auth = self.auth_of(client);
-        let now = self.now.mono;
-        if let Some(s) = self.sessions.map.get_mut(&client) {
-            s.state = SessionState::Open;
-            s.renewed = now;
-            s.auth = auth;
-        }
-        let mut open = ClientSession::of(session_op::OPEN, 0);
-        open.head.stamp = Timespec::from(self.now.wall);
-        open.features = ClientSession::feature_bytes(super::sessions::FEATURES);
-        let lsn = self.journal.last;
-        self.send(client, lsn, 0, open);
-        self.boot.expected.remove(&client);
-        self.check_reconnect_window();
-    }
-
-    fn claim_cap(&mut self, client: ClientId, ino: Ino, claim: &msgs::CapReconnect) {
-        let Some(inode) = self.cache.inodes.get_mut(&ino) else { return };
-        inode.caps.insert(client, Cap::claimed(claim.cap_id, claim.issued, claim.wanted));
-        if let Some(s) = self.sessions.map.get_mut(&client) {
-            s.inodes.insert(ino);
-        }
-        self.claim_locks(client, ino, &claim.flock);
-    }
-
-    /// An inode was loaded, or is not there: caps that are claimed on it.
-    pub(super) fn settle_claims(&mut self, ino: Ino) {
-        for (client, claim) in self.boot.claims.remove(&ino).unwrap_or_default() {
-            if self.cache.inodes.contains_key(&ino) {
-                self.claim_cap(client, ino, &claim);
-            } else {
-                self.log(Level::Info, "claimed_cap_dropped", format!("{client} claims {ino}, which is gone"));
-            }
-        }
-        self.check_reconnect_window();
-    }
-
-    /// Ends the reconnect stage when all have come, or evicts those that have not in time.
-    pub(super) fn check_reconnect_window(&mut self) {
-        if self.stage != Stage::Reconnecting {
-            return;
-        }
-        let closed = self.boot.window.is_some_and(|w| self.now.mono >= w);
-        if closed {
-            let late: Vec<ClientId> = self.boot.expected.iter().copied().collect();
-            self.boot.expected.clear();
-            for client in late {
-                self.evict(client);
-            }
-        }
-        let evicting = self.sessions.map.values().any(|s| s.state == SessionState::Evicting);
-        if self.boot.expected.is_empty() && self.boot.claims.is_empty() && !evicting {
-            self.stage = Stage::Rejoined;
-            self.out.push(Effect::Reached(Stage::Rejoined));
         }
     }
 
@@ -366,7 +272,8 @@ impl Rank {
             self.caps_changed(ino);
         }
         for (client, tid, body) in std::mem::take(&mut self.held_back) {
-            self.dispatch(client, tid, body);
+            self.client_message(now, client, tid, body);
         }
+        self.hear_absentees();
     }
 }

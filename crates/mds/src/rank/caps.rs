@@ -95,7 +95,10 @@ impl Rank {
     /// Queues a message for a client.
     pub(super) fn send(&mut self, client: ClientId, lsn: Lsn, tid: u64, body: impl Into<msgs::Body>) {
         if let Some(s) = self.sessions.map.get_mut(&client) {
-            s.send(lsn, tid, body);
+            // Who is missing is told everything anew when it comes.
+            if s.state != SessionState::Absent {
+                s.send(lsn, tid, body);
+            }
         } else {
             self.out.push(Effect::Send(client, tid, body.into()));
         }

@@ -1,12 +1,18 @@
 //! Messages of clients about capabilities: updates, flushes, releases.
 
 use super::{Rank, stat};
+use crate::cap::STRONG;
 use crate::session::SessionState;
 use crate::types::{ClientId, Need};
 use fsfmt::{ClientRange, Dentry, Ino, InodeData, Link, Update};
 use msgs::{CapReleaseItem, ClientCapRelease, ClientCaps, DentryRelease, cap, cap_op};
 use std::collections::BTreeMap;
+use std::time::Duration;
 use wire::Reader;
+
+/// How long a client may keep write and exclusive bits that it does not want: Ceph's clients give them back after
+/// `client_caps_release_delay`, 5 s, themselves.
+const UNWANTED_FOR: Duration = Duration::from_secs(5);
 
 impl Rank {
     /// A cap message.
@@ -41,11 +47,47 @@ impl Rank {
             // It may not know of what it was given since: believe only that it wants more.
             c.wanted |= m.wanted.0;
         }
+        if c.wanted & STRONG == 0 && c.pending & STRONG != 0 {
+            self.unwanted.push_back((self.now.mono, ino, client));
+        }
         let asks = m.file().max_size;
-        if inode.data.is_file() && m.wanted.has_any(cap::FILE_WR | cap::FILE_BUFFER) {
+        if inode.data.is_file() && m.wanted.has_any(STRONG) {
             self.grow_range(ino, client, asks);
         }
+        self.strike_record(ino, client);
         self.caps_changed(ino);
+    }
+
+    /// A client that neither holds nor wants write and exclusive bits, nor a lock, is not recorded in the inode any more.
+    fn strike_record(&mut self, ino: Ino, client: ClientId) {
+        let Some(inode) = self.cache.inodes.get(&ino) else { return };
+        let holds = inode.caps.get(&client).is_some_and(|c| (c.held() | c.wanted) & STRONG != 0);
+        let locks = inode.locks.as_ref().is_some_and(|l| l.has_client(client));
+        if !inode.data.ranges.contains_key(&client.0) || holds || locks {
+            return;
+        }
+        let mut data = inode.data.clone();
+        data.ranges.remove(&client.0);
+        self.put_inode("strike record", data, Vec::new());
+    }
+
+    /// Takes back write and exclusive bits that nobody has wanted for a while, so that few files are kept for a client
+    /// that dies. It may keep what it has cached.
+    pub(super) fn take_unwanted(&mut self) {
+        let now = self.now.mono;
+        while let Some((since, ino, client)) = self.unwanted.front().copied()
+            && now.since(since) >= UNWANTED_FOR
+        {
+            self.unwanted.pop_front();
+            let Some(inode) = self.cache.inodes.get_mut(&ino) else { continue };
+            let grantable = inode.grantable(client);
+            let Some(c) = inode.caps.get_mut(&client).filter(|c| !c.is_presumed) else { continue };
+            if c.wanted & STRONG != 0 || c.pending & STRONG == 0 {
+                continue;
+            }
+            c.give(c.pending & !STRONG | grantable & (cap::FILE_CACHE | cap::FILE_RD), now);
+            self.send_cap(cap_op::REVOKE, ino, client);
+        }
     }
 
     /// An inode was loaded, or is gone: flushes of it that wait.
@@ -154,10 +196,17 @@ impl Rank {
     pub(super) fn client_release(&mut self, client: ClientId, m: &ClientCapRelease) {
         for CapReleaseItem { ino, cap_id, seq, .. } in &m.caps {
             let ino = Ino(*ino);
-            // A newer grant is on its way to the client: this release does not mean it.
-            if self.cap_of(ino, client, *cap_id).is_some_and(|c| c.issue_seq == *seq) {
+            let Some(c) = self.cap_of(ino, client, *cap_id) else { continue };
+            if *seq >= c.issue_seq {
                 self.remove_cap(ino, client);
+                continue;
             }
+            // A newer answer with the cap is on its way to the client: only what came before that is given back. No other
+            // confirmation of it will come.
+            if let Some(c) = self.cache.inodes.get_mut(&ino).and_then(|i| i.caps.get_mut(&client)) {
+                c.confirm(*seq, cap::PIN);
+            }
+            self.caps_changed(ino);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Work on files' data objects: what a truncation cuts off, and everything of a file that has neither a name nor a cap.
 //! Both are in the journal before they begin (`truncate_from`, the stray entry), so that a crash only repeats them.
 
-use super::Rank;
+use super::{Rank, Stage};
 use crate::cache::DataWork;
 use crate::io::{IoWhy, ObjOp, ObjectId};
 use crate::types::Need;
@@ -31,8 +31,11 @@ fn object_size(layout: &FileLayout, number: u64, size: u64) -> u64 {
 }
 
 impl Rank {
-    /// Starts what is due.
+    /// Starts what is due. Not before all clients are back: what has no name may be open, and its caps not claimed yet.
     pub(super) fn start_data_work(&mut self) {
+        if self.stage != Stage::Active {
+            return;
+        }
         if self.purges.len() < FILES
             && let Some(after) = self.stray_next.take()
         {
@@ -40,12 +43,17 @@ impl Rank {
         }
         let durable = self.journal.durable;
         let mut started = 0;
-        for ino in self.purges.clone() {
+        let mut due: Vec<Ino> = self.truncations.iter().copied().collect();
+        // A client that is missing may have a removed file open.
+        if self.missing.is_empty() {
+            due.extend(self.purges.difference(&self.truncations));
+        }
+        for ino in due {
             if started >= FILES {
                 break;
             }
             let Some(inode) = self.cache.inodes.get(&ino) else {
-                self.purges.remove(&ino);
+                self.forget_data_work(ino);
                 continue;
             };
             if inode.data_work.is_some() {
@@ -56,8 +64,8 @@ impl Rank {
                 continue;
             }
             let Some(work) = self.due_work(ino) else {
-                if self.cache.inodes[&ino].data.truncate_from == 0 && self.cache.inodes[&ino].data.nlink > 0 {
-                    self.purges.remove(&ino);
+                if inode.data.truncate_from == 0 && inode.data.nlink > 0 {
+                    self.forget_data_work(ino);
                 }
                 continue;
             };
@@ -72,18 +80,23 @@ impl Rank {
         }
     }
 
+    fn forget_data_work(&mut self, ino: Ino) {
+        self.purges.remove(&ino);
+        self.truncations.remove(&ino);
+    }
+
     /// What is to be done about a file's objects now.
     fn due_work(&self, ino: Ino) -> Option<DataWork> {
         let inode = self.cache.inodes.get(&ino)?;
         let data = &inode.data;
         let stray = inode.place.as_ref().is_some_and(|(dir, _)| *dir == Ino::stray(self.cfg.rank));
-        if stray && data.nlink == 0 {
+        if stray && data.nlink == 0 && inode.is_idle() && self.missing.is_empty() {
             let end = if data.is_file() {
                 object_count(&data.layout, data.max_size_ever.max(data.size))
             } else {
                 1
             };
-            return inode.is_idle().then_some(DataWork::Purge { next: 0, end, in_flight: 0 });
+            return Some(DataWork::Purge { next: 0, end, in_flight: 0 });
         }
         if data.truncate_from == 0 {
             return None;
@@ -150,13 +163,14 @@ impl Rank {
     }
 
     fn end_data_work(&mut self, ino: Ino, purge: bool) {
-        self.purges.remove(&ino);
+        self.truncations.remove(&ino);
         let Some(inode) = self.cache.inodes.get_mut(&ino) else { return };
         inode.data_work = None;
         if purge {
             let (dir, key) = inode.place.clone().expect("a purged inode is a stray");
             let updates = vec![Update::Dentry { dir, key, value: None }, Update::Forget(ino)];
             self.commit_event("purge", updates);
+            self.purges.remove(&ino);
             self.unaccounted.remove(&ino);
             return;
         }

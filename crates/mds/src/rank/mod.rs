@@ -11,6 +11,7 @@ mod commit;
 mod data;
 mod load;
 mod locks;
+mod missing;
 mod rstat;
 mod run;
 mod sessions;
@@ -85,6 +86,7 @@ pub struct Rank {
     journal: Journal,
     sessions: Sessions,
     peers: BTreeMap<ClientId, ClientPeer>,
+    missing: missing::Missing,
     /// Messages of clients that came before the rank was active.
     held_back: VecDeque<(ClientId, u64, msgs::Body)>,
     ops: BTreeMap<OpId, run::Op>,
@@ -105,7 +107,12 @@ pub struct Rank {
     commits: usize,
     /// Changes wait until the journal is durable, so that a round of write-backs can begin.
     draining: bool,
+    /// Removed files and directories, whose objects go with the last cap.
     purges: BTreeSet<Ino>,
+    /// Files whose objects are to be shortened.
+    truncations: BTreeSet<Ino>,
+    /// Who held write or exclusive bits of what without wanting them, and since when.
+    unwanted: VecDeque<(stdx::Instant, Ino, ClientId)>,
     /// Flushes of inodes that are being loaded.
     late_flushes: BTreeMap<Ino, Vec<(ClientId, u64, msgs::ClientCaps)>>,
     /// Last messages to clients whose session ended with an event.
@@ -136,6 +143,7 @@ impl Rank {
             journal,
             sessions: Sessions::default(),
             peers: BTreeMap::new(),
+            missing: missing::Missing::default(),
             held_back: VecDeque::new(),
             ops: BTreeMap::new(),
             ready: VecDeque::new(),
@@ -153,6 +161,8 @@ impl Rank {
             commits: 0,
             draining: false,
             purges: BTreeSet::new(),
+            truncations: BTreeSet::new(),
+            unwanted: VecDeque::new(),
             late_flushes: BTreeMap::new(),
             farewells: Vec::new(),
             stray_next: None,
@@ -232,6 +242,10 @@ impl Rank {
         if now.mono >= self.next_second {
             self.next_second = now.mono + std::time::Duration::from_secs(1);
             self.check_sessions();
+            self.take_unwanted();
+        }
+        if self.missing.deadline().is_some_and(|at| now.mono >= at) {
+            self.check_reconnect_window();
         }
         if now.mono >= self.next_accounting {
             self.next_accounting = now.mono + std::time::Duration::from_secs(3);
@@ -241,12 +255,13 @@ impl Rank {
 
     /// When [`Self::timer`] wants to be called.
     pub fn deadline(&self) -> stdx::Instant {
-        self.next_second
+        self.missing.deadline().map_or(self.next_second, |at| at.min(self.next_second))
     }
 
     /// Runs all that is possible and hands out what is to be done.
     pub fn settle(&mut self, out: &mut Vec<Effect>) {
         loop {
+            self.welcome_back();
             self.run_ready();
             self.write_back();
             while let Some(batch) = self.journal.next_write() {
@@ -301,6 +316,7 @@ impl Rank {
     fn apply(&mut self, event: &Event, lsn: Lsn, segment: Segment) {
         let applied = self.cache.apply(event, lsn, segment);
         for ino in applied.inodes {
+            self.missing.note_change(ino);
             self.note_inode(ino);
         }
         for update in applied.tables {
@@ -344,13 +360,17 @@ impl Rank {
 
     /// An inode was changed or loaded: remember what is to be done about it later.
     fn note_inode(&mut self, ino: Ino) {
+        self.presume_holders(ino);
         let Some(inode) = self.cache.inodes.get(&ino) else { return };
         let data = &inode.data;
         if data.rstat != data.accounted && ino != Ino::ROOT && !data.ino.is_base() {
             self.unaccounted.insert(ino);
         }
         let stray = inode.place.as_ref().is_some_and(|(dir, _)| *dir == Ino::stray(self.cfg.rank));
-        if data.truncate_from > 0 || stray && data.nlink == 0 {
+        if data.truncate_from > 0 {
+            self.truncations.insert(ino);
+        }
+        if stray && data.nlink == 0 {
             self.purges.insert(ino);
         }
     }

@@ -28,8 +28,14 @@ impl Rank {
     pub fn client_message(&mut self, now: Now, client: ClientId, tid: u64, body: Body) {
         self.now = now;
         if let Body::ClientReconnect(m) = body {
-            return self.client_reconnect(client, *m);
+            // Before the map says that clients may come back, only their eagerness is noted.
+            return if self.stage == Stage::Replayed {
+                self.held_back.push_back((client, tid, Body::ClientReconnect(m)));
+            } else {
+                self.client_reconnect(client, *m);
+            };
         }
+        let Some(body) = self.hold_back(client, tid, body) else { return };
         if self.stage != Stage::Active {
             // Clients wait for answers: what comes before we are active is bounded by what they have in flight.
             const MOST: usize = 1_000_000;
@@ -74,7 +80,12 @@ impl Rank {
 
     fn open_session(&mut self, client: ClientId, m: &ClientSession) {
         let peer = self.peers.get(&client).cloned().unwrap_or_default();
-        if self.sessions.map.contains_key(&client) {
+        self.forget_absence(client);
+        if let Some(s) = self.sessions.map.get_mut(&client) {
+            if s.state == SessionState::Absent {
+                s.state = SessionState::Open;
+                s.renewed = self.now.mono;
+            }
             return self.say_open(client, self.journal.last);
         }
         if !peer.caps.allows_fs(&self.cfg.fs_name) {
@@ -256,6 +267,7 @@ impl Rank {
     pub fn evicted(&mut self, now: Now, client: ClientId) {
         self.now = now;
         if self.sessions.map.get(&client).is_some_and(|s| s.state == SessionState::Evicting) {
+            self.drop_absentee(client);
             self.end_session(client, "session evict");
             self.out.push(Effect::Closed(client));
             self.check_reconnect_window();

@@ -228,8 +228,25 @@ impl World {
     }
 
     /// The process dies: each operation in flight is kept or lost, in order on each object. A new process takes over,
-    /// and the clients in `back` come back with their caps.
+    /// the clients in `back` come back with their caps, and the others are evicted.
     pub fn crash(&mut self, back: &[u64]) {
+        self.restart(back);
+        if self.clients.len() > back.len() {
+            self.advance(Duration::from_secs(46));
+            self.finish_evictions();
+        }
+    }
+
+    /// The OSDs refuse those that were to be evicted.
+    pub fn finish_evictions(&mut self) {
+        for id in std::mem::take(&mut self.evict_asked) {
+            self.rank.evicted(self.now, ClientId(id));
+        }
+        self.quiet();
+    }
+
+    /// The same, but the others may come back later.
+    pub fn restart(&mut self, back: &[u64]) {
         let mut lost = BTreeSet::new();
         for io in std::mem::take(&mut self.in_flight) {
             if lost.contains(&io.object) || self.rng.chance(1, 2) {
@@ -247,24 +264,23 @@ impl World {
         self.quiet();
         assert!(matches!(self.rank.stage(), Stage::Reconnecting | Stage::Active), "{:?}", self.rank.stage());
         for id in back {
-            let m = self.clients.get_mut(id).expect("a client").reconnect();
-            self.send(*id, 0, m);
+            self.come_back(*id);
         }
         self.quiet();
         if self.rank.stage() != Stage::Active {
-            self.advance(Duration::from_secs(46));
-            for id in std::mem::take(&mut self.evict_asked) {
-                self.rank.evicted(self.now, ClientId(id));
-            }
+            self.advance(Duration::from_secs(1));
             self.quiet();
         }
-        assert_eq!(self.rank.stage(), Stage::Active);
-        for id in back {
-            for (tid, request) in self.clients[id].unanswered.clone() {
-                self.send(*id, tid, request);
-            }
+        assert_eq!(self.rank.stage(), Stage::Active, "nobody is waited for");
+    }
+
+    /// A client claims what it holds; what was not answered it asks again, as real clients do before their claims.
+    pub fn come_back(&mut self, id: u64) {
+        for (tid, request) in self.clients[&id].unanswered.clone() {
+            self.send(id, tid, request);
         }
-        self.quiet();
+        let m = self.clients.get_mut(&id).expect("a client").reconnect();
+        self.send(id, 0, m);
     }
 
     /// Sends a request and runs until it is answered: result and reply.

@@ -1,0 +1,316 @@
+//! A restart of the rank while some clients don't come back: the others go on at once, and whatever the missing ones may
+//! hold is theirs until they come or are evicted.
+
+mod world;
+
+use mds::{ClientId, MdsOptions, Stage};
+use msgs::{MdsOp, cap};
+use std::time::Duration;
+use world::World;
+use world::client::{
+    create, getattr, lookup, mkdir, open, readdir, request, setattr_mode, setattr_size, two,
+};
+
+const A: u64 = 10;
+const B: u64 = 20;
+
+fn two_clients(seed: u64) -> World {
+    let mut w = World::new(seed, MdsOptions::default());
+    w.connect(A);
+    w.connect(B);
+    w
+}
+
+fn ino(reply: &msgs::ClientReply) -> u64 {
+    assert_eq!(reply.result, 0, "{:?}", reply.op);
+    reply.trace.target.as_ref().expect("a target").ino
+}
+
+fn caps(w: &World, client: u64, ino: u64) -> u32 {
+    w.clients[&client].held.get(&ino).map_or(0, |h| h.caps)
+}
+
+fn size(w: &mut World, client: u64, path: &str) -> u64 {
+    w.call(client, getattr(path, cap::FILE_SHARED)).trace.target.expect("a target").size
+}
+
+/// Closes a file: nothing is wanted of it any more.
+fn close(w: &mut World, client: u64, ino: u64) {
+    let c = w.clients.get_mut(&client).expect("a client");
+    c.held.get_mut(&ino).expect("held").wanted = 0;
+    let (tid, m) = c.update(ino);
+    w.send(client, tid, m);
+    w.quiet();
+}
+
+fn waits(w: &World, client: u64, tid: u64) -> bool {
+    !w.clients[&client].replies.contains_key(&tid)
+}
+
+#[test]
+fn others_go_on_at_once() {
+    let mut w = two_clients(1);
+    w.call(A, create("mine", 2));
+    w.call(B, readdir("", b"", 10));
+    let before = w.now.mono;
+    w.restart(&[A]);
+    assert_eq!(w.rank.stage(), Stage::Active);
+    assert!(w.now.mono.since(before) <= Duration::from_secs(1), "{:?}", w.now.mono.since(before));
+    assert_eq!(w.call(A, create("new", 2)).result, 0, "although B may believe that it knows all names");
+    assert_eq!(w.call(A, two(MdsOp::RENAME, "newer", "new")).result, 0);
+    assert_eq!(w.call(A, mkdir("d")).result, 0);
+    assert_eq!(w.call(A, setattr_size("mine", 10)).result, 0);
+    assert!(w.evict_asked.is_empty());
+}
+
+#[test]
+fn with_everybody_back_nothing_is_waited_for() {
+    let mut w = two_clients(2);
+    let before = w.now.mono;
+    w.restart(&[A, B]);
+    assert_eq!(w.now.mono, before);
+}
+
+#[test]
+fn a_file_that_a_missing_client_writes_is_kept_until_it_is_evicted() {
+    let mut w = two_clients(3);
+    let f = ino(&w.call(A, create("f", 2)));
+    w.clients.get_mut(&A).expect("a").write_to(f, 5000);
+    w.restart(&[B]);
+    let stat = w.start(B, getattr("f", cap::FILE_SHARED));
+    let cut = w.start(B, setattr_size("f", 0));
+    let chmod = w.start(B, setattr_mode("f", 0o600));
+    w.call(B, open("f", 2));
+    w.quiet();
+    for _ in 0..40 {
+        w.send(B, 0, msgs::ClientSession::of(msgs::session_op::REQUEST_RENEWCAPS, 1));
+        w.advance(Duration::from_secs(1));
+        w.quiet();
+    }
+    assert!(waits(&w, B, stat) && waits(&w, B, cut) && waits(&w, B, chmod));
+    assert_eq!(caps(&w, B, f) & (cap::FILE_RD | cap::FILE_WR), 0, "{}", msgs::Caps(caps(&w, B, f)));
+    w.advance(Duration::from_secs(5));
+    assert_eq!(w.evict_asked, vec![A]);
+    w.quiet();
+    assert!(waits(&w, B, cut), "the OSDs still take its writes");
+    w.finish_evictions();
+    assert!(!waits(&w, B, stat) && !waits(&w, B, cut) && !waits(&w, B, chmod));
+    assert_ne!(caps(&w, B, f) & cap::FILE_WR, 0, "{}", msgs::Caps(caps(&w, B, f)));
+}
+
+#[test]
+fn a_client_that_comes_late_has_what_it_had() {
+    let mut w = two_clients(4);
+    let f = ino(&w.call(A, create("f", 2)));
+    w.clients.get_mut(&A).expect("a").write_to(f, 777);
+    w.restart(&[B]);
+    let stat = w.start(B, getattr("f", cap::FILE_SHARED));
+    w.advance(Duration::from_secs(10));
+    w.quiet();
+    assert!(waits(&w, B, stat));
+    w.clients.get_mut(&A).expect("a").open = false;
+    w.come_back(A);
+    w.quiet();
+    assert!(w.clients[&A].open);
+    assert_eq!(w.reply(B, stat).trace.target.expect("a target").size, 777, "what it had not flushed");
+    assert_eq!(w.clients[&A].flush_acks.len(), 1);
+    w.advance(Duration::from_secs(60));
+    assert!(w.evict_asked.is_empty(), "it is not missing any more");
+}
+
+#[test]
+fn requests_and_flushes_that_come_before_the_claims_count_after_them() {
+    for seed in 100..130 {
+        let mut w = two_clients(seed);
+        let f = ino(&w.call(A, create("f", 2)));
+        let a = w.clients.get_mut(&A).expect("a");
+        a.write_to(f, 900);
+        a.held.get_mut(&f).expect("held").caps = cap::PIN | cap::ANY_SHARED;
+        let (tid, flush) = a.update(f);
+        w.send(A, tid, flush.clone());
+        let made = w.start(A, create("g", 2));
+        w.restart(&[B]);
+        let stat = w.start(B, getattr("f", cap::FILE_SHARED));
+        w.quiet();
+        let already = !waits(&w, B, stat);
+        w.send(A, tid, flush);
+        w.come_back(A);
+        w.quiet();
+        assert_eq!(w.clients[&A].flush_acks, vec![tid]);
+        assert_eq!(w.reply(A, made).result, 0, "carried out once");
+        // Where the flush was durable before the crash nothing had to be kept.
+        assert_eq!(w.reply(B, stat).trace.target.expect("a target").size, 900, "{already}");
+    }
+}
+
+#[test]
+fn who_comes_late_does_not_believe_what_has_changed() {
+    let mut w = two_clients(5);
+    let d = ino(&w.call(A, mkdir("d")));
+    let f = ino(&w.call(A, create("d/f", 2)));
+    close(&mut w, A, f);
+    w.advance(Duration::from_secs(7));
+    w.quiet();
+    let same = ino(&w.call(A, mkdir("same")));
+    w.call(B, readdir("d", b"", 10));
+    w.call(B, open("d/f", 0));
+    w.call(B, lookup("same"));
+    assert_ne!(caps(&w, B, f) & cap::FILE_CACHE, 0, "{}", msgs::Caps(caps(&w, B, f)));
+    w.restart(&[A]);
+    assert_eq!(w.call(A, create("d/new", 2)).result, 0);
+    assert_eq!(w.call(A, setattr_mode("d/f", 0o600)).result, 0);
+    w.come_back(B);
+    w.quiet();
+    assert_eq!(caps(&w, B, d) & cap::FILE_SHARED, 0, "the directory has a new name");
+    assert_eq!(w.clients[&B].held[&f].mode & 0o777, 0o600, "told with the revocation");
+    assert_ne!(caps(&w, B, same) & cap::FILE_SHARED, 0, "what did not change is believed");
+}
+
+#[test]
+fn cached_data_of_a_late_client_go_when_another_has_written_meanwhile() {
+    let mut w = two_clients(6);
+    let f = ino(&w.call(A, create("f", 2)));
+    close(&mut w, A, f);
+    w.advance(Duration::from_secs(7));
+    w.quiet();
+    w.call(B, open("f", 0));
+    assert_ne!(caps(&w, B, f) & cap::FILE_CACHE, 0);
+    w.restart(&[A]);
+    w.call(A, open("f", 2));
+    assert!(w.clients.get_mut(&A).expect("a").write_to(f, 10), "nobody is known to read it");
+    close(&mut w, A, f);
+    w.advance(Duration::from_secs(7));
+    w.quiet();
+    let revoked = w.clients[&B].revokes_seen;
+    w.come_back(B);
+    w.quiet();
+    assert!(w.clients[&B].revokes_seen > revoked, "what it has cached is void");
+    assert_eq!(size(&mut w, B, "f"), 10);
+}
+
+#[test]
+fn a_removed_file_that_a_missing_client_has_open_is_not_purged() {
+    let mut w = two_clients(7);
+    let object = |f: u64| mds::ObjectId { pool: 2, ns: String::new(), name: format!("{f:x}.00000000") };
+    let mut files = Vec::new();
+    for name in ["f", "g"] {
+        let f = ino(&w.call(A, create(name, 2)));
+        w.objects.insert(object(f), world::Object { data: vec![1; 10], ..Default::default() });
+        close(&mut w, A, f);
+        files.push(f);
+    }
+    w.advance(Duration::from_secs(7));
+    w.quiet();
+    w.call(A, open("f", 0));
+    w.call(A, open("g", 0));
+    assert_eq!(w.call(B, request(MdsOp::UNLINK, "f")).result, 0);
+    w.restart(&[B]);
+    assert_eq!(w.call(B, request(MdsOp::UNLINK, "g")).result, 0, "that is not known to be open");
+    w.clients.get_mut(&B).expect("b").held.clear();
+    w.quiet();
+    assert!(files.iter().all(|f| w.objects.contains_key(&object(*f))));
+    w.come_back(A);
+    w.quiet();
+    assert!(files.iter().all(|f| w.objects.contains_key(&object(*f))), "A has them open");
+    let held = std::mem::take(&mut w.clients.get_mut(&A).expect("a").held);
+    let item = |(ino, h): (u64, world::client::Held)| msgs::CapReleaseItem {
+        ino,
+        cap_id: h.cap_id,
+        migrate_seq: 0,
+        seq: h.issue_seq,
+    };
+    let caps = held.into_iter().map(item).collect();
+    w.send(A, 0, msgs::ClientCapRelease { caps, ..Default::default() });
+    w.restart(&[A, B]);
+    w.quiet();
+    assert!(!files.iter().any(|f| w.objects.contains_key(&object(*f))), "nobody needs them any more");
+}
+
+fn lock(path: &str, wait: u8, owner: u64) -> msgs::ClientRequest {
+    let args =
+        msgs::FileLockArgs { rule: 1, kind: 2, owner: owner | 1 << 63, pid: 1, start: 0, length: 0, wait };
+    msgs::ClientRequest { args: args.into(), ..request(MdsOp::SETFILELOCK, path) }
+}
+
+#[test]
+fn a_lock_on_a_file_opened_for_reading_is_kept_for_a_missing_client() {
+    let mut w = two_clients(8);
+    let f = ino(&w.call(A, create("f", 2)));
+    close(&mut w, A, f);
+    w.advance(Duration::from_secs(7));
+    w.quiet();
+    w.call(A, open("f", 0));
+    assert_eq!(w.call(A, lock("f", 0, 1)).result, 0);
+    w.restart(&[B]);
+    let tid = w.start(B, lock("f", 0, 2));
+    w.quiet();
+    assert!(waits(&w, B, tid), "it can't be known yet");
+    assert_eq!(size(&mut w, B, "f"), 0, "but it may be looked at");
+    let mut m = w.clients.get_mut(&A).expect("a").reconnect();
+    let held = msgs::FileLock { start: 0, length: 0, client: A, owner: 1 | 1 << 63, pid: 1, kind: 2 };
+    let mut flock = wire::Writer::encode(&vec![held]);
+    flock.extend(wire::Writer::encode(&Vec::<msgs::FileLock>::new()));
+    m.caps.get_mut(&f).expect("held").flock = flock;
+    w.send(A, 0, m);
+    w.quiet();
+    assert_eq!(w.reply(B, tid).result, -msgs::errno::EAGAIN, "A has it");
+}
+
+#[test]
+fn a_client_that_begins_anew_holds_nothing() {
+    let mut w = two_clients(9);
+    let f = ino(&w.call(A, create("f", 2)));
+    w.restart(&[B]);
+    let tid = w.start(B, getattr("f", cap::FILE_SHARED));
+    w.quiet();
+    assert!(waits(&w, B, tid));
+    let a = w.clients.get_mut(&A).expect("a");
+    a.held.clear();
+    a.open = false;
+    w.send(A, 0, msgs::ClientSession::of(msgs::session_op::REQUEST_OPEN, 0));
+    w.quiet();
+    assert!(w.clients[&A].open && !waits(&w, B, tid));
+    assert_eq!(ino(&w.call(A, open("f", 2))), f);
+}
+
+#[test]
+fn a_claim_after_the_window_is_refused() {
+    let mut w = two_clients(10);
+    w.call(A, create("f", 2));
+    w.restart(&[B]);
+    w.advance(Duration::from_secs(46));
+    w.come_back(A);
+    w.quiet();
+    assert!(!w.clients[&A].open, "it is being evicted");
+    assert_eq!(w.evict_asked, vec![A]);
+    w.finish_evictions();
+    w.come_back(A);
+    assert!(!w.clients[&A].open);
+    assert_eq!(w.call(B, setattr_size("f", 0)).result, 0);
+}
+
+#[test]
+fn write_bits_that_nobody_wants_are_taken_back_and_not_kept_after_a_restart() {
+    let mut w = two_clients(11);
+    let f = ino(&w.call(A, create("f", 2)));
+    w.clients.get_mut(&A).expect("a").write_to(f, 100);
+    close(&mut w, A, f);
+    assert_ne!(caps(&w, A, f) & cap::FILE_WR, 0, "for a while it may go on");
+    w.advance(Duration::from_secs(7));
+    w.quiet();
+    let left = caps(&w, A, f);
+    assert_eq!(left & (cap::FILE_WR | cap::FILE_EXCL | cap::FILE_BUFFER | cap::AUTH_EXCL), 0, "{left:x}");
+    assert_ne!(left & cap::FILE_CACHE, 0, "what it has cached stays true");
+    w.restart(&[B]);
+    assert_eq!(size(&mut w, B, "f"), 100);
+    assert_eq!(w.call(B, setattr_size("f", 7)).result, 0);
+    // Opened again it is recorded again.
+    w.come_back(A);
+    w.call(A, open("f", 2));
+    w.restart(&[B]);
+    let tid = w.start(B, setattr_size("f", 3));
+    w.quiet();
+    assert!(waits(&w, B, tid));
+    w.rank.evicted(w.now, ClientId(A));
+    assert!(waits(&w, B, tid), "nobody asked for an eviction");
+}
