@@ -139,6 +139,7 @@ fn line(seed: u64, stats: &Stats) -> String {
 
 fn stats_json(seed: u64, stats: &Stats) -> Value {
     json!({ "seed": seed, "passed": true, "calls": stats.calls, "events": stats.events, "faults": stats.faults,
+        "histories": stats.histories, "undecided": stats.undecided,
         "simulated_s": stats.simulated.as_secs_f64(), "trace": format!("{:016x}", stats.hash) })
 }
 
@@ -151,6 +152,8 @@ fn failure_json(failure: &Failure) -> Value {
 struct Totals {
     passed: u64,
     calls: u64,
+    histories: u64,
+    undecided: u64,
     events: u64,
     simulated: Duration,
     faults: BTreeMap<&'static str, u64>,
@@ -165,6 +168,8 @@ impl Totals {
             Ok(stats) => {
                 self.passed += 1;
                 self.calls += stats.calls;
+                self.histories += stats.histories;
+                self.undecided += stats.undecided;
                 self.events += stats.events;
                 self.simulated += stats.simulated;
                 stats.faults.iter().for_each(|(kind, n)| *self.faults.entry(kind).or_default() += n);
@@ -181,6 +186,12 @@ impl Totals {
 
     fn all_faults(&self) -> u64 {
         self.faults.values().sum()
+    }
+
+    /// Whether so many histories were left undecided that "passed" says too little: more than one in a thousand, but for
+    /// one that a short run may have.
+    fn is_vague(&self) -> bool {
+        self.undecided > 1 && self.undecided * 1000 > self.histories
     }
 }
 
@@ -245,6 +256,7 @@ fn report(args: &Args, totals: &mut Totals) -> Result<()> {
         println!(
             "{}",
             json!({ "seeds": ran, "start": args.start, "passed": totals.passed, "failures": failures,
+                "histories": totals.histories, "undecided": totals.undecided,
                 "calls": totals.calls, "events": totals.events, "faults": totals.faults,
                 "simulated_s": totals.simulated.as_secs_f64(),
                 "cpu_s": { "median": totals.cpu_at(50), "p90": totals.cpu_at(90), "max": totals.cpu_at(100) } })
@@ -262,6 +274,7 @@ fn report(args: &Args, totals: &mut Totals) -> Result<()> {
         );
         let faults: Vec<String> = totals.faults.iter().map(|(kind, n)| format!("{kind} {n}")).collect();
         println!("faults: {}", faults.join(", "));
+        println!("histories: {}, of which {} undecided", totals.histories, totals.undecided);
         println!(
             "CPU-seconds a cluster: median {:.2}, 90 % below {:.2}, at most {:.2}",
             totals.cpu_at(50),
@@ -278,18 +291,20 @@ fn report(args: &Args, totals: &mut Totals) -> Result<()> {
     if args.log {
         log(args, totals)?;
     }
-    if totals.failures.is_empty() {
-        Ok(())
-    } else {
-        bail!("{} of {ran} clusters failed", totals.failures.len())
+    if !totals.failures.is_empty() {
+        bail!("{} of {ran} clusters failed", totals.failures.len());
     }
+    if totals.is_vague() {
+        bail!("{} of {} histories are undecided: more than 1 in 1,000", totals.undecided, totals.histories);
+    }
+    Ok(())
 }
 
 const LOG: &str = "docs/sim-log.md";
 const LOG_HEAD: &str = "# Simulated clusters, by commit\n\n\
     `cargo xtask sim --seeds N --log` adds a line. A commit with `+` had changes that were not committed.\n\n\
-    | commit | seeds | passed | failed | calls | faults | simulated hours | median CPU-seconds |\n\
-    |---|---|---|---|---|---|---|---|\n";
+    | commit | seeds | passed | failed | calls | faults | simulated hours | median CPU-seconds | histories, undecided |\n\
+    |---|---|---|---|---|---|---|---|---|\n";
 
 fn log(args: &Args, totals: &Totals) -> Result<()> {
     let git = |args: &[&str]| {
@@ -307,7 +322,7 @@ fn log(args: &Args, totals: &Totals) -> Result<()> {
     };
     let ran = totals.passed + totals.failures.len() as u64;
     text.push_str(&format!(
-        "| {commit} | {}..{} | {} | {} | {} | {} | {:.1} | {:.2} |\n",
+        "| {commit} | {}..{} | {} | {} | {} | {} | {:.1} | {:.2} | {}, {} |\n",
         args.start,
         args.start + ran,
         totals.passed,
@@ -315,7 +330,9 @@ fn log(args: &Args, totals: &Totals) -> Result<()> {
         totals.calls,
         totals.all_faults(),
         totals.simulated.as_secs_f64() / 3600.0,
-        totals.cpu_at(50)
+        totals.cpu_at(50),
+        totals.histories,
+        totals.undecided
     ));
     std::fs::create_dir_all("docs").and_then(|()| std::fs::write(LOG, text)).context(LOG)
 }

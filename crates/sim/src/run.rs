@@ -25,6 +25,10 @@ const ANSWERS: Duration = Duration::from_secs(120);
 pub struct Stats {
     /// Calls that were answered.
     pub calls: u64,
+    /// Histories that were searched for an order.
+    pub histories: u64,
+    /// Those that the search gave up on.
+    pub undecided: u64,
     /// Faults that struck, by kind.
     pub faults: BTreeMap<&'static str, u64>,
     /// Inputs that nodes took.
@@ -101,6 +105,8 @@ struct Scenario {
     rng: Rng,
     calls: usize,
     profile: Profile,
+    histories: u64,
+    undecided: u64,
 }
 
 impl Scenario {
@@ -126,7 +132,7 @@ impl Scenario {
         cluster.world.observer = Some(oracle::maps::observer());
         let nemesis = Nemesis::new(rng.fork(), profile, Instant(0), 0);
         let calls = rng.range(20, 200) as usize;
-        Self { cluster, loads: Vec::new(), nemesis, rng, calls, profile }
+        Self { cluster, loads: Vec::new(), nemesis, rng, calls, profile, histories: 0, undecided: 0 }
     }
 
     fn run(&mut self) -> Result<(), Found> {
@@ -215,13 +221,11 @@ impl Scenario {
                 return Err(Found("keeps_running", what));
             }
         }
-        if let Some((node, event)) =
-            self.cluster.world.complaints.iter().find(|(_, e)| e.level == node::Level::Error)
-        {
-            return Err(Found("no_errors", format!("{node}: {}: {}", event.name, event.detail)));
+        let complaints = std::mem::take(&mut self.cluster.world.complaints);
+        match complaints.iter().find_map(|(node, event)| oracle::events::check(node, event)) {
+            Some(what) => Err(Found("unexpected_event", what)),
+            None => Ok(()),
         }
-        self.cluster.world.complaints.clear();
-        Ok(())
     }
 
     /// The cluster must be healthy soon. The load goes on meanwhile, but the answers of a status command end no wait of it.
@@ -258,8 +262,10 @@ impl Scenario {
 
     fn judge(&mut self) -> Result<(), Found> {
         for load in &self.loads {
-            let (checker, verdict) = load.verdict();
-            verdict.map_err(|what| Found(checker, what))?;
+            let (checker, judgement) = load.verdict();
+            self.histories += judgement.histories;
+            self.undecided += judgement.undecided;
+            judgement.wrong.map_or(Ok(()), |what| Err(Found(checker, what)))?;
         }
         // First those who write, so that OSDs come to rest.
         let writers: Vec<Slot> = self.cluster.clients.iter().copied().chain(self.cluster.mds).collect();
@@ -280,6 +286,8 @@ impl Scenario {
         faults.retain(|_, n| *n > 0);
         Stats {
             calls: self.loads.iter().map(|l| l.answered_calls() as u64).sum(),
+            histories: self.histories,
+            undecided: self.undecided,
             faults,
             events: self.cluster.world.trace.events(),
             simulated: self.cluster.world.now().since(Instant(0)),

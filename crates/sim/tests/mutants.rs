@@ -30,7 +30,7 @@ mutants! {
     osd_forgets_what_it_answered in Any within 400 by "objects_linearizable" | "namespace_linearizable";
     osd_misses_nothing in Any within 400 by "replicas_identical" | "objects_linearizable";
     store_skips_flush in Any within 400 by "keeps_running" | "objects_linearizable" | "replicas_identical" | "one_content_per_epoch";
-    store_accepts_torn_records in Objects within 400 by "keeps_running" | "no_errors" | "replicas_identical" | "objects_linearizable";
+    store_accepts_torn_records in Objects within 400 by "keeps_running" | "unexpected_event" | "replicas_identical" | "objects_linearizable";
     mon_reuses_global_ids in Any within 400 by "global_ids_unique";
     mds_answers_before_journal in Files within 400 by "namespace_linearizable";
     mds_forgets_completed_requests in Files within 400 by "namespace_linearizable";

@@ -5,7 +5,7 @@
 //! Directories do not nest and a file's content is one number: enough for every order of metadata operations to show.
 //! Files are told apart by inode number, so that a name that moves meanwhile confuses nobody.
 
-use super::linear::{self, Entry, Model, Verdict};
+use super::linear::{self, Entry, Judgement, Model, Step};
 use msgs::errno::{EEXIST, EISDIR, ENOENT, ENOTDIR, ENOTEMPTY, ESTALE};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -77,7 +77,7 @@ enum Inode {
 }
 
 /// The tree.
-#[derive(Clone, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Tree {
     inodes: BTreeMap<Node, Inode>,
     /// Counts creates without an answer.
@@ -238,7 +238,28 @@ impl Tree {
 impl Model for Tree {
     type Call = Call;
 
-    fn apply(&self, call: &Call) -> Option<Self> {
+    fn apply(&self, call: &Call) -> Step<Self> {
+        match self.answered(call) {
+            None => Step::Wrong,
+            Some(next) if next == *self => Step::Same,
+            Some(next) => Step::To(next),
+        }
+    }
+
+    fn apply_unknown(&self, call: &Call) -> Option<Self> {
+        let mut next = self.clone();
+        next.change(&call.action, None).ok()?;
+        (next != *self).then_some(next)
+    }
+
+    fn is_read(call: &Call) -> bool {
+        let reads = matches!(call.action, Action::Lookup(..) | Action::Read(_) | Action::List(_));
+        reads || matches!(call.answer, Some(Answer::Error(_)))
+    }
+}
+
+impl Tree {
+    fn answered(&self, call: &Call) -> Option<Self> {
         let answer = call.answer.as_ref()?;
         if let Answer::Error(errno) = answer
             && (self.may_be_stale(&call.action, *errno) || self.is_second_reason(&call.action, *errno))
@@ -269,14 +290,6 @@ impl Model for Tree {
             _ => false,
         };
         right.then_some(next)
-    }
-
-    fn apply_unknown(&self, call: &Call) -> Self {
-        let mut next = self.clone();
-        match next.change(&call.action, None) {
-            Ok(()) => next,
-            Err(_) => self.clone(),
-        }
     }
 }
 
@@ -322,22 +335,21 @@ impl History {
     }
 
     /// The verdict, with all calls where it is bad.
-    pub fn check(&self) -> Result<(), String> {
-        match linear::check(&Tree::default(), &self.calls) {
-            Verdict::Linearizable | Verdict::Undecided => Ok(()),
-            Verdict::Violated { .. } => {
-                let wrong = linear::first_wrong(&Tree::default(), &self.calls);
-                let mut text = format!("no order of the operations explains the answer at {wrong}\n");
-                for Entry { call, ret, what } in self.calls.iter().filter(|e| e.call <= wrong) {
-                    let ret = ret.map_or("-".to_owned(), |r| r.to_string());
-                    text.push_str(&format!(
-                        "  {call}..{ret} client.{} {:?} = {:?}\n",
-                        what.client, what.action, what.answer
-                    ));
-                }
-                Err(text)
+    pub fn check(&self) -> Judgement {
+        let mut judgement = Judgement::default();
+        judgement.add(linear::check(&Tree::default(), &self.calls), || {
+            let wrong = linear::first_wrong(&Tree::default(), &self.calls);
+            let mut text = format!("no order of the operations explains the answer at {wrong}\n");
+            for Entry { call, ret, what } in self.calls.iter().filter(|e| e.call <= wrong) {
+                let ret = ret.map_or("-".to_owned(), |r| r.to_string());
+                text.push_str(&format!(
+                    "  {call}..{ret} client.{} {:?} = {:?}\n",
+                    what.client, what.action, what.answer
+                ));
             }
-        }
+            text
+        });
+        judgement
     }
 }
 
@@ -365,9 +377,9 @@ mod tests {
         let unknown = (Action::Create(ROOT, name("a")), None);
         let there = (Action::Lookup(ROOT, name("a")), Some(Answer::Ino(9)));
         let gone = (Action::Lookup(ROOT, name("a")), Some(Answer::Error(ENOENT)));
-        assert_eq!(history(&[unknown.clone(), there.clone()]).check(), Ok(()));
-        assert_eq!(history(&[unknown.clone(), gone.clone(), there.clone()]).check(), Ok(()));
-        assert!(history(&[unknown, there, gone]).check().is_err());
+        assert_eq!(history(&[unknown.clone(), there.clone()]).check().wrong, None);
+        assert_eq!(history(&[unknown.clone(), gone.clone(), there.clone()]).check().wrong, None);
+        assert!(history(&[unknown, there, gone]).check().wrong.is_some());
     }
 
     #[test]
@@ -381,9 +393,9 @@ mod tests {
             (Action::Lookup(ROOT, name("b")), Some(Answer::Ino(9))),
             (Action::Read(9), Some(Answer::Content(Some(7)))),
         ];
-        assert_eq!(history(&calls).check(), Ok(()));
+        assert_eq!(history(&calls).check().wrong, None);
         let mut wrong = calls.to_vec();
         wrong[5].1 = Some(Answer::Ino(10));
-        assert!(history(&wrong).check().is_err());
+        assert!(history(&wrong).check().wrong.is_some());
     }
 }

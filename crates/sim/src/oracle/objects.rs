@@ -1,7 +1,7 @@
 //! Checker `objects_linearizable`: every object is one atomic thing. No acknowledged write is ever lost, no reply shows
 //! what is not durable, no write happens twice, whatever crashes (the paper's section 5.1; DESIGN, decisions 5 and 12).
 
-use super::linear::{self, Entry, Model, Verdict};
+use super::linear::{self, Entry, Judgement, Model, Step};
 use msgs::errno::{ECANCELED, EEXIST, ENODATA, ENOENT};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -120,7 +120,7 @@ pub struct Call {
 impl Model for Option<State> {
     type Call = Call;
 
-    fn apply(&self, call: &Call) -> Option<Self> {
+    fn apply(&self, call: &Call) -> Step<Self> {
         let (expected, next) = self.expect(call);
         let right = match expected {
             Expected::Ok => call.result >= 0,
@@ -131,11 +131,19 @@ impl Model for Option<State> {
                 _ => false,
             },
         };
-        right.then_some(next)
+        match next {
+            _ if !right => Step::Wrong,
+            next if next == *self => Step::Same,
+            next => Step::To(next),
+        }
     }
 
-    fn apply_unknown(&self, call: &Call) -> Self {
-        self.expect(call).1
+    fn apply_unknown(&self, call: &Call) -> Option<Self> {
+        Some(self.expect(call).1).filter(|next| next != self)
+    }
+
+    fn is_read(call: &Call) -> bool {
+        call.action == Action::Read || call.result < 0
     }
 }
 
@@ -145,11 +153,11 @@ enum Expected {
     Read,
 }
 
-trait Step {
+trait Expect {
     fn expect(&self, call: &Call) -> (Expected, Option<State>);
 }
 
-impl Step for Option<State> {
+impl Expect for Option<State> {
     fn expect(&self, call: &Call) -> (Expected, Option<State>) {
         let state = || self.clone().unwrap_or_default();
         let changed = |change: &dyn Fn(&mut State)| {
@@ -252,33 +260,29 @@ impl History {
         self.objects.keys().cloned().collect()
     }
 
-    /// The verdict on all objects: what is wrong with the first that is.
-    pub fn check(&self) -> Result<(), String> {
+    /// The verdict on all objects, each a history of its own.
+    pub fn check(&self) -> Judgement {
+        let mut judgement = Judgement::default();
         for (name, calls) in &self.objects {
-            match linear::check(&None, calls) {
-                Verdict::Linearizable | Verdict::Undecided => {}
-                Verdict::Violated { .. } => {
-                    let wrong = linear::first_wrong(&None, calls);
-                    let mut text =
-                        format!("{name}: no order of its operations explains the answer at {wrong}\n");
-                    for entry in calls.iter().filter(|e| e.call <= wrong) {
-                        let ret = entry.ret.map_or("-".to_owned(), |r| r.to_string());
-                        let Call { client, action, result, seen } = &entry.what;
-                        text.push_str(&format!(
-                            "  {}..{ret} client.{client} {action:?} = {result}",
-                            entry.call
-                        ));
-                        if let Some(seen) = seen {
-                            text.push_str(&format!(" {seen:?}"));
-                        }
-                        text.push('\n');
-                    }
-                    return Err(text);
-                }
-            }
+            judgement.add(linear::check(&None, calls), || explain(name, calls));
         }
-        Ok(())
+        judgement
     }
+}
+
+fn explain(name: &str, calls: &[Entry<Call>]) -> String {
+    let wrong = linear::first_wrong(&None, calls);
+    let mut text = format!("{name}: no order of its operations explains the answer at {wrong}\n");
+    for entry in calls.iter().filter(|e| e.call <= wrong) {
+        let ret = entry.ret.map_or("-".to_owned(), |r| r.to_string());
+        let Call { client, action, result, seen } = &entry.what;
+        text.push_str(&format!("  {}..{ret} client.{client} {action:?} = {result}", entry.call));
+        if let Some(seen) = seen {
+            text.push_str(&format!(" {seen:?}"));
+        }
+        text.push('\n');
+    }
+    text
 }
 
 #[cfg(test)]
@@ -293,7 +297,7 @@ mod tests {
         let n = history.called("o", 0, Action::Read);
         let twice = State { data: Arc::new([1, 0, 0, 0, 1, 0, 0, 0].to_vec()), ..State::default() };
         history.returned("o", n, 0, Some(twice));
-        let why = history.check().expect_err("it is not linearizable");
+        let why = history.check().wrong.expect("it is not linearizable");
         assert!(why.contains("8*1"), "{why}");
     }
 
@@ -307,7 +311,7 @@ mod tests {
         let n = history.called("o", 1, Action::Read);
         let seen = State { data: Arc::new(filled(1, 0, 8)), attr: Some(b"1".to_vec()), ..State::default() };
         history.returned("o", n, 0, Some(seen));
-        assert_eq!(history.check(), Ok(()));
+        assert_eq!(history.check().wrong, None);
         assert_eq!(history.answered(), 3);
     }
 }

@@ -4,6 +4,7 @@
 //! the call and the last that matters the return.
 
 use super::{ClientWorld, Load};
+use crate::oracle::linear::Judgement;
 use crate::oracle::namespace::{Action, Answer, History, ROOT};
 use crate::oracle::objects::filled;
 use crate::world::Slot;
@@ -363,7 +364,7 @@ impl Load for FileLoad {
         self.history.answered()
     }
 
-    fn verdict(&self) -> (&'static str, Result<(), String>) {
+    fn verdict(&self) -> (&'static str, Judgement) {
         ("namespace_linearizable", self.history.check())
     }
 }

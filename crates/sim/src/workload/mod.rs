@@ -6,6 +6,7 @@ mod objects;
 pub use files::FileLoad;
 pub use objects::{ObjectLoad, object_request};
 
+use crate::oracle::linear::Judgement;
 use crate::world::{Slot, World};
 use fsclient::{Reply, Request};
 use node::RequestId;
@@ -31,5 +32,5 @@ pub trait Load {
     /// Answered calls.
     fn answered_calls(&self) -> usize;
     /// The name of the checker, and its verdict.
-    fn verdict(&self) -> (&'static str, Result<(), String>);
+    fn verdict(&self) -> (&'static str, Judgement);
 }

@@ -3,6 +3,7 @@
 
 use super::{ClientWorld, Load};
 use crate::cluster::OBJECTS;
+use crate::oracle::linear::Judgement;
 use crate::oracle::objects::{Action, History, State, filled};
 use crate::world::Slot;
 use fsclient::{Answer, ObjectRequest, Reply, Request};
@@ -184,7 +185,7 @@ impl Load for ObjectLoad {
         self.history.answered()
     }
 
-    fn verdict(&self) -> (&'static str, Result<(), String>) {
+    fn verdict(&self) -> (&'static str, Judgement) {
         ("objects_linearizable", self.history.check())
     }
 }

@@ -1,0 +1,37 @@
+//! Checker `unexpected_event`: what a role says of itself at level WARN or ERROR is either listed here as something that the
+//! simulated faults bring about, or it is a finding. A new event of these levels has to be thought about once.
+
+use node::{Event, Level};
+
+/// Names that a healthy implementation may say under these faults, and why.
+const EXPECTED: [(&str, &str); 3] = [
+    ("marked_down", "an OSD that was cut off or slow sees the map that gave it up, and boots again"),
+    ("object_unfound", "the newest version of an object is on disks that are away; its requests wait"),
+    (
+        "mds_session_lost",
+        "a client that was away for longer than its session lasts; without lost writes this is a warning",
+    ),
+];
+
+/// What is wrong with an event; `None` where it is expected.
+pub fn check(node: &str, event: &Event) -> Option<String> {
+    let expected = event.level == Level::Warn && EXPECTED.iter().any(|(name, _)| *name == event.name);
+    (!expected).then(|| format!("{node}: {:?} {}: {}", event.level, event.name, event.detail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_listed_warnings_pass() {
+        let event = |level, name| Event::new(level, name, "because");
+        assert_eq!(check("osd.0", &event(Level::Warn, "marked_down")), None);
+        let why = check("osd.0", &event(Level::Warn, "push_undecodable"));
+        assert_eq!(why.as_deref(), Some("osd.0: Warn push_undecodable: because"));
+        assert!(
+            check("client.0", &event(Level::Error, "mds_session_lost")).is_some(),
+            "lost writes are no warning"
+        );
+    }
+}
