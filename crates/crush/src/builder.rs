@@ -162,6 +162,14 @@ impl CrushMap {
         Ok(())
     }
 
+    /// Takes an item, with all below it, out of the bucket that holds it; it then lies nowhere.
+    pub fn detach(&mut self, item: i32) -> Result<(), CrushError> {
+        let parent = self.parent_of(item).ok_or_else(|| CrushError::NoItem(self.name(item)))?;
+        self.unlink(item, parent)?;
+        self.rebuild_shadows();
+        Ok(())
+    }
+
     /// Moves a bucket to a location, made where missing.
     pub fn move_to(&mut self, item: i32, location: &[(&str, &str)]) -> Result<(), CrushError> {
         let parent = self.make_location(location)?;

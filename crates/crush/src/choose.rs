@@ -1,7 +1,7 @@
 //! How a bucket chooses one of its items, by algorithm.
 
 use crate::hash::{hash32_3, hash32_4};
-use crate::ln::crush_ln;
+use crate::straw2::straw2;
 use crate::types::{Bucket, BucketData, ChooseArg};
 
 /// The item of `bucket`, which must not be empty, for input `x` and attempt `r`. `arg` and `position` choose
@@ -63,23 +63,6 @@ fn tree(bucket: &Bucket, weights: &[u32], x: u32, r: u32) -> usize {
 
 fn straw(bucket: &Bucket, straws: &[u32], x: u32, r: u32) -> usize {
     let draw = |i: usize| u64::from(hash32_3(x, bucket.items[i] as u32, r) & 0xffff) * u64::from(straws[i]);
-    highest(bucket.items.len(), draw)
-}
-
-fn straw2(bucket: &Bucket, own: &[u32], x: u32, r: u32, arg: Option<&ChooseArg>, position: usize) -> usize {
-    let set = arg.and_then(|arg| arg.weight_set.get(position).or(arg.weight_set.last()));
-    // A map may have changed since its weight sets were made.
-    let weights = set.map_or(own, Vec::as_slice);
-    let ids = arg.map(|arg| &arg.ids).filter(|ids| !ids.is_empty()).unwrap_or(&bucket.items);
-    let draw = |i: usize| {
-        let weight = weights.get(i).copied().unwrap_or(0);
-        let id = ids.get(i).copied().unwrap_or(bucket.items[i]);
-        if weight == 0 {
-            return i64::MIN;
-        }
-        let u = hash32_3(x, id as u32, r) & 0xffff;
-        (crush_ln(u) as i64 - (1 << 48)) / i64::from(weight)
-    };
     highest(bucket.items.len(), draw)
 }
 

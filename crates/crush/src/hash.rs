@@ -5,6 +5,7 @@ const SEED: u32 = 1_315_423_911;
 const X: u32 = 231_232;
 const Y: u32 = 1_232;
 
+#[inline(always)]
 fn mix(a: &mut u32, b: &mut u32, c: &mut u32) {
     for (right, left, last) in [(13, 8, 13), (12, 16, 5), (3, 10, 15)] {
         *a = a.wrapping_sub(*b).wrapping_sub(*c) ^ (*c >> right);
@@ -33,6 +34,7 @@ pub fn hash32_2(mut a: u32, mut b: u32) -> u32 {
 }
 
 /// The hash of three words.
+#[inline(always)]
 pub fn hash32_3(mut a: u32, mut b: u32, mut c: u32) -> u32 {
     let mut hash = SEED ^ a ^ b ^ c;
     let (mut x, mut y) = (X, Y);

@@ -12,6 +12,8 @@ mod hash;
 mod ln;
 mod mapper;
 mod query;
+mod sample;
+mod straw2;
 mod types;
 
 pub use builder::CrushError;

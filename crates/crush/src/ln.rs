@@ -89,7 +89,7 @@ const LL: [u64; 256] = [
 ];
 
 /// 2^44 * log2(x + 1) for `x` in 0..=0xffff.
-pub fn crush_ln(x: u32) -> u64 {
+pub const fn crush_ln(x: u32) -> u64 {
     let mut x = x + 1;
     let mut exponent = 15;
     if x & 0x1_8000 == 0 {
@@ -99,10 +99,27 @@ pub fn crush_ln(x: u32) -> u64 {
     }
     // x is now in 2^15..=2^16; its upper bits choose RH and LH, what is left of x after scaling by RH chooses LL.
     let k = (x >> 8) as usize - 128;
-    let low = (u64::from(x).wrapping_mul(RH[k]) >> 48) & 0xff;
+    let low = ((x as u64).wrapping_mul(RH[k]) >> 48) & 0xff;
     let fraction = LH[k] + LL[low as usize];
-    (u64::from(exponent) << 44) + (fraction >> 4)
+    ((exponent as u64) << 44) + (fraction >> 4)
 }
+
+/// How far below 1 the logarithm of a 16-bit draw is: 2^48 - `crush_ln(u)`, at least 2^28. A straw's length is this
+/// by the item's weight, and the shortest wins.
+pub const fn shortfall(u: u32) -> u64 {
+    (1 << 48) - crush_ln(u)
+}
+
+/// [`shortfall`] to 24 bits, for the comparison of many draws at once.
+pub static SHORTFALL: [f32; 0x1_0000] = {
+    let mut table = [0.0; 0x1_0000];
+    let mut u = 0;
+    while u < table.len() {
+        table[u] = shortfall(u as u32) as f32;
+        u += 1;
+    }
+    table
+};
 
 #[cfg(test)]
 mod tests {

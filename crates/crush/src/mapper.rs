@@ -23,8 +23,21 @@ impl CrushMap {
         weights: &[u32],
         choose_args: Option<&ChooseArgMap>,
     ) -> Vec<i32> {
+        self.do_rule_by(rule, x, result_max, &|device| weights.get(device).copied().unwrap_or(0), choose_args)
+    }
+
+    /// [`Self::do_rule`] for a caller that has the devices' weights elsewhere; `weight` is asked for those that the
+    /// rule comes across, and has to give 0 for one that it does not know.
+    pub fn do_rule_by(
+        &self,
+        rule: u32,
+        x: u32,
+        result_max: usize,
+        weight: &dyn Fn(usize) -> u32,
+        choose_args: Option<&ChooseArgMap>,
+    ) -> Vec<i32> {
         let Some(rule) = self.rule(rule) else { return Vec::new() };
-        let mut run = Run::new(self, x, result_max, weights, choose_args);
+        let mut run = Run::new(self, x, result_max, weight, choose_args);
         rule.steps.iter().for_each(|step| run.step(*step));
         run.result
     }
@@ -67,7 +80,7 @@ struct Run<'a> {
     map: &'a CrushMap,
     x: u32,
     result_max: usize,
-    weights: &'a [u32],
+    weight: &'a dyn Fn(usize) -> u32,
     choose_args: Option<&'a ChooseArgMap>,
     tries: u32,
     leaf_tries: u32,
@@ -97,7 +110,7 @@ impl<'a> Run<'a> {
         map: &'a CrushMap,
         x: u32,
         result_max: usize,
-        weights: &'a [u32],
+        weight: &'a dyn Fn(usize) -> u32,
         choose_args: Option<&'a ChooseArgMap>,
     ) -> Self {
         let t = &map.tunables;
@@ -105,7 +118,7 @@ impl<'a> Run<'a> {
             map,
             x,
             result_max,
-            weights,
+            weight,
             choose_args,
             // The tunable counts retries.
             tries: t.choose_total_tries.saturating_add(1),
@@ -185,9 +198,9 @@ impl<'a> Run<'a> {
 
     /// Whether a device is out for this input.
     fn is_out(&self, device: i32) -> bool {
-        match self.weights.get(device as usize) {
-            None | Some(0) => true,
-            Some(weight) => *weight < 0x1_0000 && hash32_2(self.x, device as u32) & 0xffff >= *weight,
+        match (self.weight)(device as usize) {
+            0 => true,
+            weight => weight < 0x1_0000 && hash32_2(self.x, device as u32) & 0xffff >= weight,
         }
     }
 

@@ -207,6 +207,31 @@ impl Default for Tunables {
     }
 }
 
+impl Tunables {
+    /// The profile of this name, of those that `ceph osd crush tunables` knows.
+    pub fn profile(name: &str) -> Option<Self> {
+        let legacy = Self::legacy();
+        let bobtail = Self {
+            choose_local_tries: 0,
+            choose_local_fallback_tries: 0,
+            choose_total_tries: 50,
+            chooseleaf_descend_once: 1,
+            straw_calc_version: 1,
+            ..legacy
+        };
+        let firefly = Self { chooseleaf_vary_r: 1, ..bobtail };
+        let hammer = Self { allowed_bucket_algs: 54, ..firefly };
+        Some(match name {
+            "argonaut" | "legacy" => legacy,
+            "bobtail" => bobtail,
+            "firefly" => firefly,
+            "hammer" => hammer,
+            "jewel" | "optimal" | "default" => Self { chooseleaf_stable: 1, ..hammer },
+            _ => return None,
+        })
+    }
+}
+
 /// Replacement weights by bucket slot (`-1 - id`).
 pub type ChooseArgMap = BTreeMap<u32, ChooseArg>;
 
