@@ -155,10 +155,22 @@ fn mdsmap(state: &State, session: &Session, fs: &str, sub: &mut Sub) -> Bodies {
     if sub.next > epoch {
         return Vec::new();
     }
+    // A client that follows and has not seen how clients were taken back sees that first, or it would not come back.
+    let follows = sub.next > 1 && !session.is(EntityType::MDS);
+    let missed = state.reconnect_maps.values().find(|m| {
+        follows && m.fs_name == name && u64::from(m.epoch.0) >= sub.next && m.epoch < map.epoch
+    });
     sub.next = epoch + 1;
-    let body =
-        msgs::MdsMap { fsid: state.monmap.fsid, epoch: map.epoch, map: Writer::encode(&*map), fs_name: name };
-    vec![msgs::Body::from(body).into()]
+    let body = |map: &MdsMap| {
+        let (epoch, fs_name) = (map.epoch, name.clone());
+        msgs::Body::from(msgs::MdsMap {
+            fsid: state.monmap.fsid,
+            epoch,
+            map: Writer::encode(map),
+            fs_name,
+        })
+    };
+    missed.into_iter().chain([&*map]).map(|map| body(map).into()).collect()
 }
 
 /// The map of the file system that a session means: an MDS its own, a client the one it named or the default.

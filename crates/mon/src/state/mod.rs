@@ -11,7 +11,7 @@ pub use rows::Row;
 
 use crate::entry::{Change, LogEntry};
 use auth::{EntityAuth, RotatingKeys};
-use maps::{FsMap, MonMap, OsdMap};
+use maps::{Fscid, FsMap, MdsMap, MdsState, MonMap, OsdMap};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::{DecodeError, EntityName, EntityType};
@@ -30,6 +30,9 @@ pub struct State {
     pub osd: OsdMaps,
     /// File systems.
     pub fsmap: Arc<FsMap>,
+    /// The last map of each file system in which an MDS took clients back. A client that was away then must see it before
+    /// any later one: it claims what it holds only on such a map (ADR 0007).
+    pub reconnect_maps: Arc<BTreeMap<Fscid, MdsMap>>,
     /// Keys.
     pub auth: Arc<BTreeMap<EntityName, EntityAuth>>,
     /// Rotating keys by service.
@@ -84,6 +87,7 @@ impl State {
             Change::FsMap(map) => {
                 self.fsmap = Arc::new((**map).clone());
                 rows.push(Row::FsMap);
+                self.keep_reconnect_maps(rows);
             }
             Change::Auth(name, auth) => {
                 set(&mut self.auth, name, auth.as_ref());
@@ -111,6 +115,27 @@ impl State {
             }
         }
         Ok(())
+    }
+}
+
+impl State {
+    fn keep_reconnect_maps(&mut self, rows: &mut Vec<Row>) {
+        let fsmap = self.fsmap.clone();
+        let gone: Vec<Fscid> =
+            self.reconnect_maps.keys().filter(|id| !fsmap.filesystems.contains_key(id)).copied().collect();
+        for id in gone {
+            set(&mut self.reconnect_maps, &id, None);
+            rows.push(Row::ReconnectMap(id));
+        }
+        for (id, fs) in &fsmap.filesystems {
+            let reconnects = fs.mds_map.mds_info.values().any(|info| info.state == MdsState::RECONNECT);
+            // The epoch is the file system's own: other file systems' changes leave it as it is.
+            let is_kept = self.reconnect_maps.get(id).is_some_and(|m| m.epoch == fs.mds_map.epoch);
+            if reconnects && !is_kept {
+                set(&mut self.reconnect_maps, id, Some(&fs.mds_map));
+                rows.push(Row::ReconnectMap(*id));
+            }
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The stored snapshot of the state: one omap entry a row, so that a checkpoint writes only what changed.
 
 use super::{OsdMaps, State};
-use maps::Epoch;
+use maps::{Epoch, Fscid};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::{Decode, DecodeError, EntityName, EntityType, Reader, Writer};
@@ -35,6 +35,8 @@ pub enum Row {
     Kv(String),
     /// Of a daemon.
     Metadata(EntityName),
+    /// The map in which a file system last took clients back.
+    ReconnectMap(Fscid),
 }
 
 impl Row {
@@ -74,6 +76,10 @@ impl Row {
                 w.put(&13u8);
                 w.put(name);
             }
+            Self::ReconnectMap(id) => {
+                w.put(&14u8);
+                w.put(id);
+            }
         }
         w.into_vec()
     }
@@ -94,6 +100,7 @@ impl Row {
             11 => Self::Config(r.get()?, r.get()?),
             12 => Self::Kv(r.get()?),
             13 => Self::Metadata(r.get()?),
+            14 => Self::ReconnectMap(r.get()?),
             tag => return Err(r.error(format!("a row of kind {tag}: written by a newer version?"))),
         })
     }
@@ -116,6 +123,7 @@ impl State {
             Row::Config(who, name) => Writer::encode(self.config.get(&(who.clone(), name.clone()))?),
             Row::Kv(key) => self.kv.get(key)?.clone(),
             Row::Metadata(name) => Writer::encode(self.metadata.get(name)?),
+            Row::ReconnectMap(id) => Writer::encode(self.reconnect_maps.get(id)?),
         })
     }
 
@@ -165,6 +173,9 @@ impl State {
             }
             Row::Metadata(name) => {
                 Arc::make_mut(&mut self.metadata).insert(name, get(value)?);
+            }
+            Row::ReconnectMap(id) => {
+                Arc::make_mut(&mut self.reconnect_maps).insert(id, get(value)?);
             }
         }
         Ok(())
