@@ -1,20 +1,19 @@
 //! Which blocks of the device are free: one bit for each 4 KiB, in memory.
 //!
-//! 64 blocks are a zone (one word). A zone holds data or index pages, never both, so that a free pair of blocks for a
-//! page is always found by count alone and data cannot fragment the index's space. Which zones are the index's is not
-//! stored: it follows from where the pages are. A bit is set from the moment a block is promised to something until
-//! nothing on the device refers to it any more; what of that is durable is the checkpoint's business.
+//! 64 blocks are a zone (one word). Data and index pages keep to different zones as long as there is a choice, so that large
+//! runs stay whole; but any block can hold either, and a page is any two blocks. So whether something fits is a
+//! matter of counting free blocks: no pattern of deletes can make free space useless. A bit is set from the moment a
+//! block is promised to something until nothing on the device refers to it any more; what of that is durable is the
+//! checkpoint's business.
 
-use crate::page::PAGE_BLOCKS;
+use crate::page::Place;
 use std::collections::BTreeSet;
 
 /// Blocks of a zone.
 pub(crate) const ZONE: u64 = 64;
-/// Pages that fit a zone.
-pub(crate) const ZONE_PAGES: u64 = ZONE / PAGE_BLOCKS;
 /// Words whose free blocks are counted together, to skip full parts quickly.
 const CHUNK: usize = 64;
-/// From so many blocks on, whole free zones are looked for first.
+/// From so many blocks on, space is looked for where it is not scattered.
 const LARGE: u64 = 16;
 
 /// A run of blocks: first, count.
@@ -22,16 +21,20 @@ pub(crate) type Run = (u64, u64);
 
 pub(crate) struct Alloc {
     words: Vec<u64>,
+    /// Zones that hold pages; data goes there last.
     index: Vec<bool>,
     chunk_free: Vec<u32>,
-    free_data: u64,
-    free_pages: u64,
+    free: u64,
     pages: u64,
+    /// Zones of the index with room for a page in a row.
     partial: BTreeSet<usize>,
     near: usize,
     far: usize,
+    scattered: usize,
     /// The block after the last large run.
     after_large: u64,
+    /// Fails after so many successes; for tests of what a failure leaves behind.
+    fails_after: Option<u64>,
 }
 
 impl Alloc {
@@ -42,13 +45,14 @@ impl Alloc {
             words: vec![!0; zones],
             index: vec![false; zones],
             chunk_free: vec![0; zones.div_ceil(CHUNK)],
-            free_data: 0,
-            free_pages: 0,
+            free: 0,
             pages: 0,
             partial: BTreeSet::new(),
             near: 0,
             far: 0,
+            scattered: 0,
             after_large: 0,
+            fails_after: None,
         };
         for zone in first.div_ceil(ZONE) as usize..zones {
             let from = zone as u64 * ZONE;
@@ -64,30 +68,42 @@ impl Alloc {
         self.words.len() * 9 + self.chunk_free.len() * 4 + self.partial.len() * 16
     }
 
-    /// Free blocks that data may take.
-    pub fn free_data(&self) -> u64 {
-        self.free_data
+    /// Free blocks.
+    pub fn free_blocks(&self) -> u64 {
+        self.free
     }
 
-    /// Free places for pages in zones of the index.
-    pub fn free_pages(&self) -> u64 {
-        self.free_pages
-    }
-
-    /// Places for pages, free or not, in zones of the index.
+    /// Pages that have a place.
     pub fn pages(&self) -> u64 {
         self.pages
     }
 
+    /// Lets the allocation after the next `count` fail as if there were no room.
+    pub fn fail_after(&mut self, count: u64) {
+        self.fails_after = Some(count);
+    }
+
+    fn may_succeed(&mut self) -> bool {
+        match &mut self.fails_after {
+            Some(0) => false,
+            Some(left) => {
+                *left -= 1;
+                true
+            }
+            None => true,
+        }
+    }
+
     fn count(&mut self, zone: usize, change: i64) {
-        self.free_data = self.free_data.checked_add_signed(change).expect("counted");
+        self.free = self.free.checked_add_signed(change).expect("counted");
         let chunk = &mut self.chunk_free[zone / CHUNK];
         *chunk = chunk.checked_add_signed(change as i32).expect("counted");
     }
 
-    fn is_free(&self, block: u64) -> bool {
+    /// Whether a block is free; also used to compare with what is reachable.
+    pub fn is_free(&self, block: u64) -> bool {
         let zone = (block / ZONE) as usize;
-        zone < self.words.len() && !self.index[zone] && self.words[zone] >> (block % ZONE) & 1 == 0
+        zone < self.words.len() && self.words[zone] >> (block % ZONE) & 1 == 0
     }
 
     /// Marks data that was found to be in use; false where it was taken already or is outside.
@@ -105,6 +121,7 @@ impl Alloc {
             let zone = (block / ZONE) as usize;
             self.words[zone] |= 1 << (block % ZONE);
             self.count(zone, -1);
+            self.note(zone);
         }
     }
 
@@ -113,9 +130,23 @@ impl Alloc {
         for block in run.0..run.0 + run.1 {
             let zone = (block / ZONE) as usize;
             let bit = 1 << (block % ZONE);
-            assert!(self.words[zone] & bit != 0 && !self.index[zone], "block {block} freed twice");
+            assert!(self.words[zone] & bit != 0, "block {block} freed twice");
             self.words[zone] &= !bit;
             self.count(zone, 1);
+            self.note(zone);
+        }
+    }
+
+    /// Brings up to date what is known of a zone of the index; an empty one is anybody's again.
+    fn note(&mut self, zone: usize) {
+        if !self.index[zone] {
+            return;
+        }
+        self.index[zone] = self.words[zone] != 0;
+        if self.index[zone] && free_pairs(self.words[zone]) != 0 {
+            self.partial.insert(zone);
+        } else {
+            self.partial.remove(&zone);
         }
     }
 
@@ -127,8 +158,12 @@ impl Alloc {
     /// Takes up to `want` blocks in a row, at `goal` where that is free; fewer where the space is scattered.
     pub fn data(&mut self, want: u64, goal: Option<u64>) -> Option<Run> {
         assert!(want > 0, "nothing wanted");
+        if !self.may_succeed() {
+            return None;
+        }
+        let fits = |goal: &u64| self.is_free(*goal) && !self.index[(*goal / ZONE) as usize];
         let start = goal
-            .filter(|goal| self.is_free(*goal))
+            .filter(fits)
             .or_else(|| if want >= LARGE { self.large(want) } else { None })
             .or_else(|| self.any_free())?;
         let run = (start, self.run_at(start, want));
@@ -139,24 +174,28 @@ impl Alloc {
         Some(run)
     }
 
-    /// Where a large run goes: behind the last one, so that zones fill up one after another and whole ones are left for the index;
-    /// else to a whole free zone.
+    /// Where a large run goes: behind the last one, so that zones fill up one after another; else to a whole free zone;
+    /// else to the longest row of free blocks of some zone that has a long one.
     fn large(&mut self, want: u64) -> Option<u64> {
         if self.run_at(self.after_large, want) == want {
             return Some(self.after_large);
         }
-        self.whole_zone()
+        if let Some(zone) = self.find_zone(self.far, ZONE as u32, |word| word == 0) {
+            self.far = zone;
+            return Some(zone as u64 * ZONE);
+        }
+        let zone =
+            self.find_zone(self.scattered, LARGE as u32, |word| longest_row(word).1 >= LARGE as u32)?;
+        self.scattered = zone;
+        Some(zone as u64 * ZONE + u64::from(longest_row(self.words[zone]).0))
     }
 
-    /// The first free zone after the last one found so.
-    fn whole_zone(&mut self) -> Option<u64> {
-        let zone = self.find_zone(self.far, ZONE as u32, |word| word == 0)?;
-        self.far = zone;
-        Some(zone as u64 * ZONE)
-    }
-
+    /// A free block, in a zone of the index only where there is no other.
     fn any_free(&mut self) -> Option<u64> {
-        let zone = self.find_zone(self.near, 1, |word| word != !0)?;
+        let zone = match self.find_zone(self.near, 1, |word| word != !0) {
+            Some(zone) => zone,
+            None => self.find(self.near, 1, |_, word| word != !0)?,
+        };
         self.near = zone;
         Some(zone as u64 * ZONE + u64::from(self.words[zone].trailing_ones()))
     }
@@ -164,13 +203,17 @@ impl Alloc {
     /// The first zone of data from `from` on, around the end, that `fits`; chunks with fewer than `least` free blocks
     /// are skipped.
     fn find_zone(&self, from: usize, least: u32, fits: impl Fn(u64) -> bool) -> Option<usize> {
+        self.find(from, least, |zone, word| !self.index[zone] && fits(word))
+    }
+
+    fn find(&self, from: usize, least: u32, fits: impl Fn(usize, u64) -> bool) -> Option<usize> {
         let n = self.words.len();
         let mut seen = 0;
         while seen < n {
             let zone = (from + seen) % n;
             if self.chunk_free[zone / CHUNK] < least {
                 seen += (CHUNK - zone % CHUNK).min(n - zone);
-            } else if !self.index[zone] && fits(self.words[zone]) {
+            } else if fits(zone, self.words[zone]) {
                 return Some(zone);
             } else {
                 seen += 1;
@@ -179,106 +222,85 @@ impl Alloc {
         None
     }
 
-    /// Makes sure that so many places for pages are free, taking free zones for the index; false where there are none.
-    pub fn ensure_pages(&mut self, pages: u64) -> bool {
-        while self.free_pages < pages {
-            let Some(zone) = self.find_zone(0, ZONE as u32, |word| word == 0) else { return false };
-            self.count(zone, -(ZONE as i64));
-            self.index[zone] = true;
-            self.partial.insert(zone);
-            self.free_pages += ZONE_PAGES;
-            self.pages += ZONE_PAGES;
-        }
-        true
-    }
-
-    /// Whether free zones for so many more pages could be found.
-    pub fn could_hold_pages(&self, pages: u64) -> bool {
-        let mut missing = pages.saturating_sub(self.free_pages);
-        let mut zone = 0;
-        while missing > 0 && zone < self.words.len() {
-            if self.chunk_free[zone / CHUNK] < ZONE as u32 {
-                zone += CHUNK - zone % CHUNK;
-                continue;
-            }
-            if self.words[zone] == 0 && !self.index[zone] {
-                missing = missing.saturating_sub(ZONE_PAGES);
-            }
-            zone += 1;
-        }
-        missing == 0
-    }
-
-    /// Gives free zones of the index back to data, as long as `keep` places for pages stay free.
-    pub fn trim_pages(&mut self, keep: u64) {
-        let empty: Vec<usize> = self.partial.iter().copied().filter(|z| self.words[*z] == 0).collect();
-        for zone in empty {
-            if self.free_pages < keep + ZONE_PAGES {
-                return;
-            }
-            self.partial.remove(&zone);
-            self.index[zone] = false;
-            self.free_pages -= ZONE_PAGES;
-            self.pages -= ZONE_PAGES;
-            self.count(zone, ZONE as i64);
-        }
-    }
-
-    /// Takes a place for a page.
-    pub fn page(&mut self) -> Option<u64> {
-        if !self.ensure_pages(1) {
+    /// Takes two blocks for a page: side by side in a zone of the index, else in a whole free zone, else anywhere.
+    pub fn page(&mut self) -> Option<Place> {
+        if self.free < 2 || !self.may_succeed() {
             return None;
         }
-        let zone = *self.partial.first().expect("a zone with a free place");
-        let word = &mut self.words[zone];
-        let at = u64::from(word.trailing_ones());
-        assert!(at.is_multiple_of(PAGE_BLOCKS), "pages lie on even blocks");
-        *word |= 0b11 << at;
-        if *word == !0 {
-            self.partial.remove(&zone);
+        let zone = match self.partial.first() {
+            Some(zone) => Some(*zone),
+            None => self.find_zone(0, ZONE as u32, |word| word == 0),
+        };
+        let zone = zone.or_else(|| self.find(self.scattered, 2, |_, word| free_pairs(word) != 0));
+        let place = match zone {
+            Some(zone) => {
+                let first = zone as u64 * ZONE + u64::from(free_pairs(self.words[zone]).trailing_zeros());
+                self.take((first, 2));
+                Place { first, second: first + 1 }
+            }
+            None => {
+                let first = self.any_free()?;
+                self.take((first, 1));
+                let second = self.any_free().expect("two were free");
+                self.take((second, 1));
+                Place { first, second }
+            }
+        };
+        self.has_page(place);
+        Some(place)
+    }
+
+    fn has_page(&mut self, place: Place) {
+        self.pages += 1;
+        for block in place.blocks() {
+            let zone = (block / ZONE) as usize;
+            // A zone with much data stays one of data.
+            if self.words[zone].count_ones() <= 2 || place.is_row() && self.partial.contains(&zone) {
+                self.index[zone] = true;
+            }
+            self.note(zone);
         }
-        self.free_pages -= 1;
-        Some(zone as u64 * ZONE + at)
     }
 
     /// Marks a page that was found to be in use; false where its place is taken or can't be one.
-    pub fn mark_page(&mut self, block: u64) -> bool {
-        let zone = (block / ZONE) as usize;
-        if !block.is_multiple_of(PAGE_BLOCKS) || zone >= self.words.len() {
+    pub fn mark_page(&mut self, place: Place) -> bool {
+        let [first, second] = place.blocks();
+        if first == second || !self.is_free(first) || !self.is_free(second) {
             return false;
         }
-        if !self.index[zone] {
-            if self.words[zone] != 0 {
-                return false;
-            }
-            self.count(zone, -(ZONE as i64));
-            self.index[zone] = true;
-            self.free_pages += ZONE_PAGES;
-            self.pages += ZONE_PAGES;
-        }
-        let bits = 0b11 << (block % ZONE);
-        if self.words[zone] & bits != 0 {
-            return false;
-        }
-        self.words[zone] |= bits;
-        self.free_pages -= 1;
-        if self.words[zone] == !0 {
-            self.partial.remove(&zone);
-        } else {
-            self.partial.insert(zone);
-        }
+        self.take((first, 1));
+        self.take((second, 1));
+        // While opening pages are marked before data.
+        self.index[(first / ZONE) as usize] |= place.is_row();
+        self.has_page(place);
         true
     }
 
     /// Gives back a page's place.
-    pub fn free_page(&mut self, block: u64) {
-        let zone = (block / ZONE) as usize;
-        let bits = 0b11 << (block % ZONE);
-        assert!(self.index[zone] && self.words[zone] & bits == bits, "page {block} freed twice");
-        self.words[zone] &= !bits;
-        self.partial.insert(zone);
-        self.free_pages += 1;
+    pub fn free_page(&mut self, place: Place) {
+        self.pages -= 1;
+        place.blocks().into_iter().for_each(|block| self.free((block, 1)));
     }
+}
+
+/// Where two blocks in a row, the first one even, are free.
+fn free_pairs(word: u64) -> u64 {
+    !word & (!word >> 1) & 0x5555_5555_5555_5555
+}
+
+/// The longest row of free blocks of a zone: first, count.
+fn longest_row(word: u64) -> (u32, u32) {
+    let (mut free, mut at, mut best) = (!word, 0, (0, 0));
+    while free != 0 {
+        let skip = free.trailing_zeros();
+        (free, at) = (free >> skip, at + skip);
+        let row = free.trailing_ones();
+        if row > best.1 {
+            best = (at, row);
+        }
+        (free, at) = (if row == 64 { 0 } else { free >> row }, at + row);
+    }
+    best
 }
 
 #[cfg(test)]
@@ -293,7 +315,34 @@ mod tests {
         for _ in 0..128 {
             assert_eq!(alloc.data(16, None).expect("there is room").1, 16);
         }
-        assert!(alloc.could_hold_pages(32 * ZONE_PAGES), "the other half is whole zones");
+        assert_eq!(alloc.words.iter().filter(|w| **w == 0).count(), 32, "the other half is whole zones");
+    }
+
+    #[test]
+    fn the_longest_row_is_found() {
+        assert_eq!(longest_row(0), (0, 64));
+        assert_eq!(longest_row(!0), (0, 0));
+        assert_eq!(longest_row(!0b0111_0110), (4, 3));
+        assert_eq!(longest_row(!(0xff << 56 | 0b11)), (56, 8));
+    }
+
+    #[test]
+    fn a_page_finds_room_wherever_two_blocks_are_free() {
+        let mut alloc = Alloc::new(0, 64 * 4);
+        while alloc.data(1, None).is_some() {}
+        for block in [5, 77, 130, 131, 201] {
+            alloc.free((block, 1));
+        }
+        let first = alloc.page().expect("a pair");
+        assert_eq!((first.first, first.second), (130, 131));
+        let second = alloc.page().expect("two blocks");
+        assert!(
+            !second.is_row() && [5, 77, 201].contains(&second.first) && [5, 77, 201].contains(&second.second)
+        );
+        assert_eq!((alloc.page(), alloc.free_blocks(), alloc.pages()), (None, 1, 2));
+        alloc.free_page(second);
+        let again = alloc.page();
+        assert!(again.is_some(), "its blocks are free again");
     }
 
     #[test]
@@ -301,9 +350,9 @@ mod tests {
         let mut rng = Rng::from_seed(3);
         let (first, end) = (130, 64 * 70 + 20);
         let mut alloc = Alloc::new(first, end);
-        let all = alloc.free_data();
+        let all = alloc.free_blocks();
         assert_eq!(all, end - 192, "from the first whole zone");
-        let (mut runs, mut pages): (Vec<Run>, Vec<u64>) = (vec![], vec![]);
+        let (mut runs, mut pages): (Vec<Run>, Vec<Place>) = (vec![], vec![]);
         let mut owner = vec![0u8; end as usize];
         for _ in 0..20_000 {
             match rng.below(4) {
@@ -315,17 +364,18 @@ mod tests {
                         });
                         runs.push(run);
                     } else {
-                        assert_eq!(alloc.free_data(), 0, "refused only when full");
+                        assert_eq!(alloc.free_blocks(), 0, "refused only when full");
                     }
                 }
-                1 => {
-                    if let Some(page) = alloc.page() {
-                        (page..page + 2).for_each(|b| {
-                            assert_eq!(std::mem::replace(&mut owner[b as usize], 2), 0);
-                        });
+                1 => match alloc.page() {
+                    Some(page) => {
+                        for block in page.blocks() {
+                            assert_eq!(std::mem::replace(&mut owner[block as usize], 2), 0);
+                        }
                         pages.push(page);
                     }
-                }
+                    None => assert!(alloc.free_blocks() < 2, "refused only when full"),
+                },
                 2 if !runs.is_empty() => {
                     let run = runs.swap_remove(rng.below(runs.len() as u64) as usize);
                     (run.0..run.0 + run.1).for_each(|b| owner[b as usize] = 0);
@@ -333,29 +383,26 @@ mod tests {
                 }
                 _ if !pages.is_empty() => {
                     let page = pages.swap_remove(rng.below(pages.len() as u64) as usize);
-                    (page..page + 2).for_each(|b| owner[b as usize] = 0);
+                    page.blocks().into_iter().for_each(|b| owner[b as usize] = 0);
                     alloc.free_page(page);
-                    if rng.chance(1, 3) {
-                        alloc.trim_pages(rng.below(64));
-                    }
                 }
                 _ => {}
             }
             let used: u64 = runs.iter().map(|r| r.1).sum();
-            assert_eq!(alloc.free_data() + used + alloc.pages() * PAGE_BLOCKS, all);
-            assert_eq!(alloc.free_pages() + pages.len() as u64, alloc.pages());
+            assert_eq!(alloc.free_blocks() + used + 2 * pages.len() as u64, all);
+            assert_eq!(alloc.pages(), pages.len() as u64);
         }
     }
 
     #[test]
     fn marking_rebuilds_the_same_state() {
         let mut alloc = Alloc::new(64, 64 * 10);
+        let row = |first| Place { first, second: first + 1 };
         assert!(alloc.mark((70, 10)) && !alloc.mark((79, 1)) && !alloc.mark((0, 1)) && !alloc.mark((640, 1)));
-        assert!(
-            alloc.mark_page(128) && !alloc.mark_page(128) && !alloc.mark_page(131) && !alloc.mark_page(72)
-        );
-        assert!(!alloc.mark((130, 1)), "a zone of pages holds no data");
-        assert!(alloc.could_hold_pages(31 + 32 * 7) && !alloc.could_hold_pages(32 * 8));
-        assert!(alloc.ensure_pages(31 + 32 * 7) && !alloc.ensure_pages(32 * 8));
+        assert!(alloc.mark_page(row(128)) && !alloc.mark_page(row(128)) && !alloc.mark_page(row(79)));
+        assert!(alloc.mark_page(Place { first: 300, second: 80 }) && !alloc.mark((80, 1)));
+        assert!(!alloc.mark_page(Place { first: 301, second: 301 }), "one block is no page");
+        assert!(alloc.mark((130, 1)), "any block can hold data");
+        assert_eq!((alloc.free_blocks(), alloc.pages()), (64 * 9 - 10 - 4 - 1, 2));
     }
 }

@@ -12,7 +12,7 @@ use crate::extents::WINDOW;
 use crate::io::Purpose;
 use crate::key;
 use crate::merge::{Ground, Merge};
-use crate::page::{PAGE_BLOCKS, Page};
+use crate::page::{Page, Place};
 use crate::store::{Leaving, Store};
 use crate::superblock::{COPIES, Super};
 use crate::table::Stats;
@@ -34,11 +34,11 @@ enum Phase {
     Space(VecDeque<SpaceChange>),
     Merge(Box<Merge>),
     /// Waiting for writes and for the log.
-    Drain(Tree, Vec<u64>),
+    Drain(Tree, Vec<Place>),
     /// Making everything durable that the new root refers to.
-    Flush(Tree, Vec<u64>),
+    Flush(Tree, Vec<Place>),
     /// Writing (even) and flushing (odd) the superblocks.
-    Super(usize, Box<Super>, Vec<u64>),
+    Super(usize, Box<Super>, Vec<Place>),
 }
 
 /// Blocks of one entry of the map that were taken or given up.
@@ -66,6 +66,11 @@ impl Checkpoint {
     pub fn flushed(&mut self) {
         self.pending -= 1;
     }
+
+    /// Whether it is making the device say that nothing is logged.
+    pub fn is_clean(&self) -> bool {
+        matches!(&self.phase, Phase::Super(_, sup, _) if sup.clean)
+    }
 }
 
 impl Store {
@@ -87,9 +92,10 @@ impl Store {
         let due = self.wants_checkpoint
             || self.core.active.memory() > self.config.table_bytes
             || ring.used() > ring.len() / 2
-            || self.core.active.given_blocks() > self.core.alloc.free_data()
-            || !self.core.active.is_empty() && self.page_shortfall(0, self.reserved_pages()) > 0;
-        if !due || self.core.active.is_empty() {
+            || self.core.active.given_blocks() > self.core.alloc.free_blocks();
+        // When there is nothing else to do, the device may be told so.
+        let close = self.closing && !self.sup.clean && self.commit.is_idle() && !self.core.garbage;
+        if !(due && !self.core.active.is_empty() || close) {
             self.wants_checkpoint &= !self.commit.is_idle();
             return false;
         }
@@ -101,6 +107,24 @@ impl Store {
             applied: self.core.applied,
             stats: self.core.stats,
             next_id: self.core.next_id,
+        }));
+        true
+    }
+
+    /// Makes the device say that something may be logged, by a checkpoint of nothing; false where one is under way.
+    pub(crate) fn unclean(&mut self) -> bool {
+        if self.checkpoint.is_some() {
+            return false;
+        }
+        let generation = self.sup.generation + 1;
+        let sup = Box::new(Super { generation, clean: false, ..self.sup.clone() });
+        self.core.frozen = Some(Box::default());
+        self.checkpoint = Some(Box::new(Checkpoint {
+            phase: Phase::Super(0, sup, Vec::new()),
+            pending: 0,
+            applied: self.sup.applied,
+            stats: self.sup.stats(),
+            next_id: self.sup.next_id,
         }));
         true
     }
@@ -191,6 +215,7 @@ impl Store {
             result = merge.step(&mut ground);
         }
         self.core.cache.trim();
+        self.core.making = merge.made;
         (self.write_pages(pages, out), result)
     }
 
@@ -252,19 +277,22 @@ impl Store {
     }
 
     /// Writes pages, those side by side at once; gives the number of writes.
-    fn write_pages(&mut self, pages: Vec<(u64, Page)>, out: &mut Vec<StoreOut>) -> usize {
-        let mut writes: Vec<(u64, u64, Bufs)> = Vec::new();
-        for (block, page) in pages {
-            match writes.last_mut() {
-                Some((_, end, data)) if *end == block => {
-                    data.push(page.bytes().clone());
-                    *end += PAGE_BLOCKS;
+    fn write_pages(&mut self, pages: Vec<(Place, Page)>, out: &mut Vec<StoreOut>) -> usize {
+        let mut writes: Vec<(u64, Bufs)> = Vec::new();
+        for (place, page) in pages {
+            let parts = match place.is_row() {
+                true => vec![(place.first, page.bytes().clone())],
+                false => [place.first, place.second].into_iter().zip(page.halves()).collect(),
+            };
+            for (block, bytes) in parts {
+                match writes.last_mut() {
+                    Some((first, data)) if *first + (data.len() / BLOCK) as u64 == block => data.push(bytes),
+                    _ => writes.push((block, bytes.into())),
                 }
-                _ => writes.push((block, block + PAGE_BLOCKS, page.bytes().clone().into())),
             }
         }
         let count = writes.len();
-        for (block, _, data) in writes {
+        for (block, data) in writes {
             self.io.write(Purpose::Checkpoint, block * BLOCK as u64, data, out);
         }
         count
@@ -273,9 +301,13 @@ impl Store {
     fn next_super(&self, tree: Tree, checkpoint: &Checkpoint) -> Super {
         let (log_pos, log_seq) = self.commit.ring().head_after(checkpoint.applied);
         let root = tree.root.unwrap_or_default();
+        let clean = self.commit.is_idle() && self.core.active.is_empty() && self.closing;
         Super {
             generation: self.sup.generation + 1,
+            log_durable: self.commit.first_unsure(),
+            clean,
             root_block: root.block,
+            root_second: root.second,
             root_crc: root.crc,
             levels: tree.levels,
             pages: tree.pages,
@@ -286,19 +318,20 @@ impl Store {
             objects: checkpoint.stats.objects,
             data: checkpoint.stats.data,
             omap: checkpoint.stats.omap,
+            largest_omap: checkpoint.stats.largest_omap,
+            largest_data: checkpoint.stats.largest_data,
             ..self.sup.clone()
         }
     }
 
     /// The new root is durable in both places.
-    fn finish_checkpoint(&mut self, sup: Super, pages: Vec<u64>) {
+    fn finish_checkpoint(&mut self, sup: Super, pages: Vec<Place>) {
         let frozen = self.core.frozen.take().expect("being written");
         self.core.tree = sup.tree();
         self.commit.ring_mut().advance(sup.log_pos);
         self.sup = sup;
         self.leaving.push_back(Leaving { mark: self.io.mark(), runs: frozen.given, pages });
+        self.core.making = 0;
         self.release();
-        let keep = self.needed_pages(0, self.reserved_pages()).saturating_sub(self.core.tree.pages);
-        self.core.alloc.trim_pages(keep);
     }
 }

@@ -5,7 +5,7 @@ use crate::io::Purpose;
 use crate::key;
 use crate::logged::{Bulk, Cost, Draft, Logged, Step, block_crcs, draft};
 use crate::plan::Plan;
-use crate::ring::Ring;
+use crate::ring::{Record, Ring};
 use crate::store::Store;
 use crate::tree::Stop;
 use std::collections::{BTreeMap, VecDeque};
@@ -61,8 +61,10 @@ pub(crate) struct Commit {
     blocked: Blocked,
     /// Large writes under way, by transaction.
     direct: BTreeMap<u64, usize>,
-    /// What transactions that are not applied may need.
+    /// What transactions that are not applied may need …
     promised: Cost,
+    /// … and those of them that were admitted.
+    admitted: Cost,
     /// Submitted in this life.
     submitted: u64,
     /// Number of the next one to be admitted.
@@ -83,6 +85,7 @@ impl Default for Commit {
             blocked: Blocked::No,
             direct: BTreeMap::new(),
             promised: Cost::default(),
+            admitted: Cost::default(),
             submitted: 0,
             next_seq: 1,
             durable: 0,
@@ -103,6 +106,11 @@ impl Commit {
     /// What transactions that are not applied may need.
     pub fn promised(&self) -> Cost {
         self.promised
+    }
+
+    /// What transactions that are admitted and not applied may need.
+    pub fn admitted(&self) -> Cost {
+        self.admitted
     }
 
     /// The last durable transaction.
@@ -154,18 +162,40 @@ impl Commit {
         id
     }
 
+    /// So many blocks of a transaction that was admitted have been taken.
+    fn taken(&mut self, blocks: u64) {
+        self.promised.blocks -= blocks;
+        self.admitted.blocks -= blocks;
+    }
+
     fn promise(&mut self, cost: Cost) {
         self.promised.blocks += cost.blocks;
         self.promised.index += cost.index;
         self.bytes += cost.log as usize;
     }
 
-    /// Begins a life with a log; `applied` is the last transaction that the index contains, `replay` those after it.
-    pub fn begin(&mut self, ring: Ring, applied: u64, replay: Vec<Logged>) {
+    /// Begins a life with a log; `applied` is the last transaction that the index contains.
+    pub fn begin(&mut self, ring: Ring, applied: u64) {
         self.ring = ring;
-        self.durable = replay.last().map_or(applied, |t| t.seq);
+        self.durable = applied;
         self.next_seq = self.durable + 1;
-        self.unapplied = replay.into_iter().map(|txn| Unapplied { txn, cost: Cost::default() }).collect();
+    }
+
+    /// A record was found in the log when opening.
+    pub fn found(&mut self, record: &Record, applied: u64) {
+        self.ring.found(record);
+        self.durable = record.txns.last().map_or(applied, |t| t.seq).max(applied);
+        self.next_seq = self.durable + 1;
+    }
+
+    /// Transactions found in the log are to be applied.
+    pub fn replay(&mut self, txns: impl Iterator<Item = Logged>) {
+        self.unapplied.extend(txns.map(|txn| Unapplied { txn, cost: Cost::default() }));
+    }
+
+    /// The first record that may not be durable.
+    pub fn first_unsure(&self) -> u64 {
+        self.ring.next().1 - u64::from(self.group.is_some())
     }
 
     pub fn log_written(&mut self) {
@@ -197,18 +227,28 @@ impl Store {
         let mut progress = false;
         while let Some(front) = self.commit.waiting.front() {
             let crowded = self.checkpoint.is_some() && self.core.active.memory() > self.config.table_bytes;
-            if crowded || !self.commit.ring.reserve(front.cost.log) {
+            let no_room = !self.has_room(front.cost) && self.may_free();
+            let front = self.commit.waiting.front().expect("looked at");
+            if crowded || no_room || !self.commit.ring.reserve(front.cost.log) {
                 self.wants_checkpoint = true;
                 break;
             }
-            let Waiting { id, drafts, cost } = self.commit.waiting.pop_front().expect("looked at");
+            let Waiting { id, drafts, mut cost } = self.commit.waiting.pop_front().expect("looked at");
             let seq = self.commit.next_seq;
             self.commit.next_seq += 1;
+            self.commit.admitted.blocks += cost.blocks;
+            self.commit.admitted.index += cost.index;
             let mut steps = Vec::with_capacity(drafts.len());
             for draft in drafts {
                 steps.push(match draft {
                     Draft::Op(op) => Step::Op(op),
-                    Draft::Bulk(key, block, data) => Step::Bulk(self.place(seq, key, block, &data, out)?),
+                    Draft::Bulk(key, block, data) => {
+                        let bulk = self.place(seq, key, block, &data, out)?;
+                        let blocks = bulk.crcs.len() as u64;
+                        self.commit.taken(blocks);
+                        cost.blocks -= blocks;
+                        Step::Bulk(bulk)
+                    }
                 });
             }
             let txn = Logged { seq, steps };
@@ -278,6 +318,8 @@ impl Store {
                 self.core.fetched.clear();
                 self.commit.promised.blocks -= cost.blocks;
                 self.commit.promised.index -= cost.index;
+                self.commit.admitted.blocks -= cost.blocks;
+                self.commit.admitted.index -= cost.index;
                 self.commit.bytes -= cost.log as usize;
                 Ok(true)
             }
@@ -327,6 +369,10 @@ impl Store {
             return true;
         }
         let Some(first) = commit.to_log.front().map(|t| t.seq) else { return false };
+        if self.sup.clean || self.checkpoint.as_ref().is_some_and(|c| c.is_clean()) {
+            // The device says that nothing was logged: first that must change.
+            return self.unclean();
+        }
         let (mut ids, mut txns, mut bytes, mut last) = (Vec::new(), Vec::new(), 0, first);
         while commit.to_log.front().is_some_and(|t| txns.is_empty() || bytes + t.bytes.len() <= GROUP_BYTES) {
             let next = commit.to_log.pop_front().expect("looked at");

@@ -9,8 +9,8 @@ use stdx::{BLOCK, Buf, Bufs};
 /// What an operation is for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purpose {
-    /// A page of the index.
-    Page(Ptr, u8),
+    /// A page of the index, or a half of it where its blocks lie apart.
+    Page(Ptr, u8, Part),
     /// Blocks that a transaction needs: first, count.
     Fetch(u64, u64),
     /// A part of the data of a read.
@@ -29,14 +29,22 @@ pub(crate) enum Purpose {
     Open(usize),
 }
 
+/// What of a page is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Part {
+    Whole,
+    First,
+    Second,
+}
+
 pub(crate) struct Io {
     disk: DiskInfo,
     next: u64,
     ops: BTreeMap<DiskOpId, Purpose>,
     /// Reads of places that might be given to something else.
     reading: BTreeSet<DiskOpId>,
-    /// Pages on their way, by their blocks.
-    loading: BTreeSet<u64>,
+    /// Pages on their way, by their blocks, with the half that has come.
+    loading: BTreeMap<u64, Option<Result<Buf, StoreError>>>,
     /// Pages that could not be read.
     bad: BTreeMap<u64, StoreError>,
 }
@@ -48,7 +56,7 @@ impl Io {
             next: base,
             ops: BTreeMap::new(),
             reading: BTreeSet::new(),
-            loading: BTreeSet::new(),
+            loading: BTreeMap::new(),
             bad: BTreeMap::new(),
         }
     }
@@ -81,14 +89,42 @@ impl Io {
         if let Some(error) = self.bad.get(&ptr.block) {
             return Err(error.clone());
         }
-        if self.loading.insert(ptr.block) {
-            self.read(Purpose::Page(ptr, level), ptr.block * BLOCK as u64, PAGE, out);
+        if self.loading.contains_key(&ptr.block) {
+            return Ok(());
+        }
+        self.loading.insert(ptr.block, None);
+        if ptr.place().is_row() {
+            self.read(Purpose::Page(ptr, level, Part::Whole), ptr.block * BLOCK as u64, PAGE, out);
+        } else {
+            self.read_blocks(Purpose::Page(ptr, level, Part::First), ptr.block, 1, out);
+            self.read_blocks(Purpose::Page(ptr, level, Part::Second), ptr.second, 1, out);
         }
         Ok(())
     }
 
+    /// A page or a half of one has come; the whole page when it is there.
+    pub fn loaded(
+        &mut self,
+        ptr: Ptr,
+        part: Part,
+        result: Result<Buf, StoreError>,
+    ) -> Option<Result<Buf, StoreError>> {
+        if part == Part::Whole {
+            self.loading.remove(&ptr.block);
+            return Some(result);
+        }
+        let other = self.loading.get_mut(&ptr.block)?;
+        let Some(other) = other.take() else {
+            *other = Some(result);
+            return None;
+        };
+        self.loading.remove(&ptr.block);
+        let (first, second) = if part == Part::Second { (other, result) } else { (result, other) };
+        Some(first.and_then(|first| Ok(Buf::copy_from(&[&first[..], &second?[..]].concat()))))
+    }
+
     pub fn is_loading(&self, block: u64) -> bool {
-        self.loading.contains(&block)
+        self.loading.contains_key(&block)
     }
 
     pub fn page_failed(&mut self, block: u64, error: StoreError) {
@@ -115,9 +151,6 @@ impl Io {
     pub fn ended(&mut self, id: DiskOpId) -> Option<Purpose> {
         let purpose = self.ops.remove(&id)?;
         self.reading.remove(&id);
-        if let Purpose::Page(ptr, _) = purpose {
-            self.loading.remove(&ptr.block);
-        }
         Some(purpose)
     }
 

@@ -9,6 +9,7 @@
 //! | `O` | object key | onode |
 //! | `R` | chunk of 64 blocks u64 | extra references of shared blocks |
 //! | `X` | object id u64, `a`, xattr name | cell |
+//! | `X` | object id u64, `d` | cell: the data of a small object |
 //! | `X` | object id u64, `e`, first block u64 | extent |
 //! | `X` | object id u64, `h` | cell: the omap header |
 //!
@@ -67,6 +68,13 @@ pub(crate) fn extent(id: u64, block: u64) -> Key {
     let mut out = part(id);
     out.push(b'e');
     out.extend_from_slice(&block.to_be_bytes());
+    out
+}
+
+/// Data that is kept in the index.
+pub(crate) fn inline(id: u64) -> Key {
+    let mut out = part(id);
+    out.push(b'd');
     out
 }
 

@@ -5,6 +5,7 @@ use crate::alloc::Run;
 use crate::api::{ObjectKey, Transaction, TxnOp};
 use crate::config::Refusal;
 use crate::key;
+use crate::plan::INLINE_DATA;
 use stdx::{BLOCK, Bufs, crc32c};
 use wire::{Decode, DecodeError, Encode, Reader, Writer};
 
@@ -133,8 +134,24 @@ pub(crate) struct Cost {
     pub log: u64,
     /// Bytes that the index may grow by.
     pub index: u64,
-    /// Whether it brings data or much metadata; if not it may use the reserve.
-    pub grows: bool,
+    /// Objects that are cloned whole; how much that takes depends on the object.
+    pub clones: u64,
+    /// How far it may go into the reserve.
+    pub class: Class,
+}
+
+/// What a transaction does to the space in use; the later, the less.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub(crate) enum Class {
+    /// Brings data or much metadata.
+    Grows,
+    /// Brings a little metadata.
+    #[default]
+    Small,
+    /// The same, but removes something too.
+    Frees,
+    /// Only removes.
+    Removes,
 }
 
 /// Metadata of a transaction up to this many bytes still fits a full store.
@@ -146,7 +163,15 @@ impl Cost {
         for op in &txn.ops {
             cost.add(op, direct_bytes)?;
         }
-        cost.grows |= cost.log > SMALL;
+        let classes = || txn.ops.iter().map(class_of);
+        cost.class = match classes().min() {
+            None => Class::Small,
+            Some(Class::Removes) => Class::Removes,
+            Some(Class::Grows) => Class::Grows,
+            Some(_) if cost.log > SMALL => Class::Grows,
+            Some(_) if classes().any(|class| class >= Class::Frees) => Class::Frees,
+            Some(_) => Class::Small,
+        };
         Ok(cost)
     }
 
@@ -158,31 +183,32 @@ impl Cost {
                 let (len, direct) = (data.len() as u64, whole(*offset, data.len()).len());
                 let direct = if direct * BLOCK >= direct_bytes { direct as u64 } else { 0 };
                 range = (*offset, len);
-                self.blocks += len / BLOCK as u64 + 2;
+                self.blocks += len / BLOCK as u64 + 3;
                 // It may become three steps, each with the name, and each block a place of its own.
                 self.log += direct * 20 + 200 + 2 * key::object(object).len() as u64;
                 self.index += (len / BLOCK as u64 + 2) * 8 + 200;
-                self.grows = true;
+                if offset.saturating_add(len) <= INLINE_DATA {
+                    self.index += INLINE_DATA;
+                }
                 payload = len - direct * BLOCK as u64;
             }
             TxnOp::Zero(_, offset, len) => {
                 range = (*offset, *len);
-                self.blocks += 2;
+                self.blocks += 3;
             }
             TxnOp::Truncate(_, size) => {
                 range = (*size, 0);
-                self.blocks += 1;
+                self.blocks += 2;
             }
             TxnOp::CloneRange(_, _, source, len, destination) => {
                 range = (*destination.max(source), *len);
                 let aligned = source % BLOCK as u64 == destination % BLOCK as u64;
-                self.blocks += 4 + if aligned { 0 } else { len / BLOCK as u64 };
+                self.blocks += 6 + if aligned { 0 } else { len / BLOCK as u64 };
                 self.index += 8 * (len / BLOCK as u64) + 1024;
-                self.grows = true;
             }
             TxnOp::Clone(..) => {
-                self.index += 64 << 10;
-                self.grows = true;
+                self.clones += 1;
+                self.index += 16 << 10;
             }
             TxnOp::SetAttr(_, name, value) => {
                 name_fits(name)?;
@@ -214,6 +240,23 @@ impl Cost {
             self.index += payload + payload / 8;
         }
         Ok(())
+    }
+}
+
+/// What one step does to the space in use.
+fn class_of(op: &TxnOp) -> Class {
+    match op {
+        TxnOp::Write(..) | TxnOp::CloneRange(..) | TxnOp::Clone(..) => Class::Grows,
+        TxnOp::Touch(_)
+        | TxnOp::SetAttr(..)
+        | TxnOp::OmapSet(..)
+        | TxnOp::OmapSetHeader(..)
+        | TxnOp::Rename(..) => Class::Small,
+        // They may have to write parts of blocks anew, or make the object.
+        TxnOp::Zero(..) | TxnOp::Truncate(..) | TxnOp::OmapClear(_) => Class::Frees,
+        TxnOp::Remove(_) | TxnOp::RemoveAttr(..) | TxnOp::OmapRemove(..) | TxnOp::OmapRemoveRange(..) => {
+            Class::Removes
+        }
     }
 }
 

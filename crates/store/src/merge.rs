@@ -8,7 +8,7 @@
 use crate::alloc::Alloc;
 use crate::cache::Cache;
 use crate::key::Key;
-use crate::page::{self, CAPACITY, PAGE, Page, Ptr, entry_size};
+use crate::page::{self, CAPACITY, PAGE, Page, Place, Ptr, entry_size};
 use crate::plan::full;
 use crate::table::Changes;
 use crate::tree::{Found, Stop, Tree};
@@ -21,7 +21,7 @@ pub(crate) struct Ground<'a> {
     /// Changes of the leaves.
     pub leaves: &'a Changes,
     /// Pages made, to be written.
-    pub written: &'a mut Vec<(u64, Page)>,
+    pub written: &'a mut Vec<(Place, Page)>,
 }
 
 pub(crate) struct Merge {
@@ -37,9 +37,10 @@ pub(crate) struct Merge {
     run: Run,
     /// The page made last.
     last: Option<Page>,
-    made: u64,
-    /// Pages of the old tree that the new one does not have, by their blocks.
-    pub freed: Vec<u64>,
+    /// Pages made so far.
+    pub made: u64,
+    /// Pages of the old tree that the new one does not have.
+    pub freed: Vec<Place>,
 }
 
 /// Pages side by side that are being joined.
@@ -128,7 +129,7 @@ impl Merge {
             self.run = Run { open: true, lower, ..Run::default() };
         }
         if let Some(found) = &found {
-            self.freed.push(found.block);
+            self.freed.push(found.place);
             // Before any page of the run is made: the first one may get this name.
             self.above.insert(found.name.clone(), None);
         }
@@ -192,11 +193,11 @@ impl Merge {
             _ if self.level > 0 => entries[0].0.clone(),
             _ => separator(&self.run.last_key, &entries[0].0),
         };
-        let block = ground.alloc.page().ok_or_else(full)?;
+        let place = ground.alloc.page().ok_or_else(full)?;
         let slices = entries.iter().map(|(k, v)| (&k[..], &v[..]));
-        let (ptr, page) = page::build(self.level, block, self.generation, slices);
-        ground.cache.insert(block, page.clone());
-        ground.written.push((block, page.clone()));
+        let (ptr, page) = page::build(self.level, place, self.generation, slices);
+        ground.cache.insert(place.first, page.clone());
+        ground.written.push((place, page.clone()));
         self.last = Some(page);
         self.made += 1;
         self.run.cut += 1;
@@ -253,7 +254,7 @@ impl Merge {
         if let Some(page) =
             self.last.as_ref().filter(|p| self.level > 0 && p.count() == 1 && p.crc() == ptr.crc)
         {
-            self.freed.push(ptr.block);
+            self.freed.push(ptr.place());
             ptr = page.child(0);
             tree.levels -= 1;
             tree.pages -= 1;

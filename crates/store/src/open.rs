@@ -1,5 +1,9 @@
 //! Opening: find the superblock, walk the index above its leaves to learn where its pages are, load the map of blocks,
 //! read the log, apply what the index does not contain.
+//!
+//! The log is read twice, piece by piece: first to find its end and where large writes are, whose places nothing else may
+//! take; then to apply it. Neither holds more of it than a piece and a record. What is after its end is read too, because a
+//! later record there means that the end is none. A store that was closed in order has no log to read.
 
 use crate::alloc::Alloc;
 use crate::api::{StoreError, StoreOut};
@@ -7,9 +11,9 @@ use crate::checkpoint::SPACE_CHUNK;
 use crate::config::MkfsInfo;
 use crate::io::{Io, Purpose};
 use crate::key::{self, Key};
-use crate::logged::{Logged, Step};
+use crate::logged::Step;
 use crate::page::Ptr;
-use crate::ring::{Record, Ring};
+use crate::ring::{Look, Record, Ring};
 use crate::store::{State, Store};
 use crate::superblock::{COPIES, Found, Super};
 use crate::tree::{Stop, corrupt};
@@ -27,16 +31,54 @@ enum Phase {
     /// What an earlier process wrote must be durable before it is believed.
     Flush,
     Superblocks,
+    /// Making the log of a new store blank, from this byte on.
+    Blank(u64),
     /// Writing (even) and flushing (odd) the superblocks of a new store.
     Make(usize),
     /// Pages above the leaves yet to be looked at, with their levels.
     Walk(Vec<(Ptr, u8)>),
     /// The map of blocks, from this key on.
     Space(Key),
-    Log,
+    /// Looking for the end of the log.
+    Scan(LogReader),
     /// Data that the last log record refers to.
-    Verify(Vec<Record>),
-    Replay,
+    Verify(LogReader),
+    /// Looking at what follows the end.
+    Tail(LogReader),
+    Replay(LogReader),
+}
+
+/// Goes through the log.
+struct LogReader {
+    /// Where the next record is expected, and its number.
+    pos: u64,
+    seq: u64,
+    /// What the ring holds from `pos` on, as far as it was read.
+    bytes: Vec<u8>,
+    /// The last record found.
+    last: Option<Record>,
+}
+
+impl LogReader {
+    fn new(ring: &Ring) -> Self {
+        let (pos, seq) = ring.next();
+        Self { pos, seq, bytes: Vec::new(), last: None }
+    }
+
+    /// The next record; `More` where it was not read yet.
+    fn next(&mut self, ring: &Ring) -> Look {
+        let look = ring.look(&self.bytes, self.pos, self.seq);
+        if let Look::Record(record) = &look {
+            self.skip(record.len);
+            self.seq += 1;
+        }
+        look
+    }
+
+    fn skip(&mut self, len: u64) {
+        self.bytes.drain(..len as usize);
+        self.pos += len;
+    }
 }
 
 pub(crate) struct Opening {
@@ -46,12 +88,16 @@ pub(crate) struct Opening {
     pending: usize,
     /// What was read, by the number given.
     read: BTreeMap<usize, Buf>,
+    /// The number of the first record that is not in the log.
+    log_end: u64,
+    /// The store is new.
+    made: bool,
 }
 
 impl Opening {
     pub fn begin(mkfs: Option<MkfsInfo>, io: &mut Io, out: &mut Vec<StoreOut>) -> Self {
         io.flush(Purpose::Open(0), out);
-        Self { mkfs, phase: Phase::Flush, pending: 1, read: BTreeMap::new() }
+        Self { mkfs, phase: Phase::Flush, pending: 1, read: BTreeMap::new(), log_end: 0, made: false }
     }
 
     pub fn ended(&mut self, part: usize, bytes: Buf) {
@@ -95,6 +141,22 @@ impl Store {
                 opening.phase = Phase::Superblocks;
             }
             Phase::Superblocks => self.find_super(opening)?,
+            Phase::Blank(at) => {
+                let (from, read) = (*at, opening.take());
+                let log = self.sup.log_bytes;
+                if let Some(bytes) = read.first() {
+                    if bytes.iter().any(|b| *b != 0) {
+                        let zeros = Buf::zeros(bytes.len());
+                        self.io.write(Purpose::Open(0), self.sup.log_offset() + from, zeros, out);
+                        opening.pending += 1;
+                    }
+                    opening.phase = Phase::Blank(from + bytes.len() as u64);
+                } else if from < log {
+                    opening.ask(self.sup.log_offset() + from, LOG_PIECE.min(log - from), &mut self.io, out);
+                } else {
+                    opening.phase = Phase::Make(0);
+                }
+            }
             Phase::Make(step) => match *step {
                 0..4 => {
                     // The second copy first: where the first one is valid, the store is complete.
@@ -108,7 +170,10 @@ impl Store {
                     *step += 1;
                     opening.pending += 1;
                 }
-                _ => self.use_super(opening)?,
+                _ => {
+                    opening.made = true;
+                    self.use_super(opening)?;
+                }
             },
             Phase::Walk(todo) => match todo.pop() {
                 None => opening.phase = Phase::Space(b"F".to_vec()),
@@ -126,28 +191,24 @@ impl Store {
             },
             Phase::Space(from) => {
                 if self.load_space(from)? {
-                    opening.take();
-                    let offset = self.sup.log_offset();
-                    for at in (0..self.sup.log_bytes).step_by(LOG_PIECE as usize) {
-                        let len = LOG_PIECE.min(self.sup.log_bytes - at);
-                        opening.ask(offset + at, len, &mut self.io, out);
+                    if self.sup.clean || opening.made {
+                        self.commit.begin(self.ring(), self.sup.applied);
+                        self.state = State::Open;
+                        out.push(StoreOut::Opened);
+                    } else {
+                        opening.phase = Phase::Scan(LogReader::new(&self.ring()));
                     }
-                    opening.phase = Phase::Log;
                 }
             }
-            Phase::Log => self.read_log(opening, out)?,
-            Phase::Verify(records) => {
-                let records = std::mem::take(records);
-                self.verify(opening, records)?;
-            }
-            Phase::Replay => {
-                let progress = self.apply_next(out)?;
-                if self.commit.is_applied() {
-                    self.state = State::Open;
-                    self.claim_pages();
-                    out.push(StoreOut::Opened);
+            Phase::Scan(_) | Phase::Verify(_) | Phase::Tail(_) => self.scan_log(opening, out)?,
+            Phase::Replay(_) => {
+                if self.apply_next(out)? {
+                    return Ok(true);
                 }
-                return Ok(progress || self.is_open());
+                if !self.commit.is_applied() {
+                    return Ok(false);
+                }
+                self.replay(opening, out)?;
             }
         }
         Ok(true)
@@ -176,7 +237,7 @@ impl Store {
             Ok(sup) => self.sup = sup,
             Err(what) => return not(what),
         }
-        opening.phase = Phase::Make(0);
+        opening.phase = Phase::Blank(0);
         Ok(())
     }
 
@@ -202,7 +263,7 @@ impl Store {
     }
 
     fn mark_page(&mut self, ptr: Ptr) -> Result<(), Stop> {
-        if self.core.alloc.mark_page(ptr.block) {
+        if self.core.alloc.mark_page(ptr.place()) {
             return Ok(());
         }
         Err(corrupt(format!("index page at block {}: two claim its place", ptr.block)))
@@ -245,24 +306,152 @@ impl Store {
         Ring::new(sup.log_offset(), sup.log_bytes, sup.salt, sup.log_pos, sup.log_seq)
     }
 
-    fn read_log(&mut self, opening: &mut Opening, out: &mut Vec<StoreOut>) -> Result<(), Stop> {
-        let pieces = opening.take();
-        let mut content = Vec::with_capacity(self.sup.log_bytes as usize);
-        // Each piece is freed as it is copied.
-        pieces.into_iter().for_each(|piece| content.extend_from_slice(&piece));
-        if content.len() as u64 != self.sup.log_bytes {
-            return Err(corrupt("the log is cut off"));
+    /// Asks for more of the log behind what a reader holds; an error where there can't be more.
+    fn read_more(
+        &mut self,
+        opening: &mut Opening,
+        reader: &mut LogReader,
+        out: &mut Vec<StoreOut>,
+    ) -> Result<(), Stop> {
+        let from = reader.pos + reader.bytes.len() as u64;
+        let left = (self.sup.log_pos + self.sup.log_bytes).saturating_sub(from);
+        if left == 0 {
+            return Err(corrupt(format!("log record {}: longer than the log", reader.seq)));
         }
-        let records = self.ring().scan(&content).map_err(Stop::Error)?;
-        // Only the last record may lack its data.
-        for (first, count, _) in records.last().map(|r| self.bulk(r)).unwrap_or_default() {
+        let (place, until_turn) = self.ring().place(from);
+        opening.ask(place, LOG_PIECE.min(left).min(until_turn), &mut self.io, out);
+        Ok(())
+    }
+
+    /// Finds the end of the log, and the places of large writes up to there.
+    fn scan_log(&mut self, opening: &mut Opening, out: &mut Vec<StoreOut>) -> Result<(), Stop> {
+        let read = opening.take();
+        match std::mem::replace(&mut opening.phase, Phase::Flush) {
+            Phase::Scan(mut reader) => {
+                read.iter().for_each(|piece| reader.bytes.extend_from_slice(piece));
+                match reader.next(&self.ring()) {
+                    Look::More if self.is_all_read(&reader) && reader.bytes.is_empty() => {
+                        self.verify_last(opening, reader, out)?;
+                    }
+                    Look::More => {
+                        self.read_more(opening, &mut reader, out)?;
+                        opening.phase = Phase::Scan(reader);
+                    }
+                    Look::Record(record) => {
+                        if let Some(before) = reader.last.replace(record) {
+                            self.mark_bulk(&before)?;
+                        }
+                        opening.phase = Phase::Scan(reader);
+                    }
+                    Look::End => self.verify_last(opening, reader, out)?,
+                    Look::Rotten => {
+                        return Err(corrupt(format!("log record {}: a sector of it", reader.seq)));
+                    }
+                }
+            }
+            Phase::Verify(mut reader) => {
+                let last = reader.last.take();
+                if let Some(last) = last {
+                    if self.has_its_data(&last, &read)
+                        || stdx::mutants::is_active("store_believes_large_writes")
+                    {
+                        self.mark_bulk(&last)?;
+                    } else {
+                        // Its flush had not ended: nobody was told of it.
+                        reader.seq = last.seq;
+                    }
+                }
+                if reader.seq < self.sup.log_durable {
+                    let text = format!("log record {}: it was durable and is not there", reader.seq);
+                    return Err(corrupt(text));
+                }
+                opening.phase = Phase::Tail(reader);
+            }
+            Phase::Tail(mut reader) => {
+                read.iter().for_each(|piece| reader.bytes.extend_from_slice(piece));
+                if let Some(later) = self.ring().later(&reader.bytes, reader.seq) {
+                    let text = format!("log record {}: it is damaged, record {later} exists", reader.seq);
+                    return Err(corrupt(text));
+                }
+                reader.skip(reader.bytes.len() as u64);
+                if self.is_all_read(&reader) {
+                    let replay = LogReader::new(&self.ring());
+                    self.commit.begin(self.ring(), self.sup.applied);
+                    opening.log_end = reader.seq;
+                    opening.phase = Phase::Replay(replay);
+                } else {
+                    self.read_more(opening, &mut reader, out)?;
+                    opening.phase = Phase::Tail(reader);
+                }
+            }
+            _ => unreachable!("only phases of the log"),
+        }
+        Ok(())
+    }
+
+    fn is_all_read(&self, reader: &LogReader) -> bool {
+        reader.pos + reader.bytes.len() as u64 >= self.sup.log_pos + self.sup.log_bytes
+    }
+
+    /// Asks for the data of large writes of the last record, which alone may lack it.
+    fn verify_last(
+        &mut self,
+        opening: &mut Opening,
+        reader: LogReader,
+        out: &mut Vec<StoreOut>,
+    ) -> Result<(), Stop> {
+        for (first, count, _) in reader.last.as_ref().map(|r| self.bulk(r)).unwrap_or_default() {
             let end = first.checked_add(count).is_some_and(|end| end <= self.sup.blocks);
             if !end || count == 0 {
                 return Err(corrupt("a large write outside the device in the log"));
             }
             opening.ask(first * BLOCK as u64, count * BLOCK as u64, &mut self.io, out);
         }
-        opening.phase = Phase::Verify(records);
+        opening.phase = Phase::Verify(reader);
+        Ok(())
+    }
+
+    fn has_its_data(&self, record: &Record, read: &[Buf]) -> bool {
+        let expected = self.bulk(record);
+        expected.len() == read.len()
+            && expected.iter().zip(read).all(|((_, _, crcs), bytes)| {
+                bytes.len() == crcs.len() * BLOCK
+                    && bytes.block_crcs().zip(crcs).all(|((is, _), crc)| is == *crc)
+            })
+    }
+
+    fn mark_bulk(&mut self, record: &Record) -> Result<(), Stop> {
+        for (first, count, _) in self.bulk(record) {
+            if !self.core.alloc.mark((first, count)) {
+                return Err(corrupt(format!("log record {}: its place is taken", record.seq)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the next record to be applied; opens the store where there is none.
+    fn replay(&mut self, opening: &mut Opening, out: &mut Vec<StoreOut>) -> Result<(), Stop> {
+        let read = opening.take();
+        let Phase::Replay(mut reader) = std::mem::replace(&mut opening.phase, Phase::Flush) else {
+            unreachable!("only while replaying");
+        };
+        read.iter().for_each(|piece| reader.bytes.extend_from_slice(piece));
+        if reader.seq == opening.log_end {
+            self.state = State::Open;
+            out.push(StoreOut::Opened);
+            return Ok(());
+        }
+        match reader.next(&self.ring()) {
+            Look::More => self.read_more(opening, &mut reader, out)?,
+            Look::Record(record) => {
+                self.commit.found(&record, self.sup.applied);
+                self.commit.replay(record.txns.into_iter().filter(|t| t.seq > self.sup.applied));
+            }
+            Look::End | Look::Rotten => {
+                return Err(corrupt(format!("log record {}: it changed while it was read", reader.seq)));
+            }
+        }
+        opening.phase = Phase::Replay(reader);
         Ok(())
     }
 
@@ -281,33 +470,5 @@ impl Store {
             }
         }
         out
-    }
-
-    fn verify(&mut self, opening: &mut Opening, mut records: Vec<Record>) -> Result<(), Stop> {
-        let read = opening.take();
-        let expected = records.last().map(|r| self.bulk(r)).unwrap_or_default();
-        let whole = expected.len() == read.len()
-            && expected.iter().zip(&read).all(|((_, _, crcs), bytes)| {
-                bytes.len() == crcs.len() * BLOCK
-                    && bytes.block_crcs().zip(crcs).all(|((is, _), crc)| is == *crc)
-            });
-        if !whole && !stdx::mutants::is_active("store_believes_large_writes") {
-            // Its flush had not ended: nobody was told of it.
-            records.pop();
-        }
-        let mut ring = self.ring();
-        let mut replay: Vec<Logged> = Vec::new();
-        for record in records {
-            for (first, count, _) in self.bulk(&record) {
-                if !self.core.alloc.mark((first, count)) {
-                    return Err(corrupt(format!("log record {}: its place is taken", record.seq)));
-                }
-            }
-            ring.found(&record);
-            replay.extend(record.txns.into_iter().filter(|t| t.seq > self.sup.applied));
-        }
-        self.commit.begin(ring, self.sup.applied, replay);
-        opening.phase = Phase::Replay;
-        Ok(())
     }
 }

@@ -12,24 +12,51 @@ use stdx::{Buf, BufMut, crc32c};
 pub(crate) const PAGE: usize = 8192;
 /// Blocks that a page takes.
 pub(crate) const PAGE_BLOCKS: u64 = 2;
+/// Bytes of a pointer as it is stored.
+const PTR: usize = 20;
 const HEADER: usize = 32;
 const MAGIC: u32 = 0x4750_534e; // "NSPG"
 
-/// Where a page is and what its checksum must be.
+/// The two blocks of a page, which are rarely apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Place {
+    pub first: u64,
+    pub second: u64,
+}
+
+impl Place {
+    pub fn blocks(self) -> [u64; 2] {
+        [self.first, self.second]
+    }
+
+    /// Whether they are side by side.
+    pub fn is_row(self) -> bool {
+        self.first + 1 == self.second
+    }
+}
+
+/// Where a page is and what its checksum must be. A page is known by its first block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Ptr {
     pub block: u64,
+    pub second: u64,
     pub crc: u32,
 }
 
 impl Ptr {
     pub fn to_bytes(self) -> Vec<u8> {
-        [&self.block.to_le_bytes()[..], &self.crc.to_le_bytes()].concat()
+        [&self.block.to_le_bytes()[..], &self.second.to_le_bytes(), &self.crc.to_le_bytes()].concat()
+    }
+
+    pub fn place(self) -> Place {
+        Place { first: self.block, second: self.second }
     }
 
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (block, rest) = bytes.split_first_chunk::<8>()?;
-        Some(Self { block: u64::from_le_bytes(*block), crc: u32::from_le_bytes(rest.try_into().ok()?) })
+        let (second, crc) = rest.split_first_chunk::<8>()?;
+        let (block, second) = (u64::from_le_bytes(*block), u64::from_le_bytes(*second));
+        Some(Self { block, second, crc: u32::from_le_bytes(crc.try_into().ok()?) })
     }
 }
 
@@ -75,7 +102,7 @@ impl Page {
             }
             let (key_len, value_len) = (u16_at(&bytes, at), u16_at(&bytes, at + 2));
             let end = at + 4 + key_len + value_len;
-            if end > PAGE || level > 0 && value_len != 12 {
+            if end > PAGE || level > 0 && value_len != PTR {
                 return bad("an entry of a wrong length");
             }
             let key = &bytes[at + 4..at + 4 + key_len];
@@ -159,7 +186,7 @@ pub(crate) const CAPACITY: usize = PAGE - HEADER;
 /// Makes a page of sorted entries that fit, and the pointer to it.
 pub(crate) fn build<'a>(
     level: u8,
-    block: u64,
+    place: Place,
     generation: u64,
     entries: impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])>,
 ) -> (Ptr, Page) {
@@ -169,7 +196,7 @@ pub(crate) fn build<'a>(
     bytes[..4].copy_from_slice(&MAGIC.to_le_bytes());
     bytes[4] = level;
     bytes[6..8].copy_from_slice(&(count as u16).to_le_bytes());
-    bytes[8..16].copy_from_slice(&block.to_le_bytes());
+    bytes[8..16].copy_from_slice(&place.first.to_le_bytes());
     bytes[16..24].copy_from_slice(&generation.to_le_bytes());
     let mut at = HEADER + 2 * count;
     for (i, (key, value)) in entries.enumerate() {
@@ -182,7 +209,7 @@ pub(crate) fn build<'a>(
         at += value.len();
     }
     let bytes = page.freeze();
-    let ptr = Ptr { block, crc: crc32c::update(0, &bytes) };
+    let ptr = Ptr { block: place.first, second: place.second, crc: crc32c::update(0, &bytes) };
     let page = Page::check(bytes, ptr, level).expect("a page just built");
     (ptr, page)
 }
@@ -191,6 +218,11 @@ impl Page {
     /// What to write.
     pub fn bytes(&self) -> &Buf {
         &self.bytes
+    }
+
+    /// The same, block by block.
+    pub fn halves(&self) -> [Buf; 2] {
+        [self.bytes.slice(0..PAGE / 2), self.bytes.slice(PAGE / 2..PAGE)]
     }
 }
 
@@ -201,7 +233,7 @@ mod tests {
     fn sample() -> (Ptr, Page) {
         let entries: Vec<(Vec<u8>, Vec<u8>)> =
             (0..100u8).map(|i| (vec![b'k', i * 2], vec![i; usize::from(i)])).collect();
-        build(0, 42, 7, entries.iter().map(|(k, v)| (&k[..], &v[..])))
+        build(0, Place { first: 42, second: 43 }, 7, entries.iter().map(|(k, v)| (&k[..], &v[..])))
     }
 
     #[test]
@@ -241,7 +273,7 @@ mod tests {
                 let at = rng.below(400) as usize;
                 bytes[at] = rng.u32() as u8;
             }
-            let ptr = Ptr { block: 42, crc: crc32c::update(0, &bytes) };
+            let ptr = Ptr { block: 42, second: 43, crc: crc32c::update(0, &bytes) };
             if let Ok(page) = Page::parse(Buf::from(bytes), ptr, 0) {
                 assert!((0..page.count()).all(|i| page.entry(i).0.len() < PAGE));
             }

@@ -25,9 +25,14 @@ wire_structs! {
         pub omap_count: u64,
         /// Bytes of their keys and values.
         pub omap_bytes: u64,
+        /// Whether its data lies in the index. Then it has no extents and at most [`INLINE_DATA`] bytes.
+        pub inline: bool,
     }
 }
 
+/// The largest object whose data is kept in the index, in bytes: three of them fit a page, as many as a block of the
+/// device and a half hold.
+pub(crate) const INLINE_DATA: u64 = 2048;
 /// The longest value that is kept in a page with its key.
 const INLINE_MAX: usize = 1024;
 /// Longer ones are cut into parts of so many bytes.
@@ -207,6 +212,7 @@ impl<'a> Plan<'a> {
     pub fn set_size(&mut self, object: &ObjectKey, onode: &mut Onode, size: u64) {
         self.done.stats.data = self.done.stats.data - onode.size + size;
         onode.size = size;
+        self.done.stats.largest_data = self.done.stats.largest_data.max(size);
         self.put_onode(object, onode);
     }
 

@@ -6,6 +6,7 @@ use crate::io::{Purpose, expect_len};
 use crate::key;
 use crate::logged::Logged;
 use crate::plan::{Cell, Onode, decode};
+use crate::steps::inline_data;
 use crate::store::{Core, Store};
 use crate::table::View;
 use crate::tree::{Stop, corrupt};
@@ -225,10 +226,20 @@ impl Core {
         view: ObjectView,
     ) -> Result<Outcome, Stop> {
         let mut data = Box::new(Data { view, ranges: Vec::new(), parts: Vec::new(), error: None });
+        let inline = if onode.inline && !ranges.is_empty() {
+            Buf::from(inline_data(&self.view(), onode)?)
+        } else {
+            Buf::empty()
+        };
         for (offset, len) in ranges {
             let end = offset.saturating_add(*len).min(onode.size);
             let mut at = *offset.min(&end);
             let mut pieces = Vec::new();
+            let inline_end = end.min(inline.len() as u64);
+            if at < inline_end {
+                pieces.push(Piece::Memory(inline.slice(at as usize..inline_end as usize)));
+                at = inline_end;
+            }
             for extent in extents(&self.view(), onode.id, at / BLOCK_LEN, end.div_ceil(BLOCK_LEN))? {
                 for (i, crc) in extent.crcs.iter().enumerate() {
                     let block = extent.block + i as u64;
@@ -319,6 +330,11 @@ fn written(view: &View<'_>, onode: &Onode, offset: u64, len: u64) -> Result<Vec<
     let end = offset.saturating_add(len).min(onode.size);
     let mut out: Vec<(u64, u64)> = Vec::new();
     if offset >= end {
+        return Ok(out);
+    }
+    if onode.inline {
+        let end = end.min(inline_data(view, onode)?.len() as u64);
+        out.extend((offset < end).then(|| (offset, end - offset)));
         return Ok(out);
     }
     for extent in extents(view, onode.id, offset / BLOCK_LEN, end.div_ceil(BLOCK_LEN))? {

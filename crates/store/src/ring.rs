@@ -1,25 +1,35 @@
 //! The log: a ring of records, each a group of transactions made durable by one write and one flush.
 //!
+//! A record takes whole blocks of 4096 bytes, and each sector of 512 bytes says for itself which record it belongs to:
+//!
 //! ```text
-//! 0      4          8      16     24          32       36           40      44   64
-//! |magic |header crc| salt | seq  | position  | length | payload crc| count | 0  | payload, zeros to a multiple of 4096
+//! sector:  0                 496   504     508    512
+//!          | content         | seq | index | crc  |
+//! record:  the contents of its sectors one after another:
+//!          0      4         8       12            16         24
+//!          |magic | payload | count | payload crc | position | payload, zeros to the end
 //! ```
-//! Only one record is on its way to the device at a time. So where record n + 1 exists, n was durable; only the last
-//! one may be torn or lack the data that it refers to, and it was then never acknowledged.
+//! The crc of a sector begins with the store's salt. Only one record is on its way to the device at a time. So where record
+//! n + 1 exists, n was durable; only the last one may be torn or lack the data that it refers to, and was then never
+//! acknowledged. A torn record has sectors that were not written: these are still what they were before, that is zeros or
+//! sectors of older records. A sector that is neither has rotted, so damage to the last record is told from a tear.
 
-use crate::api::StoreError;
 use crate::logged::Logged;
 use std::collections::VecDeque;
 use stdx::{BLOCK, Buf, BufMut, crc32c};
 use wire::Reader;
 
-const HEADER: usize = 64;
+const HEADER: usize = 24;
 const MAGIC: u32 = 0x474f_4c4e; // "NLOG"
 const BLOCK_LEN: u64 = BLOCK as u64;
+/// The unit that a power loss leaves old or new, at least.
+const SECTOR: usize = 512;
+/// Bytes of a sector that belong to the record.
+const CONTENT: usize = SECTOR - 16;
 
 /// What a record with so much payload takes of the ring.
 pub(crate) fn record_len(payload: u64) -> u64 {
-    (HEADER as u64 + payload).next_multiple_of(BLOCK_LEN)
+    ((HEADER as u64 + payload).div_ceil(CONTENT as u64) * SECTOR as u64).next_multiple_of(BLOCK_LEN)
 }
 
 /// A record that is still needed.
@@ -87,23 +97,26 @@ impl Ring {
         let payload: usize = txns.iter().map(Vec::len).sum();
         self.reserved -= txns.iter().map(|t| record_len(t.len() as u64)).sum::<u64>();
         let len = record_len(payload as u64);
+        let mut content = Vec::with_capacity(len as usize / SECTOR * CONTENT);
+        content.resize(HEADER, 0);
+        txns.iter().for_each(|txn| content.extend_from_slice(txn));
+        let crc = crc32c::update(!0, &content[HEADER..]);
+        content[..4].copy_from_slice(&MAGIC.to_le_bytes());
+        content[4..8].copy_from_slice(&(payload as u32).to_le_bytes());
+        content[8..12].copy_from_slice(&(txns.len() as u32).to_le_bytes());
+        content[12..16].copy_from_slice(&crc.to_le_bytes());
+        content[16..24].copy_from_slice(&self.end.to_le_bytes());
+        content.resize(len as usize / SECTOR * CONTENT, 0);
         let mut record = BufMut::zeroed(len as usize);
-        let bytes = record.as_mut_slice();
-        let mut at = HEADER;
-        for txn in txns {
-            bytes[at..at + txn.len()].copy_from_slice(txn);
-            at += txn.len();
+        for (i, (sector, content)) in
+            record.as_mut_slice().chunks_mut(SECTOR).zip(content.chunks(CONTENT)).enumerate()
+        {
+            sector[..CONTENT].copy_from_slice(content);
+            sector[CONTENT..CONTENT + 8].copy_from_slice(&self.next_seq.to_le_bytes());
+            sector[CONTENT + 8..CONTENT + 12].copy_from_slice(&(i as u32).to_le_bytes());
+            let crc = self.sector_crc(sector);
+            sector[CONTENT + 12..].copy_from_slice(&crc.to_le_bytes());
         }
-        let payload_crc = crc32c::update(!0, &bytes[HEADER..at]);
-        bytes[..4].copy_from_slice(&MAGIC.to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.salt.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.next_seq.to_le_bytes());
-        bytes[24..32].copy_from_slice(&self.end.to_le_bytes());
-        bytes[32..36].copy_from_slice(&(payload as u32).to_le_bytes());
-        bytes[36..40].copy_from_slice(&payload_crc.to_le_bytes());
-        bytes[40..44].copy_from_slice(&(txns.len() as u32).to_le_bytes());
-        let crc = crc32c::update(!0, &bytes[..HEADER]);
-        bytes[4..8].copy_from_slice(&crc.to_le_bytes());
         let record = record.freeze();
         let place = self.end % self.len;
         let first = len.min(self.len - place);
@@ -140,80 +153,120 @@ impl Ring {
         }
     }
 
-    /// The valid record at `pos` with number `seq`, of the ring's whole content.
-    fn read(&self, content: &[u8], pos: u64, seq: u64) -> Option<Record> {
-        let header = self.header(content, (pos % self.len) as usize)?;
-        if header.pos != pos || header.seq != seq {
-            return None;
-        }
-        let len = record_len(u64::from(header.payload));
-        if len > self.len {
-            return None;
-        }
-        let place = (pos % self.len) as usize;
-        let start = place + HEADER;
-        let first = (header.payload as usize).min(content.len() - start);
-        let whole = [&content[start..start + first], &content[..header.payload as usize - first]].concat();
-        if crc32c::update(!0, &whole) != header.payload_crc
-            && !stdx::mutants::is_active("store_accepts_torn_records")
-        {
-            return None;
-        }
-        let mut r = Reader::new(&whole);
-        let txns = (0..header.count).map(|_| r.get::<Logged>()).collect::<Result<Vec<_>, _>>().ok()?;
-        r.finish().ok()?;
-        Some(Record { pos, seq, len, txns })
+    fn sector_crc(&self, sector: &[u8]) -> u32 {
+        crc32c::update(crc32c::update(!0, &self.salt.to_le_bytes()), &sector[..CONTENT + 12])
     }
 
-    fn header(&self, content: &[u8], place: usize) -> Option<Header> {
-        if content[place..place + 4] != MAGIC.to_le_bytes() {
-            return None;
+    fn sector(&self, sector: &[u8]) -> Sector {
+        let number = |at: usize| u32::from_le_bytes(sector[at..at + 4].try_into().expect("4 bytes"));
+        if self.sector_crc(sector) == number(CONTENT + 12) {
+            let seq = u64::from_le_bytes(sector[CONTENT..CONTENT + 8].try_into().expect("8 bytes"));
+            Sector::Of(seq, number(CONTENT + 8))
+        } else if sector.iter().all(|b| *b == 0) {
+            Sector::Blank
+        } else {
+            Sector::Rotten
         }
-        let mut bytes = content[place..place + HEADER].to_vec();
-        let mut r = Reader::new(&content[place..place + HEADER]);
-        let (_, crc) = (r.get::<u32>().ok()?, r.get::<u32>().ok()?);
-        bytes[4..8].fill(0);
-        if crc32c::update(!0, &bytes) != crc || r.get::<u64>().ok()? != self.salt {
-            return None;
+    }
+
+    /// What record number `seq` at `pos` turns out to be; `bytes` is what the ring holds from there on.
+    pub fn look(&self, bytes: &[u8], pos: u64, seq: u64) -> Look {
+        let Some(first) = bytes.get(..BLOCK) else { return Look::More };
+        match self.sector(&first[..SECTOR]) {
+            Sector::Of(s, 0) if s == seq => {}
+            Sector::Of(..) | Sector::Blank => return Look::End,
+            // What was here before this record may rot without harm.
+            Sector::Rotten => {
+                let begun = |s: &[u8]| matches!(self.sector(s), Sector::Of(s, _) if s == seq);
+                return if first.chunks(SECTOR).any(begun) { Look::Rotten } else { Look::End };
+            }
         }
-        Some(Header {
-            seq: r.get().ok()?,
-            pos: r.get().ok()?,
-            payload: r.get().ok()?,
-            payload_crc: r.get().ok()?,
-            count: r.get().ok()?,
+        let Some(Header { payload, count, crc, pos: at }) = Header::parse(first) else { return Look::Rotten };
+        let len = record_len(u64::from(payload));
+        if at != pos || len > self.len {
+            return Look::Rotten;
+        }
+        let Some(bytes) = bytes.get(..len as usize) else { return Look::More };
+        let mut content = Vec::with_capacity(bytes.len());
+        let mut torn = false;
+        for (i, sector) in bytes.chunks(SECTOR).enumerate() {
+            match self.sector(sector) {
+                Sector::Of(s, index) if s == seq && index as usize == i => {}
+                Sector::Of(..) | Sector::Blank => torn = true,
+                Sector::Rotten => return Look::Rotten,
+            }
+            content.extend_from_slice(&sector[..CONTENT]);
+        }
+        let payload = &content[HEADER..HEADER + payload as usize];
+        // Sectors of an earlier attempt at this record, which was torn, may look like its own.
+        torn |= crc32c::update(!0, payload) != crc;
+        if torn && !stdx::mutants::is_active("store_accepts_torn_records") {
+            return Look::End;
+        }
+        let mut r = Reader::new(payload);
+        match (0..count).map(|_| r.get::<Logged>()).collect::<Result<Vec<_>, _>>() {
+            Ok(txns) if r.finish().is_ok() => Look::Record(Record { pos, seq, len, txns }),
+            _ => Look::Rotten,
+        }
+    }
+
+    /// The number of a record after `seq` of which there is a sector in `bytes`. Such a record exists only if `seq` was
+    /// durable once.
+    pub fn later(&self, bytes: &[u8], seq: u64) -> Option<u64> {
+        bytes.chunks_exact(SECTOR).find_map(|sector| match self.sector(sector) {
+            Sector::Of(found, _) if found > seq => Some(found),
+            _ => None,
         })
     }
 
-    /// All records from the head on, of the ring's whole content.
-    pub fn scan(&self, content: &[u8]) -> Result<Vec<Record>, StoreError> {
-        let (mut pos, mut seq, mut out) = (self.head, self.next_seq, Vec::new());
-        while let Some(record) = self.read(content, pos, seq) {
-            pos += record.len;
-            seq += 1;
-            out.push(record);
-        }
-        // A later record exists only if this one was durable once.
-        for place in (0..content.len()).step_by(BLOCK) {
-            let later =
-                self.header(content, place).filter(|h| h.seq >= seq && h.pos % self.len == place as u64);
-            if let Some(later) = later.filter(|h| h.pos != pos) {
-                return Err(StoreError::Corrupt(format!(
-                    "log record {seq} is damaged, record {} exists",
-                    later.seq
-                )));
-            }
-        }
-        Ok(out)
+    /// The byte of the device at `pos`, and how many bytes follow it before the ring begins again.
+    pub fn place(&self, pos: u64) -> (u64, u64) {
+        (self.offset + pos % self.len, self.len - pos % self.len)
+    }
+
+    /// Position and number of the next record.
+    pub fn next(&self) -> (u64, u64) {
+        (self.end, self.next_seq)
     }
 }
 
 struct Header {
-    seq: u64,
-    pos: u64,
     payload: u32,
-    payload_crc: u32,
     count: u32,
+    crc: u32,
+    pos: u64,
+}
+
+impl Header {
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut r = Reader::new(bytes);
+        if r.get::<u32>().ok()? != MAGIC {
+            return None;
+        }
+        let (payload, count, crc) = (r.get().ok()?, r.get().ok()?, r.get().ok()?);
+        Some(Self { payload, count, crc, pos: r.get().ok()? })
+    }
+}
+
+/// What a sector of the ring holds.
+enum Sector {
+    /// A part of a record: its number, and which part.
+    Of(u64, u32),
+    /// Zeros.
+    Blank,
+    /// Nothing that was ever written.
+    Rotten,
+}
+
+/// What a record turned out to be.
+pub(crate) enum Look {
+    /// More bytes must be read.
+    More,
+    Record(Record),
+    /// It was never written whole.
+    End,
+    /// It was written and is damaged.
+    Rotten,
 }
 
 #[cfg(test)]
@@ -231,6 +284,23 @@ mod tests {
         Writer::encode(&Logged { seq, steps: Vec::new() })
     }
 
+    /// The numbers of the transactions found, and how the log ends.
+    fn scan(ring: &Ring, content: &[u8]) -> (Vec<u64>, Look) {
+        let turned = [&content[ring.place(ring.head).0 as usize..], content].concat();
+        let (mut pos, mut seq, mut out) = (ring.head, ring.next_seq, Vec::new());
+        loop {
+            let at = (pos - ring.head) as usize;
+            match ring.look(&turned[at..content.len()], pos, seq) {
+                Look::Record(record) => {
+                    out.extend(record.txns.iter().map(|t| t.seq));
+                    pos += record.len;
+                    seq += 1;
+                }
+                end => return (out, end),
+            }
+        }
+    }
+
     #[test]
     fn records_come_back_around_the_end_until_the_torn_one() {
         let len = 8 * BLOCK_LEN;
@@ -242,22 +312,42 @@ mod tests {
             write(&mut content, ring.append(&[bytes], seq));
         }
         let again = Ring::new(0, len, 99, 6 * BLOCK_LEN, 41);
-        let seqs = |content: &[u8]| -> Vec<u64> {
-            again.scan(content).expect("sound").iter().map(|r| r.txns[0].seq).collect()
-        };
-        assert_eq!(seqs(&content), [1, 2, 3, 4]);
+        assert!(matches!(scan(&again, &content), (seqs, Look::End) if seqs == [1, 2, 3, 4]));
         assert_eq!(ring.head_after(2), (8 * BLOCK_LEN, 43));
         let mut torn = content.clone();
-        torn[BLOCK + HEADER] ^= 1;
-        assert_eq!(seqs(&torn), [1, 2, 3]);
-        let mut rotten = content.clone();
-        rotten[HEADER] ^= 1;
-        let error = again.scan(&rotten).err().expect("a later record exists");
-        assert!(error.to_string().contains("log record 43"), "{error}");
-        assert_eq!(
-            Ring::new(0, len, 98, 6 * BLOCK_LEN, 41).scan(&content).expect("another store's").len(),
-            0
-        );
+        torn[BLOCK + 512..BLOCK + 1024].fill(0);
+        assert!(matches!(scan(&again, &torn), (seqs, Look::End) if seqs == [1, 2, 3]));
+        assert_eq!(again.later(&torn, 44), None);
+        let mut behind = content.clone();
+        behind[2 * BLOCK] ^= 1;
+        assert!(matches!(scan(&again, &behind), (seqs, Look::End) if seqs.len() == 4), "nothing was there");
+        for at in [BLOCK, BLOCK + 600, 2 * BLOCK - 1] {
+            let mut rotten = content.clone();
+            rotten[at] ^= 1;
+            assert!(matches!(scan(&again, &rotten), (seqs, Look::Rotten) if seqs == [1, 2, 3]), "byte {at}");
+        }
+        let mut gone = content.clone();
+        gone[..BLOCK].fill(0);
+        assert!(matches!(scan(&again, &gone), (seqs, Look::End) if seqs == [1, 2]));
+        assert_eq!(again.later(&gone, 43), Some(44), "so record 43 was durable");
+        let other = Ring::new(0, len, 98, 6 * BLOCK_LEN, 41);
+        assert!(matches!(scan(&other, &content), (seqs, Look::End) if seqs.is_empty()), "another store's");
+    }
+
+    #[test]
+    fn sectors_of_a_torn_attempt_are_not_taken_for_those_of_the_next() {
+        let len = 8 * BLOCK_LEN;
+        let mut content = vec![0; len as usize];
+        let long = |fill: u8| vec![Writer::encode(&Logged { seq: 1, steps: vec![] }), vec![fill; 6000]];
+        for (fill, kept) in [(1, BLOCK..2 * BLOCK), (2, 0..BLOCK)] {
+            let mut ring = Ring::new(0, len, 7, 0, 1);
+            let txns = long(fill);
+            assert!(txns.iter().all(|t| ring.reserve(t.len() as u64)));
+            let (_, bytes) = ring.append(&txns, 1).remove(0);
+            content[kept.clone()].copy_from_slice(&bytes[kept]);
+        }
+        let ring = Ring::new(0, len, 7, 0, 1);
+        assert!(matches!(ring.look(&content, 0, 1), Look::End));
     }
 
     #[test]

@@ -4,7 +4,8 @@ use crate::api::{ObjectKey, TxnOp};
 use crate::extents::Extent;
 use crate::key;
 use crate::logged::{Bulk, Step};
-use crate::plan::{Cell, Onode, Plan};
+use crate::plan::{Cell, INLINE_DATA, Onode, Plan};
+use crate::table::View;
 use crate::tree::Stop;
 use stdx::{BLOCK, Bufs};
 
@@ -73,13 +74,43 @@ impl Plan<'_> {
         if data.is_empty() {
             return Ok(());
         }
+        let end = offset + data.len() as u64;
+        if (onode.inline || onode.size == 0) && end.max(onode.size) <= INLINE_DATA {
+            let mut bytes = self.inline(&onode)?;
+            bytes.resize(bytes.len().max(end as usize), 0);
+            bytes[offset as usize..end as usize].copy_from_slice(&data.to_buf());
+            self.put(key::inline(onode.id), [&[0], &bytes[..]].concat());
+            onode.inline = true;
+            let size = onode.size.max(end);
+            self.set_size(object, &mut onode, size);
+            return Ok(());
+        }
+        self.spill(object, &mut onode)?;
         self.write(onode.id, offset, &data.to_buf(), false)?;
-        self.extend(object, &mut onode, offset + data.len() as u64);
+        self.extend(object, &mut onode, end);
+        Ok(())
+    }
+
+    /// The data of an object that is kept in the index; what is missing of its size is zeros.
+    fn inline(&self, onode: &Onode) -> Result<Vec<u8>, Stop> {
+        inline_data(&self.view(), onode)
+    }
+
+    /// Moves data from the index to a block.
+    fn spill(&mut self, object: &ObjectKey, onode: &mut Onode) -> Result<(), Stop> {
+        if onode.inline {
+            let bytes = self.inline(onode)?;
+            self.delete(key::inline(onode.id));
+            onode.inline = false;
+            self.put_onode(object, onode);
+            self.write(onode.id, 0, &bytes, false)?;
+        }
         Ok(())
     }
 
     fn write_bulk(&mut self, bulk: &Bulk) -> Result<(), Stop> {
         let mut onode = self.make(&bulk.key)?;
+        self.spill(&bulk.key, &mut onode)?;
         let (mut block, mut crcs) = (bulk.block, &bulk.crcs[..]);
         self.unmap(onode.id, block, block + crcs.len() as u64)?;
         for (place, len) in &bulk.runs {
@@ -119,6 +150,7 @@ impl Plan<'_> {
         if len == 0 {
             return Ok(());
         }
+        self.spill(object, &mut onode)?;
         // Beyond the end there is nothing but holes and zeros.
         self.zero_range(onode.id, offset, (offset + len).min(onode.size.max(offset)))?;
         self.extend(object, &mut onode, offset + len);
@@ -127,7 +159,15 @@ impl Plan<'_> {
 
     fn truncate(&mut self, object: &ObjectKey, size: u64) -> Result<(), Stop> {
         let mut onode = self.make(object)?;
-        if size < onode.size {
+        if onode.inline && size <= INLINE_DATA {
+            let mut bytes = self.inline(&onode)?;
+            bytes.truncate(size as usize);
+            onode.inline = !bytes.is_empty();
+            let cell = [&[0], &bytes[..]].concat();
+            self.done.changes.insert(key::inline(onode.id), onode.inline.then_some(cell));
+        } else if onode.inline {
+            self.spill(object, &mut onode)?;
+        } else if size < onode.size {
             let end = onode.size.div_ceil(BLOCK_LEN);
             // What is behind the size in the last block stays zero, so that extending needs no write.
             self.zero_range(onode.id, size, end * BLOCK_LEN)?;
@@ -181,6 +221,7 @@ impl Plan<'_> {
             self.map(copy.id, &extent)?;
         }
         let mut cells = self.all(&key::attr(source.id, b""))?;
+        cells.extend(self.all(&key::inline(source.id))?);
         cells.extend(self.all(&key::header(source.id))?);
         let mut moved: Vec<_> = cells.into_iter().map(|(k, v)| (rebased(&k, copy.id), v)).collect();
         if source.omap != 0 {
@@ -216,7 +257,10 @@ impl Plan<'_> {
         if len == 0 {
             return Ok(());
         }
-        let (id, size) = self.onode(from)?.map_or((0, 0), |o| (o.id, o.size));
+        self.spill(to, &mut onode)?;
+        let mut origin = self.onode(from)?.unwrap_or_default();
+        self.spill(from, &mut origin)?;
+        let (id, size) = (origin.id, origin.size);
         let there = size.saturating_sub(source).min(len);
         // The bytes before and after the whole blocks are copied, the blocks shared; all are taken before any changes.
         let aligned = source % BLOCK_LEN == destination % BLOCK_LEN;
@@ -265,6 +309,7 @@ impl Plan<'_> {
         onode.omap_count = onode.omap_count.wrapping_add_signed(entries);
         onode.omap_bytes = onode.omap_bytes.wrapping_add_signed(change);
         self.done.stats.omap = self.done.stats.omap.wrapping_add_signed(change);
+        self.done.stats.largest_omap = self.done.stats.largest_omap.max(onode.omap_bytes);
     }
 
     fn omap_remove(&mut self, object: &ObjectKey, keys: &[Vec<u8>]) -> Result<(), Stop> {
@@ -319,6 +364,17 @@ impl Plan<'_> {
             self.delete(key);
         }
         Ok(true)
+    }
+}
+
+/// The data of an object that is kept in the index; what is missing of its size is zeros.
+pub(crate) fn inline_data(view: &View<'_>, onode: &Onode) -> Result<Vec<u8>, Stop> {
+    if !onode.inline {
+        return Ok(Vec::new());
+    }
+    match view.get(&key::inline(onode.id))? {
+        Some(cell) => Cell::parse(&cell)?.load(view),
+        None => Err(crate::tree::corrupt(format!("data of object id {}", onode.id))),
     }
 }
 

@@ -13,13 +13,13 @@
 use crate::alloc::{Alloc, Run};
 use crate::api::{Read, ReadId, StoreError, StoreOut, Transaction, TxnId, Usage};
 use crate::cache::Cache;
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, SPACE_CHUNK};
 use crate::commit::Commit;
 use crate::config::{Config, Identity, Memory, MkfsInfo, Refusal};
 use crate::io::{Io, Purpose, expect_len};
-use crate::logged::Cost;
+use crate::logged::{Class, Cost};
 use crate::open::Opening;
-use crate::page::{PAGE, PAGE_BLOCKS, Page};
+use crate::page::{PAGE, PAGE_BLOCKS, Page, Place};
 use crate::plan::Base;
 use crate::read::Job;
 use crate::superblock::Super;
@@ -53,6 +53,8 @@ pub(crate) struct Core {
     pub applied: u64,
     /// Blocks that were read for the transaction being applied.
     pub fetched: BTreeMap<u64, Buf>,
+    /// Pages that the checkpoint under way has made.
+    pub making: u64,
 }
 
 impl Core {
@@ -77,7 +79,13 @@ impl Core {
 pub(crate) struct Leaving {
     pub mark: DiskOpId,
     pub runs: Vec<Run>,
-    pub pages: Vec<u64>,
+    pub pages: Vec<Place>,
+}
+
+impl Leaving {
+    fn blocks(&self) -> u64 {
+        self.runs.iter().map(|run| run.1).sum::<u64>() + self.pages.len() as u64 * PAGE_BLOCKS
+    }
 }
 
 /// The object store over one device.
@@ -91,6 +99,8 @@ pub struct Store {
     pub(crate) commit: Commit,
     pub(crate) checkpoint: Option<Box<Checkpoint>>,
     pub(crate) wants_checkpoint: bool,
+    /// The owner is about to stop: the device is to say that the log is not needed.
+    pub(crate) closing: bool,
     pub(crate) leaving: VecDeque<Leaving>,
     pub(crate) reads: BTreeMap<ReadId, Job>,
     pub(crate) next_read: u64,
@@ -114,6 +124,7 @@ impl Store {
             garbage: true,
             applied: 0,
             fetched: BTreeMap::new(),
+            making: 0,
         };
         Self {
             io: Io::new(disk, config.op_base),
@@ -125,6 +136,7 @@ impl Store {
             commit: Commit::default(),
             checkpoint: None,
             wants_checkpoint: false,
+            closing: false,
             leaving: VecDeque::new(),
             reads: BTreeMap::new(),
             next_read: 1,
@@ -149,54 +161,90 @@ impl Store {
     }
 
     /// Whether a transaction may be submitted now. The owner asks before each [`Self::submit`]: what was submitted
-    /// is carried out, or the store stops.
+    /// is carried out, or the store stops. A transaction that only removes always fits; it may have to wait.
     pub fn fits(&self, txn: &Transaction) -> Result<(), Refusal> {
-        let cost = Cost::of(txn, self.config.direct_bytes)?;
+        let cost = self.cost(txn)?;
         if crate::ring::record_len(cost.log) > self.commit.ring().len() / 4 {
             return Err(Refusal::TooLarge);
         }
-        let (reserve, blocks) = if cost.grows { (self.reserved_pages(), RESERVED_BLOCKS) } else { (0, 0) };
-        let shortfall = self.page_shortfall(cost.index, reserve);
-        let zones = shortfall.div_ceil(crate::alloc::ZONE_PAGES) * crate::alloc::ZONE;
-        let wanted = self.commit.promised().blocks + cost.blocks + blocks + zones;
-        let alloc = &self.core.alloc;
-        let pages = shortfall == 0 || alloc.could_hold_pages(alloc.free_pages() + shortfall);
-        if wanted <= alloc.free_data() && pages { Ok(()) } else { Err(Refusal::NoSpace) }
+        if cost.class == Class::Removes {
+            return Ok(());
+        }
+        let promised = self.commit.promised();
+        let (pages, blocks) = self.reserve(cost.class);
+        let pages = self.needed_pages(promised.index + cost.index, pages);
+        let wanted = promised.blocks + cost.blocks + blocks + pages * PAGE_BLOCKS;
+        if wanted <= self.core.alloc.free_blocks() + self.soon_free() {
+            Ok(())
+        } else {
+            Err(Refusal::NoSpace)
+        }
     }
 
-    /// Pages that only transactions which bring no data may make the index grow by.
-    pub(crate) fn reserved_pages(&self) -> u64 {
+    /// What a transaction may need.
+    fn cost(&self, txn: &Transaction) -> Result<Cost, Refusal> {
+        let mut cost = Cost::of(txn, self.config.direct_bytes)?;
+        cost.index += cost.clones * self.largest_clone();
+        Ok(cost)
+    }
+
+    /// Bytes by which the index may grow by a clone of any object there is.
+    fn largest_clone(&self) -> u64 {
+        let (stats, promised) = (&self.core.stats, self.commit.promised());
+        let blocks = (stats.largest_data / BLOCK as u64).min(self.used_blocks()) + promised.blocks;
+        let omap = stats.largest_omap.min(stats.omap) + promised.index;
+        omap + omap / 2 + 12 * blocks
+    }
+
+    /// Pages and blocks that a transaction of this class must leave, so that those which free space still fit.
+    fn reserve(&self, class: Class) -> (u64, u64) {
         let tables = 2 * self.config.table_bytes as u64 / PAGE as u64;
-        (self.sup.blocks / 1024).clamp(16, 4096) + tables
+        let pages = (self.sup.blocks / 1024).clamp(16, 4096) + tables;
+        match class {
+            Class::Grows => (pages, RESERVED_BLOCKS),
+            Class::Small => (pages / 2, RESERVED_BLOCKS / 2),
+            Class::Frees | Class::Removes => (0, 0),
+        }
     }
 
-    /// Places for pages that there must be so that checkpoints succeed when the index grows by `more` bytes and
-    /// `reserve` pages. A checkpoint may have to make every page anew while the old ones are still needed.
-    pub(crate) fn needed_pages(&self, more: u64, reserve: u64) -> u64 {
+    /// Free places for pages that there must be so that checkpoints succeed when the index grows by `promised` bytes more
+    /// than the tables hold and `reserve` pages. A checkpoint may have to make every page anew while the old ones are
+    /// still needed; pages are at least half full.
+    fn needed_pages(&self, promised: u64, reserve: u64) -> u64 {
         let frozen = self.core.frozen.as_ref().map_or(0, |f| f.change_bytes());
-        let bytes = (self.core.active.change_bytes() + frozen) as u64 + self.commit.promised().index + more;
-        2 * (self.core.tree.pages + bytes.div_ceil(PAGE as u64 / 2) + 8 + reserve)
+        let bytes = (self.core.active.change_bytes() + frozen) as u64 + promised;
+        let pages = self.core.tree.pages;
+        let space = self.sup.blocks / SPACE_CHUNK * SPACE_CHUNK / 8 / (PAGE as u64 / 2);
+        let needed = space + pages + pages / 8 + 2 * (bytes.div_ceil(PAGE as u64 / 2) + 8 + reserve);
+        // What the checkpoint under way has made is taken already.
+        needed.saturating_sub(self.core.making)
     }
 
-    /// How many of them are missing.
-    pub(crate) fn page_shortfall(&self, more: u64, reserve: u64) -> u64 {
-        self.needed_pages(more, reserve).saturating_sub(self.core.alloc.pages())
+    /// Blocks that are free when the checkpoints of what is in the tables have ended.
+    fn soon_free(&self) -> u64 {
+        let frozen = self.core.frozen.as_ref().map_or(0, |f| f.given_blocks());
+        self.core.active.given_blocks() + frozen + self.leaving.iter().map(Leaving::blocks).sum::<u64>()
     }
 
-    /// Takes zones for the index, so that data can't be in its way.
-    pub(crate) fn claim_pages(&mut self) {
-        let shortfall = self.page_shortfall(0, self.reserved_pages());
-        let free = self.core.alloc.free_pages();
-        // As far as there are free zones: whether that is enough is for fits() to say.
-        let _ = self.core.alloc.ensure_pages(free + shortfall);
+    /// Whether there is room now for the next transaction, beside those admitted.
+    pub(crate) fn has_room(&self, cost: Cost) -> bool {
+        let admitted = self.commit.admitted();
+        let pages = self.needed_pages(admitted.index + cost.index, 0);
+        admitted.blocks + cost.blocks + pages * PAGE_BLOCKS <= self.core.alloc.free_blocks()
+    }
+
+    /// Whether space may become free without new transactions.
+    pub(crate) fn may_free(&self) -> bool {
+        let at_work = self.checkpoint.is_some() || !self.leaving.is_empty() || !self.core.active.is_empty();
+        at_work || !self.commit.is_applied()
     }
 
     /// Submits a transaction that [`Self::fits`]. [`StoreOut::Committed`] follows.
     pub fn submit(&mut self, txn: Transaction, out: &mut Vec<StoreOut>) -> TxnId {
-        let cost = Cost::of(&txn, self.config.direct_bytes).expect("a transaction that fits() allows");
+        let cost = self.cost(&txn).expect("a transaction that fits() allows");
         let id = self.commit.submit(txn, cost, self.config.direct_bytes);
+        self.closing = false;
         if matches!(self.state, State::Open) {
-            self.claim_pages();
             self.settle(out);
         }
         id
@@ -217,14 +265,16 @@ impl Store {
     /// For a clean stop; [`Self::is_clean`] says when it is done.
     pub fn request_checkpoint(&mut self, out: &mut Vec<StoreOut>) {
         self.wants_checkpoint = true;
+        self.closing = true;
         if matches!(self.state, State::Open) {
             self.settle(out);
         }
     }
 
-    /// Whether everything submitted is in its place on the device.
+    /// Whether everything submitted is in its place on the device, which says so.
     pub fn is_clean(&self) -> bool {
-        self.commit.is_idle() && self.core.active.is_empty() && self.checkpoint.is_none()
+        let at_rest = self.commit.is_idle() && self.core.active.is_empty() && self.checkpoint.is_none();
+        at_rest && self.sup.clean
     }
 
     /// Whether this operation is the store's, so that its result goes to [`Self::disk_done`].
@@ -251,7 +301,8 @@ impl Store {
         out: &mut Vec<StoreOut>,
     ) -> Result<(), StoreError> {
         match purpose {
-            Purpose::Page(ptr, level) => {
+            Purpose::Page(ptr, level, part) => {
+                let Some(result) = self.io.loaded(ptr, part, result) else { return Ok(()) };
                 let page =
                     result.and_then(|bytes| Page::parse(bytes, ptr, level).map_err(StoreError::Corrupt));
                 match page {
@@ -346,8 +397,8 @@ impl Store {
             }
             for page in leaving.pages {
                 self.core.alloc.free_page(page);
-                self.core.cache.remove(page);
-                self.io.forget(page);
+                self.core.cache.remove(page.first);
+                self.io.forget(page.first);
             }
         }
     }
@@ -368,19 +419,27 @@ impl Store {
     pub fn usage(&self) -> Usage {
         let block = BLOCK as u64;
         let alloc = &self.core.alloc;
-        let shortfall = self.page_shortfall(0, self.reserved_pages()) * PAGE_BLOCKS;
-        let kept = self.commit.promised().blocks + RESERVED_BLOCKS + shortfall;
+        let promised = self.commit.promised();
+        let (pages, blocks) = self.reserve(Class::Grows);
+        let kept = promised.blocks + blocks + self.needed_pages(promised.index, pages) * PAGE_BLOCKS;
         let index = alloc.pages() * PAGE_BLOCKS;
         let first = self.sup.first_block();
         Usage {
             total: self.sup.blocks * block,
-            available: alloc.free_data().saturating_sub(kept) * block,
+            available: (alloc.free_blocks() + self.soon_free()).saturating_sub(kept) * block,
             data: self.core.stats.data,
-            allocated: (self.sup.blocks - first).saturating_sub(alloc.free_data() + index) * block,
+            allocated: self.used_blocks() * block,
             omap: self.core.stats.omap,
             metadata: (index + first) * block,
             objects: self.core.stats.objects,
         }
+    }
+
+    /// Blocks that hold data, or did when the last checkpoint was made.
+    fn used_blocks(&self) -> u64 {
+        let alloc = &self.core.alloc;
+        (self.sup.blocks - self.sup.first_block())
+            .saturating_sub(alloc.free_blocks() + alloc.pages() * PAGE_BLOCKS)
     }
 
     /// Memory held as of now.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! 0            8        12         16
-//! | NACRESTO   | crc32c | length   | structure [v 1/1], zeros to 512
+//! | NACRESTO   | crc32c | length   | structure [v 2/2], zeros to 512
 //! ```
 
 use crate::alloc::ZONE;
@@ -16,6 +16,8 @@ use wire::{Reader, Uuid, Writer, wire_structs};
 
 const MAGIC: &[u8; 8] = b"NACRESTO";
 const SIZE: usize = 512;
+/// The version of the structure; one less is the number of the format in `docs/format.md`.
+const FORMAT: u8 = 2;
 /// Bytes at which the copies lie.
 pub(crate) const COPIES: [u64; 2] = [0, 128 << 10];
 /// The log begins with the second zone.
@@ -26,7 +28,7 @@ const LOG_BYTES: std::ops::RangeInclusive<u64> = (1 << 20)..=(16 << 20);
 const LOG_SHARE: u64 = 4;
 
 wire_structs! {
-    pub(crate) struct Super[v 1/1] {
+    pub(crate) struct Super[v 2/2] {
         /// The store's id.
         pub uuid: Uuid,
         /// Drawn when the store is made; marks its log records.
@@ -41,6 +43,8 @@ wire_structs! {
         pub generation: u64,
         /// Root of the index; levels 0 where it is empty.
         pub root_block: u64,
+        /// Its second block.
+        pub root_second: u64,
         /// Its checksum.
         pub root_crc: u32,
         /// Levels of the index.
@@ -51,6 +55,10 @@ wire_structs! {
         pub log_pos: u64,
         /// Its number.
         pub log_seq: u64,
+        /// Records before this number were durable: those from `log_seq` on must be there.
+        pub log_durable: u64,
+        /// Whether the store was closed in order, and nothing was logged since.
+        pub clean: bool,
         /// The last transaction that the index contains.
         pub applied: u64,
         /// The last id given to an object, omap or blob.
@@ -61,6 +69,10 @@ wire_structs! {
         pub data: u64,
         /// Bytes of omap keys and values.
         pub omap: u64,
+        /// The largest omap that there has been, in bytes.
+        pub largest_omap: u64,
+        /// The largest object that there has been, in bytes.
+        pub largest_data: u64,
     }
 }
 
@@ -91,18 +103,29 @@ impl Super {
             blocks: bytes / BLOCK as u64,
             log_bytes,
             log_seq: 1,
+            log_durable: 1,
             generation: 1,
             ..Self::default()
         })
     }
 
     pub fn tree(&self) -> Tree {
-        let root = (self.levels > 0).then_some(Ptr { block: self.root_block, crc: self.root_crc });
+        let root = (self.levels > 0).then_some(Ptr {
+            block: self.root_block,
+            second: self.root_second,
+            crc: self.root_crc,
+        });
         Tree { root, levels: self.levels, pages: self.pages }
     }
 
     pub fn stats(&self) -> Stats {
-        Stats { objects: self.objects, data: self.data, omap: self.omap }
+        Stats {
+            objects: self.objects,
+            data: self.data,
+            omap: self.omap,
+            largest_omap: self.largest_omap,
+            largest_data: self.largest_data,
+        }
     }
 
     /// Byte offset of the log.
@@ -139,6 +162,11 @@ impl Super {
         let crc = sector.splice(8..12, [0; 4]).rev().fold(0, |crc, byte| crc << 8 | u32::from(byte));
         if crc32c::update(!0, &sector) != crc {
             return Found::Other("a damaged superblock".to_owned());
+        }
+        if sector[16] < FORMAT {
+            let old = sector[16] - 1;
+            let text = "a store of format {old}, made by an earlier version of this program, which alone can read it";
+            return Found::Other(text.replace("{old}", &old.to_string()));
         }
         match Reader::new(&sector[12..]).sub().and_then(|mut r| r.get::<Self>()) {
             Ok(found) if found.is_sane() => Found::Valid(Box::new(found)),

@@ -21,6 +21,10 @@ pub(crate) struct Stats {
     /// Sum of sizes.
     pub data: u64,
     pub omap: u64,
+    /// The largest omap that there has been, in bytes of keys and values.
+    pub largest_omap: u64,
+    /// The largest object that there has been, in bytes.
+    pub largest_data: u64,
 }
 
 #[derive(Default)]

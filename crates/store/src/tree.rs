@@ -3,7 +3,7 @@
 use crate::StoreError;
 use crate::cache::Cache;
 use crate::key::Key;
-use crate::page::{Page, Ptr};
+use crate::page::{Page, Place, Ptr};
 
 /// Why something could not be done now: it is tried again from scratch when the cause is gone.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub(crate) struct Tree {
 /// A page and the part of the key space that is its.
 pub(crate) struct Found {
     pub page: Page,
-    pub block: u64,
+    pub place: Place,
     /// All its keys are at least this.
     pub lower: Key,
     /// What the entry in the parent is called; differs from `lower` for some first children.
@@ -60,7 +60,7 @@ impl Tree {
         loop {
             let page = cache.get(ptr).ok_or(Stop::Page(ptr, at))?;
             if at == level {
-                return Ok(Some(Found { page, block: ptr.block, lower, name, upper, sibling }));
+                return Ok(Some(Found { page, place: ptr.place(), lower, name, upper, sibling }));
             }
             if page.count() == 0 {
                 return Err(corrupt(format!("index page at block {}: empty", ptr.block)));

@@ -126,6 +126,50 @@ fn a_log_record_before_the_last_that_is_damaged_refuses_to_open() {
 }
 
 #[test]
+fn the_last_log_record_rotten_is_told_from_torn() {
+    let mut bench = Bench::new(8);
+    for i in 0..3 {
+        bench.commit(txn(vec![TxnOp::SetAttr(key("a"), b"n".to_vec(), vec![i; 6000])]));
+    }
+    let disk = bench.disk;
+    // Records of two blocks each.
+    let last = (256 << 10) + 2 * 8192;
+    for at in [0, 100, 511, 512, 5000, 8191] {
+        let mut disk = disk.copy();
+        disk.flip(last + at, 4);
+        let mut bench = Bench::start(disk, small(), 1);
+        bench.run();
+        let Some(StoreError::Corrupt(what)) = bench.failed else { panic!("refused: byte {at}") };
+        assert!(what.contains("log record 3"), "{what}");
+    }
+    // As a power loss leaves it: some sectors were never written.
+    let mut disk = disk;
+    disk.replace((last + 512) / 512, vec![0; 512].into());
+    let mut bench = Bench::open(disk, small());
+    let model = state(&mut bench);
+    assert_eq!(model.objects[&key("a")].attrs[&b"n"[..]], vec![1; 6000]);
+}
+
+#[test]
+fn a_record_that_the_superblock_knows_to_be_durable_is_missed() {
+    let mut bench = Bench::new(8);
+    // A checkpoint ends while transactions come after it: its superblock knows that they are durable.
+    for i in 0..200 {
+        bench.commit(txn(vec![TxnOp::Write(key(&format!("{i}")), 0, Buf::pattern(i, 3000).into())]));
+    }
+    bench.run();
+    let mut disk = bench.disk;
+    let log = (256 << 10) / 512..((256 + 512) << 10) / 512;
+    for sector in disk.sectors().into_iter().filter(|s| log.contains(s)) {
+        disk.replace(sector, vec![0; 512].into());
+    }
+    let mut bench = Bench::start(disk, small(), 1);
+    bench.run();
+    let Some(StoreError::Corrupt(what)) = bench.failed else { panic!("refused") };
+    assert!(what.contains("it was durable and is not there"), "{what}");
+}
+
+#[test]
 fn a_partial_overwrite_does_not_heal_a_damaged_block_a_whole_one_does() {
     let mut bench = Bench::new(8);
     bench.commit(txn(vec![TxnOp::Write(key("a"), 0, Buf::pattern(1, 8192).into())]));

@@ -23,8 +23,10 @@ pub fn any_key(rng: &mut Rng, scale: Scale) -> ObjectKey {
 
 fn offset(rng: &mut Rng, scale: Scale) -> u64 {
     let at = rng.below(scale.size);
-    match rng.below(3) {
-        0 => at / 4096 * 4096,
+    match rng.below(5) {
+        0 | 1 => at / 4096 * 4096,
+        // Where an object that lies in the index begins, ends, or ceases to.
+        2 => at % 2500,
         _ => at,
     }
 }
