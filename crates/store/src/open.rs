@@ -192,7 +192,7 @@ impl Store {
             Phase::Space(from) => {
                 if self.load_space(from)? {
                     if self.sup.clean || opening.made {
-                        self.commit.begin(self.ring(), self.sup.applied);
+                        self.begin_log();
                         self.state = State::Open;
                         out.push(StoreOut::Opened);
                     } else {
@@ -301,6 +301,11 @@ impl Store {
         Ok(false)
     }
 
+    fn begin_log(&mut self) {
+        let nonce = self.rng.u64();
+        self.commit.begin(self.ring().marked(nonce), self.sup.applied);
+    }
+
     fn ring(&self) -> Ring {
         let sup = &self.sup;
         Ring::new(sup.log_offset(), sup.log_bytes, sup.salt, sup.log_pos, sup.log_seq)
@@ -376,7 +381,7 @@ impl Store {
                 reader.skip(reader.bytes.len() as u64);
                 if self.is_all_read(&reader) {
                     let replay = LogReader::new(&self.ring());
-                    self.commit.begin(self.ring(), self.sup.applied);
+                    self.begin_log();
                     opening.log_end = reader.seq;
                     opening.phase = Phase::Replay(replay);
                 } else {

@@ -3,13 +3,14 @@
 //! A record takes whole blocks of 4096 bytes, and each sector of 512 bytes says for itself which record it belongs to:
 //!
 //! ```text
-//! sector:  0                 496   504     508    512
-//!          | content         | seq | index | crc  |
+//! sector:  0                 488   496     504     508   512
+//!          | content         | seq | nonce | index | crc |
 //! record:  the contents of its sectors one after another:
 //!          0      4         8       12            16         24
 //!          |magic | payload | count | payload crc | position | payload, zeros to the end
 //! ```
-//! The crc of a sector begins with the store's salt. Only one record is on its way to the device at a time. So where record
+//! The crc of a sector begins with the store's salt; the nonce is drawn anew in each life, so that sectors of a torn record
+//! are never completed by those of the record that takes its number after. Only one record is on its way to the device at a time. So where record
 //! n + 1 exists, n was durable; only the last one may be torn or lack the data that it refers to, and was then never
 //! acknowledged. A torn record has sectors that were not written: these are still what they were before, that is zeros or
 //! sectors of older records. A sector that is neither has rotted, so damage to the last record is told from a tear.
@@ -25,7 +26,10 @@ const BLOCK_LEN: u64 = BLOCK as u64;
 /// The unit that a power loss leaves old or new, at least.
 const SECTOR: usize = 512;
 /// Bytes of a sector that belong to the record.
-const CONTENT: usize = SECTOR - 16;
+const CONTENT: usize = SECTOR - 24;
+
+/// Where the checksum of a sector is.
+const CRC: usize = SECTOR - 4;
 
 /// What a record with so much payload takes of the ring.
 pub(crate) fn record_len(payload: u64) -> u64 {
@@ -45,6 +49,8 @@ pub(crate) struct Ring {
     offset: u64,
     len: u64,
     salt: u64,
+    /// Marks the records of this life.
+    nonce: u64,
     /// The first position that may be needed.
     head: u64,
     /// Where the next record goes, and its number.
@@ -65,7 +71,12 @@ pub(crate) struct Record {
 
 impl Ring {
     pub fn new(offset: u64, len: u64, salt: u64, head: u64, next_seq: u64) -> Self {
-        Self { offset, len, salt, head, end: head, next_seq, reserved: 0, kept: VecDeque::new() }
+        Self { offset, len, salt, nonce: 0, head, end: head, next_seq, reserved: 0, kept: VecDeque::new() }
+    }
+
+    /// The same ring with a mark for the records of this life.
+    pub fn marked(self, nonce: u64) -> Self {
+        Self { nonce, ..self }
     }
 
     pub fn len(&self) -> u64 {
@@ -113,9 +124,10 @@ impl Ring {
         {
             sector[..CONTENT].copy_from_slice(content);
             sector[CONTENT..CONTENT + 8].copy_from_slice(&self.next_seq.to_le_bytes());
-            sector[CONTENT + 8..CONTENT + 12].copy_from_slice(&(i as u32).to_le_bytes());
+            sector[CONTENT + 8..CONTENT + 16].copy_from_slice(&self.nonce.to_le_bytes());
+            sector[CONTENT + 16..CONTENT + 20].copy_from_slice(&(i as u32).to_le_bytes());
             let crc = self.sector_crc(sector);
-            sector[CONTENT + 12..].copy_from_slice(&crc.to_le_bytes());
+            sector[CRC..].copy_from_slice(&crc.to_le_bytes());
         }
         let record = record.freeze();
         let place = self.end % self.len;
@@ -154,14 +166,14 @@ impl Ring {
     }
 
     fn sector_crc(&self, sector: &[u8]) -> u32 {
-        crc32c::update(crc32c::update(!0, &self.salt.to_le_bytes()), &sector[..CONTENT + 12])
+        crc32c::update(crc32c::update(!0, &self.salt.to_le_bytes()), &sector[..CRC])
     }
 
     fn sector(&self, sector: &[u8]) -> Sector {
-        let number = |at: usize| u32::from_le_bytes(sector[at..at + 4].try_into().expect("4 bytes"));
-        if self.sector_crc(sector) == number(CONTENT + 12) {
-            let seq = u64::from_le_bytes(sector[CONTENT..CONTENT + 8].try_into().expect("8 bytes"));
-            Sector::Of(seq, number(CONTENT + 8))
+        let number = |at: usize| u64::from_le_bytes(sector[at..at + 8].try_into().expect("8 bytes"));
+        let tail = number(CONTENT + 16);
+        if self.sector_crc(sector) == (tail >> 32) as u32 {
+            Sector::Of(Stamp { seq: number(CONTENT), nonce: number(CONTENT + 8), index: tail as u32 })
         } else if sector.iter().all(|b| *b == 0) {
             Sector::Blank
         } else {
@@ -172,15 +184,15 @@ impl Ring {
     /// What record number `seq` at `pos` turns out to be; `bytes` is what the ring holds from there on.
     pub fn look(&self, bytes: &[u8], pos: u64, seq: u64) -> Look {
         let Some(first) = bytes.get(..BLOCK) else { return Look::More };
-        match self.sector(&first[..SECTOR]) {
-            Sector::Of(s, 0) if s == seq => {}
-            Sector::Of(..) | Sector::Blank => return Look::End,
+        let nonce = match self.sector(&first[..SECTOR]) {
+            Sector::Of(stamp) if stamp.seq == seq && stamp.index == 0 => stamp.nonce,
+            Sector::Of(_) | Sector::Blank => return Look::End,
             // What was here before this record may rot without harm.
             Sector::Rotten => {
-                let begun = |s: &[u8]| matches!(self.sector(s), Sector::Of(s, _) if s == seq);
+                let begun = |s: &[u8]| matches!(self.sector(s), Sector::Of(s) if s.seq == seq);
                 return if first.chunks(SECTOR).any(begun) { Look::Rotten } else { Look::End };
             }
-        }
+        };
         let Some(Header { payload, count, crc, pos: at }) = Header::parse(first) else { return Look::Rotten };
         let len = record_len(u64::from(payload));
         if at != pos || len > self.len {
@@ -191,14 +203,13 @@ impl Ring {
         let mut torn = false;
         for (i, sector) in bytes.chunks(SECTOR).enumerate() {
             match self.sector(sector) {
-                Sector::Of(s, index) if s == seq && index as usize == i => {}
-                Sector::Of(..) | Sector::Blank => torn = true,
+                Sector::Of(stamp) if stamp == (Stamp { seq, nonce, index: i as u32 }) => {}
+                Sector::Of(_) | Sector::Blank => torn = true,
                 Sector::Rotten => return Look::Rotten,
             }
             content.extend_from_slice(&sector[..CONTENT]);
         }
         let payload = &content[HEADER..HEADER + payload as usize];
-        // Sectors of an earlier attempt at this record, which was torn, may look like its own.
         torn |= crc32c::update(!0, payload) != crc;
         if torn && !stdx::mutants::is_active("store_accepts_torn_records") {
             return Look::End;
@@ -214,7 +225,7 @@ impl Ring {
     /// durable once.
     pub fn later(&self, bytes: &[u8], seq: u64) -> Option<u64> {
         bytes.chunks_exact(SECTOR).find_map(|sector| match self.sector(sector) {
-            Sector::Of(found, _) if found > seq => Some(found),
+            Sector::Of(stamp) if stamp.seq > seq => Some(stamp.seq),
             _ => None,
         })
     }
@@ -248,10 +259,18 @@ impl Header {
     }
 }
 
+/// Which record a sector belongs to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    seq: u64,
+    nonce: u64,
+    index: u32,
+}
+
 /// What a sector of the ring holds.
 enum Sector {
-    /// A part of a record: its number, and which part.
-    Of(u64, u32),
+    /// A part of a record.
+    Of(Stamp),
     /// Zeros.
     Blank,
     /// Nothing that was ever written.
@@ -338,10 +357,11 @@ mod tests {
     fn sectors_of_a_torn_attempt_are_not_taken_for_those_of_the_next() {
         let len = 8 * BLOCK_LEN;
         let mut content = vec![0; len as usize];
-        let long = |fill: u8| vec![Writer::encode(&Logged { seq: 1, steps: vec![] }), vec![fill; 6000]];
-        for (fill, kept) in [(1, BLOCK..2 * BLOCK), (2, 0..BLOCK)] {
-            let mut ring = Ring::new(0, len, 7, 0, 1);
-            let txns = long(fill);
+        // The same record twice, so that only the mark differs.
+        let long = || vec![Writer::encode(&Logged { seq: 1, steps: vec![] }), vec![1; 6000]];
+        for (life, kept) in [(1, BLOCK..2 * BLOCK), (2, 0..BLOCK)] {
+            let mut ring = Ring::new(0, len, 7, 0, 1).marked(life);
+            let txns = long();
             assert!(txns.iter().all(|t| ring.reserve(t.len() as u64)));
             let (_, bytes) = ring.append(&txns, 1).remove(0);
             content[kept.clone()].copy_from_slice(&bytes[kept]);

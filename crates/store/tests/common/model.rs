@@ -27,6 +27,41 @@ impl Object {
 }
 
 impl Model {
+    /// In what two states differ, for people.
+    pub fn difference(&self, other: &Self) -> String {
+        let mut out = String::new();
+        let keys: std::collections::BTreeSet<_> = self.objects.keys().chain(other.objects.keys()).collect();
+        for key in keys {
+            let name = String::from_utf8_lossy(&key.name).into_owned();
+            match (self.objects.get(key), other.objects.get(key)) {
+                (Some(a), Some(b)) if a == b => {}
+                (Some(a), Some(b)) => {
+                    let at = a.data.iter().zip(&b.data).position(|(x, y)| x != y);
+                    out += &format!(
+                        "{name}: sizes {} {}, data differs at {at:?}, attrs {}, header {}, omap {:?}; ",
+                        a.data.len(),
+                        b.data.len(),
+                        a.attrs != b.attrs,
+                        a.header != b.header,
+                        (a.omap != b.omap).then(|| {
+                            let of = |o: &Object| {
+                                o.omap
+                                    .iter()
+                                    .map(|(k, v)| (String::from_utf8_lossy(k).into_owned(), v.len()))
+                                    .collect::<Vec<_>>()
+                            };
+                            (of(a), of(b))
+                        })
+                    );
+                }
+                (a, _) => {
+                    out += &format!("{name}: only in the {}; ", if a.is_some() { "first" } else { "second" })
+                }
+            }
+        }
+        out
+    }
+
     pub fn apply(&mut self, txn: &Transaction) {
         txn.ops.iter().for_each(|op| self.step(op));
     }
