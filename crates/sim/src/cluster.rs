@@ -16,13 +16,15 @@
 use crate::any::Daemon;
 use crate::disk::Crash;
 use crate::faults::Faults;
-use crate::world::{Boot, Slot, SlotSpec, World};
+use crate::world::{Boot, Observer, Slot, SlotSpec, World};
 use auth::{Credentials, Key, Keyring, KeyringEntry, Method};
 use fsclient::{Answer, ClientConfig, ClientOptions, Reply, Request};
 use node::RequestId;
 use serde_json::{Value, json};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::time::Duration;
 use stdx::{Bufs, Rng, Wall};
 use wire::{AddrVec, EntityAddr, EntityName, EntityType, Uuid};
@@ -82,6 +84,8 @@ pub struct Cluster {
     pub clients: Vec<Slot>,
     /// The client that gives commands.
     pub admin: Slot,
+    /// The OSD that last answered each client, kept up to date by [`Self::watch_with`].
+    pub primaries: Rc<RefCell<BTreeMap<Slot, Slot>>>,
     spec: Spec,
     /// Answers that nobody has asked for yet.
     answers: BTreeMap<RequestId, (Slot, Reply)>,
@@ -149,7 +153,17 @@ impl Cluster {
         let clients = (0..spec.clients)
             .map(|n| world.add(client_spec(&n.to_string(), n as u8, spec.fs, &id)))
             .collect();
-        Self { world, mon, osds, mds, clients, admin, spec: spec.clone(), answers: BTreeMap::new() }
+        Self {
+            world,
+            mon,
+            osds,
+            mds,
+            clients,
+            admin,
+            primaries: Default::default(),
+            spec: spec.clone(),
+            answers: BTreeMap::new(),
+        }
     }
 
     /// Starts everything and makes pools and file system, in a world without faults.
@@ -191,6 +205,17 @@ impl Cluster {
         self.world.faults = faults;
         assert!(took < BRING_UP * 3, "bounded by the waits above");
         Ok(())
+    }
+
+    /// Has all messages looked at: by `observer`, and for [`Self::primaries`].
+    pub fn watch_with(&mut self, mut observer: Observer) {
+        let primaries = self.primaries.clone();
+        self.world.observer = Some(Box::new(move |from, to, msg| {
+            if matches!(msg.body, node::Body::Client(msgs::Body::OsdOpReply(_))) {
+                primaries.borrow_mut().insert(to, from);
+            }
+            observer(from, to, msg)
+        }));
     }
 
     /// The places of all daemons.

@@ -53,6 +53,11 @@ impl SimDisk {
         Self { size, ..Self::default() }
     }
 
+    /// Whether something that changes it is under way.
+    pub fn is_busy(&self) -> bool {
+        self.in_flight.values().any(|f| !matches!(f.op, DiskOp::Read { .. }))
+    }
+
     /// Takes an operation; [`Self::end`] carries it out.
     pub fn issue(&mut self, id: DiskOpId, op: DiskOp) {
         let (offset, len) = match &op {

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
-use sim::{Failure, Profile, Stats, run_profile, run_seed, run_traced};
+use sim::{Failure, Profile, Stats, run_profile, run_traced};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,8 +35,8 @@ struct Args {
     #[arg(long)]
     log: bool,
     /// What the runs are about.
-    #[arg(long, value_enum, default_value_t = About::Any, conflicts_with = "seed")]
-    profile: About,
+    #[arg(long, value_parser = profile, default_value = "any")]
+    profile: Profile,
     /// Plant this fault (needs the feature `mutants`).
     #[arg(long)]
     mutant: Option<String>,
@@ -48,24 +48,9 @@ enum Format {
     Json,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum About {
-    /// Everything.
-    Any,
-    /// OSDs and the monitor.
-    Objects,
-    /// The metadata server.
-    Files,
-}
-
-impl About {
-    fn profile(self) -> Profile {
-        match self {
-            Self::Any => Profile::Any,
-            Self::Objects => Profile::Objects,
-            Self::Files => Profile::Files,
-        }
-    }
+fn profile(name: &str) -> Result<Profile, String> {
+    let names = Profile::ALL.map(Profile::name).join(", ");
+    Profile::ALL.into_iter().find(|p| p.name() == name).ok_or_else(|| format!("one of {names}"))
 }
 
 fn main() -> ExitCode {
@@ -100,7 +85,7 @@ fn with_mutant<T>(args: &Args, body: impl FnOnce() -> T) -> T {
 
 fn one(seed: u64, args: &Args) -> Result<()> {
     let began = cpu_time();
-    let (result, trace) = with_mutant(args, || run_traced(seed));
+    let (result, trace) = with_mutant(args, || run_traced(seed, args.profile));
     let took = cpu_time() - began;
     let dir = std::path::Path::new("target/sim-traces");
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
@@ -113,7 +98,7 @@ fn one(seed: u64, args: &Args) -> Result<()> {
         Err(failure) => println!("{}", failure_json(failure)),
     }
     eprintln!("trace: {} ({} lines); {:.2} CPU-seconds", path.display(), trace.len(), took.as_secs_f64());
-    let again = with_mutant(args, || run_seed(seed));
+    let again = with_mutant(args, || run_profile(seed, args.profile));
     match (&result, &again) {
         (Ok(a), Ok(b)) if a != b => bail!("seed {seed} ran differently the second time: {a:?} and {b:?}"),
         (Err(a), Err(b)) if (a.checker, &a.what) != (b.checker, &b.what) => {
@@ -220,7 +205,7 @@ fn many(args: &Args) -> Result<()> {
                         return;
                     }
                     let began = cpu_time();
-                    let result = with_mutant(args, || run_profile(seed, args.profile.profile()));
+                    let result = with_mutant(args, || run_profile(seed, args.profile));
                     if found.send((result, cpu_time() - began)).is_err() {
                         return;
                     }

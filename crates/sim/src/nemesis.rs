@@ -3,6 +3,7 @@
 
 use crate::cluster::Cluster;
 use crate::disk::Crash;
+use crate::workload::ClientWorld;
 use crate::world::Slot;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,6 +22,10 @@ enum Kind {
     CutOneWay,
     CutBothWays,
     OsdIsolated,
+    PrimaryCutOff,
+    PrimaryDies,
+    PowerMidCommit,
+    Paused,
 }
 
 const ALL: [Kind; 10] = [
@@ -49,6 +54,10 @@ impl Kind {
             Self::CutOneWay => "cut_one_way",
             Self::CutBothWays => "cut_both_ways",
             Self::OsdIsolated => "osd_isolated",
+            Self::PrimaryCutOff => "primary_cut_off",
+            Self::PrimaryDies => "primary_died_mid_update",
+            Self::PowerMidCommit => "power_lost_mid_commit",
+            Self::Paused => "process_paused",
         }
     }
 }
@@ -66,6 +75,34 @@ pub enum Profile {
     Objects,
     /// The file system and its server.
     Files,
+    /// One PG, whose primary is cut off together with one of its clients, or dies with updates that it alone has.
+    Primary,
+    /// Disks lose their power with writes under way, while maps change.
+    Commits,
+}
+
+impl Profile {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Any, Self::Objects, Self::Files, Self::Primary, Self::Commits];
+
+    /// As the command line has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Any => "any",
+            Self::Objects => "objects",
+            Self::Files => "files",
+            Self::Primary => "primary",
+            Self::Commits => "commits",
+        }
+    }
+
+    /// Whether clients work on files; `None` where the seed draws it.
+    pub fn has_files(self) -> Option<bool> {
+        match self {
+            Self::Any => None,
+            other => Some(other == Self::Files),
+        }
+    }
 }
 
 /// Draws misfortune and its end.
@@ -82,6 +119,10 @@ pub struct Nemesis {
     /// What ends when.
     ends: BTreeMap<(Instant, u64), End>,
     next_end: u64,
+    /// Whose power goes the next time that it writes, after so many more inputs of the world.
+    armed: Option<(Slot, u64)>,
+    /// Clients that died since they were last asked for.
+    died: Vec<Slot>,
     /// How often each kind struck.
     pub counts: BTreeMap<&'static str, u64>,
 }
@@ -90,6 +131,8 @@ pub struct Nemesis {
 enum End {
     Start(Slot),
     Uncut(Slot, Slot),
+    /// Of the machine of a primary whose updates reach nobody; clients that wait for it may die with it.
+    Power(Slot),
 }
 
 impl Nemesis {
@@ -99,6 +142,8 @@ impl Nemesis {
             Profile::Any => ALL.into_iter().filter(|_| rng.chance(1, 3)).collect(),
             Profile::Objects => OBJECTS.into_iter().filter(|_| rng.chance(1, 2)).collect(),
             Profile::Files => vec![Kind::MdsKill, Kind::AllPower],
+            Profile::Primary => vec![Kind::PrimaryCutOff, Kind::PrimaryDies, Kind::Paused],
+            Profile::Commits => vec![Kind::OsdKill, Kind::PowerMidCommit],
         };
         let pause = Duration::from_millis(rng.range(500, 8000));
         let any = profile == Profile::Any;
@@ -113,13 +158,21 @@ impl Nemesis {
             next_input: inputs + by_inputs.unwrap_or(0),
             ends: BTreeMap::new(),
             next_end: 0,
+            armed: None,
+            died: Vec::new(),
             counts: BTreeMap::new(),
         }
     }
 
-    /// Whether it strikes now, by the number of inputs.
-    pub fn is_provoked(&self, inputs: u64) -> bool {
-        self.inputs.is_some() && inputs >= self.next_input && !self.kinds.is_empty()
+    /// Whether it strikes now, by the number of inputs or because somebody's disk is at what it waited for.
+    pub fn is_provoked(&self, world: &ClientWorld) -> bool {
+        let inputs = world.trace.events();
+        let by_inputs = self.inputs.is_some() && inputs >= self.next_input && !self.kinds.is_empty();
+        by_inputs || self.is_triggered(world)
+    }
+
+    fn is_triggered(&self, world: &ClientWorld) -> bool {
+        self.armed.is_some_and(|(slot, at)| world.trace.events() >= at && world.is_writing(slot))
     }
 
     /// When it strikes or ends something next.
@@ -134,30 +187,47 @@ impl Nemesis {
         while let Some(entry) = self.ends.first_entry()
             && entry.key().0 <= now
         {
-            match entry.remove() {
-                End::Start(slot) if !cluster.world.is_up(slot) => cluster.world.start(slot),
-                End::Start(_) => {}
-                End::Uncut(from, to) => cluster.world.set_cut(from, to, false),
+            let end = entry.remove();
+            self.come_to(end, cluster);
+        }
+        if self.is_triggered(&cluster.world)
+            && let Some((slot, _)) = self.armed.take()
+        {
+            self.down(slot, Crash::Power, cluster);
+        }
+        if !self.kinds.is_empty() && self.next_at <= now {
+            self.next_at =
+                now + Duration::from_nanos(self.rng.range(1_000_000, self.pause.as_nanos() as u64 * 2));
+            let kind = *self.rng.pick(&self.kinds);
+            if self.carry_out(kind, cluster).is_some() {
+                *self.counts.entry(kind.name()).or_default() += 1;
             }
         }
-        if self.kinds.is_empty() || self.next_at > now {
-            return Vec::new();
-        }
-        self.next_at =
-            now + Duration::from_nanos(self.rng.range(1_000_000, self.pause.as_nanos() as u64 * 2));
-        let kind = *self.rng.pick(&self.kinds);
-        let struck = self.carry_out(kind, cluster);
-        if let Some(died) = &struck {
-            *self.counts.entry(kind.name()).or_default() += 1;
-            return died.clone();
-        }
-        Vec::new()
+        std::mem::take(&mut self.died)
     }
 
-    fn carry_out(&mut self, kind: Kind, cluster: &mut Cluster) -> Option<Vec<Slot>> {
-        let osds = cluster.osds.clone();
+    fn come_to(&mut self, end: End, cluster: &mut Cluster) {
+        match end {
+            End::Start(slot) if !cluster.world.is_up(slot) => cluster.world.start(slot),
+            End::Start(_) => {}
+            End::Uncut(from, to) => cluster.world.set_cut(from, to, false),
+            End::Power(slot) => {
+                for client in cluster.clients.clone() {
+                    // Who lives on asks again, and hides that its update is gone.
+                    if self.rng.chance(2, 3) {
+                        self.down(client, Crash::Process, cluster);
+                    }
+                }
+                self.down_for(slot, Crash::Power, (8_000, 20_000), cluster);
+            }
+        }
+    }
+
+    /// Whether it could be done.
+    fn carry_out(&mut self, kind: Kind, cluster: &mut Cluster) -> Option<()> {
         let (mon, daemons) = (cluster.mon, cluster.daemons());
-        let osd = *self.rng.pick(&osds);
+        let osd = *self.rng.pick(&cluster.osds);
+        let all = [&daemons[..], &cluster.clients[..]].concat();
         match kind {
             Kind::OsdKill => self.down(osd, Crash::Process, cluster),
             Kind::OsdPower => self.down(osd, Crash::Power, cluster),
@@ -165,15 +235,14 @@ impl Nemesis {
             Kind::MonPower => self.down(mon, Crash::Power, cluster),
             Kind::MdsKill => self.down(cluster.mds?, Crash::Process, cluster),
             Kind::ClientKill => {
-                let clients = cluster.clients.clone();
-                let client = *self.rng.pick(&clients);
+                let client = *self.rng.pick(&cluster.clients);
                 self.down(client, Crash::Process, cluster)
             }
             Kind::AllPower => {
                 for slot in daemons {
                     self.down(slot, Crash::Power, cluster);
                 }
-                Some(Vec::new())
+                Some(())
             }
             Kind::OsdIsolated => {
                 // Clients still reach it, and must not be told old things.
@@ -181,10 +250,9 @@ impl Nemesis {
                     self.cut(osd, other, cluster);
                     self.cut(other, osd, cluster);
                 }
-                Some(Vec::new())
+                Some(())
             }
             Kind::CutOneWay | Kind::CutBothWays => {
-                let all = [&daemons[..], &cluster.clients[..]].concat();
                 let (from, to) = (*self.rng.pick(&all), *self.rng.pick(&daemons));
                 if from == to {
                     return None;
@@ -193,26 +261,80 @@ impl Nemesis {
                 if kind == Kind::CutBothWays {
                     self.cut(to, from, cluster);
                 }
-                Some(Vec::new())
+                Some(())
+            }
+            Kind::PrimaryCutOff => self.cut_off_primary(cluster),
+            Kind::PrimaryDies => {
+                let (_, primary) = self.a_primary(cluster)?;
+                let after = self.rng.range(20, 2_500);
+                for other in cluster.osds.clone().into_iter().filter(|o| *o != primary) {
+                    // Until after its end: what it sent must not arrive just before it.
+                    self.cut_for(primary, other, (after + 100, after + 101), cluster);
+                }
+                self.end(cluster.world.now() + Duration::from_millis(after), End::Power(primary));
+                Some(())
+            }
+            Kind::PowerMidCommit => {
+                let slot = if self.rng.chance(1, 2) { mon } else { osd };
+                self.armed = Some((slot, cluster.world.trace.events() + self.rng.below(20)));
+                Some(())
+            }
+            Kind::Paused => {
+                let slot = *self.rng.pick(&all);
+                let until = cluster.world.now() + Duration::from_millis(self.rng.range(100, 9_000));
+                cluster.world.pause(slot, until)
             }
         }
     }
 
-    fn down(&mut self, slot: Slot, how: Crash, cluster: &mut Cluster) -> Option<Vec<Slot>> {
+    /// A client and the OSD that it last had an answer from, which is the primary that it knows.
+    fn a_primary(&mut self, cluster: &Cluster) -> Option<(Slot, Slot)> {
+        // Not the first: where clients differ, that is the one that writes.
+        let client = *self.rng.pick(&cluster.clients[usize::from(cluster.clients.len() > 1)..]);
+        let primary = *cluster.primaries.borrow().get(&client)?;
+        (cluster.world.is_up(client) && cluster.world.is_up(primary)).then_some((client, primary))
+    }
+
+    /// A primary on an island with one client: everybody else goes on without the two, and neither of them learns of it.
+    fn cut_off_primary(&mut self, cluster: &mut Cluster) -> Option<()> {
+        let (client, primary) = self.a_primary(cluster)?;
+        let span = self.rng.range(8_000, 20_000);
+        for other in cluster.daemons().into_iter().filter(|d| *d != primary) {
+            for islander in [client, primary] {
+                self.cut_for(islander, other, (span, span + 1), cluster);
+                self.cut_for(other, islander, (span, span + 1), cluster);
+            }
+        }
+        Some(())
+    }
+
+    fn down(&mut self, slot: Slot, how: Crash, cluster: &mut Cluster) -> Option<()> {
+        if !cluster.world.is_up(slot) {
+            return None;
+        }
+        // Short enough to come back unnoticed, or long enough to be given up.
+        let longest = if self.rng.chance(1, 2) { 1_500 } else { 15_000 };
+        self.down_for(slot, how, (20, longest), cluster)
+    }
+
+    fn down_for(&mut self, slot: Slot, how: Crash, ms: (u64, u64), cluster: &mut Cluster) -> Option<()> {
         if !cluster.world.is_up(slot) {
             return None;
         }
         cluster.world.crash(slot, how);
-        // Short enough to come back unnoticed, or long enough to be given up.
-        let longest = if self.rng.chance(1, 2) { 1_500 } else { 15_000 };
-        let end = cluster.world.now() + Duration::from_millis(self.rng.range(20, longest));
+        let end = cluster.world.now() + Duration::from_millis(self.rng.range(ms.0, ms.1));
         self.end(end, End::Start(slot));
-        Some(vec![slot])
+        self.died.push(slot);
+        Some(())
     }
 
     fn cut(&mut self, from: Slot, to: Slot, cluster: &mut Cluster) {
+        self.cut_for(from, to, (50, 12_000), cluster);
+    }
+
+    fn cut_for(&mut self, from: Slot, to: Slot, ms: (u64, u64), cluster: &mut Cluster) {
         cluster.world.set_cut(from, to, true);
-        let end = cluster.world.now() + Duration::from_millis(self.rng.range(50, 12_000));
+        let end = cluster.world.now() + Duration::from_millis(self.rng.range(ms.0, ms.1));
         self.end(end, End::Uncut(from, to));
     }
 
@@ -224,7 +346,9 @@ impl Nemesis {
     /// Everything is well again, now.
     pub fn give_up(&mut self, cluster: &mut Cluster) {
         self.ends.clear();
+        self.armed = None;
         cluster.world.heal_all();
+        cluster.world.resume_all();
         for slot in [cluster.daemons(), cluster.clients.clone()].concat() {
             if !cluster.world.is_up(slot) {
                 cluster.world.start(slot);

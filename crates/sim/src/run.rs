@@ -44,6 +44,8 @@ pub struct Stats {
 pub struct Failure {
     /// The run.
     pub seed: u64,
+    /// What it was about.
+    pub profile: Profile,
     /// Which checker.
     pub checker: &'static str,
     /// What it found.
@@ -58,7 +60,11 @@ impl std::fmt::Display for Failure {
             f,
             "seed {}: {}: {}\nreplay: cargo xtask sim {}",
             self.seed, self.checker, self.what, self.seed
-        )
+        )?;
+        match self.profile {
+            Profile::Any => Ok(()),
+            profile => write!(f, " --profile {}", profile.name()),
+        }
     }
 }
 
@@ -73,9 +79,9 @@ pub fn run_profile(seed: u64, profile: Profile) -> Result<Stats, Box<Failure>> {
 }
 
 /// Runs one seed and keeps the last lines of what happened; also gives them where all went well.
-pub fn run_traced(seed: u64) -> (Result<Stats, Box<Failure>>, Vec<String>) {
+pub fn run_traced(seed: u64, profile: Profile) -> (Result<Stats, Box<Failure>>, Vec<String>) {
     let mut lines = Vec::new();
-    let result = run(seed, Profile::Any, Trace::with_text(), &mut lines);
+    let result = run(seed, profile, Trace::with_text(), &mut lines);
     (result, lines)
 }
 
@@ -92,7 +98,7 @@ fn run(seed: u64, profile: Profile, trace: Trace, lines: &mut Vec<String>) -> Re
             Found("no_panic", text.unwrap_or_default())
         }
     };
-    Err(Box::new(Failure { seed, checker: found.0, what: found.1, trace: lines.clone() }))
+    Err(Box::new(Failure { seed, profile, checker: found.0, what: found.1, trace: lines.clone() }))
 }
 
 /// A checker's name and what it found.
@@ -114,12 +120,9 @@ impl Scenario {
         let mut rng = Rng::from_seed(seed ^ 0x6e61_6372_6500_0000);
         let spec = Spec {
             osds: if rng.chance(1, 5) { 4 } else { 3 },
-            clients: rng.range(1, 4) as u32,
-            fs: match profile {
-                Profile::Any => rng.chance(1, 2),
-                other => other == Profile::Files,
-            },
-            pgs: rng.range(1, 5) as u32,
+            clients: if profile == Profile::Primary { 3 } else { rng.range(1, 4) as u32 },
+            fs: profile.has_files().unwrap_or_else(|| rng.chance(1, 2)),
+            pgs: if profile == Profile::Primary { 1 } else { rng.range(1, 5) as u32 },
             mds: mds::MdsOptions {
                 cache_inodes: if rng.chance(1, 4) { 8 } else { 1000 },
                 journal_bytes: if rng.chance(1, 4) { 64 << 10 } else { 4 << 20 },
@@ -129,9 +132,9 @@ impl Scenario {
         let faults = Faults::draw(&mut rng);
         let mut cluster = Cluster::new(seed, faults, &spec);
         cluster.world.trace = trace;
-        cluster.world.observer = Some(oracle::maps::observer());
+        cluster.watch_with(oracle::maps::observer());
         let nemesis = Nemesis::new(rng.fork(), profile, Instant(0), 0);
-        let calls = rng.range(20, 200) as usize;
+        let calls = if profile == Profile::Primary { 400 } else { rng.range(20, 200) as usize };
         Self { cluster, loads: Vec::new(), nemesis, rng, calls, profile, histories: 0, undecided: 0 }
     }
 
@@ -159,7 +162,9 @@ impl Scenario {
         let clients = self.cluster.clients.clone();
         let fs = self.cluster.mds.is_some();
         if !fs || self.rng.chance(1, 3) {
-            self.loads.push(Box::new(ObjectLoad::new(self.rng.fork(), &clients, self.calls, now)));
+            let load = ObjectLoad::new(self.rng.fork(), &clients, self.calls, now);
+            let primary = self.profile == Profile::Primary;
+            self.loads.push(Box::new(if primary { load.with_readers() } else { load }));
         }
         if fs {
             self.loads.push(Box::new(FileLoad::new(self.rng.fork(), &clients, self.calls, now)));
@@ -173,11 +178,11 @@ impl Scenario {
             let strikes = struck.then(|| self.nemesis.next_at());
             let next = wants.into_iter().chain(strikes).fold(until, Instant::min);
             while self.cluster.world.step(next) {
-                if self.answers() || struck && self.nemesis.is_provoked(self.cluster.world.trace.events()) {
+                if self.answers() || struck && self.nemesis.is_provoked(&self.cluster.world) {
                     break;
                 }
             }
-            let provoked = self.nemesis.is_provoked(self.cluster.world.trace.events());
+            let provoked = self.nemesis.is_provoked(&self.cluster.world);
             if struck && (provoked || self.nemesis.next_at() <= self.cluster.world.now()) {
                 for slot in self.nemesis.strike(&mut self.cluster) {
                     self.loads.iter_mut().for_each(|l| l.died(slot));

@@ -78,6 +78,13 @@ struct Place<Req, Rep> {
     open: BTreeSet<ConnId>,
     /// Its machine has no power: who connects hears nothing, not even a refusal.
     dark: bool,
+    /// Its process is stopped for a while; what comes meanwhile waits here, in order.
+    paused: Option<Paused<Req>>,
+}
+
+struct Paused<Req> {
+    until: Instant,
+    held: Vec<Input<Req>>,
 }
 
 /// Looks at each message as it is sent: (sender, receiver, message). What it finds wrong it says.
@@ -87,6 +94,7 @@ pub type Observer = Box<dyn FnMut(Slot, Slot, &Msg) -> Option<String>>;
 pub(crate) enum Due {
     Input { slot: Slot, life: u64, what: What },
     Handshake { link: usize },
+    Resume { slot: Slot, life: u64 },
 }
 
 /// An input without its generic request.
@@ -190,6 +198,7 @@ impl<Req, Rep> World<Req, Rep> {
             next_accepted: ConnId::ACCEPTED,
             open: BTreeSet::new(),
             dark: false,
+            paused: None,
         });
         Slot(self.places.len() - 1)
     }
@@ -236,6 +245,7 @@ impl<Req, Rep> World<Req, Rep> {
             return;
         }
         place.ready = false;
+        place.paused = None;
         place.dark = how == Crash::Power;
         for disk in &mut place.disks {
             disk.crash(how, &mut self.rng);
@@ -288,6 +298,50 @@ impl<Req, Rep> World<Req, Rep> {
         if changed && !cut {
             self.release_held(from, to);
         }
+    }
+
+    /// Stops a slot's process for a while, as a debugger, a full swap or a busy hypervisor does: its clock goes on, its disk
+    /// ends what it was given, and everything that comes is there at once when it goes on. `None` where it does not run.
+    pub fn pause(&mut self, slot: Slot, until: Instant) -> Option<()> {
+        let place = &mut self.places[slot.0];
+        if place.node.is_none() || place.paused.is_some() {
+            return None;
+        }
+        place.paused = Some(Paused { until, held: Vec::new() });
+        let life = place.life;
+        let name = &place.spec.name;
+        self.trace.note(
+            self.now,
+            &[7, slot.0 as u64, until.0],
+            format_args!("{name}: paused until {until:?}"),
+        );
+        self.due(until, Due::Resume { slot, life });
+        Some(())
+    }
+
+    /// Lets all stopped processes go on.
+    pub fn resume_all(&mut self) {
+        for slot in (0..self.places.len()).map(Slot) {
+            self.resume(slot);
+        }
+    }
+
+    fn resume(&mut self, slot: Slot) {
+        let Some(paused) = self.places[slot.0].paused.take() else { return };
+        let life = self.places[slot.0].life;
+        self.trace.note(self.now, &[8, slot.0 as u64], format_args!("{slot} goes on"));
+        for input in paused.held {
+            if self.places[slot.0].life == life {
+                self.feed(slot, input);
+            }
+        }
+        self.places[slot.0].timer = None;
+        self.arm(slot);
+    }
+
+    /// Whether a slot's disks have operations under way.
+    pub fn is_writing(&self, slot: Slot) -> bool {
+        self.places[slot.0].disks.iter().any(SimDisk::is_busy)
     }
 
     /// Heals all cuts.
@@ -377,6 +431,12 @@ impl<Req, Rep> World<Req, Rep> {
     fn carry_out(&mut self, due: Due) {
         match due {
             Due::Handshake { link } => self.handshake(link),
+            Due::Resume { slot, life } => {
+                let place = &self.places[slot.0];
+                if place.life == life && place.paused.as_ref().is_some_and(|p| p.until <= self.now) {
+                    self.resume(slot);
+                }
+            }
             Due::Input { slot, life, what } => {
                 let place = &mut self.places[slot.0];
                 if place.life != life || place.node.is_none() {
@@ -461,6 +521,9 @@ impl<Req, Rep> World<Req, Rep> {
     }
 
     fn feed(&mut self, slot: Slot, input: Input<Req>) {
+        if let Some(paused) = &mut self.places[slot.0].paused {
+            return paused.held.push(input);
+        }
         let now = self.local_time(slot);
         let mut out = std::mem::take(&mut self.scratch);
         let Some(node) = &mut self.places[slot.0].node else { return };

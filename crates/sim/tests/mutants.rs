@@ -29,6 +29,10 @@ mutants! {
     osd_answers_before_replicas in Any within 400 by "objects_linearizable" | "namespace_linearizable" | "replicas_identical";
     osd_forgets_what_it_answered in Any within 400 by "objects_linearizable" | "namespace_linearizable";
     osd_misses_nothing in Any within 400 by "replicas_identical" | "objects_linearizable";
+    osd_shows_what_is_not_durable in Primary within 100 by "objects_linearizable";
+    osd_keeps_divergent_objects in Primary within 100 by "replicas_identical" | "objects_linearizable";
+    osd_reads_without_lease in Primary within 200 by "objects_linearizable";
+    mon_publishes_before_commit in Commits within 50 by "one_content_per_epoch";
     store_skips_flush in Any within 400 by "keeps_running" | "objects_linearizable" | "replicas_identical" | "one_content_per_epoch";
     store_accepts_torn_records in Objects within 400 by "keeps_running" | "unexpected_event" | "replicas_identical" | "objects_linearizable";
     mon_reuses_global_ids in Any within 400 by "global_ids_unique";

@@ -47,6 +47,8 @@ struct ClientState {
     depth: usize,
     flying: usize,
     next_at: Instant,
+    /// Only ever reads: who never waits for a write that can't end sees old content for longest.
+    only_reads: bool,
 }
 
 struct Pending {
@@ -65,7 +67,13 @@ impl ObjectLoad {
         let objects = rng.range(2, 9);
         let clients = clients
             .iter()
-            .map(|slot| ClientState { slot: *slot, depth: rng.range(1, 4) as usize, flying: 0, next_at: now })
+            .map(|slot| ClientState {
+                slot: *slot,
+                depth: rng.range(1, 4) as usize,
+                flying: 0,
+                next_at: now,
+                only_reads: false,
+            })
             .collect();
         Self {
             history: History::default(),
@@ -78,6 +86,14 @@ impl ObjectLoad {
             next_tag: 0,
             guards: BTreeMap::new(),
         }
+    }
+
+    /// All but the first client only read, and there are so many objects that few are written twice.
+    pub fn with_readers(mut self) -> Self {
+        self.names = (0..self.rng.range(8, 30)).map(|i| format!("o{i}")).collect();
+        // Deep enough that some reads go on beside those that wait for what can't become durable.
+        self.clients.iter_mut().skip(1).for_each(|c| (c.only_reads, c.depth) = (true, 6));
+        self
     }
 
     fn draw(&mut self, name: &str) -> Action {
@@ -137,7 +153,8 @@ impl Load for ObjectLoad {
             } else if self.left > 0 {
                 self.left -= 1;
                 let name = self.rng.pick(&self.names).clone();
-                let action = self.draw(&name);
+                let reads = self.clients[client].only_reads;
+                let action = if reads { Action::Read } else { self.draw(&name) };
                 self.call(world, client, name, action);
             }
         }
