@@ -63,19 +63,28 @@ pub(crate) fn extents(view: &View<'_>, id: u64, from: u64, to: u64) -> Result<Ve
     let mut out = Vec::new();
     let mut scan = view.scan(&key::extent(id, from - from % WINDOW), &key::extent(id, to));
     while let Some((key, value)) = scan.next()? {
-        let bad = || corrupt(format!("extent of object id {id}"));
-        let block = key::number(&key, key::ATTR_NAME_AT).ok_or_else(bad)?;
-        let value: ExtentValue = wire::Reader::new(&value).get().map_err(|_| bad())?;
-        let count = value.crcs.len() as u64;
-        if count == 0 || count > WINDOW || block % WINDOW + count > WINDOW {
-            return Err(bad());
-        }
-        let extent = Extent { block, place: value.place, shared: value.shared, crcs: value.crcs };
+        let extent =
+            decode_extent(&key, &value).ok_or_else(|| corrupt(format!("extent of object id {id}")))?;
         if extent.end() > from {
             out.push(extent);
         }
     }
     Ok(out)
+}
+
+/// The extent of an entry of the index.
+pub(crate) fn decode_extent(key: &[u8], value: &[u8]) -> Option<Extent> {
+    let block = key::number(key, key::ATTR_NAME_AT)?;
+    let ExtentValue { place, shared, crcs } = wire::Reader::new(value).get().ok()?;
+    let count = crcs.len() as u64;
+    let sound = count > 0 && block % WINDOW + count <= WINDOW;
+    sound.then_some(Extent { block, place, shared, crcs })
+}
+
+/// Further references of the blocks of a zone: which of 64, how many.
+pub(crate) fn decode_refs(value: &[u8]) -> Result<Vec<(u8, u32)>, String> {
+    let refs: RefsValue = wire::Reader::new(value).get().map_err(|e| format!("block references: {e}"))?;
+    Ok(refs.extra)
 }
 
 /// A checksum that the block does not have: what was merged with damaged data must stay damaged to its readers.

@@ -16,6 +16,7 @@ mod checkpoint;
 mod commit;
 mod config;
 mod extents;
+mod inspect;
 mod io;
 mod key;
 mod logged;
@@ -33,5 +34,6 @@ mod tree;
 
 pub use api::*;
 pub use config::{Config, Identity, Memory, MkfsInfo, Refusal};
+pub use inspect::{Depth, ReadAt, Report, inspect};
 pub use logged::MAX_OBJECT_BYTES;
 pub use store::Store;

@@ -150,6 +150,11 @@ impl Store {
         self.state = State::Opening(Box::new(Opening::begin(mkfs_if_blank, &mut self.io, out)));
     }
 
+    /// Lets the store fail as if it were full at the allocation after the next `count`; for tests of what that leaves behind.
+    pub fn fail_allocation_after(&mut self, count: u64) {
+        self.core.alloc.fail_after(count);
+    }
+
     /// Whether it is open.
     pub fn is_open(&self) -> bool {
         matches!(self.state, State::Open)

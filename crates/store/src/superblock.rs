@@ -128,6 +128,32 @@ impl Super {
         }
     }
 
+    /// What it says, by name, for people.
+    pub fn fields(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("uuid", self.uuid.to_string()),
+            ("label", String::from_utf8_lossy(&self.label).into_owned()),
+            ("blocks", self.blocks.to_string()),
+            ("log bytes", self.log_bytes.to_string()),
+            ("generation", self.generation.to_string()),
+            (
+                "root",
+                format!("blocks {} and {}, crc {:08x}", self.root_block, self.root_second, self.root_crc),
+            ),
+            ("levels", self.levels.to_string()),
+            ("pages", self.pages.to_string()),
+            ("log position", self.log_pos.to_string()),
+            ("log record", self.log_seq.to_string()),
+            ("log durable", self.log_durable.to_string()),
+            ("clean", self.clean.to_string()),
+            ("applied", self.applied.to_string()),
+            ("next id", self.next_id.to_string()),
+            ("objects", self.objects.to_string()),
+            ("data bytes", self.data.to_string()),
+            ("omap bytes", self.omap.to_string()),
+        ]
+    }
+
     /// Byte offset of the log.
     pub fn log_offset(&self) -> u64 {
         LOG_BLOCK * BLOCK as u64

@@ -100,10 +100,11 @@ fn one(seed: u64) {
         disk = crash(bench, &mut rng);
     }
     let mut bench = recover(disk, &config, &mut rng);
+    bench.assert_nothing_leaks();
     for key in std::mem::take(&mut model.objects).into_keys() {
         bench.commit(txn(vec![TxnOp::Remove(key)]));
     }
-    bench.clean();
+    bench.assert_nothing_leaks();
     let usage = bench.store.usage();
     assert_eq!((usage.allocated, usage.data, usage.omap, usage.objects), (0, 0, 0, 0), "seed {seed}: leaks");
 }

@@ -23,7 +23,7 @@ fn drain(bench: &mut Bench, model: &mut Model) {
     for key in std::mem::take(&mut model.objects).into_keys() {
         bench.commit(txn(vec![TxnOp::Remove(key)]));
     }
-    bench.clean();
+    bench.assert_nothing_leaks();
     let usage = bench.store.usage();
     assert_eq!((usage.allocated, usage.data, usage.omap, usage.objects), (0, 0, 0, 0));
 }
@@ -59,7 +59,7 @@ fn one(seed: u64, steps: u64, scale: Scale, mib: u64) -> u64 {
             compare(&mut bench, &mut asked);
             assert!(asked.is_empty(), "all were answered");
             if rng.chance(1, 2) {
-                bench.clean();
+                bench.assert_nothing_leaks();
             }
             bench = bench.reopen(small());
             assert_eq!(state(&mut bench), model);

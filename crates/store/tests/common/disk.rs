@@ -15,6 +15,8 @@ pub struct SimDisk {
     under_way: Vec<(DiskOpId, DiskOp)>,
     /// Fails the operation after so many.
     pub fail_after: Option<u64>,
+    /// Says that it has flushed, and has not.
+    pub lies: bool,
     pub writes: u64,
     pub flushes: u64,
     pub written_bytes: u64,
@@ -30,6 +32,7 @@ impl SimDisk {
             cached: BTreeMap::new(),
             under_way: Vec::new(),
             fail_after: None,
+            lies: false,
             writes: 0,
             flushes: 0,
             written_bytes: 0,
@@ -91,15 +94,7 @@ impl SimDisk {
 
     fn carry_out(&mut self, op: DiskOp) -> stdx::Buf {
         match op {
-            DiskOp::Read { offset, len, .. } => {
-                let mut buf = BufMut::zeroed(len);
-                for (i, part) in buf.as_mut_slice().chunks_mut(self.sector).enumerate() {
-                    if let Some(bytes) = self.get(offset / self.sector as u64 + i as u64) {
-                        part.copy_from_slice(bytes);
-                    }
-                }
-                return buf.freeze();
-            }
+            DiskOp::Read { offset, len, .. } => return self.peek(offset, len),
             DiskOp::Write { offset, data, .. } => {
                 self.writes += 1;
                 self.written_bytes += data.len() as u64;
@@ -109,6 +104,9 @@ impl SimDisk {
             }
             DiskOp::Flush { .. } => {
                 self.flushes += 1;
+                if self.lies {
+                    return stdx::Buf::empty();
+                }
                 for (sector, mut versions) in std::mem::take(&mut self.cached) {
                     self.durable.insert(sector, versions.pop().expect("at least one"));
                 }
@@ -148,6 +146,17 @@ impl SimDisk {
                 self.carry_out(op);
             }
         }
+    }
+
+    /// The bytes at `offset` as they are now.
+    pub fn peek(&self, offset: u64, len: usize) -> stdx::Buf {
+        let mut buf = BufMut::zeroed(len);
+        for (i, part) in buf.as_mut_slice().chunks_mut(self.sector).enumerate() {
+            if let Some(bytes) = self.get(offset / self.sector as u64 + i as u64) {
+                part.copy_from_slice(&bytes[..part.len()]);
+            }
+        }
+        buf.freeze()
     }
 
     /// Sectors that were ever written.

@@ -89,7 +89,7 @@ impl Bench {
         Self::open(self.disk, config)
     }
 
-    fn take(&mut self, outs: Vec<StoreOut>) {
+    pub fn take(&mut self, outs: Vec<StoreOut>) {
         for out in outs {
             match out {
                 StoreOut::Disk(id, op) => self.disk.submit(id, op),
@@ -170,6 +170,27 @@ impl Bench {
             self.run();
             assert!(self.failed.is_none(), "{:?}", self.failed);
         }
+    }
+
+    /// What the device holds is sound: everything has as many owners as it should, and every checksum is right.
+    pub fn assert_sound(&self) -> store::Report {
+        let mut read = |offset, len| Ok(self.disk.peek(offset, len));
+        let report =
+            store::inspect(self.disk.size(), store::Depth::Data, &mut read, &mut |_, _| {}).expect("reads");
+        assert_eq!(report.damage, Vec::<String>::new());
+        report
+    }
+
+    /// Everything is in its place, and exactly what is reachable is taken.
+    pub fn assert_nothing_leaks(&mut self) {
+        self.clean();
+        let (report, usage) = (self.assert_sound(), self.store.usage());
+        assert_eq!(usage.allocated, report.blocks.0 * 4096, "blocks in use are reachable");
+        let pages: u64 = report.pages.iter().sum();
+        assert_eq!(
+            usage.allocated + report.free * 4096 + pages * 8192,
+            usage.total - (usage.metadata - pages * 8192)
+        );
     }
 
     pub fn data(&mut self, name: &str, offset: u64, len: u64) -> Result<Vec<u8>, StoreError> {
