@@ -119,6 +119,7 @@ impl Cache {
             None => {
                 d.slots.insert(place.1.clone(), Slot { link, lsn, used: Cell::new(tick) });
                 self.entries += 1;
+                self.fresh += 1;
                 self.queue.push_back((tick, place.clone()));
             }
         }

@@ -49,4 +49,6 @@ pub struct Cache {
     queue: VecDeque<(u64, Place)>,
     /// Entries of all directories.
     entries: usize,
+    /// Entries that have come since the last trimming.
+    fresh: usize,
 }

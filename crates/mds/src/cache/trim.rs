@@ -21,11 +21,17 @@ impl Cache {
     }
 
     /// Drops entries that were not used since run `barrier` until `limit` are left, or all were looked at; `limit` is
-    /// a wish: what is changed or held stays. Examines at most a fixed share at a time, so that no input waits long.
+    /// a wish: what is changed or held stays. Looks at a few more entries than have come since the last time: clients may
+    /// hold everything, and then looking at all of it at each input would cost far more than the inputs themselves.
     pub fn trim(&mut self, limit: usize, barrier: u64) {
-        let mut looks = (self.entries.saturating_sub(limit) * 2 + 16).min(20_000);
-        looks = looks.min(self.queue.len());
-        for _ in 0..looks {
+        let looks = 4 * std::mem::take(&mut self.fresh) + 16;
+        self.trim_some(limit, barrier, looks);
+    }
+
+    /// Like [`Self::trim`], and looks at up to `looks` entries: what clients have given back since they were passed over
+    /// leaves without waiting for new ones.
+    pub fn trim_some(&mut self, limit: usize, barrier: u64, looks: usize) {
+        for _ in 0..looks.min(self.queue.len()) {
             if self.entries <= limit {
                 return;
             }

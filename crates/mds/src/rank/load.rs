@@ -245,6 +245,14 @@ impl Rank {
             self.cache.trim(limit, barrier);
         }
     }
+
+    /// Looks for what clients have given back, once a second.
+    pub(super) fn trim_thoroughly(&mut self) {
+        /// Some milliseconds.
+        const LOOKS: usize = 20_000;
+        let barrier = self.barrier();
+        self.cache.trim_some(self.cfg.options.cache_inodes, barrier, LOOKS);
+    }
 }
 
 fn omap(reply: Option<ObjReply>) -> (BTreeMap<Vec<u8>, Vec<u8>>, bool) {

@@ -187,6 +187,11 @@ impl Rank {
         self.cache.stats()
     }
 
+    /// Sets the most inodes and entries to keep in memory.
+    pub fn set_cache_inodes(&mut self, most: usize) {
+        self.cfg.options.cache_inodes = most;
+    }
+
     /// Bytes of journal that are still needed.
     pub fn journal_bytes(&self) -> u64 {
         self.journal.bytes()
@@ -243,6 +248,7 @@ impl Rank {
             self.next_second = now.mono + std::time::Duration::from_secs(1);
             self.check_sessions();
             self.take_unwanted();
+            self.trim_thoroughly();
         }
         if self.missing.deadline().is_some_and(|at| now.mono >= at) {
             self.check_reconnect_window();
