@@ -33,6 +33,11 @@ impl Cache {
         }
     }
 
+    /// The most pages.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
     pub fn memory(&self) -> usize {
         self.pages.len() * (PAGE + OVERHEAD)
     }

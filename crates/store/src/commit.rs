@@ -6,6 +6,7 @@ use crate::key;
 use crate::logged::{Bulk, Cost, Draft, Logged, Step, block_crcs, draft};
 use crate::plan::Plan;
 use crate::ring::{Record, Ring};
+use crate::steps::Staged;
 use crate::store::Store;
 use crate::tree::Stop;
 use std::collections::{BTreeMap, VecDeque};
@@ -59,6 +60,8 @@ pub(crate) struct Commit {
     group: Option<Group>,
     unapplied: VecDeque<Unapplied>,
     blocked: Blocked,
+    /// How often the next transaction had to wait.
+    stops: usize,
     /// Large writes under way, by transaction.
     direct: BTreeMap<u64, usize>,
     /// What transactions that are not applied may need …
@@ -83,6 +86,7 @@ impl Default for Commit {
             group: None,
             unapplied: VecDeque::new(),
             blocked: Blocked::No,
+            stops: 0,
             direct: BTreeMap::new(),
             promised: Cost::default(),
             admitted: Cost::default(),
@@ -129,6 +133,11 @@ impl Commit {
 
     pub fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.to_log.is_empty() && self.group.is_none() && self.unapplied.is_empty()
+    }
+
+    /// How often the next transaction had to wait for something to be read.
+    pub fn stops(&self) -> usize {
+        self.stops
     }
 
     /// Whether nothing waits to be applied.
@@ -303,6 +312,11 @@ impl Store {
         if self.reads.values().any(|read| read.is_before(number, &next.txn)) {
             return Ok(false);
         }
+        let sources = next.txn.steps.iter().filter_map(Step::cloned).cloned().collect::<Vec<_>>();
+        if let Some(progress) = self.stage_omaps(&sources, out)? {
+            return Ok(progress);
+        }
+        let Some(next) = self.commit.unapplied.front() else { return Ok(false) };
         let (stats, next_id) = (self.core.stats, self.core.next_id);
         let (base, alloc) = self.core.base();
         let mut plan = Plan::new(base, alloc, stats, next_id);
@@ -316,6 +330,8 @@ impl Store {
                 let Unapplied { txn, cost } = self.commit.unapplied.pop_front().expect("looked at");
                 self.core.applied = txn.seq;
                 self.core.fetched.clear();
+                self.core.staged.clear();
+                self.commit.stops = 0;
                 self.commit.promised.blocks -= cost.blocks;
                 self.commit.promised.index -= cost.index;
                 self.commit.admitted.blocks -= cost.blocks;
@@ -325,15 +341,72 @@ impl Store {
             }
             Err(stop) => {
                 plan.undo();
-                self.commit.blocked = match &stop {
-                    Stop::Page(ptr, _) => Blocked::Pages(vec![ptr.block]),
-                    _ => Blocked::Fetch,
-                };
-                self.wait_for(stop, out)?;
+                self.block(stop, out)?;
                 self.load_ahead(out);
                 Ok(false)
             }
         }
+    }
+
+    /// Nothing is applied until the cause of `stop` is gone.
+    fn block(&mut self, stop: Stop, out: &mut Vec<StoreOut>) -> Result<(), StoreError> {
+        self.commit.stops += 1;
+        self.commit.blocked = match &stop {
+            Stop::Page(ptr, _) => Blocked::Pages(vec![ptr.block]),
+            _ => Blocked::Fetch,
+        };
+        self.wait_for(stop, out)
+    }
+
+    /// Copies large omaps that the next transaction clones, some entries at a time, so that checkpoints can be made in
+    /// between; `None` when all are copied, else whether there was progress.
+    fn stage_omaps(
+        &mut self,
+        objects: &[ObjectKey],
+        out: &mut Vec<StoreOut>,
+    ) -> Result<Option<bool>, StoreError> {
+        const ENTRIES: usize = 256;
+        for (i, object) in objects.iter().enumerate() {
+            // Each clone of an object in the transaction gets a copy of its own.
+            let nth = objects[..i].iter().filter(|o| *o == object).count();
+            let crowded = self.checkpoint.is_some() && self.core.active.memory() > self.config.table_bytes;
+            let mut staged = std::mem::take(&mut self.core.staged);
+            let (stats, next_id) = (self.core.stats, self.core.next_id);
+            let (base, alloc) = self.core.base();
+            let mut plan = Plan::new(base, alloc, stats, next_id);
+            let worked = plan.large_omap(object).and_then(|source| {
+                let Some(source) = source else { return Ok(false) };
+                let known = (0..staged.len()).filter(|at| staged[*at].source == source).nth(nth);
+                let at = known.unwrap_or(staged.len());
+                if known.is_none() {
+                    staged.push(Staged { source, ..Staged::default() });
+                }
+                if staged[at].done {
+                    return Ok(false);
+                }
+                // What stops leaves nothing behind, also of what is noted here.
+                let mut next = staged[at].clone();
+                if !crowded {
+                    plan.stage(&mut next, ENTRIES)?;
+                    staged[at] = next;
+                }
+                Ok(true)
+            });
+            let done = plan.done;
+            self.core.staged = staged;
+            match worked {
+                Ok(false) => {}
+                Ok(true) => {
+                    self.commit.stops = 0;
+                    self.core.next_id = done.next_id;
+                    self.core.garbage |= done.garbage;
+                    done.apply(&mut self.core.active);
+                    return Ok(Some(!crowded));
+                }
+                Err(stop) => return self.block(stop, out).map(|()| Some(false)),
+            }
+        }
+        Ok(None)
     }
 
     /// Asks for the pages that the other objects of the next transaction are on, so that it is not begun again for

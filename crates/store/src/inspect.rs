@@ -470,6 +470,9 @@ impl<'a, 'r> Walk<'a, 'r> {
             }
         }
         for id in self.parts.difference(&self.ids).copied().collect::<Vec<_>>() {
+            if self.garbage.contains(&id) {
+                continue;
+            }
             self.damage(format!("object id {id}: it has parts but no name"));
         }
         if self.cells != self.blobs {

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `B` | blob id u64, chunk u32 | a part of a value that is too long for a page |
 //! | `F` | chunk of 4096 blocks u64 | which of them hold data |
-//! | `G` | omap id u64 | an omap to be forgotten, bit by bit |
+//! | `G` | id u64 | an object or omap to be forgotten, bit by bit |
 //! | `M` | omap id u64, omap key | cell |
 //! | `O` | object key | onode |
 //! | `R` | chunk of 64 blocks u64 | extra references of shared blocks |
@@ -76,6 +76,11 @@ pub(crate) fn inline(id: u64) -> Key {
     let mut out = part(id);
     out.push(b'd');
     out
+}
+
+/// Whether it is the key of an extent.
+pub(crate) fn is_extent(key: &[u8]) -> bool {
+    key.first() == Some(&b'X') && key.get(9) == Some(&b'e')
 }
 
 pub(crate) fn header(id: u64) -> Key {

@@ -296,6 +296,14 @@ impl Step {
         of_op.into_iter().flatten().chain(of_bulk)
     }
 
+    /// The object that it clones.
+    pub fn cloned(&self) -> Option<&ObjectKey> {
+        match self {
+            Self::Op(TxnOp::Clone(from, to)) if from != to => Some(from),
+            _ => None,
+        }
+    }
+
     /// Whether it touches `object`.
     pub fn touches(&self, object: &ObjectKey) -> bool {
         self.objects().any(|o| o == object)

@@ -202,11 +202,16 @@ impl Store {
             }
             Phase::Scan(_) | Phase::Verify(_) | Phase::Tail(_) => self.scan_log(opening, out)?,
             Phase::Replay(_) => {
-                if self.apply_next(out)? {
-                    return Ok(true);
+                // Checkpoints bound what is held of a long log.
+                self.release();
+                let mut progress = self.step_checkpoint(out)?;
+                let crowded =
+                    self.checkpoint.is_some() && self.core.active.memory() > self.config.table_bytes;
+                if !crowded && !self.commit.is_applied() {
+                    progress |= self.apply_next(out)?;
                 }
-                if !self.commit.is_applied() {
-                    return Ok(false);
+                if crowded || progress || !self.commit.is_applied() {
+                    return Ok(progress);
                 }
                 self.replay(opening, out)?;
             }

@@ -6,6 +6,7 @@
 use crate::alloc::{Alloc, Run};
 use crate::api::{ObjectKey, StoreError};
 use crate::key::{self, Key};
+use crate::steps::Staged;
 use crate::table::{Changes, Scan, Stats, Table, View, Writing};
 use crate::tree::{Stop, corrupt};
 use std::collections::BTreeMap;
@@ -47,6 +48,8 @@ pub(crate) struct Base<'a> {
     pub writing: &'a Writing,
     /// Blocks that were read for this plan.
     pub fetched: &'a BTreeMap<u64, Buf>,
+    /// Large omaps that were copied for it.
+    pub staged: &'a [Staged],
 }
 
 pub(crate) struct Plan<'a> {

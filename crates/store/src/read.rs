@@ -20,6 +20,8 @@ pub(crate) struct Job {
     /// It sees the first so many transactions of this life.
     mark: u64,
     stage: Stage,
+    /// How often it had to wait for a page.
+    stops: usize,
 }
 
 enum Stage {
@@ -61,7 +63,12 @@ enum Outcome {
 
 impl Job {
     pub fn new(read: Read, mark: u64) -> Self {
-        Self { read, mark, stage: Stage::Index(None) }
+        Self { read, mark, stage: Stage::Index(None), stops: 0 }
+    }
+
+    /// How often it had to wait for a page of the index, if it still looks there.
+    pub fn stops(&self) -> usize {
+        if matches!(self.stage, Stage::Index(_)) { self.stops } else { 0 }
     }
 
     fn object(&self) -> Option<&ObjectKey> {
@@ -161,7 +168,9 @@ impl Store {
                         }
                         Err(stop) => {
                             let block = if let Stop::Page(ptr, _) = &stop { Some(ptr.block) } else { None };
-                            self.reads.get_mut(&id).expect("looked at").stage = Stage::Index(block);
+                            let job = self.reads.get_mut(&id).expect("looked at");
+                            job.stage = Stage::Index(block);
+                            job.stops += 1;
                             // Damage is the answer to this read; others may not need that page.
                             if let Err(error) = self.wait_for(stop, out) {
                                 self.reads.remove(&id);

@@ -1,8 +1,8 @@
 //! What each step of a transaction does.
 
 use crate::api::{ObjectKey, TxnOp};
-use crate::extents::Extent;
-use crate::key;
+use crate::extents::{Extent, decode_extent};
+use crate::key::{self, Key};
 use crate::logged::{Bulk, Step};
 use crate::plan::{Cell, INLINE_DATA, Onode, Plan};
 use crate::table::View;
@@ -10,6 +10,21 @@ use crate::tree::Stop;
 use stdx::{BLOCK, Bufs};
 
 const BLOCK_LEN: u64 = BLOCK as u64;
+/// Larger objects are removed bit by bit.
+const LARGE_OBJECT: u64 = 32 << 20;
+/// Omaps of more bytes are cloned bit by bit.
+const LARGE_OMAP: u64 = 64 << 10;
+
+/// A large omap that is being copied before the transaction that clones it is applied.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Staged {
+    /// The original, and the copy; 0 before it is begun.
+    pub source: u64,
+    pub copy: u64,
+    /// Where to go on.
+    pub from: Option<Key>,
+    pub done: bool,
+}
 
 impl Plan<'_> {
     pub(crate) fn step(&mut self, step: &Step) -> Result<(), Stop> {
@@ -178,10 +193,16 @@ impl Plan<'_> {
 
     fn remove(&mut self, object: &ObjectKey) -> Result<(), Stop> {
         let Some(mut onode) = self.onode(object)? else { return Ok(()) };
-        self.unmap(onode.id, 0, u64::MAX / BLOCK_LEN)?;
-        for (key, value) in self.all(&key::part(onode.id))? {
-            self.drop_cell(&value)?;
-            self.delete(key);
+        if onode.size > LARGE_OBJECT {
+            // Its parts are removed bit by bit later.
+            self.put(key::garbage(onode.id), Vec::new());
+            self.done.garbage = true;
+        } else {
+            self.unmap(onode.id, 0, u64::MAX / BLOCK_LEN)?;
+            for (key, value) in self.all(&key::part(onode.id))? {
+                self.drop_cell(&value)?;
+                self.delete(key);
+            }
         }
         self.forget_omap(&mut onode);
         self.done.stats.objects -= 1;
@@ -224,19 +245,16 @@ impl Plan<'_> {
         cells.extend(self.all(&key::inline(source.id))?);
         cells.extend(self.all(&key::header(source.id))?);
         let mut moved: Vec<_> = cells.into_iter().map(|(k, v)| (rebased(&k, copy.id), v)).collect();
-        if source.omap != 0 {
+        if let Some(staged) = self.take_staged(source.omap) {
+            copy.omap = staged;
+            self.follow(source.omap, staged)?;
+        } else if source.omap != 0 {
             copy.omap = self.new_id();
             let entries = self.all(&key::prefixed(b'M', source.omap))?;
             moved.extend(entries.into_iter().map(|(k, v)| (rebased(&k, copy.omap), v)));
         }
         for (key, value) in moved {
-            match Cell::parse(&value)? {
-                Cell::Inline(_) => self.put(key, value),
-                blob => {
-                    let value = blob.load(&self.view())?;
-                    self.put_cell(key, &value);
-                }
-            }
+            self.copy_cell(key, value)?;
         }
         self.put_onode(to, &copy);
         self.done.stats.objects += 1;
@@ -341,29 +359,98 @@ impl Plan<'_> {
         Ok(())
     }
 
-    /// Removes some entries of omaps that were parted with; false where there are no more.
+    /// Removes some entries of objects and omaps that were parted with; false where there are no more.
     pub(crate) fn collect_garbage(&mut self, entries: usize) -> Result<bool, Stop> {
         let first = self.scan(b"G", b"H").next()?;
         let Some((name, _)) = first else { return Ok(false) };
-        let id = key::number(&name, 1).ok_or_else(|| crate::tree::corrupt("name of a removed omap"))?;
-        let prefix = key::prefixed(b'M', id);
-        let mut gone = Vec::new();
-        {
-            let mut scan = self.scan(&prefix, &key::end_of(&prefix));
-            while gone.len() < entries
-                && let Some(entry) = scan.next()?
-            {
-                gone.push(entry);
-            }
-        }
+        let id = key::number(&name, 1).ok_or_else(|| crate::tree::corrupt("name of something removed"))?;
+        let (of_omap, of_object) = (key::prefixed(b'M', id), key::part(id));
+        let mut gone = self.some(&of_omap, &of_omap, entries)?;
+        gone.extend(self.some(&of_object, &of_object, entries - gone.len())?);
         if gone.len() < entries {
             self.delete(name);
         }
         for (key, value) in gone {
-            self.drop_cell(&value)?;
+            match decode_extent(&key, &value).filter(|_| key::is_extent(&key)) {
+                Some(extent) => self.unmap(id, extent.block, extent.end())?,
+                None => drop(self.drop_cell(&value)?),
+            }
             self.delete(key);
         }
         Ok(true)
+    }
+
+    /// At most `max` entries whose keys begin with `prefix`, from `from` on.
+    fn some(&self, prefix: &[u8], from: &[u8], max: usize) -> Result<Vec<(Key, Vec<u8>)>, Stop> {
+        let mut scan = self.scan(from, &key::end_of(prefix));
+        let mut out = Vec::new();
+        while out.len() < max
+            && let Some(entry) = scan.next()?
+        {
+            out.push(entry);
+        }
+        Ok(out)
+    }
+
+    /// Copies the next entries of a large omap for a clone to come; true when all are copied. The copy is garbage until
+    /// the clone takes it, so that nothing is left of it where the store ends before.
+    pub(crate) fn stage(&mut self, staged: &mut Staged, entries: usize) -> Result<(), Stop> {
+        if staged.copy == 0 {
+            staged.copy = self.new_id();
+            self.put(key::garbage(staged.copy), Vec::new());
+            self.done.garbage = true;
+        }
+        let prefix = key::prefixed(b'M', staged.source);
+        let found = self.some(&prefix, staged.from.as_deref().unwrap_or(&prefix), entries)?;
+        staged.done = found.len() < entries;
+        if let Some((last, _)) = found.last() {
+            staged.from = Some([&last[..], &[0]].concat());
+        }
+        for (key, value) in found {
+            self.copy_cell(rebased(&key, staged.copy), value)?;
+        }
+        Ok(())
+    }
+
+    /// The omap of an object of which a clone should be made bit by bit.
+    pub(crate) fn large_omap(&self, object: &ObjectKey) -> Result<Option<u64>, Stop> {
+        Ok(self.onode(object)?.filter(|o| o.omap_bytes > LARGE_OMAP).map(|o| o.omap))
+    }
+
+    /// A copy of this omap that was made for a clone and not taken yet.
+    fn take_staged(&mut self, source: u64) -> Option<u64> {
+        let free = |copy: u64| !matches!(self.done.changes.get(&key::garbage(copy)), Some(None));
+        let copy = self.base.staged.iter().find(|s| s.source == source && s.done && free(s.copy))?.copy;
+        self.delete(key::garbage(copy));
+        Some(copy)
+    }
+
+    /// Repeats on a copy what this transaction has done to the original since it was copied.
+    fn follow(&mut self, source: u64, copy: u64) -> Result<(), Stop> {
+        let prefix = key::prefixed(b'M', source);
+        let since: Vec<_> = self.done.changes.range(prefix.clone()..key::end_of(&prefix)).collect();
+        let since: Vec<(Key, Option<Vec<u8>>)> =
+            since.into_iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+        for (key, value) in since {
+            let key = rebased(&key, copy);
+            self.remove_cell(key.clone())?;
+            if let Some(value) = value {
+                self.copy_cell(key, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a copy of a cell under another key.
+    fn copy_cell(&mut self, key: Key, cell: Vec<u8>) -> Result<(), Stop> {
+        match Cell::parse(&cell)? {
+            Cell::Inline(_) => self.put(key, cell),
+            blob => {
+                let value = blob.load(&self.view())?;
+                self.put_cell(key, &value);
+            }
+        }
+        Ok(())
     }
 }
 

@@ -22,6 +22,7 @@ use crate::open::Opening;
 use crate::page::{PAGE, PAGE_BLOCKS, Page, Place};
 use crate::plan::Base;
 use crate::read::Job;
+use crate::steps::Staged;
 use crate::superblock::Super;
 use crate::table::{Stats, Table, View, Writing};
 use crate::tree::{Stop, Tree};
@@ -55,6 +56,8 @@ pub(crate) struct Core {
     pub fetched: BTreeMap<u64, Buf>,
     /// Pages that the checkpoint under way has made.
     pub making: u64,
+    /// Large omaps that the transaction being applied clones.
+    pub staged: Vec<Staged>,
 }
 
 impl Core {
@@ -69,7 +72,14 @@ impl Core {
         let layers = [Some(&self.active.changes), frozen.map(|f| &f.changes), None];
         let view = View { cache: &self.cache, tree: &self.tree, layers };
         (
-            Base { view, active: &self.active, frozen, writing: &self.writing, fetched: &self.fetched },
+            Base {
+                view,
+                active: &self.active,
+                frozen,
+                writing: &self.writing,
+                fetched: &self.fetched,
+                staged: &self.staged,
+            },
             &mut self.alloc,
         )
     }
@@ -125,6 +135,7 @@ impl Store {
             applied: 0,
             fetched: BTreeMap::new(),
             making: 0,
+            staged: Vec::new(),
         };
         Self {
             io: Io::new(disk, config.op_base),
@@ -379,7 +390,15 @@ impl Store {
                 Err(error) => return self.fail(error, out),
             }
         }
-        self.core.cache.trim();
+        if !self.needs_many_pages() {
+            self.core.cache.trim();
+        }
+    }
+
+    /// Whether something needs so many pages at once that it would never find them all if the budget were kept.
+    fn needs_many_pages(&self) -> bool {
+        let many = self.core.cache.limit() / 2;
+        self.commit.stops() > many || self.reads.values().any(|read| read.stops() > many)
     }
 
     fn step(&mut self, out: &mut Vec<StoreOut>) -> Result<bool, StoreError> {

@@ -90,3 +90,104 @@ fn a_full_device_refuses_data_takes_removals_and_is_as_good_as_new_after() {
     assert_eq!(filled[0], filled[2], "nothing is lost by having been full");
     assert!(filled[0] * 200_000 > 4 << 20, "most of the device can be used: {filled:?}");
 }
+
+fn omap_entry(i: u64) -> (Vec<u8>, Vec<u8>) {
+    (format!("{i:08}").into_bytes(), vec![i as u8; if i.is_multiple_of(50) { 1500 } else { 80 }])
+}
+
+fn omap_of(bench: &mut Bench, name: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let all = store::OmapRange { max: usize::MAX, max_bytes: usize::MAX, ..store::OmapRange::default() };
+    let read = Read::Object {
+        key: key(name),
+        attrs: false,
+        data: vec![],
+        omap_header: false,
+        omap_keys: vec![],
+        omap_range: Some(all),
+    };
+    match bench.read(read) {
+        Ok(ReadReply::Object(Some(view))) => view.omap_entries,
+        other => panic!("an object, not {other:?}"),
+    }
+}
+
+#[test]
+fn a_large_omap_is_cloned_in_little_memory_whole_or_not_at_all() {
+    const ENTRIES: u64 = 10_000;
+    let mut bench = Bench::open(SimDisk::new(64 << 20, 4096, 1), small());
+    for i in (0..ENTRIES).step_by(200) {
+        bench.commit(txn(vec![TxnOp::OmapSet(key("a"), (i..i + 200).map(omap_entry).collect())]));
+    }
+    bench.clean();
+    let mut cuts = 0;
+    loop {
+        bench.most_memory = 0;
+        bench.submit(txn(vec![TxnOp::Clone(key("a"), key("b")), TxnOp::Clone(key("a"), key("c"))]));
+        (0..cuts * 150).for_each(|_| drop(bench.step()));
+        assert!(bench.most_memory < 1 << 20, "{} bytes", bench.most_memory);
+        let mut disk = bench.disk;
+        disk.lose_power(cuts);
+        bench = Bench::open(disk, small());
+        bench.assert_nothing_leaks();
+        assert!(bench.most_memory < 1 << 20, "{} bytes", bench.most_memory);
+        match bench.store.usage().objects {
+            1 => cuts += 1,
+            3 => break,
+            other => panic!("{other} objects: neither whole nor not at all"),
+        }
+    }
+    assert!(cuts > 0, "it was cut at least once before it was logged");
+    let expected: Vec<_> = (0..ENTRIES).map(omap_entry).collect();
+    for name in ["a", "b", "c"] {
+        assert!(omap_of(&mut bench, name) == expected, "{name}");
+        bench.commit(txn(vec![TxnOp::Remove(key(name))]));
+    }
+    bench.assert_nothing_leaks();
+    assert_eq!(bench.assert_sound().pages, Vec::<u64>::new(), "nothing is left in the index");
+}
+
+#[test]
+fn a_clone_repeats_what_its_transaction_did_before_to_the_original() {
+    let mut bench = Bench::open(SimDisk::new(32 << 20, 4096, 1), small());
+    for i in (0..2000).step_by(200) {
+        bench.commit(txn(vec![TxnOp::OmapSet(key("a"), (i..i + 200).map(omap_entry).collect())]));
+    }
+    bench.commit(txn(vec![
+        TxnOp::OmapRemove(key("a"), vec![omap_entry(7).0, omap_entry(50).0]),
+        TxnOp::OmapSet(key("a"), vec![(b"new".to_vec(), vec![1; 2000]), (omap_entry(100).0, vec![3])]),
+        TxnOp::Clone(key("a"), key("b")),
+        TxnOp::OmapSet(key("a"), vec![(b"newer".to_vec(), vec![2])]),
+        TxnOp::Clone(key("a"), key("c")),
+    ]));
+    let mut expected: std::collections::BTreeMap<_, _> = (0..2000).map(omap_entry).collect();
+    expected.remove(&omap_entry(7).0);
+    expected.remove(&omap_entry(50).0);
+    expected.insert(b"new".to_vec(), vec![1; 2000]);
+    expected.insert(omap_entry(100).0, vec![3]);
+    assert!(omap_of(&mut bench, "b").into_iter().eq(expected.clone()));
+    expected.insert(b"newer".to_vec(), vec![2]);
+    assert!(omap_of(&mut bench, "c").into_iter().eq(expected.clone()));
+    assert!(omap_of(&mut bench, "a").into_iter().eq(expected));
+    bench.assert_nothing_leaks();
+}
+
+#[test]
+fn a_large_object_is_gone_at_once_and_its_space_soon() {
+    let mut bench = Bench::open(SimDisk::new(96 << 20, 4096, 1), small());
+    for i in 0..400u64 {
+        // Not in a row, so that there are many extents.
+        let write = TxnOp::Write(key("a"), (i * 7 % 400) * 131_072, Buf::pattern(i, 100_000).into());
+        bench.commit(txn(vec![write]));
+    }
+    bench.commit(txn(vec![TxnOp::Clone(key("a"), key("b"))]));
+    bench.clean();
+    bench.most_memory = 0;
+    bench.commit(txn(vec![TxnOp::Remove(key("a"))]));
+    assert_eq!(bench.store.usage().objects, 1);
+    bench.assert_nothing_leaks();
+    assert!(bench.most_memory < 1 << 20, "{} bytes", bench.most_memory);
+    assert_eq!(bench.data("b", 131_072, 100_000).expect("shared")[..], Buf::pattern(343, 100_000)[..]);
+    bench.commit(txn(vec![TxnOp::Remove(key("b"))]));
+    bench.assert_nothing_leaks();
+    assert_eq!(bench.store.usage().allocated, 0);
+}
