@@ -29,6 +29,16 @@ pub(crate) enum Name {
     Unknown,
 }
 
+/// How an inode is named to the MDS: by its number. The names that once led to it may lead to another by now.
+pub(crate) fn path(ino: Ino) -> FilePath {
+    FilePath { ino, path: Vec::new() }
+}
+
+/// The path of a name in a directory.
+pub(crate) fn path_in(dir: Ino, name: &[u8]) -> FilePath {
+    FilePath { ino: dir, path: name.to_vec() }
+}
+
 impl Client {
     /// Takes everything that an answer says of dentry and inode.
     pub(crate) fn learn(&mut self, now: Now, reply: &ClientReply) {
@@ -50,21 +60,20 @@ impl Client {
         inode.used_at = used_at;
         inode.update(stat);
         if stat.cap.cap_id != 0 && stat.cap.caps != 0 {
-            let issued = Caps(stat.cap.caps);
-            let cap = inode.cap.get_or_insert_with(Cap::default);
-            if cap.id != stat.cap.cap_id {
-                *cap = Cap { id: stat.cap.cap_id, ..Cap::default() };
+            if inode.cap.as_ref().is_some_and(|c| c.id != stat.cap.cap_id) {
+                inode.lose_cap();
             }
+            let cap = inode.cap.get_or_insert_with(|| Cap { id: stat.cap.cap_id, ..Cap::default() });
             // A reply may overtake a message about the cap; the higher seq is the newer word.
             if stat.cap.seq >= cap.seq {
                 cap.seq = stat.cap.seq;
                 cap.issue_seq = stat.cap.seq;
                 cap.mseq = stat.cap.mseq;
                 cap.realm = stat.cap.realm;
-                // What a reply brings is added: only a revocation takes away.
-                cap.issued = cap.issued | issued;
-                cap.implemented = cap.implemented | issued;
                 cap.wanted = cap.wanted | Caps(stat.cap.wanted);
+                // What a reply brings is added: only a revocation takes away.
+                let issued = cap.issued | Caps(stat.cap.caps);
+                inode.set_issued(issued);
             }
         }
         self.touch(stat.ino);
@@ -95,7 +104,7 @@ impl Client {
     pub(crate) fn drop_dentry(&mut self, dir: Ino, name: &[u8]) {
         self.dentries.remove(&(dir, name.to_vec()));
         if let Some(parent) = self.inodes.get_mut(&dir) {
-            parent.complete = None;
+            parent.forget_name();
         }
     }
 
@@ -125,41 +134,6 @@ impl Client {
             None if shared && parent.complete == Some(parent.shared_gen) => Name::Absent,
             None => Name::Unknown,
         }
-    }
-
-    /// How to name an inode to the MDS: by itself where a capability keeps it in the MDS's memory, else by the names that led
-    /// to it.
-    pub(crate) fn path_of(&self, ino: Ino) -> (Ino, Vec<u8>) {
-        let mut names: Vec<&[u8]> = Vec::new();
-        let mut at = ino;
-        // Names may have changed behind our back: never follow them in a circle.
-        for _ in 0..256 {
-            let Some(inode) = self.inodes.get(&at) else { break };
-            if at == ROOT || inode.cap.is_some() {
-                break;
-            }
-            let Some((dir, name)) = &inode.parent else { break };
-            names.push(name);
-            at = *dir;
-        }
-        names.reverse();
-        (at, names.join(&b'/'))
-    }
-
-    /// [`Self::path_of`] as a message carries it.
-    pub(crate) fn path(&self, ino: Ino) -> FilePath {
-        let (ino, path) = self.path_of(ino);
-        FilePath { ino, path }
-    }
-
-    /// The path of a name in a directory.
-    pub(crate) fn path_in(&self, dir: Ino, name: &[u8]) -> FilePath {
-        let mut path = self.path(dir);
-        if !path.path.is_empty() {
-            path.path.push(b'/');
-        }
-        path.path.extend_from_slice(name);
-        path
     }
 
     /// An inode for a local caller, who from now on holds one more reference to it.
@@ -212,7 +186,7 @@ impl Client {
                 if self.dentries.get(&key).is_some_and(|d| d.ino == Some(ino)) {
                     self.dentries.remove(&key);
                     if let Some(parent) = self.inodes.get_mut(dir) {
-                        parent.complete = None;
+                        parent.forget_name();
                     }
                 }
             }
@@ -225,6 +199,7 @@ impl Client {
                 for key in &names {
                     self.dentries.remove(key);
                 }
+                self.end_belief_in_listings(ino);
             }
         }
         self.send_releases(releases, out);
@@ -255,9 +230,7 @@ impl Client {
                 && !inode.pages_cached;
             if only_referenced {
                 releases.extend(release_item(inode));
-                inode.cap = None;
-                inode.shared_gen += 1;
-                inode.complete = None;
+                inode.lose_cap();
             }
         }
         self.drop_inodes(drop_whole.into_iter(), out);

@@ -2,9 +2,9 @@
 
 use crate::api::{Answer, Ino, Invalidate};
 use crate::client::{Client, Outs};
-use crate::inode::Cap;
+use crate::inode::Inode;
 use msgs::{Body, Caps, ClientCaps, ClientLease, cap, cap_op, lease_action};
-use node::{ConnId, Msg, Output, RequestId};
+use node::{ConnId, Event, Level, Msg, Output, RequestId};
 use stdx::Now;
 
 impl Client {
@@ -13,7 +13,7 @@ impl Client {
         let node::Body::Client(body) = msg.body else { return };
         match body {
             Body::ClientSession(session) => self.session_message(now, &session, out),
-            Body::ClientReply(reply) => self.mds_reply(now, msg.tid, *reply),
+            Body::ClientReply(reply) => self.mds_reply(now, msg.tid, *reply, out),
             Body::ClientCaps(caps) => self.cap_message(msg.tid, &caps, out),
             Body::ClientLease(lease) if lease.action == lease_action::REVOKE => {
                 self.lease_revoked(*lease, out)
@@ -34,15 +34,20 @@ impl Client {
     }
 
     fn cap_message(&mut self, tid: u64, msg: &ClientCaps, out: &mut Outs) {
-        let Some(inode) = self.inodes.get_mut(&msg.ino) else {
-            // We have forgotten it; the release that said so may still be on its way.
+        if msg.op == cap_op::FLUSH_ACK {
+            if let Some(inode) = self.inodes.get_mut(&msg.ino) {
+                inode.flushing.remove(&tid);
+                self.touch(msg.ino);
+            }
+            return;
+        }
+        let holds = |i: &&mut Inode| i.cap.as_ref().is_some_and(|c| c.id == msg.cap_id);
+        let Some(inode) = self.inodes.get_mut(&msg.ino).filter(holds) else {
+            // We have given it up; the release that said so may still be on its way. It does not come back with this message:
+            // for the MDS it ends with that release.
             if matches!(msg.op, cap_op::REVOKE | cap_op::GRANT) {
-                let item = msgs::CapReleaseItem {
-                    ino: msg.ino,
-                    cap_id: msg.cap_id,
-                    migrate_seq: msg.migrate_seq,
-                    seq: msg.issue_seq,
-                };
+                let (cap_id, migrate_seq) = (msg.cap_id, msg.migrate_seq);
+                let item = msgs::CapReleaseItem { ino: msg.ino, cap_id, migrate_seq, seq: msg.seq };
                 let body = msgs::ClientCapRelease { caps: vec![item], osd_epoch_barrier: maps::Epoch(0) };
                 self.mds.send(Body::from(body), 0, out);
             }
@@ -55,29 +60,23 @@ impl Client {
                 }
                 inode.update_file(&msg.file());
             }
-            cap_op::FLUSH_ACK => {
-                inode.flushing.remove(&tid);
+            // The MDS does not know the capability (any more), and no other rank has it.
+            cap_op::EXPORT if inode.lose_all() => {
+                let detail = format!("the MDS knows nothing of the capability on {:x}", msg.ino);
+                out.push(Output::Event(Event::new(Level::Error, "writes_lost", detail)));
             }
             _ => {}
         }
         self.touch(msg.ino);
     }
 
-    fn take_caps(inode: &mut crate::inode::Inode, msg: &ClientCaps) {
-        let cap = inode.cap.get_or_insert_with(|| Cap { id: msg.cap_id, realm: msg.realm, ..Cap::default() });
-        if cap.id != msg.cap_id {
-            return;
-        }
+    fn take_caps(inode: &mut Inode, msg: &ClientCaps) {
+        let Some(cap) = &mut inode.cap else { return };
         let lost = cap.issued & !msg.caps;
         (cap.seq, cap.mseq) = (msg.seq, msg.migrate_seq);
-        cap.issued = msg.caps;
-        cap.implemented = cap.implemented | msg.caps;
+        inode.set_issued(msg.caps);
         if lost.has_any(cap::FILE_BUFFER) && stdx::mutants::is_active("client_drops_dirty_data") {
             inode.dirty.discard();
-        }
-        if lost.has_any(cap::FILE_SHARED) {
-            inode.shared_gen += 1;
-            inode.complete = None;
         }
         inode.set_owner(msg.mode, msg.uid, msg.gid);
         inode.nlink = msg.nlink;
@@ -206,7 +205,8 @@ impl Client {
             oldest_flush_tid,
             btime: inode.btime,
             change_attr: inode.change_attr,
-            flags: if inode.sync_wanted { msgs::cap_flag::SYNC } else { 0 },
+            // Others wait for what is revoked: an MDS of Ceph journals it at its next tick only, up to 5 s later, unless asked.
+            flags: if inode.sync_wanted || revoked { msgs::cap_flag::SYNC } else { 0 },
             ..ClientCaps::default()
         };
         self.mds.send(Body::from(body), tid, out);

@@ -295,3 +295,168 @@ fn recalled_capabilities_go_back_unless_in_use() {
     assert!(rig.inode().cap.is_some(), "an open file keeps its capability");
     assert!(matches!(rig.client.admin(AdminId(1), "status"), Output::AdminReply { code: 0, .. }));
 }
+
+const DIR: Ino = 0x100_0000_0100;
+const DIR_CAPS: u32 = cap::PIN | cap::ANY_SHARED;
+
+impl Rig {
+    /// An active MDS, and a directory on which it gives `bits`.
+    fn with_dir(bits: u32) -> Self {
+        let mut rig = Self::new();
+        rig.client.mds.pretend_active();
+        rig.client.learn_inode(&dir_stat(1, bits));
+        rig
+    }
+
+    fn lookup(&mut self, name: &[u8]) -> Outs {
+        self.ask(FsRequest::Lookup { parent: DIR, name: name.to_vec() })
+    }
+
+    /// The MDS answers that a name leads to `INO`; the directory comes with the capability `seq`, `bits`.
+    fn found(&mut self, tid: u64, name: &[u8], seq: u32, bits: u32) -> Outs {
+        let dentry = msgs::ReplyDentry {
+            dir: dir_stat(seq, bits),
+            dir_stat: msgs::DirStat::default(),
+            name: name.to_vec(),
+            lease: msgs::LeaseStat::default(),
+        };
+        let target = msgs::InodeStat { ino: INO, mode: 0o100_644, nlink: 1, ..msgs::InodeStat::default() };
+        let trace = msgs::ReplyTrace { dentry: Some(Box::new(dentry)), target: Some(Box::new(target)) };
+        self.mds_says(tid, ClientReply { op: MdsOp::LOOKUP, safe: true, trace, ..ClientReply::default() })
+    }
+
+    fn revoke_dir(&mut self, seq: u32, bits: u32) -> Outs {
+        let message = ClientCaps {
+            op: cap_op::REVOKE,
+            ino: DIR,
+            cap_id: 5,
+            seq,
+            caps: Caps(bits),
+            ..ClientCaps::default()
+        };
+        self.mds_says(0, message)
+    }
+}
+
+fn dir_stat(seq: u32, caps: u32) -> msgs::InodeStat {
+    let cap = msgs::InodeStatCap { caps, cap_id: 5, seq, ..msgs::InodeStatCap::default() };
+    msgs::InodeStat { ino: DIR, mode: 0o040_755, nlink: 1, cap, ..msgs::InodeStat::default() }
+}
+
+/// Requests to the MDS, with their tids.
+fn requests(out: &Outs) -> Vec<(u64, msgs::ClientRequest)> {
+    let request = |o: &Output<Reply>| match o {
+        Output::Send { msg: Msg { tid, body: node::Body::Client(Body::ClientRequest(m)), .. }, .. } => {
+            Some((*tid, (**m).clone()))
+        }
+        _ => None,
+    };
+    out.iter().filter_map(request).collect()
+}
+
+#[test]
+fn a_name_is_believed_as_long_as_the_directory_is_not_given_up() {
+    let mut rig = Rig::with_dir(DIR_CAPS);
+    let asked = requests(&rig.lookup(b"a"));
+    rig.found(asked[0].0, b"a", 2, DIR_CAPS);
+    assert_eq!(asked_mds(&rig.lookup(b"a")), []);
+    rig.revoke_dir(3, DIR_CAPS & !cap::FILE_SHARED);
+    assert_eq!(asked_mds(&rig.lookup(b"a")), [MdsOp::LOOKUP]);
+}
+
+#[test]
+fn a_name_learnt_without_the_right_to_keep_it_is_not_believed_when_that_is_gained() {
+    let mut rig = Rig::with_dir(DIR_CAPS);
+    rig.revoke_dir(2, DIR_CAPS & !cap::FILE_SHARED);
+    // Somebody changes the directory; this is of before.
+    let asked = requests(&rig.lookup(b"a"));
+    rig.found(asked[0].0, b"a", 3, DIR_CAPS & !cap::FILE_SHARED);
+    // And this of afterwards.
+    let asked = requests(&rig.lookup(b"b"));
+    rig.found(asked[0].0, b"b", 4, DIR_CAPS);
+    assert_eq!(asked_mds(&rig.lookup(b"b")), []);
+    assert_eq!(asked_mds(&rig.lookup(b"a")), [MdsOp::LOOKUP], "it may have gone in between");
+}
+
+#[test]
+fn a_listing_does_not_make_up_for_names_forgotten_meanwhile() {
+    let mut rig = Rig::with_dir(DIR_CAPS);
+    let out = rig.ask(FsRequest::Opendir { ino: DIR });
+    let Ok(Answer::Opened { fh, .. }) = answers(&out)[0] else { panic!("opened") };
+    let page = |flags: u16, name: &[u8]| {
+        let inode = msgs::InodeStat { ino: INO + 1, mode: 0o100_644, ..msgs::InodeStat::default() };
+        let entry = msgs::ReaddirEntry { name: name.to_vec(), lease: msgs::LeaseStat::default(), inode };
+        let listing = msgs::ReaddirReply { dir: msgs::DirStat::default(), flags, entries: vec![entry] };
+        let trace = msgs::ReplyTrace { target: Some(Box::new(dir_stat(2, DIR_CAPS))), dentry: None };
+        let extra = wire::Writer::encode(&listing);
+        ClientReply { op: MdsOp::READDIR, safe: true, trace, extra, ..ClientReply::default() }
+    };
+    let read = |offset| FsRequest::Readdir { fh: *fh, offset, max_bytes: 4096, plus: false };
+    let asked = requests(&rig.ask(read(2)));
+    rig.mds_says(asked[0].0, page(0, b"a"));
+    rig.client.drop_dentry(DIR, b"a");
+    let asked = requests(&rig.ask(read(3)));
+    rig.mds_says(asked[0].0, page(msgs::readdir_flag::FRAG_END, b"b"));
+    assert_eq!(asked_mds(&rig.lookup(b"a")), [MdsOp::LOOKUP], "the listing had it");
+    let out = rig.ask(FsRequest::Opendir { ino: DIR });
+    assert_eq!(answers(&out).len(), 1);
+}
+
+#[test]
+fn a_message_about_a_capability_that_was_given_up_does_not_bring_it_back() {
+    let mut rig = Rig::new();
+    let inode = rig.client.inodes.get_mut(&INO).expect("it");
+    (inode.readers, inode.writers) = (0, 0);
+    rig.client.files.clear();
+    let mut recall = ClientSession::of(session_op::RECALL_STATE, 0);
+    recall.head.max_caps = 0;
+    rig.mds_says(0, recall);
+    assert!(rig.inode().cap.is_none(), "referenced from above, and not open");
+    let out = rig.caps(cap_op::REVOKE, 7, READERS);
+    assert!(rig.inode().cap.is_none());
+    let released: Vec<u32> = out
+        .iter()
+        .filter_map(|o| match o {
+            Output::Send { msg: Msg { body: node::Body::Client(Body::ClientCapRelease(m)), .. }, .. } => {
+                Some(m.caps[0].seq)
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(released, [7], "it is told that nothing is held as of its message");
+}
+
+#[test]
+fn an_open_file_whose_capability_is_gone_is_opened_again() {
+    let mut rig = Rig::new();
+    rig.client.mds.pretend_active();
+    rig.caps(cap_op::EXPORT, 0, 0);
+    assert!(rig.inode().cap.is_none());
+    let asked = requests(&rig.ask(FsRequest::Read { fh: FH, offset: 0, len: 10 }));
+    assert_eq!((asked.len(), asked[0].1.op, asked[0].1.path.ino), (1, MdsOp::OPEN, INO));
+    let stale = |op| ClientReply { op, result: -msgs::errno::ESTALE, safe: true, ..ClientReply::default() };
+    let asked = requests(&rig.mds_says(asked[0].0, stale(MdsOp::OPEN)));
+    assert_eq!(
+        (asked[0].1.op, asked[0].1.path.ino),
+        (MdsOp::LOOKUPINO, INO),
+        "it may only have left a cache"
+    );
+    let out = rig.mds_says(asked[0].0, stale(MdsOp::LOOKUPINO));
+    assert_eq!(answers(&out), [&Err(Errno(msgs::errno::ESTALE))]);
+}
+
+#[test]
+fn a_request_goes_on_when_what_it_is_about_was_found_by_its_number() {
+    let mut rig = Rig::with_dir(DIR_CAPS);
+    rig.client.inodes.get_mut(&DIR).expect("it").lose_cap();
+    let asked = requests(&rig.lookup(b"a"));
+    assert_eq!((asked[0].1.path.ino, asked[0].1.path.path.as_slice()), (DIR, b"a".as_slice()));
+    let stale =
+        ClientReply { op: MdsOp::LOOKUP, result: -msgs::errno::ESTALE, safe: true, ..ClientReply::default() };
+    let asked = requests(&rig.mds_says(asked[0].0, stale));
+    let trace = msgs::ReplyTrace { target: Some(Box::new(dir_stat(1, DIR_CAPS))), dentry: None };
+    let found = ClientReply { op: MdsOp::LOOKUPINO, safe: true, trace, ..ClientReply::default() };
+    let asked = requests(&rig.mds_says(asked[0].0, found));
+    assert_eq!(asked[0].1.op, MdsOp::LOOKUP);
+    assert_eq!(answers(&rig.found(asked[0].0, b"a", 2, DIR_CAPS)).len(), 1);
+}

@@ -1,10 +1,10 @@
 //! Open directories: a stream of entries in the MDS's order of hashes, fetched in chunks and kept until the reader is past them.
 
 use crate::api::{Answer, Caller, DirEntry, Fh, FsRequest, Ino};
-use crate::cache::STAT_CAPS;
+use crate::cache::{STAT_CAPS, path};
 use crate::client::{Client, Op, Outs, Stage, Step, fail};
 use msgs::errno::{EBADF, EIO, ENOTDIR};
-use msgs::{ClientReply, ClientRequest, FilePath, MdsOp, ReaddirArgs, ReaddirReply, readdir_flag};
+use msgs::{ClientReply, ClientRequest, FilePath, MdsOp, ReaddirArgs, ReaddirReply, cap, readdir_flag};
 use stdx::Now;
 use wire::Reader;
 
@@ -25,12 +25,15 @@ pub(crate) struct DirHandle {
     last_name: Vec<u8>,
     /// No more chunks follow.
     at_end: bool,
-    /// The directory's `shared_gen` when the stream began: unchanged at its end, all names are known.
-    shared_gen: u64,
+    /// What the directory's names rested on when the stream's first chunk came: unchanged at the end, all names are known.
+    began: Option<Belief>,
 }
 
+/// By what a listing may be believed later: the directory's `shared_gen` and `names_forgotten`.
+type Belief = (u64, u64);
+
 impl DirHandle {
-    fn new(ino: Ino, shared_gen: u64) -> Self {
+    fn new(ino: Ino) -> Self {
         Self {
             ino,
             first: DOTS,
@@ -38,7 +41,7 @@ impl DirHandle {
             frag: 0,
             last_name: Vec::new(),
             at_end: false,
-            shared_gen,
+            began: None,
         }
     }
 }
@@ -61,9 +64,9 @@ impl Client {
     ) -> Step {
         match request {
             FsRequest::Opendir { ino } => match self.inodes.get(ino) {
-                // The root may be opened before the MDS has told anything of it.
-                inode if *ino == crate::cache::ROOT || inode.is_some_and(|i| i.is_dir()) => {
-                    let handle = DirHandle::new(*ino, inode.map_or(0, |i| i.shared_gen));
+                // What nothing is known of (the root at first) is for the MDS to say.
+                inode if inode.is_none_or(|i| i.is_dir()) => {
+                    let handle = DirHandle::new(*ino);
                     let fh = self.next_fh();
                     self.dirs.insert(fh, handle);
                     Step::Done(Ok(Answer::Opened { fh, keep_cache: false }))
@@ -108,7 +111,7 @@ impl Client {
         let args = ReaddirArgs { frag: dir.frag, max_entries: CHUNK, max_bytes: 0, flags: 1, offset_hash: 0 };
         ClientRequest {
             op: MdsOp::READDIR,
-            path: self.path(dir.ino),
+            path: path(dir.ino),
             path2: FilePath { ino: 0, path: dir.last_name.clone() },
             args: args.into(),
             caller_uid: caller.uid,
@@ -124,6 +127,10 @@ impl Client {
         }
         let listing: ReaddirReply = Reader::new(&reply.extra).get().map_err(|_| EIO)?;
         let Some(mut dir) = self.dirs.remove(&fh) else { return Err(EBADF) };
+        let belief = self.belief(dir.ino);
+        if dir.chunk.is_empty() && dir.first == DOTS {
+            dir.began = belief;
+        }
         dir.first += dir.chunk.len() as u64;
         dir.chunk.clear();
         for entry in &listing.entries {
@@ -140,15 +147,26 @@ impl Client {
             (true, Some(next)) => (dir.frag, dir.last_name) = (next, Vec::new()),
             (true, None) => {
                 dir.at_end = true;
-                if let Some(inode) = self.inodes.get_mut(&dir.ino)
-                    && inode.shared_gen == dir.shared_gen
+                if let (Some(inode), Some((shared_gen, _))) = (self.inodes.get_mut(&dir.ino), belief)
+                    && belief == dir.began
                 {
-                    inode.complete = Some(dir.shared_gen);
+                    inode.complete = Some(shared_gen);
                 }
             }
         }
         self.dirs.insert(fh, dir);
         Ok(())
+    }
+
+    /// What a listing of a directory that arrives now rests on; `None` without `Fs`.
+    fn belief(&self, dir: Ino) -> Option<Belief> {
+        let inode = self.inodes.get(&dir).filter(|i| i.may(cap::FILE_SHARED))?;
+        Some((inode.shared_gen, inode.names_forgotten))
+    }
+
+    /// A directory is forgotten: listings of it that are under way say nothing of the inode that may come in its place.
+    pub(crate) fn end_belief_in_listings(&mut self, dir: Ino) {
+        self.dirs.values_mut().filter(|d| d.ino == dir).for_each(|d| d.began = None);
     }
 
     /// Entries from stream number `offset` on, or `None` where a chunk must be fetched first.
@@ -163,8 +181,7 @@ impl Client {
         let ino = dir.ino;
         if offset < dir.first && (offset >= DOTS || dir.first > DOTS) {
             // Wound back: the stream begins anew.
-            let shared_gen = self.inodes.get(&ino).map_or(0, |i| i.shared_gen);
-            *dir = DirHandle::new(ino, shared_gen);
+            *dir = DirHandle::new(ino);
         }
         let (first, len, at_end) = (dir.first, dir.chunk.len() as u64, dir.at_end);
         if offset >= first + len && !at_end {

@@ -96,8 +96,11 @@ pub(crate) struct Inode {
     pub(crate) pages_again: bool,
     /// Invalidations that were overtaken by new pages, in a row.
     pub(crate) invalidation_rounds: u8,
-    /// Directories: counts losses of `Fs`; what was learnt under an older count is not believed.
+    /// Directories: counts gains and losses of `Fs`; what was learnt under another count is not believed. A name that was learnt
+    /// without `Fs` may have gone before it was gained.
     pub(crate) shared_gen: u64,
+    /// Directories: counts names that were forgotten although they may be there.
+    pub(crate) names_forgotten: u64,
     /// Directories: all names are known, as of this `shared_gen`.
     pub(crate) complete: Option<u64>,
     /// When it was last of use, for trimming.
@@ -121,6 +124,44 @@ impl Inode {
     /// What the MDS allows now.
     pub(crate) fn issued(&self) -> Caps {
         self.cap.as_ref().map_or(Caps::NONE, |c| c.issued)
+    }
+
+    /// Notes what the MDS allows from now on.
+    pub(crate) fn set_issued(&mut self, bits: Caps) {
+        let Some(cap) = &mut self.cap else { return };
+        let turned = (cap.issued.0 ^ bits.0) & cap::FILE_SHARED != 0;
+        cap.issued = bits;
+        cap.implemented = cap.implemented | bits;
+        if turned {
+            self.shared_gen += 1;
+            self.complete = None;
+        }
+    }
+
+    /// The capability is gone, and the belief in whatever rested on it.
+    pub(crate) fn lose_cap(&mut self) {
+        self.cap = None;
+        self.shared_gen += 1;
+        self.complete = None;
+    }
+
+    /// The MDS has dropped the capability: what was to be written under it is lost, and said so. Gives whether anything was.
+    pub(crate) fn lose_all(&mut self) -> bool {
+        self.lose_cap();
+        let lost = self.dirty_caps != Caps::NONE || !self.dirty.is_empty() || !self.flushing.is_empty();
+        self.flushing.clear();
+        if lost {
+            self.error = Some(msgs::errno::EIO);
+            self.dirty.discard();
+            self.dirty_caps = Caps::NONE;
+        }
+        lost
+    }
+
+    /// A name in this directory is forgotten that may be there: not all are known any more, also not by a listing under way.
+    pub(crate) fn forget_name(&mut self) {
+        self.names_forgotten += 1;
+        self.complete = None;
     }
 
     /// Whether pages of it that local callers have stay true: nobody else can write.

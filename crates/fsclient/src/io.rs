@@ -1,8 +1,10 @@
 //! File data: reads laid under what is buffered, writes taken into the buffer, and the buffer written back.
 
 use crate::api::{Answer, Caller, Fh, FileLock, FsRequest, Ino};
+use crate::cache::path;
 use crate::client::{Client, Op, Outs, Stage, Step, Token, WRITE_BACK_AFTER, fail};
 use crate::dirty::Dirty;
+use crate::namespace::open_flag;
 use msgs::errno::{EBADF, EFBIG, EINVAL, EIO, ENOENT, EOPNOTSUPP};
 use msgs::{ClientRequest, Extent, FileLockArgs, GetattrArgs, MdsOp, Op as ObjectOp, cap};
 use stdx::{Bufs, Now};
@@ -50,11 +52,11 @@ impl Client {
             (Stage::Written(n), _) => self.written(number, op, n),
             (Stage::Answered(reply), _) if reply.result < 0 => fail(-reply.result),
             (stage, FsRequest::Read { fh, offset, len }) => {
-                let sized = matches!(stage, Stage::Sized | Stage::Answered(_));
+                let sized = knows_size_since(&stage);
                 self.read(now, number, op, *fh, *offset, u64::from(*len), sized, out)
             }
             (stage, FsRequest::Write { fh, offset, data }) => {
-                let sized = matches!(stage, Stage::Sized | Stage::Answered(_));
+                let sized = knows_size_since(&stage);
                 self.write(now, number, op, *fh, *offset, data, sized, out)
             }
             (_, FsRequest::Fallocate { fh, offset, len, mode }) => {
@@ -82,10 +84,7 @@ impl Client {
         let Some(ino) = self.files.get(&fh).filter(|f| f.reads).map(|f| f.ino) else { return fail(EBADF) };
         let Some(inode) = self.inodes.get_mut(&ino) else { return fail(EBADF) };
         if !(inode.may(cap::FILE_RD) || inode.may_still(cap::FILE_RD)) {
-            inode.waiters.insert(number);
-            op.stage = if sized { Stage::Sized } else { Stage::New };
-            self.attend(ino);
-            return Step::Wait;
+            return self.wait_for_cap(now, number, op, ino, sized, out);
         }
         if offset + len > inode.size && !sized && !inode.knows_size() && !inode.is_revoked() {
             return self.ask_size(now, number, op, ino, out);
@@ -153,10 +152,7 @@ impl Client {
         let max_file_size = self.mds.map.max_file_size;
         let Some(inode) = self.inodes.get_mut(&ino) else { return fail(EBADF) };
         if !(inode.may(cap::FILE_WR) || inode.may_still(cap::FILE_WR)) {
-            inode.waiters.insert(number);
-            op.stage = if sized { Stage::Sized } else { Stage::New };
-            self.attend(ino);
-            return Step::Wait;
+            return self.wait_for_cap(now, number, op, ino, sized, out);
         }
         if append && !sized && !inode.knows_size() && !inode.is_revoked() {
             return self.ask_size(now, number, op, ino, out);
@@ -270,13 +266,50 @@ impl Client {
         }
     }
 
+    /// Waits until the MDS allows what an operation on an open file needs.
+    fn wait_for_cap(
+        &mut self,
+        now: Now,
+        number: u64,
+        op: &mut Op,
+        ino: Ino,
+        sized: bool,
+        out: &mut Outs,
+    ) -> Step {
+        let inode = self.inodes.get_mut(&ino).expect("an open file's inode stays");
+        if inode.cap.is_none() {
+            return self.reopen(now, number, op, ino, out);
+        }
+        inode.waiters.insert(number);
+        op.stage = if sized { Stage::Sized } else { Stage::New };
+        self.attend(ino);
+        Step::Wait
+    }
+
+    /// The capability that an open file rests on is gone (with a lost session): asks for it anew. The file may be gone, too:
+    /// then the operation fails with what the MDS says.
+    fn reopen(&mut self, now: Now, number: u64, op: &mut Op, ino: Ino, out: &mut Outs) -> Step {
+        let inode = &self.inodes[&ino];
+        let flags = match (inode.readers, inode.writers) {
+            (_, 0) => 0,
+            (0, _) => open_flag::WRONLY,
+            _ => open_flag::RDWR,
+        };
+        op.stage = Stage::AtMds;
+        let args = self.open_args(Some(ino), flags, 0);
+        let message =
+            ClientRequest { op: MdsOp::OPEN, path: path(ino), args: args.into(), ..ClientRequest::default() };
+        self.ask_mds(now, number, message, out);
+        Step::Wait
+    }
+
     /// Asks how large a file is that others write to as well; the operation goes on with what was true after it began.
     fn ask_size(&mut self, now: Now, number: u64, op: &mut Op, ino: Ino, out: &mut Outs) -> Step {
         op.stage = Stage::AtMds;
         let args = GetattrArgs { mask: cap::PIN | cap::FILE_SHARED };
         let message = ClientRequest {
             op: MdsOp::GETATTR,
-            path: self.path(ino),
+            path: path(ino),
             args: args.into(),
             ..ClientRequest::default()
         };
@@ -379,6 +412,9 @@ impl Client {
             inode.dirty.punch(offset, end);
             inode.sync_wanted = true;
         }
+        if inode.cap.is_none() {
+            return self.reopen(now, number, op, ino, out);
+        }
         // A hole must not overtake a write that is on its way, nor be filled by one.
         if !inode.may(cap::FILE_WR) || extends && end > inode.max_size || zeroes && inode.dirty.is_flying() {
             inode.waiters.insert(number);
@@ -458,12 +494,8 @@ impl Client {
         if let Some((mds_op, lock, wait, flock)) = ask {
             op.stage = Stage::AtMds;
             let args = lock_args(owner, &lock, wait, flock);
-            let message = ClientRequest {
-                op: mds_op,
-                path: self.path(ino),
-                args: args.into(),
-                ..ClientRequest::default()
-            };
+            let message =
+                ClientRequest { op: mds_op, path: path(ino), args: args.into(), ..ClientRequest::default() };
             self.ask_mds(now, number, message, out);
             return Step::Wait;
         }
@@ -483,6 +515,11 @@ impl Client {
         }
         None
     }
+}
+
+/// Whether an operation has asked for the size since it began. An answer to opening does not tell what writers have not flushed.
+fn knows_size_since(stage: &Stage) -> bool {
+    matches!(stage, Stage::Sized) || matches!(stage, Stage::Answered(reply) if reply.op == MdsOp::GETATTR)
 }
 
 pub(crate) fn is_dirty(inode: &crate::inode::Inode) -> bool {

@@ -1,12 +1,14 @@
 //! The session with the metadata server: opening, renewing, requests in flight, and what happens when another MDS takes over.
 
+use crate::cache::{ROOT, STAT_CAPS, path};
 use crate::client::{Client, Outs};
 use crate::inode::Inode;
 use maps::{Gid, MdsMap, MdsRank, MdsState};
 use monc::ConnSpace;
+use msgs::errno::ESTALE;
 use msgs::{
-    CapReconnect, Caps, ClientReconnect, ClientReply, ClientRequest, ClientSession, cephfs_feature,
-    request_flag, session_op,
+    CapReconnect, ClientReconnect, ClientReply, ClientRequest, ClientSession, GetattrArgs, MdsOp,
+    cephfs_feature, request_flag, session_op,
 };
 use node::{CloseReason, ConnId, Event, Level, Msg, Output, Target};
 use std::collections::BTreeMap;
@@ -48,6 +50,20 @@ pub(crate) struct InFlight {
     sent: bool,
     /// The first, unsafe answer has come; kept until the safe one.
     answered: bool,
+    recall: Recall,
+}
+
+/// Inodes are named by number. An MDS of Ceph finds one that it has dropped from its cache, because nobody has a capability on it,
+/// only when it is asked for by LOOKUPINO; until then it answers ESTALE.
+#[derive(Debug, Default)]
+enum Recall {
+    /// Nothing was looked up for the request.
+    #[default]
+    NotYet,
+    /// This is the LOOKUPINO; then the request comes again, after those of further inodes.
+    Finding(Box<ClientRequest>, Vec<u64>),
+    /// Everything was: if it is stale again, it is.
+    Done,
 }
 
 /// The session.
@@ -154,10 +170,13 @@ impl Client {
     pub(crate) fn ask_mds(&mut self, now: Now, op: u64, mut request: ClientRequest, out: &mut Outs) {
         request.head_version = 1;
         request.stamp = Utime::from(now.wall);
+        self.enqueue(op, Box::new(request), Recall::NotYet, out);
+    }
+
+    fn enqueue(&mut self, op: u64, request: Box<ClientRequest>, recall: Recall, out: &mut Outs) {
         let tid = self.mds.next_tid;
         self.mds.next_tid += 1;
-        let entry = InFlight { request: Box::new(request), op, sent: false, answered: false };
-        self.mds.in_flight.insert(tid, entry);
+        self.mds.in_flight.insert(tid, InFlight { request, op, sent: false, answered: false, recall });
         if self.mds.serves() {
             self.mds.transmit(tid, out);
         }
@@ -233,8 +252,7 @@ impl Client {
             return;
         }
         self.mds.state = State::Reconnecting;
-        let caps =
-            self.inodes.values().filter_map(|i| Some((i.ino, claim(i, self.path_of(i.ino))?))).collect();
+        let caps = self.inodes.values().filter_map(|i| Some((i.ino, claim(i)?))).collect();
         self.mds.send(msgs::Body::from(ClientReconnect { caps, realms: Vec::new(), more: false }), 0, out);
     }
 
@@ -258,16 +276,7 @@ impl Client {
         let mut lost = 0;
         for ino in inos {
             let inode = self.inodes.get_mut(&ino).expect("just listed");
-            inode.cap = None;
-            inode.shared_gen += 1;
-            inode.complete = None;
-            inode.flushing.clear();
-            if inode.dirty_caps != Caps::NONE || !inode.dirty.is_empty() {
-                inode.error = Some(msgs::errno::EIO);
-                inode.dirty.discard();
-                inode.dirty_caps = Caps::NONE;
-                lost += 1;
-            }
+            lost += u32::from(inode.lose_all());
             self.touch(ino);
         }
         self.dentries.clear();
@@ -408,11 +417,12 @@ impl Client {
     }
 
     /// The answer to a request.
-    pub(crate) fn mds_reply(&mut self, now: Now, tid: u64, reply: ClientReply) {
+    pub(crate) fn mds_reply(&mut self, now: Now, tid: u64, reply: ClientReply, out: &mut Outs) {
         let Some(entry) = self.mds.in_flight.get_mut(&tid) else { return };
         let (op, first) = (entry.op, !entry.answered);
+        let mut ended = None;
         if reply.safe {
-            self.mds.in_flight.remove(&tid);
+            ended = self.mds.in_flight.remove(&tid);
         } else {
             entry.answered = true;
             // For a replay: the inode number that it was given.
@@ -420,11 +430,52 @@ impl Client {
         }
         if first {
             self.learn(now, &reply);
-            self.give_reply(op, reply);
+            let again = ended.is_some_and(|entry| self.asks_again(entry, reply.result, out));
+            if !again {
+                self.give_reply(op, reply);
+            }
         }
         if !self.mds.has_unsafe() {
             self.wake_journal_waiters();
         }
+    }
+
+    /// Goes on with a request that needs more than one answer; gives whether it did.
+    fn asks_again(&mut self, entry: InFlight, result: i32, out: &mut Outs) -> bool {
+        let (request, mut bases) = match entry.recall {
+            Recall::NotYet if result == -ESTALE => {
+                let of = &entry.request;
+                let unknown = |ino: &u64| *ino > ROOT && self.inodes.get(ino).is_none_or(|i| i.cap.is_none());
+                let bases: Vec<u64> = [of.path.ino, of.path2.ino].into_iter().filter(unknown).collect();
+                if bases.is_empty() {
+                    return false;
+                }
+                (entry.request, bases)
+            }
+            Recall::Finding(request, rest) if result >= 0 => (request, rest),
+            _ => return false,
+        };
+        match bases.pop() {
+            Some(ino) => {
+                let args = GetattrArgs { mask: STAT_CAPS };
+                let lookup = ClientRequest {
+                    op: MdsOp::LOOKUPINO,
+                    path: path(ino),
+                    args: args.into(),
+                    head_version: request.head_version,
+                    stamp: request.stamp,
+                    ..ClientRequest::default()
+                };
+                self.enqueue(entry.op, Box::new(lookup), Recall::Finding(request, bases), out);
+            }
+            None => self.enqueue(
+                entry.op,
+                Box::new(ClientRequest { num_retry: 0, ..*request }),
+                Recall::Done,
+                out,
+            ),
+        }
+        true
     }
 
     /// Gives the session back; [`Client::session_closed`] follows.
@@ -441,15 +492,15 @@ impl Client {
 }
 
 /// What we say to a new MDS that we hold on an inode.
-fn claim(inode: &Inode, (base, path): (u64, Vec<u8>)) -> Option<CapReconnect> {
+fn claim(inode: &Inode) -> Option<CapReconnect> {
     let cap = inode.cap.as_ref()?;
     Some(CapReconnect {
-        path,
+        path: Vec::new(),
         cap_id: cap.id,
         wanted: inode.wanted().0,
         issued: cap.implemented.0,
         snaprealm: cap.realm,
-        pathbase: base,
+        pathbase: inode.ino,
         flock: Vec::new(),
         snap_follows: maps::SnapId::default(),
     })

@@ -1,7 +1,7 @@
 //! Operations on names and inodes: each is at most one request to the MDS, and none where a capability answers it.
 
 use crate::api::{Answer, Caller, FsRequest, Ino, SetAttr};
-use crate::cache::{Name, STAT_CAPS};
+use crate::cache::{Name, STAT_CAPS, path, path_in};
 use crate::client::{Client, FileHandle, Op, Outs, Stage, Step, fail};
 use msgs::errno::{EEXIST, EINVAL, EIO, ENAMETOOLONG, ENODATA, ENOENT, EOPNOTSUPP, ESTALE};
 use msgs::{Caps, cap, request_flag, setattr_mask};
@@ -171,55 +171,46 @@ impl Client {
             |op, path, args| ClientRequest { flags: request_flag::WANT_DENTRY, ..make(op, path, args) };
         let by_name = |name: &[u8]| FilePath { ino: 0, path: name.to_vec() };
         Ok(match request {
-            R::Lookup { parent, name } => make(MdsOp::LOOKUP, self.path_in(*parent, name), stat.into()),
+            R::Lookup { parent, name } => make(MdsOp::LOOKUP, path_in(*parent, name), stat.into()),
             R::Getattr { ino } | R::Readlink { ino } | R::Getxattr { ino, .. } | R::Listxattr { ino } => {
-                make(MdsOp::GETATTR, self.path(*ino), stat.into())
+                make(MdsOp::GETATTR, path(*ino), stat.into())
             }
-            R::Setattr { ino, set } => {
-                make(MdsOp::SETATTR, self.path(*ino), self.setattr_args(*ino, set).into())
+            R::Setattr { ino, set } => make(MdsOp::SETATTR, path(*ino), self.setattr_args(*ino, set).into()),
+            R::Mknod { parent, name, mode, rdev } => {
+                changing(MdsOp::MKNOD, path_in(*parent, name), MknodArgs { mode: *mode, rdev: *rdev }.into())
             }
-            R::Mknod { parent, name, mode, rdev } => changing(
-                MdsOp::MKNOD,
-                self.path_in(*parent, name),
-                MknodArgs { mode: *mode, rdev: *rdev }.into(),
-            ),
             R::Mkdir { parent, name, mode } => {
-                changing(MdsOp::MKDIR, self.path_in(*parent, name), MkdirArgs { mode: *mode }.into())
+                changing(MdsOp::MKDIR, path_in(*parent, name), MkdirArgs { mode: *mode }.into())
             }
             R::Symlink { parent, name, target } => {
-                let message =
-                    changing(MdsOp::SYMLINK, self.path_in(*parent, name), GetattrArgs::default().into());
+                let message = changing(MdsOp::SYMLINK, path_in(*parent, name), GetattrArgs::default().into());
                 ClientRequest { path2: by_name(target), ..message }
             }
-            R::Unlink { parent, name } => changing(MdsOp::UNLINK, self.path_in(*parent, name), stat.into()),
-            R::Rmdir { parent, name } => changing(MdsOp::RMDIR, self.path_in(*parent, name), stat.into()),
+            R::Unlink { parent, name } => changing(MdsOp::UNLINK, path_in(*parent, name), stat.into()),
+            R::Rmdir { parent, name } => changing(MdsOp::RMDIR, path_in(*parent, name), stat.into()),
             R::Rename { flags, .. } if *flags != 0 => return Err(EINVAL),
             R::Rename { parent, name, new_parent, new_name, .. } => ClientRequest {
-                path2: self.path_in(*parent, name),
-                ..changing(MdsOp::RENAME, self.path_in(*new_parent, new_name), stat.into())
+                path2: path_in(*parent, name),
+                ..changing(MdsOp::RENAME, path_in(*new_parent, new_name), stat.into())
             },
             R::Link { ino, new_parent, new_name } => ClientRequest {
-                path2: self.path(*ino),
-                ..changing(MdsOp::LINK, self.path_in(*new_parent, new_name), stat.into())
+                path2: path(*ino),
+                ..changing(MdsOp::LINK, path_in(*new_parent, new_name), stat.into())
             },
             R::Open { ino, flags } => {
-                make(MdsOp::OPEN, self.path(*ino), self.open_args(Some(*ino), *flags, 0).into())
+                make(MdsOp::OPEN, path(*ino), self.open_args(Some(*ino), *flags, 0).into())
             }
             R::Create { parent, name, mode, flags } => {
                 let args = self.open_args(None, *flags | open_flag::CREAT, *mode);
-                changing(MdsOp::CREATE, self.path_in(*parent, name), args.into())
+                changing(MdsOp::CREATE, path_in(*parent, name), args.into())
             }
             R::Setxattr { ino, name, value, flags } => {
                 let args = SetxattrArgs { flags: *flags, osdmap_epoch: self.osdmap().epoch };
                 let data = Bufs::from(value.clone());
-                ClientRequest {
-                    path2: by_name(name),
-                    data,
-                    ..make(MdsOp::SETXATTR, self.path(*ino), args.into())
-                }
+                ClientRequest { path2: by_name(name), data, ..make(MdsOp::SETXATTR, path(*ino), args.into()) }
             }
             R::Removexattr { ino, name } => {
-                ClientRequest { path2: by_name(name), ..make(MdsOp::RMXATTR, self.path(*ino), stat.into()) }
+                ClientRequest { path2: by_name(name), ..make(MdsOp::RMXATTR, path(*ino), stat.into()) }
             }
             _ => return Err(EOPNOTSUPP),
         })
@@ -248,7 +239,7 @@ impl Client {
         }
     }
 
-    fn open_args(&self, ino: Option<Ino>, flags: u32, mode: u32) -> OpenArgs {
+    pub(crate) fn open_args(&self, ino: Option<Ino>, flags: u32, mode: u32) -> OpenArgs {
         let old_size = ino.and_then(|ino| self.inodes.get(&ino)).map_or(0, |i| i.size);
         OpenArgs {
             flags: flags & WIRE_FLAGS,
@@ -303,6 +294,7 @@ impl Client {
                 }
                 Step::Done(Ok(Answer::Done))
             }
+            R::Open { ino, .. } if target != Some(*ino) => fail(ESTALE),
             R::Open { ino, flags } => self.opened(*ino, *flags),
             R::Create { flags, .. } => self.created(target, *flags),
             R::Getxattr { ino, name } => {

@@ -337,3 +337,56 @@ fn clients_are_asked_to_give_back_caps_that_fill_the_cache() {
     let asked = w.clients[&A].recalled.expect("it is asked");
     assert!((16..100).contains(&asked), "{asked}");
 }
+
+#[test]
+fn a_release_that_an_answer_has_overtaken_gives_back_what_came_before() {
+    let mut w = two_clients(19);
+    let f = ino(&w.call(A, create("f", 2)));
+    let first = w.clients[&A].held[&f].clone();
+    w.clients.get_mut(&A).expect("a").stubborn = true;
+    let tid = w.start(B, getattr("f", cap::FILE_SHARED));
+    w.quiet();
+    assert!(!w.clients[&B].replies.contains_key(&tid), "A has write bits");
+    // A gives the cap back, but has asked for something before: the answer brings it again, without what was revoked.
+    w.call(A, lookup("f"));
+    let item = msgs::CapReleaseItem { ino: f, cap_id: first.cap_id, migrate_seq: 0, seq: first.issue_seq };
+    w.send(A, 0, msgs::ClientCapRelease { caps: vec![item], ..Default::default() });
+    w.quiet();
+    assert!(w.clients[&B].replies.contains_key(&tid), "nobody else will confirm the revocation");
+}
+
+#[test]
+fn who_removes_a_name_does_not_keep_the_old_link_count() {
+    let mut w = two_clients(20);
+    let f = ino(&w.call(A, create("f", 2)));
+    w.call(A, two(MdsOp::LINK, "g", "f"));
+    assert_ne!(caps(&w, A, f) & cap::LINK_SHARED, 0);
+    w.call(A, request(MdsOp::UNLINK, "g"));
+    assert_eq!(caps(&w, A, f) & cap::LINK_SHARED, 0, "{}", msgs::Caps(caps(&w, A, f)));
+}
+
+#[test]
+fn an_open_unlinked_file_outlives_a_restart() {
+    let mut w = two_clients(21);
+    let f = ino(&w.call(A, create("f", 2)));
+    let object = mds::ObjectId { pool: 2, ns: String::new(), name: format!("{f:x}.00000000") };
+    w.objects.insert(object.clone(), world::Object { data: vec![1; 10], ..Default::default() });
+    w.call(B, request(MdsOp::UNLINK, "f"));
+    w.crash(&[A, B]);
+    assert!(w.objects.contains_key(&object), "it is open: A has come back and says so");
+    let h = w.clients.get_mut(&A).expect("a").held.remove(&f).expect("held");
+    let item = msgs::CapReleaseItem { ino: f, cap_id: h.cap_id, migrate_seq: 0, seq: h.issue_seq };
+    w.send(A, 0, msgs::ClientCapRelease { caps: vec![item], ..Default::default() });
+    w.quiet();
+    assert!(!w.objects.contains_key(&object));
+}
+
+#[test]
+fn who_claims_a_cap_on_what_is_gone_is_told_so() {
+    let mut w = two_clients(22);
+    const GONE: u64 = 0x100_0000_7777;
+    let held = world::client::Held { cap_id: 77, caps: cap::PIN, ..Default::default() };
+    w.clients.get_mut(&A).expect("a").held.insert(GONE, held);
+    w.crash(&[A, B]);
+    assert!(!w.clients[&A].held.contains_key(&GONE));
+}

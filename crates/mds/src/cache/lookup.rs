@@ -4,6 +4,7 @@ use super::{Cache, Inode, SlotLink};
 use crate::types::{ClientId, Lsn, Need};
 use fsfmt::{DentryKey, Ino};
 use msgs::cap;
+use std::ops::Bound;
 
 impl Cache {
     /// An inode.
@@ -34,6 +35,15 @@ impl Cache {
         if let Some(slot) = self.dirs.get(&dir).and_then(|d| d.slots.get(key)) {
             slot.used.set(self.tick);
         }
+    }
+
+    /// Marks all entries of a part of a directory, behind an omap key up to an entry or to the end, as used in this run.
+    pub fn touch_page(&self, dir: Ino, after: &[u8], last: Option<&DentryKey>) {
+        let Some(d) = self.dirs.get(&dir) else { return };
+        let start = DentryKey::from_omap(after).map_or(Bound::Unbounded, Bound::Included);
+        let in_page =
+            d.slots.range((start, Bound::Unbounded)).take_while(|(key, _)| last.is_none_or(|l| *key <= l));
+        in_page.for_each(|(_, slot)| slot.used.set(self.tick));
     }
 
     /// The directories from `ino` up to the root, `ino` excluded.

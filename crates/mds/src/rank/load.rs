@@ -1,6 +1,7 @@
 //! Loading what operations lack.
 
 use super::Rank;
+use super::run::Op;
 use crate::io::{IoResult, IoWhy, ObjOp, ObjReply};
 use crate::types::{IoId, Need, OpId};
 use fsfmt::{BackPointer, Dentry, DentryKey, Ino, InodeData, names};
@@ -44,6 +45,8 @@ pub struct Page {
     pub after: Vec<u8>,
     /// … up to this entry, or to the end.
     pub last: Option<DentryKey>,
+    /// Since this run.
+    pub since: u64,
 }
 
 impl Rank {
@@ -152,9 +155,10 @@ impl Rank {
                 }
                 let waiting: Vec<OpId> =
                     self.loads.get(need).into_iter().flat_map(|l| l.ops.clone()).collect();
+                let page = Page { dir: *dir, after: after.clone(), last, since: self.cache.tick };
                 for id in waiting {
                     if let Some(op) = self.ops.get_mut(&id) {
-                        op.pages.push(Page { dir: *dir, after: after.clone(), last: last.clone() });
+                        op.pages.push(page.clone());
                     }
                 }
             }
@@ -200,6 +204,8 @@ impl Rank {
             let Some(key) = DentryKey::from_omap(&key) else { continue };
             self.take_entry(dir, &key, Some(Reader::new(&value).get()?));
         }
+        // What is not stored yet belongs to it, and could be stored and leave before it is looked at.
+        self.cache.touch_page(dir, after, last.as_ref());
         if after.is_empty() && last.is_none() {
             self.cache.dirs.entry(dir).or_default().complete = true;
         }
@@ -233,7 +239,7 @@ impl Rank {
     /// Nothing used since this run may leave the cache.
     pub(super) fn barrier(&self) -> u64 {
         let loads = self.loads.values().map(|l| l.tick);
-        let ops = self.ops.values().filter(|op| op.waits_for_loads()).map(|op| op.last_run);
+        let ops = self.ops.values().filter(|op| op.waits_for_loads()).map(Op::needs_since);
         loads.chain(ops).min().unwrap_or(self.cache.tick + 1)
     }
 

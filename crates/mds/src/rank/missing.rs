@@ -10,7 +10,9 @@ use crate::cap::{self, Cap};
 use crate::session::SessionState;
 use crate::types::{ClientId, Need};
 use fsfmt::Ino;
-use msgs::{Body, CapReconnect, ClientReconnect, ClientSession, cap_op, session_op};
+use msgs::{
+    Body, CapBody, CapPeer, CapReconnect, ClientCaps, ClientReconnect, ClientSession, cap_op, session_op,
+};
 use node::Level;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -49,6 +51,8 @@ struct Absentee {
     loading: usize,
     /// It has claimed all that it holds.
     has_claimed: bool,
+    /// Its claims on what is not there.
+    gone: Vec<(Ino, u64)>,
     /// What it has said since: requests and flushes of the former life come before its claims.
     said: Vec<(u64, Body)>,
 }
@@ -202,6 +206,9 @@ impl Rank {
                 self.claim_cap(client, ino, &claim);
             } else {
                 self.log(Level::Info, "claimed_cap_dropped", format!("{client} claims {ino}, which is gone"));
+                if let Some(absentee) = self.missing.clients.get_mut(&client) {
+                    absentee.gone.push((ino, claim.cap_id));
+                }
             }
             self.note_if_back(client);
         }
@@ -223,6 +230,10 @@ impl Rank {
             open.features = ClientSession::feature_bytes(super::sessions::FEATURES);
             let lsn = self.journal.last;
             self.send(client, lsn, 0, open);
+            for (ino, cap_id) in absentee.gone {
+                let (op, ino, body) = (cap_op::EXPORT, ino.0, CapBody::Peer(CapPeer::default()));
+                self.send(client, lsn, 0, ClientCaps { op, ino, cap_id, body, ..ClientCaps::default() });
+            }
             self.missing.held_back -= absentee.said.len();
             self.take_back(client, absentee.said);
         }

@@ -137,6 +137,11 @@ impl Client {
                 self.revokes_seen += 1;
                 vec![self.update(m.ino)]
             }
+            cap_op::EXPORT => {
+                let known = self.held.remove(&m.ino).expect("held");
+                assert_eq!(known.cap_id, m.cap_id);
+                Vec::new()
+            }
             _ => Vec::new(),
         }
     }

@@ -1,0 +1,67 @@
+//! A cache that holds next to nothing: what an operation has loaded stays until it has used it.
+
+mod world;
+
+use mds::MdsOptions;
+use msgs::{MdsOp, ReaddirReply};
+use world::World;
+use world::client::{create, getattr, mkdir, readdir, two};
+
+const A: u64 = 10;
+const OTHERS: usize = 12;
+
+fn give_everything_back(w: &mut World) {
+    let held = std::mem::take(&mut w.clients.get_mut(&A).expect("a").held);
+    let caps = held
+        .into_iter()
+        .filter(|(ino, _)| *ino != 1)
+        .map(|(ino, h)| msgs::CapReleaseItem { ino, cap_id: h.cap_id, migrate_seq: 0, seq: h.issue_seq })
+        .collect();
+    w.send(A, 0, msgs::ClientCapRelease { caps, ..Default::default() });
+    w.quiet();
+}
+
+/// A directory of files and of further names of files that live elsewhere.
+fn tree(w: &mut World) -> Vec<String> {
+    let mut names = Vec::new();
+    for dir in ["d", "e"] {
+        assert_eq!(w.call(A, mkdir(dir)).result, 0);
+    }
+    for i in 0..OTHERS {
+        assert_eq!(w.call(A, create(&format!("e/t{i}"), 1)).result, 0);
+        if i % 2 == 0 {
+            assert_eq!(w.call(A, two(MdsOp::LINK, &format!("d/l{i}"), &format!("e/t{i}"))).result, 0);
+            names.push(format!("l{i}"));
+        }
+        assert_eq!(w.call(A, create(&format!("d/f{i}"), 1)).result, 0);
+        names.push(format!("f{i}"));
+        give_everything_back(w);
+    }
+    names.sort();
+    names
+}
+
+#[test]
+fn a_listing_that_waits_for_inodes_elsewhere_loses_no_name() {
+    for seed in 0..10 {
+        let mut w = World::new(seed, MdsOptions { cache_inodes: 8, journal_bytes: 64 << 10 });
+        w.connect(A);
+        let names = tree(&mut w);
+        for _ in 0..20 {
+            for _ in 0..w.rng.below(6) {
+                let path = format!("e/t{}", w.rng.below(OTHERS as u64));
+                let tid = w.start(A, getattr(&path, 0));
+                w.quiet();
+                w.reply(A, tid);
+            }
+            give_everything_back(&mut w);
+            let reply = w.call(A, readdir("d", b"", 100));
+            let listing: ReaddirReply = wire::Reader::new(&reply.extra).get().expect("a listing");
+            let mut seen: Vec<String> =
+                listing.entries.iter().map(|e| String::from_utf8_lossy(&e.name).into_owned()).collect();
+            seen.sort();
+            assert_eq!(seen, names, "seed {seed}");
+            give_everything_back(&mut w);
+        }
+    }
+}
