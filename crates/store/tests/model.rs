@@ -32,13 +32,14 @@ fn one(seed: u64, steps: u64, scale: Scale, mib: u64) -> u64 {
     let mut rng = Rng::from_seed(seed);
     let mut bench = Bench::open(SimDisk::new(mib << 20, *rng.pick(&[512, 4096]), seed), small());
     let (mut model, mut asked) = (Model::default(), Vec::new());
-    let mut refused = 0;
+    let (mut refused, mut ops) = (0, 0);
     for _ in 0..steps {
         match rng.below(10) {
             0..=3 => {
                 let txn = any_txn(&mut rng, scale);
                 if bench.store.fits(&txn).is_ok() {
                     model.apply(&txn);
+                    ops += txn.ops.len();
                     bench.submit(txn);
                 } else {
                     refused += 1;
@@ -70,12 +71,13 @@ fn one(seed: u64, steps: u64, scale: Scale, mib: u64) -> u64 {
     compare(&mut bench, &mut asked);
     assert_eq!(state(&mut bench), model);
     drain(&mut bench, &mut model);
+    println!("seed {seed}: {ops} operations");
     refused
 }
 
 #[test]
 fn equals_the_model_over_random_transactions() {
-    for seed in 0..seeds(5) {
+    for seed in first_seed()..first_seed() + seeds(5) {
         one(seed, 2500, SMALL, 16);
     }
 }
@@ -83,7 +85,7 @@ fn equals_the_model_over_random_transactions() {
 #[test]
 fn equals_the_model_with_many_objects_and_long_omaps() {
     let scale = Scale { objects: 400, size: 20_000, write: 9000, omap_keys: 500, value: 100 };
-    for seed in 0..seeds(1) {
+    for seed in first_seed()..first_seed() + seeds(1) {
         one(1000 + seed, 6000, scale, 32);
     }
 }
@@ -91,6 +93,7 @@ fn equals_the_model_with_many_objects_and_long_omaps() {
 #[test]
 fn equals_the_model_on_a_device_that_is_too_small() {
     let scale = Scale { objects: 40, size: 800_000, write: 300_000, omap_keys: 100, value: 400 };
-    let refused: u64 = (0..seeds(2)).map(|seed| one(2000 + seed, 2500, scale, 10)).sum();
+    let seeds = first_seed()..first_seed() + seeds(2);
+    let refused: u64 = seeds.map(|seed| one(2000 + seed, 2500, scale, 10)).sum();
     assert!(refused > 50, "the device was full at times: {refused}");
 }

@@ -148,6 +148,13 @@ impl SimDisk {
         }
     }
 
+    /// Puts durable bytes at `offset`.
+    pub fn fill(&mut self, offset: u64, bytes: stdx::Buf) {
+        for (i, part) in bytes.chunks(self.sector).enumerate() {
+            self.durable.insert(offset / self.sector as u64 + i as u64, part.into());
+        }
+    }
+
     /// The bytes at `offset` as they are now.
     pub fn peek(&self, offset: u64, len: usize) -> stdx::Buf {
         let mut buf = BufMut::zeroed(len);

@@ -215,3 +215,8 @@ pub fn op_id(n: u64) -> DiskOpId {
 pub fn seeds(default: u64) -> u64 {
     std::env::var("STORE_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(default)
 }
+
+/// The first of them, to go on where another run has ended: `STORE_FIRST_SEED`.
+pub fn first_seed() -> u64 {
+    std::env::var("STORE_FIRST_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(0)
+}

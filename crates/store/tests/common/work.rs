@@ -3,7 +3,7 @@
 use super::model::Model;
 use super::{Bench, key};
 use stdx::{Buf, Bufs, Rng};
-use store::{ObjectKey, OmapRange, Read, ReadReply, Transaction, TxnOp};
+use store::{ObjectKey, OmapRange, Read, ReadReply, StoreError, Transaction, TxnOp};
 
 /// How large things get.
 #[derive(Clone, Copy)]
@@ -126,11 +126,18 @@ pub fn any_read(rng: &mut Rng, scale: Scale) -> Read {
 
 /// The whole state of a store.
 pub fn state(bench: &mut Bench) -> Model {
+    let (model, damaged) = try_state(bench).unwrap_or_else(|error| panic!("lists: {error}"));
+    assert_eq!(damaged, Vec::new(), "all can be read");
+    model
+}
+
+/// What can be read of a store, and what can't; an error where not even the names can.
+pub fn try_state(bench: &mut Bench) -> Result<(Model, Vec<(ObjectKey, String)>), StoreError> {
     let (from, to) = (ObjectKey::first_at(i64::MIN, -128, 0), ObjectKey::first_at(i64::MAX, 127, u32::MAX));
-    let ReadReply::List(keys) = bench.read(Read::List { from, to, max: usize::MAX }).expect("lists") else {
+    let ReadReply::List(keys) = bench.read(Read::List { from, to, max: usize::MAX })? else {
         panic!("a list");
     };
-    let mut model = Model::default();
+    let (mut model, mut damaged) = (Model::default(), Vec::new());
     for key in keys {
         let all = Read::Object {
             key: key.clone(),
@@ -142,6 +149,10 @@ pub fn state(bench: &mut Bench) -> Model {
         };
         let view = match bench.read(all) {
             Ok(ReadReply::Object(Some(view))) => view,
+            Err(StoreError::Corrupt(what)) => {
+                damaged.push((key, what));
+                continue;
+            }
             other => panic!("{key:?} is there, not {other:?}"),
         };
         let object = super::model::Object {
@@ -153,5 +164,5 @@ pub fn state(bench: &mut Bench) -> Model {
         assert_eq!(object.data.len() as u64, view.size);
         model.objects.insert(key, object);
     }
-    model
+    Ok((model, damaged))
 }
