@@ -67,6 +67,11 @@ impl Args {
         self.opt_str(name).unwrap_or_default()
     }
 
+    /// A text that the declaration demands; numbers as they are written.
+    pub fn text(&self, name: &str) -> String {
+        self.values.get(name).map(text_of).unwrap_or_default()
+    }
+
     /// All arguments as texts, lists joined: what a capability's conditions look at. Capabilities that come as pairs
     /// (`caps`: service, capability, …) also appear as `caps_SERVICE`.
     pub fn texts(&self) -> BTreeMap<String, String> {

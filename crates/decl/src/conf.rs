@@ -82,6 +82,11 @@ impl Conf {
         Some(filled)
     }
 
+    /// All sections with their values, by key with underscores; nothing is filled in.
+    pub fn sections(&self) -> &BTreeMap<String, BTreeMap<String, String>> {
+        &self.sections
+    }
+
     /// All values for `name`, by key with underscores; as [`Self::get`] gives them.
     pub fn all(&self, name: &EntityName) -> BTreeMap<String, String> {
         let own = name.to_string();

@@ -16,31 +16,31 @@ pub fn descriptions() -> Value {
     Value::Object(out)
 }
 
-/// Commands of a daemon itself (admin socket, `ceph tell`), none of which takes arguments: prefix and help. After the
-/// monitors' own table where `with_table`.
-pub fn local_descriptions(commands: &[(&str, &str)], with_table: bool) -> Value {
+/// Commands of a daemon itself (admin socket, `ceph tell`): signatures in the notation of [`crate::sig`], and help. After
+/// the monitors' own table where `with_table`.
+pub fn local_descriptions(commands: &[(&'static str, &str)], module: &str, with_table: bool) -> Value {
     let mut out = match descriptions() {
         Value::Object(all) if with_table => all,
         _ => Map::new(),
     };
-    for (prefix, help) in commands {
-        let sig: Vec<&str> = prefix.split_whitespace().collect();
-        let one = json!({ "sig": sig, "help": help, "module": "mon", "perm": "r", "flags": 0 });
+    for (signature, help) in commands {
+        let one = json!({ "sig": signature_json(signature), "help": help, "module": module, "perm": "r", "flags": 0 });
         out.insert(format!("cmd{:03}", out.len()), one);
     }
     Value::Object(out)
 }
 
+fn signature_json(signature: &'static str) -> Vec<Value> {
+    let word = |word| match word {
+        Word::Literal(text) => Value::from(text),
+        Word::Param(param) => describe_param(&param),
+    };
+    parse(signature).into_iter().map(word).collect()
+}
+
 fn describe(command: &Command) -> Value {
-    let sig: Vec<Value> = parse(command.signature)
-        .into_iter()
-        .map(|word| match word {
-            Word::Literal(text) => Value::from(text),
-            Word::Param(param) => describe_param(&param),
-        })
-        .collect();
     json!({
-        "sig": sig,
+        "sig": signature_json(command.signature),
         "help": command.help,
         "module": command.module,
         "perm": command.perm,

@@ -67,6 +67,7 @@ codes! {
     PoolAppNotEnabled = "POOL_APP_NOT_ENABLED" Warn "run `ceph osd pool application enable POOL cephfs|rbd|rgw|NAME`";
     PoolFull = "POOL_FULL" Warn "raise the quota (`ceph osd pool set-quota`) or delete data";
     OsdmapFlags = "OSDMAP_FLAGS" Warn "clear with `ceph osd unset FLAG` when the work is done";
+    OsdFlags = "OSD_FLAGS" Warn "clear with `ceph osd unset-group FLAGS WHO` when the work is done";
     OsdFull = "OSD_FULL" Error "writes are blocked: add OSDs or delete data";
     OsdBackfillFull = "OSD_BACKFILLFULL" Warn "recovery to these OSDs is blocked: add OSDs or delete data";
     OsdNearFull = "OSD_NEARFULL" Warn "add OSDs or delete data before writes are blocked";
@@ -77,6 +78,7 @@ codes! {
     MonDown = "MON_DOWN" Warn "start the missing monitors";
     MonClockSkew = "MON_CLOCK_SKEW" Warn "synchronize the monitors' clocks";
     AuthInsecureGlobalIdReclaim = "AUTH_INSECURE_GLOBAL_ID_RECLAIM" Warn "upgrade the clients";
+    RecentCrash = "RECENT_CRASH" Warn "see `ceph crash info ID`; `ceph crash archive-all` when the cause is known";
     SlowOps = "SLOW_OPS" Warn "see `ceph daemon NAME ops` of the named daemons";
 }
 

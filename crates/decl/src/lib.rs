@@ -10,6 +10,7 @@ mod conf;
 pub mod describe;
 pub mod health;
 pub mod options;
+pub mod settings;
 pub mod sig;
 
 pub use args::{ArgError, Args};
@@ -17,3 +18,4 @@ pub use commands::{Cmd, Command};
 pub use conf::{Conf, ConfError, MON_PORT};
 pub use health::{Code, Severity};
 pub use options::{OptionDecl, OptionType};
+pub use settings::Settings;

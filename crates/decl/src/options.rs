@@ -1,5 +1,6 @@
 //! Options of daemons, each with type, default and meaning; names and defaults are Ceph's where it has the option.
 
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// The type of an option's value.
@@ -32,6 +33,42 @@ pub struct OptionDecl {
     pub level: &'static str,
     /// One sentence.
     pub help: &'static str,
+    /// Whether a running daemon takes a new value over.
+    pub runtime: bool,
+}
+
+/// Options that are read once, when a daemon starts or a cluster is made.
+const READ_ONCE: &[&str] = &[
+    "auth_cluster_required",
+    "auth_service_required",
+    "auth_client_required",
+    "mon_osd_full_ratio",
+    "mon_osd_backfillfull_ratio",
+    "mon_osd_nearfull_ratio",
+    "osd_crush_chooseleaf_type",
+    "osd_heartbeat_interval",
+    "osd_max_object_size",
+    "osd_memory_target",
+];
+
+/// Whether `name` is in `list`; usable in constants.
+const fn is_in(list: &[&str], name: &str) -> bool {
+    let mut i = 0;
+    while i < list.len() {
+        if same(list[i].as_bytes(), name.as_bytes()) {
+            return true;
+        }
+        i += 1;
+    }
+    false
+}
+
+const fn same(a: &[u8], b: &[u8]) -> bool {
+    let mut i = 0;
+    while i < a.len() && i < b.len() && a[i] == b[i] {
+        i += 1;
+    }
+    i == a.len() && i == b.len()
 }
 
 macro_rules! options {
@@ -39,6 +76,7 @@ macro_rules! options {
         /// All options.
         pub const ALL: &[OptionDecl] = &[ $( OptionDecl {
             name: $name, ty: OptionType::$ty, default: $default, level: $level, help: $help,
+            runtime: !is_in(READ_ONCE, $name),
         } ),* ];
     };
 }
@@ -58,6 +96,7 @@ options! {
     "mon_osd_full_ratio" Float "0.95" "advanced" "use of an OSD at which writes stop; for new clusters";
     "mon_osd_backfillfull_ratio" Float "0.90" "advanced" "use of an OSD at which it takes no more backfill; for new clusters";
     "mon_osd_nearfull_ratio" Float "0.85" "advanced" "use of an OSD at which a warning appears; for new clusters";
+    "mgr_crash_warn_recent_interval" Secs "1209600" "advanced" "how long a crash that nobody has archived is a health warning";
     "mon_log_max" Uint "10000" "advanced" "lines of the cluster log kept in memory";
     "mon_min_osdmap_epochs" Uint "500" "advanced" "OSD map epochs kept";
     "mon_warn_on_pool_no_app" Bool "true" "advanced" "whether a pool in use without an application is a warning";
@@ -80,7 +119,10 @@ options! {
     "osd_pool_default_crush_rule" Str "-1" "advanced" "rule of a new pool; -1 is the first one";
     "osd_pool_default_pg_autoscale_mode" Str "off" "advanced" "kept for clients; PGs are not changed by themselves yet";
     "osd_max_backfills" Uint "1" "advanced" "PGs that one OSD fills at a time";
-    "osd_recovery_max_active" Uint "3" "advanced" "objects that one OSD recovers at a time";
+    "osd_mon_report_interval" Secs "2" "advanced" "how often an OSD reports its statistics to the monitors";
+    "osd_recovery_max_active" Uint "16" "advanced" "objects that one OSD recovers at a time";
+    "osd_recovery_max_chunk" Size "1M" "advanced" "bytes of one part of an object that is being recovered";
+    "osd_target_pg_log_entries_per_osd" Uint "60000" "dev" "log entries that all PGs of an OSD keep together";
 }
 
 /// Names of options that belong to clients: they are stored and handed out, not interpreted.
@@ -114,6 +156,38 @@ pub fn normalize(name: &str) -> String {
 }
 
 impl OptionDecl {
+    /// The type as Ceph calls it.
+    pub fn type_name(&self) -> &'static str {
+        match self.ty {
+            OptionType::Uint => "uint",
+            OptionType::Float => "float",
+            OptionType::Secs => "secs",
+            OptionType::Bool => "bool",
+            OptionType::Size => "size",
+            OptionType::Str => "str",
+        }
+    }
+
+    /// The daemons that read it, by the beginning of its name.
+    pub fn services(&self) -> &'static [&'static str] {
+        match self.name.split('_').next() {
+            Some("mon") => &["mon"],
+            Some("mds") => &["mds"],
+            Some("osd") => &["mon", "osd"],
+            _ => &["mon", "osd", "mds"],
+        }
+    }
+
+    /// As `ceph config help -f json` gives it.
+    pub fn describe(&self) -> Value {
+        let flags: &[&str] = if self.runtime { &["runtime"] } else { &["startup"] };
+        json!({
+            "name": self.name, "type": self.type_name(), "level": self.level, "desc": self.help, "long_desc": "",
+            "default": self.default, "daemon_default": "", "tags": [], "services": self.services(), "see_also": [],
+            "min": "", "max": "", "can_update_at_runtime": self.runtime, "flags": flags,
+        })
+    }
+
     /// Whether `value` is one of the type; else what is expected.
     pub fn check(&self, value: &str) -> Result<(), String> {
         let ok = match self.ty {

@@ -91,14 +91,30 @@ pub mod pool_opt {
     pub const SCRUB_PRIORITY: i32 = 5;
     /// String.
     pub const COMPRESSION_MODE: i32 = 6;
-    /// Integer: fewest PGs the autoscaler may choose.
-    pub const PG_NUM_MIN: i32 = 17;
-    /// Bytes, integer.
-    pub const TARGET_SIZE_BYTES: i32 = 18;
+    /// String.
+    pub const COMPRESSION_ALGORITHM: i32 = 7;
     /// Double.
-    pub const TARGET_SIZE_RATIO: i32 = 19;
+    pub const COMPRESSION_REQUIRED_RATIO: i32 = 8;
+    /// Bytes, integer.
+    pub const COMPRESSION_MAX_BLOB_SIZE: i32 = 9;
+    /// Bytes, integer.
+    pub const COMPRESSION_MIN_BLOB_SIZE: i32 = 10;
+    /// Integer.
+    pub const CSUM_TYPE: i32 = 11;
+    /// Bytes, integer.
+    pub const CSUM_MAX_BLOCK: i32 = 12;
+    /// Bytes, integer.
+    pub const CSUM_MIN_BLOCK: i32 = 13;
+    /// Integer: fewest PGs the autoscaler may choose.
+    pub const PG_NUM_MIN: i32 = 15;
+    /// Bytes, integer.
+    pub const TARGET_SIZE_BYTES: i32 = 16;
+    /// Double.
+    pub const TARGET_SIZE_RATIO: i32 = 17;
     /// Double: weight of the pool's bytes for the autoscaler.
-    pub const PG_AUTOSCALE_BIAS: i32 = 20;
+    pub const PG_AUTOSCALE_BIAS: i32 = 18;
+    /// Integer: most PGs the autoscaler may choose.
+    pub const PG_NUM_MAX: i32 = 23;
 }
 
 /// A value of [`Pool::opts`].

@@ -118,7 +118,7 @@ impl<S: Storage> Mon<S> {
     }
 
     fn ping_text(&self) -> String {
-        let health = crate::health::status(&self.view_now());
+        let health = crate::health::Health::of(&self.view_now()).status();
         serde_json::json!({ "health": { "status": health }, "mon_status": self.mon_status_json() })
             .to_string()
     }

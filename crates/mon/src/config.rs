@@ -24,28 +24,99 @@ pub struct MonConfig {
     pub disk: node::DiskInfo,
 }
 
-/// Options as one daemon of the given name sees them: file and command line, then those set centrally, then defaults.
+/// Whom options are for: an entity, and where it is, as masks of sections (`osd/class:ssd`, `osd/rack:r1`) ask.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Target {
+    /// `osd.3`, or a kind or `global` alone.
+    pub entity: String,
+    /// Device class of an OSD.
+    pub class: String,
+    /// Type and name of the places that it is in, from the innermost out.
+    pub location: Vec<(String, String)>,
+}
+
+impl Target {
+    /// An entity of which nothing more is known.
+    pub fn named(entity: &str) -> Self {
+        Self { entity: entity.to_owned(), ..Self::default() }
+    }
+
+    /// How well a section fits: `None` where it is not for this entity. The largest wins: the entity's own section over its
+    /// kind's over `global`; in each, an inner place over an outer one over none, then a device class over none.
+    fn fit(&self, who: &str) -> Option<(usize, usize, bool)> {
+        let mut parts = who.split('/');
+        let section = parts.next().unwrap_or_default();
+        let depth = sections(&self.entity).iter().position(|s| s == section)?;
+        let (mut place, mut class) = (0, false);
+        for mask in parts {
+            let (kind, value) = mask.split_once(':')?;
+            if kind == "class" {
+                class = true;
+                if self.class != value {
+                    return None;
+                }
+            } else {
+                let at = self.location.iter().position(|(t, n)| t == kind && n == value)?;
+                place = self.location.len() - at;
+            }
+        }
+        Some((depth, place, class))
+    }
+}
+
+/// All options that are set centrally for `target`: name to value and the section that it comes from.
+pub(crate) fn resolve<'a>(
+    central: &'a BTreeMap<(String, String), String>,
+    target: &Target,
+) -> BTreeMap<&'a str, (&'a str, &'a str)> {
+    let mut best: BTreeMap<&str, _> = BTreeMap::new();
+    for ((who, name), value) in central {
+        let Some(fit) = target.fit(who) else { continue };
+        let entry = best.entry(name.as_str()).or_insert((fit, value.as_str(), who.as_str()));
+        if fit >= entry.0 {
+            *entry = (fit, value.as_str(), who.as_str());
+        }
+    }
+    best.into_iter().map(|(name, (_, value, who))| (name, (value, who))).collect()
+}
+
+/// An option as one daemon sees it: file and command line, then what is set centrally, then the default.
 pub(crate) fn lookup(
     local: &BTreeMap<String, String>,
     central: &BTreeMap<(String, String), String>,
-    sections: &[&str],
+    target: &Target,
     name: &str,
 ) -> String {
     if let Some(value) = local.get(name) {
         return value.clone();
     }
-    // The most specific section wins: they are listed from general to specific.
-    let set = sections.iter().rev().find_map(|s| central.get(&((*s).to_owned(), name.to_owned())));
-    match set {
-        Some(value) => value.clone(),
+    let set = central.iter().filter(|((_, n), _)| n == name);
+    let best =
+        set.filter_map(|((who, _), value)| Some((target.fit(who)?, value))).max_by_key(|(fit, _)| *fit);
+    match best {
+        Some((_, value)) => value.clone(),
         None => options::find(name).map_or_else(String::new, |o| o.default.to_owned()),
+    }
+}
+
+impl MonConfig {
+    /// This monitor as one whom options are for.
+    pub(crate) fn target(&self) -> Target {
+        Target {
+            entity: format!("mon.{}", self.name),
+            class: String::new(),
+            location: vec![("host".into(), self.hostname.clone())],
+        }
     }
 }
 
 /// The sections that apply to an entity (`osd.3`): general first.
 pub(crate) fn sections(entity: &str) -> Vec<String> {
     let ty = entity.split('.').next().unwrap_or_default();
-    let mut out = vec!["global".to_owned(), ty.to_owned()];
+    let mut out = vec!["global".to_owned()];
+    if ty != "global" {
+        out.push(ty.to_owned());
+    }
     if entity.contains('.') {
         out.push(entity.to_owned());
     }
@@ -98,18 +169,45 @@ mod tests {
         let key = |section: &str| (section.to_owned(), name.to_owned());
         let mut central = BTreeMap::from([(key("global"), "2".to_owned())]);
         let mut local = BTreeMap::new();
-        let sections = ["global", "mon", "mon.a"];
-        assert_eq!(lookup(&local, &BTreeMap::new(), &sections, name), "3");
-        assert_eq!(lookup(&local, &central, &sections, name), "2");
+        let mon = Target::named("mon.a");
+        assert_eq!(lookup(&local, &BTreeMap::new(), &mon, name), "3");
+        assert_eq!(lookup(&local, &central, &mon, name), "2");
         central.insert(key("mon.a"), "4".to_owned());
-        assert_eq!(lookup(&local, &central, &sections, name), "4");
+        assert_eq!(lookup(&local, &central, &mon, name), "4");
         local.insert(name.to_owned(), "5".to_owned());
-        assert_eq!(lookup(&local, &central, &sections, name), "5");
+        assert_eq!(lookup(&local, &central, &mon, name), "5");
+    }
+
+    #[test]
+    fn masks_narrow_a_section_and_the_innermost_place_wins() {
+        let mut central = BTreeMap::new();
+        let mut set = |who: &str, value: &str| {
+            central.insert((who.to_owned(), "osd_max_backfills".to_owned()), value.to_owned());
+        };
+        set("osd", "1");
+        set("osd/class:ssd", "2");
+        set("osd/rack:r1", "3");
+        set("osd/host:h1", "4");
+        let place = |class: &str, pairs: &[(&str, &str)]| Target {
+            entity: "osd.0".into(),
+            class: class.into(),
+            location: pairs.iter().map(|(t, n)| ((*t).to_owned(), (*n).to_owned())).collect(),
+        };
+        let value = |target: &Target| resolve(&central, target)["osd_max_backfills"].0.to_owned();
+        assert_eq!(value(&place("hdd", &[("host", "h9")])), "1");
+        assert_eq!(value(&place("ssd", &[("host", "h9")])), "2");
+        assert_eq!(value(&place("ssd", &[("host", "h9"), ("rack", "r1")])), "3");
+        assert_eq!(value(&place("hdd", &[("host", "h1"), ("rack", "r1")])), "4");
+        central.insert(("osd.0".into(), "osd_max_backfills".into()), "5".into());
+        let own = place("hdd", &[("host", "h1")]);
+        assert_eq!(resolve(&central, &own)["osd_max_backfills"], ("5", "osd.0"));
+        assert_eq!(lookup(&BTreeMap::new(), &central, &own, "osd_max_backfills"), "5");
     }
 
     #[test]
     fn sections_go_from_general_to_specific() {
         assert_eq!(super::sections("osd.3"), ["global", "osd", "osd.3"]);
         assert_eq!(super::sections("client"), ["global", "client"]);
+        assert_eq!(super::sections("global"), ["global"]);
     }
 }

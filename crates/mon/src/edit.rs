@@ -50,6 +50,18 @@ impl<'a> Edit<'a> {
         option(self.config, self.base, name)
     }
 
+    /// What is wrong in the state that the edit starts from.
+    pub(crate) fn health(&self) -> Vec<crate::health::Check> {
+        let view = crate::commands::View {
+            state: self.base,
+            soft: self.soft,
+            sessions: &crate::session::Sessions::default(),
+            config: self.config,
+            now: self.now,
+        };
+        crate::health::checks(&view)
+    }
+
     /// Adds a change that is no map.
     pub fn push(&mut self, change: Change) {
         self.changes.push(change);
@@ -159,8 +171,7 @@ impl<'a> Edit<'a> {
 
 /// An option as monitors see it.
 pub fn option<T: FromOption>(config: &MonConfig, state: &State, name: &str) -> T {
-    let own = format!("mon.{}", config.name);
-    let text = lookup(&config.options, &state.config, &["global", "mon", &own], name);
+    let text = lookup(&config.options, &state.config, &config.target(), name);
     let default = || decl::options::find(name).and_then(|o| T::from_option(o.default));
     T::from_option(&text).or_else(default).expect("a declared option has a default of its type")
 }

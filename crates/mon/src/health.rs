@@ -1,11 +1,13 @@
 //! Health checks: what is wrong, where, and what to do about it.
 
 use crate::commands::View;
+use crate::commands::osd_state::flag_names as osd_state_flags;
 use crate::pgstat::PgTable;
 use decl::{Code, Severity};
 use maps::{MdsRank, MdsState, OsdMap, osd_flags, osd_state, pool_flags};
 use peer::pg_state;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// One finding.
 #[derive(Clone, PartialEq, Debug)]
@@ -20,14 +22,136 @@ pub(crate) struct Check {
     pub detail: Vec<String>,
 }
 
-/// The overall state.
-pub(crate) fn status(view: &View<'_>) -> &'static str {
-    status_of(&checks(view))
+/// Where mutes are kept in the store of small values: a key for each code.
+pub const MUTES: &str = "health/mute/";
+
+/// A code that an administrator does not want to hear of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Mute {
+    /// Stays when the condition goes away or gets worse.
+    pub sticky: bool,
+    /// When it was muted.
+    pub summary: String,
+    /// Of things concerned, when it was muted.
+    pub count: u64,
+    /// Seconds since 1970 at which it ends by itself.
+    pub until: Option<u64>,
 }
 
-/// The overall state of findings.
-pub(crate) fn status_of(checks: &[Check]) -> &'static str {
-    checks.iter().map(|c| c.code.severity()).max().map_or("HEALTH_OK", Severity::status)
+impl Mute {
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let json: Value = serde_json::from_slice(bytes).ok()?;
+        Some(Self {
+            sticky: json["sticky"].as_bool()?,
+            summary: json["summary"].as_str()?.to_owned(),
+            count: json["count"].as_u64()?,
+            until: json["until"].as_u64(),
+        })
+    }
+
+    /// As it is stored.
+    pub fn encode(&self) -> Vec<u8> {
+        let json = json!({
+            "sticky": self.sticky, "summary": self.summary, "count": self.count, "until": self.until,
+        });
+        json.to_string().into_bytes()
+    }
+}
+
+/// All mutes by code.
+pub(crate) type Mutes = BTreeMap<String, Mute>;
+
+/// The mutes that are stored.
+pub(crate) fn mutes(kv: &BTreeMap<String, Vec<u8>>) -> Mutes {
+    let mine = kv.range(MUTES.to_owned()..).take_while(|(k, _)| k.starts_with(MUTES));
+    mine.filter_map(|(k, v)| Some((k[MUTES.len()..].to_owned(), Mute::parse(v)?))).collect()
+}
+
+/// What is wrong, and what of it nobody wants to hear.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Health {
+    /// All findings, the worst first.
+    pub checks: Vec<Check>,
+    /// By code; also of codes that are not raised now.
+    pub mutes: Mutes,
+}
+
+impl Health {
+    /// The state of everything.
+    pub fn of(view: &View<'_>) -> Self {
+        Self { checks: checks(view), mutes: mutes(&view.state.kv) }
+    }
+
+    /// Whether a finding is muted.
+    pub fn is_muted(&self, check: &Check) -> bool {
+        self.mutes.contains_key(check.code.name())
+    }
+
+    /// Findings that are not muted.
+    pub fn heard(&self) -> impl Iterator<Item = &Check> {
+        self.checks.iter().filter(|c| !self.is_muted(c))
+    }
+
+    /// The overall state; what is muted does not count.
+    pub fn status(&self) -> &'static str {
+        self.heard().map(|c| c.code.severity()).max().map_or("HEALTH_OK", Severity::status)
+    }
+
+    /// The overall state with the codes that are muted, in one line.
+    pub fn status_line(&self) -> String {
+        let muted: Vec<&str> =
+            self.checks.iter().filter(|c| self.is_muted(c)).map(|c| c.code.name()).collect();
+        match muted.is_empty() {
+            true => self.status().to_owned(),
+            false => format!("{} (muted: {})", self.status(), muted.join(" ")),
+        }
+    }
+
+    /// As `health` gives it in JSON.
+    pub fn json(&self, detail: bool) -> Value {
+        let mut all = Map::new();
+        for c in &self.checks {
+            let mut one = json!({
+                "severity": c.code.severity().status(),
+                "summary": { "message": c.summary, "count": c.count },
+            });
+            if detail {
+                let lines = c.detail.iter().map(|d| json!({ "message": d })).collect::<Vec<_>>();
+                one["detail"] = Value::from(lines);
+            }
+            one["muted"] = Value::from(self.is_muted(c));
+            all.insert(c.code.name().to_owned(), one);
+        }
+        let mutes: Vec<Value> = self.mutes.iter().map(|(code, mute)| mute_json(code, mute)).collect();
+        json!({ "status": self.status(), "checks": all, "mutes": mutes })
+    }
+
+    /// Mutes that end at `now`, with why: their time is over, or, unless sticky, what they mute is gone or got worse.
+    pub fn ended_mutes(&self, now: u64) -> Vec<(String, &'static str)> {
+        let why = |code: &str, mute: &Mute| {
+            let check = self.checks.iter().find(|c| c.code.name() == code);
+            if mute.until.is_some_and(|until| until <= now) {
+                return Some("its time is over");
+            }
+            match check {
+                _ if mute.sticky => None,
+                None => Some("it is no longer raised"),
+                Some(check) if check.count as u64 > mute.count => Some("it got worse"),
+                Some(_) => None,
+            }
+        };
+        self.mutes.iter().filter_map(|(code, mute)| Some((code.clone(), why(code, mute)?))).collect()
+    }
+}
+
+fn mute_json(code: &str, mute: &Mute) -> Value {
+    let mut out = json!({
+        "code": code, "sticky": mute.sticky, "summary": mute.summary, "count": mute.count,
+    });
+    if let Some(until) = mute.until {
+        out["ttl"] = wire::Utime { sec: until as u32, nsec: 0 }.iso8601().into();
+    }
+    out
 }
 
 /// Everything that is wrong.
@@ -40,6 +164,7 @@ pub(crate) fn checks(view: &View<'_>) -> Vec<Check> {
     flag_checks(map, &mut out);
     pg_checks(map, &view.soft.pgs, &mut out);
     pool_checks(view, &mut out);
+    crash_check(view, &mut out);
     let wanted: u64 = view.option("osd_pool_default_size");
     let osds = map.existing().count();
     if (osds as u64) < wanted {
@@ -50,25 +175,8 @@ pub(crate) fn checks(view: &View<'_>) -> Vec<Check> {
     out
 }
 
-/// As `health` gives it in JSON.
-pub(crate) fn json(checks: &[Check], detail: bool) -> Value {
-    let mut all = Map::new();
-    for c in checks {
-        let mut one = json!({
-            "severity": c.code.severity().status(),
-            "summary": { "message": c.summary, "count": c.count },
-        });
-        if detail {
-            let lines = c.detail.iter().map(|d| json!({ "message": d })).collect::<Vec<_>>();
-            one["detail"] = Value::from(lines);
-        }
-        one["muted"] = Value::from(false);
-        all.insert(c.code.name().to_owned(), one);
-    }
-    json!({ "status": status_of(checks), "checks": all, "mutes": [] })
-}
-
-fn plural(n: usize, one: &str, many: &str) -> String {
+/// A count with its noun.
+pub(crate) fn plural(n: usize, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
 }
 
@@ -187,11 +295,50 @@ fn flag_checks(map: &OsdMap, out: &mut Vec<Check>) {
         let summary = format!("{} flag(s) set", names.join(","));
         out.push(Check { code: Code::OsdmapFlags, summary, count: names.len(), detail: Vec::new() });
     }
-    let odd = osd_state::NOUP | osd_state::NODOWN | osd_state::NOIN | osd_state::NOOUT;
-    let marked = map.existing().filter(|(_, o)| o.state & odd != 0).count();
-    if marked > 0 {
-        let summary = format!("{marked} OSDs have flags of their own set");
-        out.push(Check { code: Code::OsdmapFlags, summary, count: marked, detail: Vec::new() });
+    let mut detail = Vec::new();
+    let mut all = 0;
+    for (osd, entry) in map.existing() {
+        let bits = entry.state & (osd_state::NOUP | osd_state::NODOWN | osd_state::NOIN | osd_state::NOOUT);
+        if bits != 0 {
+            all |= bits;
+            detail.push(format!("osd.{osd} has flags {}", osd_state_flags(bits).join(",")));
+        }
+    }
+    for (node, bits) in &map.crush_node_flags {
+        all |= bits;
+        detail.push(format!("{} has flags {}", map.crush.name(*node), osd_state_flags(*bits).join(",")));
+    }
+    for (class, bits) in &map.device_class_flags {
+        all |= bits;
+        let name = map.crush.class_names.get(class).cloned().unwrap_or_default();
+        detail.push(format!("device class '{name}' has flags {}", osd_state_flags(*bits).join(",")));
+    }
+    if !detail.is_empty() {
+        let names = osd_state_flags(all).join(",").to_uppercase();
+        let summary =
+            format!("{} OSDs or CRUSH {{nodes, device-classes}} have {{{names}}} flags set", detail.len());
+        out.push(Check { code: Code::OsdFlags, summary, count: detail.len(), detail });
+    }
+}
+
+/// Crashes that nobody has looked at yet.
+fn crash_check(view: &View<'_>, out: &mut Vec<Check>) {
+    let age: std::time::Duration = view.option("mgr_crash_warn_recent_interval");
+    let now = view.now.wall.split().0;
+    let recent = |r: &crate::commands::crash::Report| {
+        !r.is_archived() && now.saturating_sub(r.stamp()) <= age.as_secs()
+    };
+    let reports: Vec<_> =
+        crate::commands::crash::reports(&view.state.kv).into_iter().filter(recent).collect();
+    if !reports.is_empty() {
+        let count = reports.len();
+        let mut detail: Vec<String> =
+            reports.iter().take(30).map(crate::commands::crash::Report::line).collect();
+        if count > detail.len() {
+            detail.push(format!("and {} more", count - detail.len()));
+        }
+        let summary = format!("{} recently crashed", plural(count, "daemon has", "daemons have"));
+        out.push(Check { code: Code::RecentCrash, summary, count, detail });
     }
 }
 
@@ -201,9 +348,9 @@ const MAX_DETAIL: usize = 50;
 fn pg_checks(map: &OsdMap, pgs: &PgTable, out: &mut Vec<Check>) {
     let (mut inactive, mut degraded, mut unfound) = (Vec::new(), Vec::new(), 0i64);
     let (mut objects, mut copies) = (0i64, 0i64);
-    let mut kinds = std::collections::BTreeMap::<&str, usize>::new();
-    let mut degraded_kinds = std::collections::BTreeMap::<&str, usize>::new();
-    let bump = |kinds: &mut std::collections::BTreeMap<&'static str, usize>, name| {
+    let mut kinds = BTreeMap::<&str, usize>::new();
+    let mut degraded_kinds = BTreeMap::<&str, usize>::new();
+    let bump = |kinds: &mut BTreeMap<&'static str, usize>, name| {
         *kinds.entry(name).or_default() += 1;
     };
     for (id, pool) in &map.pools {
@@ -237,7 +384,7 @@ fn pg_checks(map: &OsdMap, pgs: &PgTable, out: &mut Vec<Check>) {
             unfound += stat.stats.num_objects_unfound;
         }
     }
-    let list = |kinds: &std::collections::BTreeMap<&str, usize>| {
+    let list = |kinds: &BTreeMap<&str, usize>| {
         let mut parts: Vec<_> =
             kinds.iter().map(|(k, n)| format!("{} {k}", plural(*n, "pg", "pgs"))).collect();
         parts.sort();

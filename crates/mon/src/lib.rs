@@ -12,6 +12,7 @@ mod auth_service;
 mod bootstrap;
 mod commands;
 mod config;
+mod config_log;
 mod crush_edit;
 mod edit;
 mod entry;

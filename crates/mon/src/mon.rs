@@ -31,7 +31,7 @@ pub struct Mon<S = store::Store> {
     pub(crate) ticker: Ticker,
     pub(crate) phase: Phase,
     /// Answers that wait until everything up to an index is committed.
-    waiting: VecDeque<(u64, Out)>,
+    pub(crate) waiting: VecDeque<(u64, Out)>,
     /// Version of the state that subscribers were told of.
     pub(crate) published: u64,
     /// What acceptors have.
@@ -284,6 +284,7 @@ impl<S: Storage> Node for Mon<S> {
         if self.phase == Phase::Running {
             self.tick(now);
             self.grant_wishes(now);
+            self.publish_log(out);
         }
         let mut events = Vec::new();
         if self.phase != Phase::Stopped {

@@ -1,5 +1,6 @@
 //! What OSDs tell the monitor: boots, failures, statistics; and the clocks that run over them.
 
+use crate::commands::osd_state::flags_of;
 use crate::mon::{Mon, Out};
 use crate::publish::osdmaps_since;
 use crate::soft::Soft;
@@ -91,7 +92,7 @@ impl<S: Storage> Mon<S> {
         let others = map.existing().filter(|(id, o)| o.is_up() && *id != m.target).count() as u64;
         let needed = self.option::<u64>("mon_osd_min_down_reporters").min(others).max(1);
         let reporters = self.soft.failures.get(&m.target).map_or(0, |r| r.len() as u64);
-        if reporters >= needed && !map.has_flag(osd_flags::NODOWN) {
+        if reporters >= needed && !is_kept_up(&map, m.target) {
             self.soft.wanted.down.insert(m.target, m.target_addrs.clone());
             self.say(now, LogLevel::Info, format!("osd.{} failed ({reporters} reporters)", m.target));
         }
@@ -192,11 +193,10 @@ impl<S: Storage> Mon<S> {
                 silent.push((osd, entry.client_addrs.clone()));
             }
         }
-        if !map.has_flag(osd_flags::NODOWN) {
-            for (osd, addrs) in silent {
-                if self.soft.wanted.down.insert(osd, addrs).is_none() {
-                    self.say(now, LogLevel::Info, format!("osd.{osd} is silent"));
-                }
+        silent.retain(|(osd, _)| !is_kept_up(&map, *osd));
+        for (osd, addrs) in silent {
+            if self.soft.wanted.down.insert(osd, addrs).is_none() {
+                self.say(now, LogLevel::Info, format!("osd.{osd} is silent"));
             }
         }
         self.mark_out(now, &map);
@@ -212,7 +212,8 @@ impl<S: Storage> Mon<S> {
         let mut still_in = map.existing().filter(|(_, o)| o.is_in()).count();
         let mut late = Vec::new();
         for (osd, since) in &self.soft.osd_down {
-            let is_late = map.is_in(*osd) && map.is_down(*osd) && now.mono.since(*since) >= after;
+            let kept_in = flags_of(map, *osd) & osd_state::NOOUT != 0;
+            let is_late = !kept_in && map.is_in(*osd) && map.is_down(*osd) && now.mono.since(*since) >= after;
             if is_late && (still_in.saturating_sub(1)) as f64 / total.max(1) as f64 >= min_in {
                 still_in -= 1;
                 late.push(*osd);
@@ -250,6 +251,11 @@ impl<S: Storage> Mon<S> {
         let reported = map.existing().filter(|(id, _)| self.soft.pgs.osd(*id).is_some());
         reported.map(|(id, o)| (id, (o.state & BITS) ^ wanted(id))).filter(|(_, flip)| *flip != 0).collect()
     }
+}
+
+/// Whether flags forbid to mark an OSD down.
+fn is_kept_up(map: &OsdMap, osd: OsdId) -> bool {
+    map.has_flag(osd_flags::NODOWN) || flags_of(map, osd) & osd_state::NODOWN != 0
 }
 
 /// Whether `addrs` is the run of the process that the map means: the same nonce at any of its addresses.

@@ -1,5 +1,6 @@
 //! What OSDs asked for, put into the next OSD map: one epoch for all that came while the last one was being written.
 
+use crate::commands::osd_state::flags_of;
 use crate::crush_edit;
 use crate::edit::Edit;
 use crate::entry::Change;
@@ -122,7 +123,8 @@ pub(crate) fn create_osd(edit: &mut Edit<'_>, osd: OsdId, uuid: wire::Uuid) {
 
 fn boot_osd(edit: &mut Edit<'_>, m: &peer::OsdBoot) {
     let map = edit.osdmap();
-    if map.has_flag(osd_flags::NOUP) {
+    let own = flags_of(map, m.osd);
+    if map.has_flag(osd_flags::NOUP) || own & osd_state::NOUP != 0 {
         return;
     }
     let osd = m.osd;
@@ -150,7 +152,7 @@ fn boot_osd(edit: &mut Edit<'_>, m: &peer::OsdBoot) {
         // A weight and an address make the number exist: EXISTS in new_state would take it away again.
         inc.new_weight.insert(osd, WEIGHT_IN);
         inc.new_last_in_change = stamp;
-    } else if auto_out && !map.has_flag(osd_flags::NOIN) {
+    } else if auto_out && !map.has_flag(osd_flags::NOIN) && own & osd_state::NOIN == 0 {
         mark_in(edit, osd);
     }
     place(edit, m);
@@ -179,14 +181,13 @@ fn place(edit: &mut Edit<'_>, m: &peer::OsdBoot) {
         let initial: f64 = edit.option("osd_crush_initial_weight");
         let by_size = if initial < 0.0 { m.crush_weight } else { (initial * f64::from(WEIGHT_IN)) as u32 };
         let weight = old.unwrap_or(by_size);
-        let name = format!("osd.{}", m.osd);
-        if let Err(why) = crush_edit::place(&mut crush, m.osd.0, &name, weight, &m.crush_location) {
+        if let Err(why) = crush_edit::place(&mut crush, m.osd.0, weight, &m.crush_location) {
             edit.notes.push(format!("osd.{}: not placed in CRUSH: {why}", m.osd));
             return;
         }
     }
-    if new_class {
-        crush_edit::set_class(&mut crush, m.osd.0, &m.device_class);
+    if new_class && let Err(why) = crush.set_class(m.osd.0, Some(&m.device_class)) {
+        edit.notes.push(format!("osd.{}: no device class: {why}", m.osd));
     }
     edit.set_crush(&crush);
 }

@@ -40,6 +40,11 @@ const STATE_ORDER: [&str; 31] = [
     "failed_repair",
 ];
 
+/// Whether a PG's state can have a part of this name.
+pub fn is_state(name: &str) -> bool {
+    name == "unknown" || STATE_ORDER.contains(&name)
+}
+
 /// A PG's state as Ceph prints it: `active+undersized+degraded`.
 pub fn state_name(state: u64) -> String {
     let name = pg_state::name(state);
@@ -59,6 +64,8 @@ pub struct OsdStat {
     pub commit_latency_ms: u32,
     /// OSDs that it exchanges heartbeats with.
     pub heartbeat_peers: Vec<OsdId>,
+    /// Reports that it has sent to this monitor.
+    pub reports: u64,
 }
 
 /// Sums of one pool.
@@ -80,16 +87,29 @@ pub struct PoolSum {
     pub num_store: u32,
 }
 
-/// Totals at one moment, from which rates come.
-#[derive(Clone, Copy, Debug)]
-struct Sample {
-    at: Instant,
+/// What was read, written and recovered since this monitor began to count. A PG's first report says what happened before,
+/// which is no part of it: a monitor that starts would else show the whole past as if it had happened now.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+struct Done {
     rd_kb: i64,
     wr_kb: i64,
     rd: i64,
     wr: i64,
     recovered_bytes: i64,
     recovered: i64,
+}
+
+impl Done {
+    /// Adds what a PG did between two reports; counters that went back count nothing.
+    fn add(&mut self, old: &ObjectStatSum, new: &ObjectStatSum) {
+        let more = |old: i64, new: i64| new.saturating_sub(old).max(0);
+        self.rd_kb += more(old.num_rd_kb, new.num_rd_kb);
+        self.wr_kb += more(old.num_wr_kb, new.num_wr_kb);
+        self.rd += more(old.num_rd, new.num_rd);
+        self.wr += more(old.num_wr, new.num_wr);
+        self.recovered_bytes += more(old.num_bytes_recovered, new.num_bytes_recovered);
+        self.recovered += more(old.num_objects_recovered, new.num_objects_recovered);
+    }
 }
 
 /// What goes on, per second.
@@ -114,7 +134,9 @@ pub struct Rates {
 pub struct PgTable {
     pgs: BTreeMap<PgId, PgStat>,
     osds: BTreeMap<OsdId, OsdStat>,
-    history: VecDeque<Sample>,
+    done: Done,
+    /// What was done until then.
+    history: VecDeque<(Instant, Done)>,
     /// Counts changes.
     version: u64,
 }
@@ -130,7 +152,11 @@ impl PgTable {
         for pg in report.pgs {
             let newer =
                 |old: &PgStat| (old.reported_epoch, old.reported_seq) <= (pg.reported_epoch, pg.reported_seq);
-            if self.pgs.get(&pg.pgid).is_none_or(newer) {
+            let old = self.pgs.get(&pg.pgid);
+            if old.is_none_or(newer) {
+                if let Some(old) = old {
+                    self.done.add(&old.stats, &pg.stats);
+                }
                 self.pgs.insert(pg.pgid, pg);
             }
         }
@@ -145,6 +171,7 @@ impl PgTable {
             pools: report.pools.into_iter().map(|p| (p.pool, p.store)).collect(),
             commit_latency_ms: report.commit_latency_ms,
             heartbeat_peers: report.heartbeat_peers,
+            reports: self.osds.get(&report.osd).map_or(0, |o| o.reports) + 1,
         };
         self.osds.insert(report.osd, stat);
         self.sample(now);
@@ -249,31 +276,24 @@ impl PgTable {
     }
 
     fn sample(&mut self, now: Instant) {
-        if self.history.back().is_some_and(|s| now.since(s.at).as_millis() < 500) {
+        if self.history.back().is_some_and(|(at, _)| now.since(*at).as_millis() < 500) {
             return;
         }
-        let t = self.total();
-        self.history.push_back(Sample {
-            at: now,
-            rd_kb: t.num_rd_kb,
-            wr_kb: t.num_wr_kb,
-            rd: t.num_rd,
-            wr: t.num_wr,
-            recovered_bytes: t.num_bytes_recovered,
-            recovered: t.num_objects_recovered,
-        });
-        while self.history.front().is_some_and(|s| now.since(s.at).as_secs() > 2 * RATE_WINDOW_S) {
+        self.history.push_back((now, self.done));
+        while self.history.front().is_some_and(|(at, _)| now.since(*at).as_secs() > 2 * RATE_WINDOW_S) {
             self.history.pop_front();
         }
     }
 
     /// What goes on at `now`.
     pub fn rates(&self, now: Instant) -> Rates {
-        let recent = |s: &&Sample| now.since(s.at).as_secs() <= RATE_WINDOW_S;
-        let (Some(first), Some(last)) = (self.history.iter().find(recent), self.history.back()) else {
+        let recent = |(at, _): &&(Instant, Done)| now.since(*at).as_secs() <= RATE_WINDOW_S;
+        let (Some((began, first)), Some((ended, last))) =
+            (self.history.iter().find(recent), self.history.back())
+        else {
             return Rates::default();
         };
-        let secs = last.at.since(first.at).as_secs_f64();
+        let secs = ended.since(*began).as_secs_f64();
         if secs <= 0.0 {
             return Rates::default();
         }
@@ -325,6 +345,25 @@ mod tests {
         assert_eq!(state_name(ACTIVE | DEGRADED | UNDERSIZED), "active+undersized+degraded");
         assert_eq!(state_name(ACTIVE | CLEAN), "active+clean");
         assert_eq!(state_name(0), "unknown");
+    }
+
+    #[test]
+    fn rates_count_what_happens_from_the_first_report_on() {
+        let at = |secs: u64| Instant(secs * 1_000_000_000);
+        let wrote = |seq: u64, kb: i64| {
+            let mut s = stat(0, 5, seq, 10);
+            (s.stats.num_wr, s.stats.num_wr_kb) = (kb, kb);
+            report(0, vec![s], vec![])
+        };
+        let mut table = PgTable::default();
+        table.report(at(1), wrote(1, 1_000_000));
+        table.report(at(3), wrote(2, 1_000_000));
+        assert_eq!(table.rates(at(3)), Rates::default(), "a monitor that starts has seen nothing happen");
+        table.report(at(5), wrote(3, 1_000_040));
+        let rates = table.rates(at(5));
+        assert_eq!((rates.write_ops, rates.write_bytes), (10, 10 * 1024));
+        table.report(at(7), wrote(4, 0));
+        assert!(table.rates(at(7)).write_ops <= 10, "counters that begin anew are no negative rate");
     }
 
     #[test]

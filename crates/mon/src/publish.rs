@@ -1,10 +1,11 @@
 //! Telling subscribers: at once when they subscribe, and after each commit.
 
-use crate::config::{lookup, sections};
+use crate::config::{Target, resolve};
 use crate::mon::{Mon, Out};
 use crate::session::{Session, Sub};
 use crate::state::State;
 use crate::storage::Storage;
+use crate::syslog::{ClusterLog, LogLevel};
 use maps::{Epoch, Fscid, Gid, MdsMap, MgrMap};
 use msgs::SUBSCRIBE_ONCE;
 use node::{ConnId, Output};
@@ -44,20 +45,36 @@ impl<S: Storage> Mon<S> {
                 "mdsmap" | "fsmap" => {
                     session.caps.allows("mds", auth::Perm::R) || session.caps.allows("fs", auth::Perm::R)
                 }
+                _ if log_level(service).is_some() => session.caps.allows("log", auth::Perm::R),
                 _ => true,
             };
             let known = matches!(
                 service,
                 "monmap" | "osdmap" | "mdsmap" | "fsmap" | "config" | "mgrmap" | "nacremap"
-            );
+            ) || log_level(service).is_some();
             if allowed && known {
                 if service == "config" {
                     session.config = None; // asked anew: answered also where nothing changed
                 }
-                session.subs.insert(what, Sub { next: item.start, once: item.flags & SUBSCRIBE_ONCE != 0 });
+                // Who watches the cluster log wants to see what happens from now on.
+                let is_log = log_level(service).is_some() && item.start == 0;
+                let start = if is_log { self.soft.log.total() + 1 } else { item.start };
+                session.subs.insert(what, Sub { next: start, once: item.flags & SUBSCRIBE_ONCE != 0 });
             }
         }
         self.publish_to(conn, out);
+    }
+
+    /// Sends new lines of the cluster log to those who watch it.
+    pub(crate) fn publish_log(&mut self, out: &mut Vec<Out>) {
+        let total = self.soft.log.total();
+        if self.soft.log_published == total {
+            return;
+        }
+        self.soft.log_published = total;
+        for conn in self.sessions.conns() {
+            self.publish_to(conn, out);
+        }
     }
 
     /// Sends what a session subscribed to and has not got.
@@ -70,6 +87,7 @@ impl<S: Storage> Mon<S> {
         let mut subs = std::mem::take(&mut session.subs);
         subs.retain(|what, sub| {
             let sent = match what.split_once('.').unwrap_or((what, "")) {
+                (what, _) if log_level(what).is_some() => log_since(state, &self.soft.log, what, sub),
                 ("monmap", _) => monmap(state, sub),
                 ("osdmap", _) => {
                     let bodies = osdmap(state, sub);
@@ -157,18 +175,14 @@ fn mdsmap(state: &State, session: &Session, fs: &str, sub: &mut Sub) -> Bodies {
     }
     // A client that follows and has not seen how clients were taken back sees that first, or it would not come back.
     let follows = sub.next > 1 && !session.is(EntityType::MDS);
-    let missed = state.reconnect_maps.values().find(|m| {
-        follows && m.fs_name == name && u64::from(m.epoch.0) >= sub.next && m.epoch < map.epoch
-    });
+    let missed = state
+        .reconnect_maps
+        .values()
+        .find(|m| follows && m.fs_name == name && u64::from(m.epoch.0) >= sub.next && m.epoch < map.epoch);
     sub.next = epoch + 1;
     let body = |map: &MdsMap| {
         let (epoch, fs_name) = (map.epoch, name.clone());
-        msgs::Body::from(msgs::MdsMap {
-            fsid: state.monmap.fsid,
-            epoch,
-            map: Writer::encode(map),
-            fs_name,
-        })
+        msgs::Body::from(msgs::MdsMap { fsid: state.monmap.fsid, epoch, map: Writer::encode(map), fs_name })
     };
     missed.into_iter().chain([&*map]).map(|map| body(map).into()).collect()
 }
@@ -194,6 +208,25 @@ fn mdsmap_for(state: &State, session: &Session, fs: &str) -> (Arc<MdsMap>, Strin
         ..MdsMap::default()
     };
     (Arc::new(map), String::new())
+}
+
+/// The least loud line of `log-info`, `log-warn` …
+fn log_level(what: &str) -> Option<u16> {
+    what.strip_prefix("log-").and_then(LogLevel::parse)
+}
+
+fn log_since(state: &State, log: &ClusterLog, what: &str, sub: &mut Sub) -> Bodies {
+    let total = log.total();
+    if sub.next > total {
+        return Vec::new();
+    }
+    let entries = log.since(sub.next, log_level(what).unwrap_or(0));
+    sub.next = total + 1;
+    if entries.is_empty() {
+        return Vec::new();
+    }
+    let paxos = msgs::Paxos { version: total, ..msgs::Paxos::default() };
+    vec![msgs::Body::from(msgs::Log { paxos, fsid: state.monmap.fsid, entries }).into()]
 }
 
 fn fsmap(state: &State, sub: &mut Sub) -> Bodies {
@@ -237,10 +270,25 @@ fn config(state: &State, session: &mut Session) -> Bodies {
 
 /// The options that are set for an entity: the most specific value of each.
 pub(crate) fn config_for(state: &State, entity: &str) -> BTreeMap<String, String> {
-    let sections = sections(entity);
-    let sections: Vec<&str> = sections.iter().map(String::as_str).collect();
-    let names =
-        state.config.keys().filter(|(who, _)| sections.contains(&&**who)).map(|(_, name)| name.clone());
-    let none = BTreeMap::new();
-    names.map(|name| (name.clone(), lookup(&none, &state.config, &sections, &name))).collect()
+    let target = target_of(state, entity);
+    resolve(&state.config, &target)
+        .into_iter()
+        .map(|(name, (value, _))| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+/// An entity with the places that the maps and its metadata know of it.
+pub(crate) fn target_of(state: &State, entity: &str) -> Target {
+    let mut target = Target::named(entity);
+    let name = wire::EntityName::parse(entity);
+    if let Some(osd) = entity.strip_prefix("osd.").and_then(|id| id.parse::<i32>().ok()) {
+        let crush = &state.osdmap().crush;
+        target.class = crate::crush_edit::class(crush, osd).to_owned();
+        target.location = crate::crush_edit::location(crush, osd);
+    }
+    let host = name.and_then(|n| state.metadata.get(&n)?.get("hostname").cloned());
+    if let Some(host) = host.filter(|_| !target.location.iter().any(|(ty, _)| ty == "host")) {
+        target.location.insert(0, ("host".into(), host));
+    }
+    target
 }

@@ -16,6 +16,8 @@ pub struct Soft {
     pub pgs: PgTable,
     /// The last lines said to the whole cluster.
     pub log: ClusterLog,
+    /// Lines of it that watchers were told of.
+    pub log_published: u64,
     /// When each up OSD was last heard of.
     pub osd_seen: BTreeMap<OsdId, Instant>,
     /// Since when each OSD is down, as seen by this monitor.
@@ -34,6 +36,10 @@ pub struct Soft {
     pub health: BTreeMap<decl::Code, String>,
     /// When that was.
     pub health_at: Instant,
+    /// What this monitor tells of its host.
+    pub host: BTreeMap<String, String>,
+    /// Options of this process, once somebody asked for them or set one by `ceph tell`.
+    pub settings: Option<decl::Settings>,
     /// When this monitor became ready.
     pub since: Instant,
 }

@@ -35,6 +35,8 @@ fn tag(prio: u16) -> &'static str {
 pub struct ClusterLog {
     lines: VecDeque<LogEntry>,
     seq: u64,
+    /// Lines that were ever appended.
+    total: u64,
 }
 
 impl ClusterLog {
@@ -63,10 +65,23 @@ impl ClusterLog {
 
     /// Appends a line.
     pub fn push(&mut self, line: LogEntry) {
+        self.total += 1;
         self.lines.push_back(line);
         if self.lines.len() > KEEP {
             self.lines.pop_front();
         }
+    }
+
+    /// How many lines were ever appended: the number of the last one, counted from 1.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// The lines from number `first` on that are at least as loud as `prio`, as far as they are kept.
+    pub fn since(&self, first: u64, prio: u16) -> Vec<LogEntry> {
+        let oldest = self.total - self.lines.len() as u64 + 1;
+        let skip = first.saturating_sub(oldest) as usize;
+        self.lines.iter().skip(skip).filter(|l| l.prio >= prio).cloned().collect()
     }
 
     /// The last `n` lines of a channel (`*` for all) that are at least as loud as `prio`.
@@ -107,6 +122,10 @@ mod tests {
         assert_eq!(last.iter().map(|l| &*l.msg).collect::<Vec<_>>(), ["line 2001", "line 2003"]);
         assert_eq!(log.last(10_000, 0, "*").len(), KEEP);
         assert!(log.last(5, 0, "audit").is_empty());
+        assert_eq!(log.total(), KEEP as u64 + 5);
+        assert_eq!(log.since(log.total(), 0).len(), 1);
+        assert_eq!(log.since(log.total() + 1, 0).len(), 0);
+        assert_eq!(log.since(0, 0).len(), KEEP, "what is no longer kept is not sent");
         let text = format_line(last[1]);
         assert_eq!(text, "1970-01-01T00:33:23.000000+0000 mon.a (mon.0) 2004 : cluster [WRN] line 2003");
     }

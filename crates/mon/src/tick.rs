@@ -55,8 +55,9 @@ impl<S: Storage> Mon<S> {
         if now.mono.since(self.soft.health_at) < HEALTH_PERIOD {
             return;
         }
-        let checks = crate::health::checks(&self.view(now));
-        let found: BTreeMap<_, _> = checks.into_iter().map(|c| (c.code, c.summary)).collect();
+        let health = crate::health::Health::of(&self.view(now));
+        self.end_mutes(now, &health);
+        let found: BTreeMap<_, _> = health.checks.into_iter().map(|c| (c.code, c.summary)).collect();
         let old = std::mem::replace(&mut self.soft.health, found.clone());
         self.soft.health_at = now.mono;
         for (code, summary) in &found {
@@ -71,6 +72,23 @@ impl<S: Storage> Mon<S> {
         if found.is_empty() && !old.is_empty() {
             self.say(now, LogLevel::Info, "Cluster is now healthy");
         }
+    }
+
+    /// Takes back mutes whose time or reason is over.
+    fn end_mutes(&mut self, now: Now, health: &crate::health::Health) {
+        let ended = health.ended_mutes(now.wall.split().0);
+        if ended.is_empty() {
+            return;
+        }
+        self.edit(now, |edit| {
+            for (code, why) in ended {
+                let key = format!("{}{code}", crate::health::MUTES);
+                if edit.base.kv.contains_key(&key) {
+                    edit.push(Change::Kv(key, None));
+                    edit.notes.push(format!("Health alert {code} is no longer muted: {why}"));
+                }
+            }
+        });
     }
 
     fn rotate_keys(&mut self, now: Now) {

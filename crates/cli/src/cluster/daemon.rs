@@ -169,17 +169,18 @@ impl Daemon {
 
     /// What `ceph osd metadata` and `ceph mds metadata` tell of it.
     pub(super) fn metadata(&self) -> BTreeMap<String, String> {
-        let uname = rustix::system::uname();
         let version = env!("CARGO_PKG_VERSION");
+        let mut out = super::host::metadata(&self.dir);
+        let data = format!("{}_data", self.name.ty.name());
         let pairs = [
             ("hostname", hostname()),
-            ("arch", uname.machine().to_string_lossy().into_owned()),
-            ("kernel_version", uname.release().to_string_lossy().into_owned()),
+            ("ceph_release", "pacific".to_owned()),
             ("ceph_version", format!("nacre version {version}")),
             ("ceph_version_short", version.to_owned()),
-            ("data", self.dir.display().to_string()),
+            (data.as_str(), self.dir.display().to_string()),
         ];
-        pairs.map(|(k, v)| (k.to_owned(), v)).into()
+        out.extend(pairs.map(|(k, v)| (k.to_owned(), v)));
+        out
     }
 }
 

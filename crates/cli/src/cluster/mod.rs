@@ -5,6 +5,7 @@ mod client;
 mod commander;
 mod daemon;
 mod files;
+mod host;
 mod layout;
 mod lock;
 mod roles;

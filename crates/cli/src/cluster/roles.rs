@@ -39,10 +39,11 @@ impl Daemon {
             hostname: hostname(),
             disk: info,
         };
+        let host = self.metadata();
         let make = move || {
             let store = store::Config { cache_bytes: MON_CACHE, ..store::Config::default() };
             let mut rng = runtime::rng();
-            mon::Mon::new(config, store::Store::new(store, info, rng.fork()), rng)
+            mon::Mon::new(config, store::Store::new(store, info, rng.fork()), rng).with_host(host)
         };
         // Monitors have no incarnations: they are known by their addresses.
         Ok(on.spawn(self.spec(rank, listener, 0, vec![Box::new(disk)]), make, notices))
@@ -77,7 +78,8 @@ impl Daemon {
             metadata: self.metadata(),
             options: osd::OsdOptions::default(),
         };
-        let make = move || osd::Osd::new(config, info, runtime::rng());
+        let options = self.conf.all(&self.name);
+        let make = move || osd::Osd::new(config, info, runtime::rng()).with_file_options(options);
         Ok(on.spawn(self.spec(id, listener, nonce, vec![Box::new(disk)]), make, notices))
     }
 
@@ -94,7 +96,8 @@ impl Daemon {
             metadata: self.metadata(),
             options: mds::MdsOptions::from_values(&self.conf.all(&self.name)),
         };
-        let make = move || mds::Mds::new(config, runtime::rng());
+        let options = self.conf.all(&self.name);
+        let make = move || mds::Mds::new(config, runtime::rng()).with_file_options(options);
         // There is one rank so far.
         Ok(on.spawn(self.spec(0, listener, nonce, Vec::new()), make, notices))
     }

@@ -14,7 +14,7 @@ use monc::{MoncConfig, Told};
 use msgs::Body;
 use node::{CloseReason, ConnId, Event, Input, Level, Msg, Never, Node, Output, Peer};
 use rados::{Cluster, ClusterOut, RadosConfig, RadosTold};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stdx::{Instant, Now, Rng};
 use wire::{AddrVec, EntityAddr, EntityType};
@@ -50,6 +50,11 @@ pub struct Mds {
     waiting_peers: Vec<(ClientId, ClientPeer)>,
     early: Vec<(ClientId, u64, Body)>,
     cluster_out: Vec<ClusterOut>,
+    /// Connections whose key allows everything: they may give commands.
+    administrators: BTreeSet<ConnId>,
+    settings: decl::Settings,
+    /// The limit of the cache that it was made with.
+    first_cache_inodes: usize,
 }
 
 impl Mds {
@@ -65,6 +70,8 @@ impl Mds {
         };
         let rados = RadosConfig::new(config.credentials.clone(), RADOS_SPACE);
         let cluster = Cluster::new(monc, rados, &mut rng);
+        let settings = decl::Settings::new(format!("mds.{}", config.name), BTreeMap::new());
+        let first_cache_inodes = config.options.cache_inodes;
         Self {
             config,
             cluster,
@@ -82,7 +89,16 @@ impl Mds {
             waiting_peers: Vec::new(),
             early: Vec::new(),
             cluster_out: Vec::new(),
+            administrators: BTreeSet::new(),
+            settings,
+            first_cache_inodes,
         }
+    }
+
+    /// Gives it the options of its configuration file and command line, which win over those that monitors store.
+    pub fn with_file_options(mut self, options: BTreeMap<String, String>) -> Self {
+        self.settings = decl::Settings::new(format!("mds.{}", self.config.name), options);
+        self
     }
 
     fn gid(&self) -> Gid {
@@ -94,7 +110,10 @@ impl Mds {
             out.push(Output::Keys(Arc::new(ServerKeys::new(EntityType::MDS, self.config.methods.clone()))));
         }
         let mut outs = std::mem::take(&mut self.cluster_out);
-        self.cluster.mon(now, &mut outs, |monc, o| monc.subscribe("mdsmap", 0, false, o));
+        self.cluster.mon(now, &mut outs, |monc, o| {
+            monc.subscribe("mdsmap", 0, false, o);
+            monc.subscribe("config", 0, false, o);
+        });
         self.cluster.start(now, &mut outs);
         self.cluster_out = outs;
     }
@@ -113,6 +132,9 @@ impl Mds {
         self.conns.insert(conn, client);
         self.clients.insert(client, conn);
         let peer = self.client_peer(peer);
+        if peer.caps.is_allow_all() {
+            self.administrators.insert(conn);
+        }
         if let Some(rank) = &mut self.rank {
             rank.client_connected(client, peer);
         } else {
@@ -129,6 +151,7 @@ impl Mds {
     }
 
     fn closed(&mut self, now: Now, conn: ConnId, reason: CloseReason) {
+        self.administrators.remove(&conn);
         if self.cluster.owns(conn) {
             let mut outs = std::mem::take(&mut self.cluster_out);
             self.cluster.closed(now, conn, reason, &mut outs);
@@ -156,6 +179,9 @@ impl Mds {
             out.push(Output::Close { conn });
             return;
         };
+        if let Body::Command(command) = &body {
+            return self.tell(conn, tid, command, out);
+        }
         match &mut self.rank {
             Some(rank) => rank.client_message(now, client, tid, body),
             // Nobody should come before there is a rank; a few may.
@@ -212,6 +238,11 @@ impl Mds {
             Told::Reply { token, .. } => self.eviction_asked(now, token),
             Told::Message(Msg { body: node::Body::Client(Body::MdsMap(m)), .. }) => {
                 self.take_map(now, &m, out)
+            }
+            Told::Message(Msg { body: node::Body::Client(Body::Config(m)), .. }) => {
+                if self.settings.set_central(m.config) {
+                    self.apply_settings();
+                }
             }
             Told::Denied => {
                 let text = format!("the monitors refuse the key of mds.{}", self.config.name);
@@ -353,29 +384,82 @@ impl Node for Mds {
     }
 }
 
+/// Commands beside those on options: signature as `decl::sig` reads it, and what they tell.
+const COMMANDS: &[(&str, &str)] = &[
+    ("dump_ops_in_flight", "requests that are not answered, and what each waits for"),
+    ("help", "this list"),
+    ("ops", "same as dump_ops_in_flight"),
+    ("session ls", "clients"),
+    ("status", "who this is and how far it is"),
+    ("version", "the version of this program"),
+];
+
+fn commands() -> Vec<(&'static str, &'static str)> {
+    COMMANDS.iter().chain(decl::settings::COMMANDS).copied().collect()
+}
+
 impl Mds {
-    fn admin(&self, command: &str) -> (i32, String) {
+    /// A command through `ceph tell`, which only administrators may give.
+    fn tell(&mut self, conn: ConnId, tid: u64, command: &msgs::Command, out: &mut Out) {
+        let (code, output) = match self.administrators.contains(&conn) {
+            true => self.admin(&command.cmd.concat()),
+            false => (-msgs::errno::EPERM, "the key must allow all on metadata servers (mds 'allow *')".to_owned()),
+        };
+        let mut reply = msgs::CommandReply { r: code, ..Default::default() };
+        match code < 0 {
+            true => reply.rs = output,
+            false => reply.data = output.into_bytes().into(),
+        }
+        out.push(Output::Send { conn, msg: Msg { tid, body: node::Body::Client(Body::from(reply)) } });
+    }
+
+    /// Takes over what is set of the options that may change while it runs.
+    fn apply_settings(&mut self) {
+        let names = ["mds_cache_memory_limit", "mds_cache_max_inodes"];
+        let set = names.iter().filter_map(|n| Some(((*n).to_owned(), self.settings.set_value(n)?.0.to_owned())));
+        let set: BTreeMap<String, String> = set.collect();
+        let cache = match set.is_empty() {
+            true => self.first_cache_inodes,
+            false => crate::config::MdsOptions::from_values(&set).cache_inodes,
+        };
+        self.config.options.cache_inodes = cache;
+        if let Some(rank) = &mut self.rank {
+            rank.set_cache_inodes(cache);
+        }
+    }
+
+    fn admin(&mut self, command: &str) -> (i32, String) {
         let json: serde_json::Value = serde_json::from_str(command).unwrap_or_default();
+        let text = |value: serde_json::Value| (0, value.to_string());
+        if let Some(answer) = self.settings.command(&json) {
+            self.apply_settings();
+            return answer.map_or_else(|(errno, why)| (-errno, why), text);
+        }
         match json["prefix"].as_str() {
             Some("status") => {
                 let stats = self.rank.as_ref().map(Rank::stats).unwrap_or_default();
-                let status = serde_json::json!({
+                text(serde_json::json!({
                     "name": self.config.name,
                     "state": self.state.name(),
                     "mdsmap_epoch": self.map.epoch.0,
                     "inodes": stats.inodes,
                     "entries": stats.entries,
                     "journal_bytes": self.rank.as_ref().map_or(0, Rank::journal_bytes),
-                });
-                (0, status.to_string())
+                }))
             }
-            Some("session ls") => {
-                let list = self.rank.as_ref().map(Rank::session_list).unwrap_or_default();
-                (0, serde_json::Value::Array(list).to_string())
-            }
-            Some("ops") => {
+            Some("session ls") => text(self.rank.as_ref().map(Rank::session_list).unwrap_or_default().into()),
+            Some("ops" | "dump_ops_in_flight") => {
                 let list = self.rank.as_ref().map(Rank::op_list).unwrap_or_default();
-                (0, serde_json::json!({ "ops": list }).to_string())
+                text(serde_json::json!({ "num_ops": list.len(), "ops": list }))
+            }
+            Some("version") => text(serde_json::json!({
+                "version": env!("CARGO_PKG_VERSION"), "release": "pacific", "release_type": "dev",
+            })),
+            Some("help") => {
+                text(commands().into_iter().map(|(name, help)| (name.to_owned(), serde_json::Value::from(help))).collect())
+            }
+            Some("get_command_descriptions") => {
+                text(decl::describe::local_descriptions(&commands(), "mds", false))
             }
             other => (-msgs::errno::EINVAL, format!("no such command: {}", other.unwrap_or("(none)"))),
         }

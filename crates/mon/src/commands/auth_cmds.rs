@@ -214,7 +214,7 @@ pub fn fs_authorize(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     let fs = args.str("filesystem");
     let name = entity(args)?;
     if edit.fsmap_now().by_name(fs).is_none() && !matches!(fs, "*" | "all") {
-        return missing(format!("filesystem '{fs}' does not exist"));
+        return invalid(format!("filesystem {fs} does not exist."));
     }
     let pairs = args.list("caps");
     if pairs.is_empty() || !pairs.len().is_multiple_of(2) {

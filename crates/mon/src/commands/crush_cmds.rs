@@ -58,7 +58,7 @@ pub fn rule_dump(view: &View<'_>, args: &Args) -> Outcome {
     let found = map.rule_of(name).and_then(|id| Some((id, map.rule(id)?)));
     match found {
         Some((id, rule)) => structured(args, &rule_json(map, id as usize, rule)),
-        None => missing(format!("there is no CRUSH rule `{name}`")),
+        None => missing(format!("unknown crush rule '{name}'")),
     }
 }
 
@@ -66,9 +66,28 @@ pub fn class_ls(view: &View<'_>, args: &Args) -> Outcome {
     structured(args, &json!(view.state.osdmap().crush.class_names.values().collect::<Vec<_>>()))
 }
 
+/// Name of the profile that the settings are of, by the release that first had it.
+fn profile(t: &crush::Tunables) -> &'static str {
+    let all = ["jewel", "hammer", "firefly", "bobtail", "argonaut"];
+    let is = |name: &&&str| {
+        let p = super::crush_change::profile(name, t);
+        // The straw computation and the algorithms allowed do not change what clients must know.
+        let same = crush::Tunables { straw_calc_version: t.straw_calc_version, ..p };
+        crush::Tunables { allowed_bucket_algs: t.allowed_bucket_algs, ..same } == *t
+            && (**name != "hammer" || t.allowed_bucket_algs & 1 << 5 != 0)
+    };
+    all.iter().find(is).copied().unwrap_or("unknown")
+}
+
 fn tunables_json(map: &CrushMap) -> Value {
     let t = &map.tunables;
-    let optimal = *t == crush::Tunables::default();
+    let profile = profile(t);
+    let optimal = profile == "jewel";
+    let straw2 = map.buckets.iter().flatten().any(|b| b.data.alg() == 5);
+    let required = if profile == "unknown" { "jewel" } else { profile };
+    let steps =
+        |wanted: fn(&Step) -> bool| i32::from(map.rules.iter().flatten().flat_map(|r| &r.steps).any(wanted));
+    let v2 = |s: &Step| matches!(s, Step::ChooseIndep { .. } | Step::ChooseleafIndep { .. });
     json!({
         "choose_local_tries": t.choose_local_tries,
         "choose_local_fallback_tries": t.choose_local_fallback_tries,
@@ -78,19 +97,114 @@ fn tunables_json(map: &CrushMap) -> Value {
         "chooseleaf_stable": t.chooseleaf_stable,
         "straw_calc_version": t.straw_calc_version,
         "allowed_bucket_algs": t.allowed_bucket_algs,
-        "profile": if optimal { "jewel" } else { "unknown" },
+        "profile": profile,
         "optimal_tunables": i32::from(optimal),
-        "legacy_tunables": 0,
-        "minimum_required_version": "jewel",
-        "require_feature_tunables": 1,
-        "require_feature_tunables2": 1,
-        "has_v2_rules": 0,
-        "require_feature_tunables3": 1,
-        "has_v3_rules": 0,
-        "has_v4_buckets": 1,
-        "require_feature_tunables5": 1,
-        "has_v5_rules": 0,
+        "legacy_tunables": i32::from(profile == "argonaut"),
+        "minimum_required_version": required,
+        "require_feature_tunables": i32::from(profile != "argonaut"),
+        "require_feature_tunables2": i32::from(profile != "argonaut"),
+        "has_v2_rules": steps(v2),
+        "require_feature_tunables3": i32::from(t.chooseleaf_vary_r != 0),
+        "has_v3_rules": steps(|s| matches!(s, Step::SetChooseleafVaryR(_))),
+        "has_v4_buckets": i32::from(straw2),
+        "require_feature_tunables5": i32::from(t.chooseleaf_stable != 0),
+        "has_v5_rules": steps(|s| matches!(s, Step::SetChooseleafStable(_))),
     })
+}
+
+pub fn get_tunable(view: &View<'_>, args: &Args) -> Outcome {
+    let value = view.state.osdmap().crush.tunables.straw_calc_version;
+    answer(args, || json!({ "straw_calc_version": value }), || format!("{value}\n"))
+}
+
+pub fn rule_ls_by_class(view: &View<'_>, args: &Args) -> Outcome {
+    let (map, name) = (&view.state.osdmap().crush, args.str("class"));
+    let Some(class) = map.class_of(name) else {
+        return missing(format!("failed to get rules by class '{name}'"));
+    };
+    let shadows: Vec<i32> = map.class_buckets.values().filter_map(|by| by.get(&class)).copied().collect();
+    let takes = |rule: &Rule| rule.steps.iter().any(|s| matches!(s, Step::Take(id) if shadows.contains(id)));
+    let rules = map.rules.iter().enumerate().filter(|(_, r)| r.as_ref().is_some_and(takes));
+    let names: Vec<String> = rules.filter_map(|(id, _)| map.rule_names.get(&(id as i32)).cloned()).collect();
+    answer(args, || json!(names), || names.iter().map(|n| format!("{n}\n")).collect())
+}
+
+pub fn ls(view: &View<'_>, args: &Args) -> Outcome {
+    let (map, node) = (&view.state.osdmap().crush, args.str("node"));
+    let Some(id) = map.id_of(node) else { return missing(format!("node '{node}' does not exist")) };
+    let items = map.bucket(id).map_or_else(|| vec![id], |b| b.items.clone());
+    let names: Vec<String> = items.into_iter().map(|i| map.name(i)).collect();
+    answer(args, || json!(names), || names.iter().map(|n| format!("{n}\n")).collect())
+}
+
+pub fn class_ls_osd(view: &View<'_>, args: &Args) -> Outcome {
+    let map = &view.state.osdmap().crush;
+    let class = map.class_of(args.str("class"));
+    let osds: Vec<i32> =
+        map.classes.iter().filter(|(id, c)| **id >= 0 && Some(**c) == class).map(|(id, _)| *id).collect();
+    answer(args, || json!(osds), || osds.iter().map(|id| format!("{id}\n")).collect())
+}
+
+pub fn get_device_class(view: &View<'_>, args: &Args) -> Outcome {
+    let map = view.state.osdmap();
+    let mut found = Vec::new();
+    for text in args.list("ids") {
+        match decl::args::parse_osd(&text) {
+            _ if matches!(text.as_str(), "any" | "all" | "*") => {
+                found.extend(map.existing().map(|(id, _)| id.0))
+            }
+            Some(osd) if map.exists(maps::OsdId(osd)) => found.push(osd),
+            Some(osd) => return missing(format!("osd.{osd} does not exist")),
+            None => return super::invalid(format!("`{text}` is no OSD: write 0 or osd.0")),
+        }
+    }
+    let class = |osd: i32| map.crush.class_name_of(osd).unwrap_or_default();
+    let json = || {
+        let one = |osd: &i32| json!({ "osd": osd, "device_class": class(*osd) });
+        found.iter().map(one).collect::<Vec<_>>().into()
+    };
+    let plain = || match found.as_slice() {
+        [one] => format!("{}\n", class(*one)),
+        many => many.iter().map(|osd| format!("{osd} {}\n", class(*osd))).collect(),
+    };
+    answer(args, json, plain)
+}
+
+/// The name of a set of replacement weights: a pool's, or `(compat)` for those of all pools.
+fn weight_set_name(view: &View<'_>, id: i64) -> String {
+    match id {
+        crush::DEFAULT_CHOOSE_ARGS => "(compat)".to_owned(),
+        id => view.state.osdmap().pool_name(id).to_owned(),
+    }
+}
+
+pub fn weight_set_ls(view: &View<'_>, args: &Args) -> Outcome {
+    let names: Vec<String> =
+        view.state.osdmap().crush.choose_args.keys().map(|id| weight_set_name(view, *id)).collect();
+    answer(args, || json!(names), || names.iter().map(|n| format!("{n}\n")).collect())
+}
+
+fn choose_args_json(map: &CrushMap, key: impl Fn(i64) -> String) -> Value {
+    let weights = |set: &Vec<u32>| set.iter().map(|w| f64::from(*w) / 65536.0).collect::<Vec<_>>();
+    let one = |(slot, arg): (&u32, &crush::ChooseArg)| {
+        let mut out = Map::new();
+        out.insert("bucket_id".into(), (-1 - i64::from(*slot)).into());
+        if !arg.weight_set.is_empty() {
+            out.insert("weight_set".into(), json!(arg.weight_set.iter().map(weights).collect::<Vec<_>>()));
+        }
+        if !arg.ids.is_empty() {
+            out.insert("ids".into(), json!(arg.ids));
+        }
+        Value::Object(out)
+    };
+    let sets = map.choose_args.iter();
+    Value::Object(
+        sets.map(|(id, args)| (key(*id), args.iter().map(one).collect::<Vec<_>>().into())).collect(),
+    )
+}
+
+pub fn weight_set_dump(view: &View<'_>, args: &Args) -> Outcome {
+    structured(args, &choose_args_json(&view.state.osdmap().crush, |id| weight_set_name(view, id)))
 }
 
 pub fn tunables(view: &View<'_>, args: &Args) -> Outcome {
@@ -132,7 +246,7 @@ pub fn dump(view: &View<'_>, args: &Args) -> Outcome {
             "buckets": map.buckets.iter().flatten().map(bucket).collect::<Vec<_>>(),
             "rules": rules_json(map),
             "tunables": tunables_json(map),
-            "choose_args": {},
+            "choose_args": choose_args_json(map, |id| id.to_string()),
         }),
     )
 }

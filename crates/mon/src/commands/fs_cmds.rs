@@ -19,7 +19,7 @@ fn pool<'a>(edit: &Edit<'a>, args: &Args, arg: &str) -> Result<(i64, &'a Pool), 
 fn fs_of(edit: &Edit<'_>, args: &Args) -> Result<Fscid, Failure> {
     match edit.fsmap_now().by_name(args.str("fs_name")) {
         Some(fs) => Ok(fs.fscid),
-        None => missing(format!("filesystem '{}' does not exist", args.str("fs_name"))),
+        None => missing(format!("Filesystem not found: '{}'", args.str("fs_name"))),
     }
 }
 
@@ -111,13 +111,15 @@ pub fn rm(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     let Some(id) = edit.fsmap_now().by_name(name).map(|fs| fs.fscid) else {
         return said(format!("filesystem '{name}' does not exist"));
     };
+    if !edit.fsmap_now().filesystems[&id].mds_map.up.is_empty() {
+        return invalid(format!(
+            "all MDS daemons must be inactive/failed before removing filesystem: run `ceph fs fail {name}` first"
+        ));
+    }
     if !args.flag("yes_i_really_mean_it") {
         let text =
             format!("this forgets the file system '{name}'; its pools stay. Add --yes-i-really-mean-it");
         return Err(Failure::new(errno::EPERM, text));
-    }
-    if !edit.fsmap_now().filesystems[&id].mds_map.up.is_empty() {
-        return invalid(format!("metadata servers serve '{name}': run `ceph fs fail {name}` first"));
     }
     fail_all(edit, id);
     let map = edit.fsmap();
@@ -149,6 +151,7 @@ pub fn set(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     };
     match var {
         "max_mds" => match number()? {
+            0 => return invalid("You must specify at least one MDS"),
             1 => edit.filesystem(id).max_mds = 1,
             n => {
                 let text = format!("max_mds {n}: more than one active metadata server is not supported yet");
@@ -165,6 +168,16 @@ pub fn set(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
             edit.filesystem(id).standby_count_wanted = bounded(var, number()?, 0)? as i32
         }
         "allow_new_snaps" => set_flag(edit, id, MdsMap::ALLOW_SNAPS, on()?),
+        "allow_standby_replay" => match on()? {
+            false => set_flag(edit, id, MdsMap::ALLOW_STANDBY_REPLAY, false),
+            true => {
+                return Err(Failure::new(errno::EOPNOTSUPP, "standby-replay is not supported yet"));
+            }
+        },
+        "balancer" => edit.filesystem(id).balancer = val.to_owned(),
+        "inline_data" | "cluster_down" | "allow_dirfrags" | "min_compat_client" => {
+            return invalid(format!("{var}: is outdated in Ceph and has no meaning here"));
+        }
         "joinable" => {
             let joinable = on()?;
             set_flag(edit, id, MdsMap::NOT_JOINABLE, !joinable);
@@ -193,4 +206,143 @@ fn bounded(var: &str, n: u64, least: u64) -> Result<u32, Failure> {
 fn set_flag(edit: &mut Edit<'_>, id: Fscid, bit: u32, on: bool) {
     let fs = edit.filesystem(id);
     fs.flags = if on { fs.flags | bit } else { fs.flags & !bit };
+}
+
+/// Removing the last trace of ranks and journals: only for one who repairs by hand.
+pub fn reset(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let id = fs_of(edit, args)?;
+    if !edit.fsmap_now().filesystems[&id].mds_map.up.is_empty() {
+        let text = format!(
+            "all MDS daemons must be inactive before resetting filesystem: run `ceph fs fail {}` first",
+            args.str("fs_name")
+        );
+        return invalid(text);
+    }
+    if !args.flag("yes_i_really_mean_it") {
+        let text = "this is a potentially destructive operation, only for use by experts in disaster recovery. Add --yes-i-really-mean-it if you are sure you wish to continue.";
+        return Err(Failure::new(errno::EPERM, text));
+    }
+    let fs = edit.filesystem(id);
+    fs.failed = [MdsRank(0)].into();
+    fs.r#in = [MdsRank(0)].into();
+    fs.damaged.clear();
+    fs.stopped.clear();
+    fs.flags &= !MdsMap::NOT_JOINABLE;
+    fs.max_mds = 1;
+    mds_service::assign(edit);
+    said("")
+}
+
+pub fn set_default(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let id = fs_of(edit, args)?;
+    if edit.fsmap_now().legacy_client_fscid != id {
+        edit.fsmap().legacy_client_fscid = id;
+    }
+    said("")
+}
+
+pub fn flag_set(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let text = args.text("val");
+    let Some(on) = decl::options::parse_bool(&text) else {
+        return invalid(format!("Invalid boolean value: `{text}`"));
+    };
+    let map = edit.fsmap();
+    map.enable_multiple = on;
+    map.ever_enabled_multiple |= on;
+    said("")
+}
+
+pub fn add_data_pool(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let id = fs_of(edit, args)?;
+    let (fs_name, name) = (args.str("fs_name"), args.str("pool"));
+    let (pool_id, pool) = pool(edit, args, "pool")?;
+    if edit.fsmap_now().filesystems[&id].mds_map.data_pools.contains(&pool_id) {
+        return said(format!("data pool {pool_id} is already on fs {fs_name}"));
+    }
+    let apps = &pool.application_metadata;
+    if !apps.is_empty() && !apps.contains_key("cephfs") {
+        return invalid(format!(" pool '{name}' (id '{pool_id}') has a non-CephFS application enabled."));
+    }
+    check_pool(edit, pool_id, name, pool)?;
+    edit.filesystem(id).data_pools.push(pool_id);
+    let apps = edit.pool(pool_id).application_metadata.entry("cephfs".into()).or_default();
+    apps.insert("data".into(), fs_name.to_owned());
+    said(format!("added data pool {pool_id} to fsmap"))
+}
+
+pub fn rm_data_pool(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let id = fs_of(edit, args)?;
+    let (pool_id, _) = pool(edit, args, "pool")?;
+    let data_pools = &edit.fsmap_now().filesystems[&id].mds_map.data_pools;
+    match data_pools.iter().position(|p| *p == pool_id) {
+        Some(0) => return invalid("cannot remove default data pool"),
+        Some(at) => drop(edit.filesystem(id).data_pools.remove(at)),
+        None => return said(format!("data pool {pool_id} is not on fs {}", args.str("fs_name"))),
+    }
+    said(format!("removed data pool {pool_id} from fsmap"))
+}
+
+/// Names of what clients can do, by bit.
+pub const CLIENT_FEATURES: [&str; 19] = [
+    "reserved",
+    "reserved",
+    "reserved",
+    "reserved",
+    "reserved",
+    "jewel",
+    "kraken",
+    "luminous",
+    "mimic",
+    "reply_encoding",
+    "reclaim_client",
+    "lazy_caps_wanted",
+    "multi_reconnect",
+    "deleg_ino",
+    "metric_collect",
+    "alternate_name",
+    "notify_session_state",
+    "op_getvxattr",
+    "32bits_retry_fwd",
+];
+
+pub fn required_client_features(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let id = fs_of(edit, args)?;
+    let mut bits = 0u64;
+    let text = args.text("val");
+    for name in text.split([',', ' ']).filter(|n| !n.is_empty()) {
+        let by_number = name.parse().ok().filter(|n: &usize| *n < CLIENT_FEATURES.len());
+        match CLIENT_FEATURES.iter().position(|f| *f == name && *f != "reserved").or(by_number) {
+            Some(bit) => bits |= 1 << bit,
+            None => return invalid(format!("Invalid feature name: {name}")),
+        }
+    }
+    let features = &mut edit.filesystem(id).required_client_features;
+    match args.str("subop") {
+        "add" => {
+            features.0 |= bits;
+            said(format!("added feature '{text}' to required_client_features"))
+        }
+        _ => {
+            features.0 &= !bits;
+            said(format!("removed feature '{text}' from required_client_features"))
+        }
+    }
+}
+
+/// A damaged rank that somebody has mended may be taken again.
+pub fn repaired(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let role = args.str("role");
+    let (fs, rank) = role.split_once(':').unwrap_or(("", role));
+    let Ok(rank) = rank.parse().map(MdsRank) else { return invalid(format!("Invalid rank '{role}'")) };
+    let mut filesystems = edit.fsmap_now().filesystems.values();
+    let found = filesystems.find(|f| fs.is_empty() || f.mds_map.fs_name == fs || f.fscid.to_string() == fs);
+    let Some(id) = found.map(|f| f.fscid) else { return invalid(format!("Invalid role '{role}'")) };
+    if !edit.fsmap_now().filesystems[&id].mds_map.damaged.contains(&rank) {
+        return said("nothing to do: rank is not damaged");
+    }
+    let fs = edit.filesystem(id);
+    fs.damaged.remove(&rank);
+    fs.failed.insert(rank);
+    mds_service::assign(edit);
+    said(format!("repaired: restoring rank {id}:{rank}"))
 }

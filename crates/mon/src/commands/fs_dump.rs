@@ -85,7 +85,8 @@ fn info_json(info: &MdsInfo) -> Value {
 }
 
 fn required(bits: FeatureBits) -> Value {
-    let set = (0..64).filter(|n| bits.has(*n)).map(|n| (format!("feature_{n}"), n.to_string().into()));
+    let name = |n: u32| super::fs_cmds::CLIENT_FEATURES.get(n as usize).copied().unwrap_or("unknown");
+    let set = (0..64).filter(|n| bits.has(*n)).map(|n| (format!("feature_{n}"), name(n).into()));
     Value::Object(set.collect())
 }
 
@@ -272,4 +273,18 @@ pub fn mds_stat(view: &View<'_>, args: &Args) -> Outcome {
         })
     };
     answer(args, json, || format!("{}\n", summary(map)))
+}
+
+pub fn compat_show(view: &View<'_>, args: &Args) -> Outcome {
+    let Some(fs) = view.state.fsmap.by_name(args.str("fs_name")) else {
+        return missing(format!("Filesystem not found: '{}'", args.str("fs_name")));
+    };
+    let set = &fs.mds_map.compat;
+    answer(args, || compat_json(set), || format!("{}\n", compat_text(set)))
+}
+
+pub fn feature_ls(_: &View<'_>, args: &Args) -> Outcome {
+    let all = super::fs_cmds::CLIENT_FEATURES.iter().enumerate();
+    let json = || all.clone().map(|(i, name)| json!({ "index": i, "name": name })).collect::<Vec<_>>().into();
+    answer(args, json, || all.clone().map(|(i, name)| format!("{i} {name}\n")).collect())
 }

@@ -2,7 +2,7 @@
 
 use super::format::{addrs, answer, bytes, structured};
 use super::table::{Align::L, Align::R, Table};
-use super::{Failure, Outcome, View, missing, output, said};
+use super::{Failure, Outcome, View, invalid, missing, output, said};
 use crate::edit::Edit;
 use crate::mds_service;
 use decl::Args;
@@ -30,7 +30,10 @@ fn find(map: &FsMap, text: &str) -> Option<Gid> {
 pub fn fail(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     let who = args.str("role_or_gid");
     let Some(gid) = find(edit.fsmap_now(), who) else {
-        return missing(format!("there is no MDS `{who}`: give a name, a gid, a rank or FS:RANK"));
+        // As in the original: what is not there needs no failing.
+        return said(format!(
+            "MDS named '{who}' does not exist, or is not up: give a name, a gid, a rank or FS:RANK"
+        ));
     };
     let name = mds_service::fail(edit, gid).unwrap_or_default();
     mds_service::assign(edit);
@@ -52,8 +55,17 @@ pub fn metadata(view: &View<'_>, args: &Args) -> Outcome {
     };
     match find(map, who).and_then(|gid| all(map).find(|i| i.gid == gid)) {
         Some(info) => structured(args, &one(info)),
-        None => missing(format!("there is no MDS `{who}`")),
+        None => invalid(format!("MDS named '{who}' does not exist, or is not up")),
     }
+}
+
+pub fn count_metadata(view: &View<'_>, args: &Args) -> Outcome {
+    let property = args.str("property");
+    let value = |info: &MdsInfo| {
+        let name = EntityName::new(EntityType::MDS, info.name.clone());
+        view.state.metadata.get(&name)?.get(property).cloned()
+    };
+    super::osd_read::count_values(args, all(&view.state.fsmap).map(value))
 }
 
 pub fn compat_show(view: &View<'_>, args: &Args) -> Outcome {
@@ -67,7 +79,8 @@ pub fn ok_to_stop(view: &View<'_>, args: &Args) -> Outcome {
     for who in args.list("ids") {
         match find(map, &who) {
             Some(gid) => stop.push(gid),
-            None => return missing(format!("there is no MDS `{who}`")),
+            // One that is not there can be stopped.
+            None => {}
         }
     }
     let active = all(map).filter(|i| i.rank.0 >= 0 && stop.contains(&i.gid)).count();

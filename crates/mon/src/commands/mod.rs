@@ -3,7 +3,10 @@
 
 pub(crate) mod auth_cmds;
 pub(crate) mod config_cmds;
+pub(crate) mod crash;
+pub(crate) mod crush_change;
 pub(crate) mod crush_cmds;
+pub(crate) mod device;
 pub(crate) mod df;
 pub(crate) mod format;
 pub(crate) mod fs_cmds;
@@ -14,11 +17,13 @@ pub(crate) mod osd_change;
 pub(crate) mod osd_df;
 pub(crate) mod osd_dump;
 pub(crate) mod osd_read;
+pub(crate) mod osd_state;
 pub(crate) mod osd_tree;
 pub(crate) mod pg_cmds;
 pub(crate) mod pg_json;
 pub(crate) mod pool;
 pub(crate) mod pool_change;
+pub(crate) mod pool_opts;
 pub(crate) mod pool_read;
 pub(crate) mod status;
 mod table;
@@ -106,14 +111,26 @@ pub(crate) fn output(data: impl Into<Vec<u8>>) -> Outcome {
     Ok(Reply { status: String::new(), data: data.into() })
 }
 
-/// Commands of the admin socket.
-const ADMIN: [(&str, &str); 5] = [
-    ("config show", "Shows the options as this monitor sees them"),
+/// Commands of the admin socket beside those on options.
+const ADMIN: &[(&str, &str)] = &[
     ("help", "Lists these commands"),
     ("mon_status", "Shows this monitor's place in the quorum"),
+    ("ops", "Shows the commands that wait to be committed"),
+    ("quorum_status", "Shows which monitors agree"),
     ("status", "Shows the state of the cluster"),
     ("version", "Prints this monitor's version"),
 ];
+
+/// All commands of the admin socket.
+fn admin_commands() -> Vec<(&'static str, &'static str)> {
+    ADMIN.iter().chain(decl::settings::COMMANDS).copied().collect()
+}
+
+/// Those that `ceph tell` has beside the monitors' table.
+fn told_commands() -> Vec<(&'static str, &'static str)> {
+    let taken = |signature: &str| Cmd::ALL.iter().any(|c| c.prefix() == signature);
+    admin_commands().into_iter().filter(|(signature, _)| !taken(signature)).collect()
+}
 
 /// How a command is carried out.
 pub(crate) enum Handler {
@@ -186,13 +203,17 @@ impl<S: Storage> Mon<S> {
     /// `ceph tell mon.NAME …`: a command for this monitor itself, or any other command.
     pub(crate) fn tell(&mut self, now: Now, conn: ConnId, tid: u64, m: msgs::Command, out: &mut Vec<Out>) {
         let text = m.cmd.join(" ");
+        let is_own = self.sessions.get(conn).is_some_and(|s| s.caps.is_allow_all());
         let ((r, rs, data), index) = match Args::parse(&text) {
             Ok((Cmd::Descriptions, _)) => {
-                let own: Vec<_> =
-                    ADMIN.iter().filter(|(name, _)| !["status", "version"].contains(name)).copied().collect();
-                let all = decl::describe::local_descriptions(&own, true).to_string();
+                let all = decl::describe::local_descriptions(&told_commands(), "mon", true).to_string();
                 ((0, String::new(), all.into_bytes()), 0)
             }
+            // Known here as commands on this process; told to the cluster they mean something else.
+            Ok((Cmd::ConfigGet | Cmd::ConfigSet | Cmd::ConfigHelp, _)) if is_own => {
+                self.tell_admin(now, &text)
+            }
+            Ok((Cmd::Version | Cmd::QuorumStatus, _)) if is_own => self.tell_admin(now, &text),
             Ok((cmd, args)) if self.may_run(conn, cmd, &args) => {
                 let (outcome, index) = self.run(now, cmd, &args, &m.data.to_vec());
                 let answer = match outcome {
@@ -202,16 +223,25 @@ impl<S: Storage> Mon<S> {
                 (answer, index)
             }
             Ok(_) => ((-errno::EACCES, "access denied".to_owned(), Vec::new()), 0),
-            Err(_) if self.sessions.get(conn).is_some_and(|s| s.caps.is_allow_all()) => {
-                let (code, output) = self.admin_command(now, &text);
-                let (status, data) =
-                    if code < 0 { (output, Vec::new()) } else { (String::new(), output.into_bytes()) };
-                ((code, status, data), 0)
-            }
+            Err(_) if is_own => self.tell_admin(now, &text),
             Err(error) => ((-errno::EINVAL, error.0, Vec::new()), 0),
         };
         let reply = msgs::CommandReply { r, rs, data: Bufs::from(data) };
         self.after(index, Self::send(conn, tid, msgs::Body::from(reply)), out);
+    }
+
+    fn tell_admin(&mut self, now: Now, text: &str) -> ((i32, String, Vec<u8>), u64) {
+        let (code, output) = self.admin_command(now, text);
+        let answer =
+            if code < 0 { (code, output, Vec::new()) } else { (code, String::new(), output.into_bytes()) };
+        (answer, 0)
+    }
+
+    /// Answers that wait for the log, by the index that they wait for.
+    fn ops_json(&self) -> serde_json::Value {
+        let one = |(index, _): &(u64, Out)| serde_json::json!({ "description": "an answer that waits to be committed", "index": index });
+        let ops: Vec<_> = self.waiting.iter().map(one).collect();
+        serde_json::json!({ "num_ops": ops.len(), "ops": ops })
     }
 
     /// Runs a command; its answer may go out once the index is committed.
@@ -255,18 +285,26 @@ impl<S: Storage> Mon<S> {
 
     /// A command of the admin socket.
     pub(crate) fn admin_command(&mut self, now: Now, command: &str) -> (i32, String) {
-        let prefix = serde_json::from_str::<serde_json::Value>(command)
-            .ok()
-            .and_then(|v| v["prefix"].as_str().map(str::to_owned))
-            .unwrap_or_default();
+        let parsed: serde_json::Value = serde_json::from_str(command).unwrap_or_default();
         let text = |value: serde_json::Value| (0, format::pretty(&value));
-        match prefix.as_str() {
+        if let Some(answer) = self.settings_command(&parsed) {
+            return answer.map_or_else(|(errno, why)| (-errno, why), text);
+        }
+        match parsed["prefix"].as_str().unwrap_or_default() {
             "mon_status" => text(self.mon_status_json()),
+            "quorum_status" => text(mon_cmds::quorum_json(&self.view(now))),
             "status" => text(status::status_json(&self.view(now))),
-            "config show" => text(config_cmds::show(&self.view(now))),
-            "version" => text(serde_json::json!({ "version": status::version() })),
-            "help" => text(serde_json::json!(BTreeMap::from(ADMIN))),
-            "get_command_descriptions" => (0, decl::describe::local_descriptions(&ADMIN, false).to_string()),
+            "version" => text(
+                serde_json::json!({ "version": status::version(), "release": "pacific", "release_type": "dev" }),
+            ),
+            "ops" => text(self.ops_json()),
+            "help" => {
+                let all: BTreeMap<&str, &str> = admin_commands().into_iter().collect();
+                text(serde_json::json!(all))
+            }
+            "get_command_descriptions" => {
+                (0, decl::describe::local_descriptions(&admin_commands(), "mon", false).to_string())
+            }
             other => (-errno::EINVAL, format!("unknown command `{other}` (try `help`)")),
         }
     }
@@ -279,6 +317,8 @@ fn handler(cmd: Cmd) -> Handler {
         Cmd::Descriptions => Read(mon_cmds::descriptions),
         Cmd::Status => Read(status::status),
         Cmd::Health => Read(status::health),
+        Cmd::HealthMute => Change(status::mute),
+        Cmd::HealthUnmute => Change(status::unmute),
         Cmd::Df => Read(df::df),
         Cmd::Fsid => Read(mon_cmds::fsid),
         Cmd::Version => Read(status::version_cmd),
@@ -290,16 +330,23 @@ fn handler(cmd: Cmd) -> Handler {
         Cmd::MonGetmap => Read(mon_cmds::getmap),
         Cmd::MonMetadata => Read(mon_cmds::metadata),
         Cmd::MonVersions => Read(|v, a| status::versions_of(v, a, "mon")),
+        Cmd::MonCountMetadata => Read(mon_cmds::count_metadata),
         Cmd::MonFeatureLs => Read(mon_cmds::feature_ls),
         Cmd::MgrStat => Read(mon_cmds::mgr_stat),
+        Cmd::MgrDump => Read(mon_cmds::mgr_dump),
+        Cmd::MgrVersions => Read(mon_cmds::mgr_services),
+        Cmd::MgrMetadata => Read(mon_cmds::mgr_metadata),
+        Cmd::MgrModuleLs => Read(mon_cmds::mgr_module_ls),
         Cmd::MgrServices => Read(mon_cmds::mgr_services),
         Cmd::TimeSyncStatus => Read(mon_cmds::time_sync_status),
         Cmd::NodeLs => Read(mon_cmds::node_ls),
         Cmd::Log => Log,
         Cmd::LogLast => Read(mon_cmds::log_last),
         Cmd::OsdStat => Read(osd_read::stat),
+        Cmd::OsdInfo => Read(osd_read::info),
         Cmd::OsdDump => Read(osd_dump::dump),
         Cmd::OsdTree => Read(osd_tree::tree),
+        Cmd::OsdTreeFrom => Read(osd_tree::tree_from),
         Cmd::OsdLs => Read(osd_read::ls),
         Cmd::OsdLsTree => Read(osd_read::ls_tree),
         Cmd::OsdGetmap => Read(osd_read::getmap),
@@ -308,6 +355,9 @@ fn handler(cmd: Cmd) -> Handler {
         Cmd::OsdFind => Read(osd_read::find),
         Cmd::OsdMetadata => Read(osd_read::metadata),
         Cmd::OsdVersions => Read(|v, a| status::versions_of(v, a, "osd")),
+        Cmd::OsdCountMetadata => Read(osd_read::count_metadata),
+        Cmd::OsdNumaStatus => Read(osd_read::numa_status),
+        Cmd::OsdLastStatSeq => Read(osd_read::last_stat_seq),
         Cmd::OsdMap => Read(osd_read::map_object),
         Cmd::OsdDf => Read(osd_df::df),
         Cmd::OsdPerf => Read(osd_read::perf),
@@ -319,15 +369,34 @@ fn handler(cmd: Cmd) -> Handler {
         Cmd::OsdGetRequireMinCompatClient => Read(osd_read::min_compat_client),
         Cmd::OsdBlocklistLs | Cmd::OsdBlacklistLs => Read(osd_read::blocklist_ls),
         Cmd::OsdNew => Change(osd_change::new),
+        Cmd::OsdCreate => Change(osd_change::create),
+        Cmd::OsdDestroy => Change(osd_state::destroy),
+        Cmd::OsdSetmaxosd => Change(osd_state::setmaxosd),
         Cmd::OsdOut => Change(osd_change::out),
         Cmd::OsdIn => Change(osd_change::r#in),
         Cmd::OsdDown => Change(osd_change::down),
         Cmd::OsdLost => Change(osd_change::lost),
         Cmd::OsdPurge => Change(osd_change::purge),
+        Cmd::OsdPurgeNew => Change(osd_state::purge_new),
         Cmd::OsdRm => Change(osd_change::rm),
         Cmd::OsdSet => Change(|e, a, _| osd_change::flag(e, a, true)),
         Cmd::OsdUnset => Change(|e, a, _| osd_change::flag(e, a, false)),
+        Cmd::OsdPause => Change(|e, _, _| osd_state::pause(e, true)),
+        Cmd::OsdUnpause => Change(|e, _, _| osd_state::pause(e, false)),
+        Cmd::OsdSetGroup => Change(|e, a, _| osd_state::group(e, a, true)),
+        Cmd::OsdUnsetGroup => Change(|e, a, _| osd_state::group(e, a, false)),
+        Cmd::OsdAddNoup => Change(|e, a, _| osd_state::one_flag(e, a, maps::osd_state::NOUP, true)),
+        Cmd::OsdAddNodown => Change(|e, a, _| osd_state::one_flag(e, a, maps::osd_state::NODOWN, true)),
+        Cmd::OsdAddNoin => Change(|e, a, _| osd_state::one_flag(e, a, maps::osd_state::NOIN, true)),
+        Cmd::OsdAddNoout => Change(|e, a, _| osd_state::one_flag(e, a, maps::osd_state::NOOUT, true)),
+        Cmd::OsdRmNoup => Change(|e, a, _| osd_state::one_flag(e, a, maps::osd_state::NOUP, false)),
+        Cmd::OsdRmNodown => Change(|e, a, _| osd_state::one_flag(e, a, maps::osd_state::NODOWN, false)),
+        Cmd::OsdRmNoin => Change(|e, a, _| osd_state::one_flag(e, a, maps::osd_state::NOIN, false)),
+        Cmd::OsdRmNoout => Change(|e, a, _| osd_state::one_flag(e, a, maps::osd_state::NOOUT, false)),
+        Cmd::OsdRequireRelease => Change(osd_state::require_release),
+        Cmd::OsdSetRequireMinCompatClient => Change(osd_state::min_compat_client),
         Cmd::OsdReweight => Change(osd_change::reweight),
+        Cmd::OsdReweightn => Change(osd_state::reweightn),
         Cmd::OsdPrimaryAffinity => Change(osd_change::primary_affinity),
         Cmd::OsdSetFullRatio => Change(|e, a, _| osd_change::ratio(e, a, "full_ratio")),
         Cmd::OsdSetNearfullRatio => Change(|e, a, _| osd_change::ratio(e, a, "nearfull_ratio")),
@@ -335,8 +404,12 @@ fn handler(cmd: Cmd) -> Handler {
         Cmd::OsdBlocklist => Change(|e, a, _| osd_change::blocklist(e, a, "blocklistop")),
         Cmd::OsdBlacklist => Change(|e, a, _| osd_change::blocklist(e, a, "blacklistop")),
         Cmd::OsdBlocklistClear => Change(osd_change::blocklist_clear),
-        Cmd::OsdPgUpmapItems => Change(osd_change::upmap_items),
-        Cmd::OsdRmPgUpmapItems => Change(osd_change::rm_upmap_items),
+        Cmd::OsdPgUpmapItems => Change(osd_state::upmap_items),
+        Cmd::OsdPgUpmap => Change(osd_state::pg_upmap),
+        Cmd::OsdRmPgUpmap => Change(osd_state::rm_pg_upmap),
+        Cmd::OsdPgTemp => Change(osd_state::pg_temp),
+        Cmd::OsdPrimaryTemp => Change(osd_state::primary_temp),
+        Cmd::OsdRmPgUpmapItems => Change(osd_state::rm_upmap_items),
         Cmd::OsdPoolCreate => Change(pool_change::create),
         Cmd::OsdPoolLs => Read(pool_read::ls),
         Cmd::OsdPoolRm | Cmd::OsdPoolDelete => Change(pool_change::rm),
@@ -358,11 +431,45 @@ fn handler(cmd: Cmd) -> Handler {
         Cmd::OsdCrushRuleLs => Read(crush_cmds::rule_ls),
         Cmd::OsdCrushRuleDump => Read(crush_cmds::rule_dump),
         Cmd::OsdCrushClassLs => Read(crush_cmds::class_ls),
+        Cmd::OsdCrushClassLsOsd => Read(crush_cmds::class_ls_osd),
+        Cmd::OsdCrushGetDeviceClass => Read(crush_cmds::get_device_class),
+        Cmd::OsdCrushLs => Read(crush_cmds::ls),
+        Cmd::OsdCrushRuleLsByClass => Read(crush_cmds::rule_ls_by_class),
+        Cmd::OsdCrushGetTunable => Read(crush_cmds::get_tunable),
+        Cmd::OsdCrushWeightSetLs => Read(crush_cmds::weight_set_ls),
+        Cmd::OsdCrushWeightSetDump => Read(crush_cmds::weight_set_dump),
+        Cmd::OsdCrushSetMap | Cmd::OsdCrushSetMapOld => Change(crush_change::set_map),
+        Cmd::OsdCrushSet | Cmd::OsdCrushAdd => Change(crush_change::set),
+        Cmd::OsdCrushCreateOrMove => Change(crush_change::create_or_move),
+        Cmd::OsdCrushMove => Change(crush_change::r#move),
+        Cmd::OsdCrushAddBucket => Change(crush_change::add_bucket),
+        Cmd::OsdCrushRenameBucket => Change(crush_change::rename_bucket),
+        Cmd::OsdCrushRm | Cmd::OsdCrushRemove => Change(crush_change::rm),
+        Cmd::OsdCrushUnlink => Change(crush_change::unlink),
+        Cmd::OsdCrushReweight => Change(crush_change::reweight),
+        Cmd::OsdCrushReweightSubtree => Change(crush_change::reweight_subtree),
+        Cmd::OsdCrushReweightAll => Change(crush_change::reweight_all),
+        Cmd::OsdCrushSetDeviceClass => Change(crush_change::set_device_class),
+        Cmd::OsdCrushRmDeviceClass => Change(crush_change::rm_device_class),
+        Cmd::OsdCrushClassRename => Change(crush_change::class_rename),
+        Cmd::OsdCrushRuleSimple => Change(crush_change::rule_simple),
+        Cmd::OsdCrushRuleReplicated => Change(crush_change::rule_replicated),
+        Cmd::OsdCrushRuleErasure => Change(crush_change::rule_erasure),
+        Cmd::OsdCrushRuleRm => Change(crush_change::rule_rm),
+        Cmd::OsdCrushRuleRename => Change(crush_change::rule_rename),
+        Cmd::OsdCrushSetTunables => Change(crush_change::tunables),
+        Cmd::OsdCrushSetTunable => Change(crush_change::set_tunable),
+        Cmd::OsdCrushStraw2 => Change(crush_change::straw_to_straw2),
         Cmd::OsdCrushTunables => Read(crush_cmds::tunables),
         Cmd::OsdEcProfileLs => Read(crush_cmds::ec_profile_ls),
         Cmd::OsdEcProfileGet => Read(crush_cmds::ec_profile_get),
+        Cmd::OsdEcProfileSet => Change(crush_change::ec_profile_set),
+        Cmd::OsdEcProfileRm => Change(crush_change::ec_profile_rm),
         Cmd::PgStat => Read(pg_cmds::stat),
         Cmd::PgDump => Read(pg_cmds::dump),
+        Cmd::PgDumpJson => Read(pg_cmds::dump_json_cmd),
+        Cmd::PgDumpPoolsJson => Read(pg_cmds::dump_pools_json),
+        Cmd::PgDebug => Read(pg_cmds::debug),
         Cmd::PgLs => Read(pg_cmds::ls),
         Cmd::PgLsByPool => Read(pg_cmds::ls_by_pool),
         Cmd::PgLsByOsd => Read(pg_cmds::ls_by_osd),
@@ -373,6 +480,14 @@ fn handler(cmd: Cmd) -> Handler {
         Cmd::FsNew => Change(fs_cmds::new),
         Cmd::FsRm => Change(fs_cmds::rm),
         Cmd::FsFail => Change(fs_cmds::fail),
+        Cmd::FsReset => Change(fs_cmds::reset),
+        Cmd::FsSetDefault | Cmd::FsSetDefaultOld => Change(fs_cmds::set_default),
+        Cmd::FsFlagSet => Change(fs_cmds::flag_set),
+        Cmd::FsAddDataPool => Change(fs_cmds::add_data_pool),
+        Cmd::FsRmDataPool => Change(fs_cmds::rm_data_pool),
+        Cmd::FsRequiredClientFeatures => Change(fs_cmds::required_client_features),
+        Cmd::FsCompatShow => Read(fs_dump::compat_show),
+        Cmd::FsFeatureLs => Read(fs_dump::feature_ls),
         Cmd::FsGet => Read(fs_dump::get),
         Cmd::FsDump => Read(fs_dump::dump),
         Cmd::FsSet => Change(fs_cmds::set),
@@ -381,10 +496,12 @@ fn handler(cmd: Cmd) -> Handler {
         Cmd::MdsStat => Read(fs_dump::mds_stat),
         Cmd::MdsMetadata => Read(mds_cmds::metadata),
         Cmd::MdsVersions => Read(|v, a| status::versions_of(v, a, "mds")),
+        Cmd::MdsCountMetadata => Read(mds_cmds::count_metadata),
+        Cmd::MdsRepaired => Change(fs_cmds::repaired),
         Cmd::MdsFail => Change(mds_cmds::fail),
         Cmd::MdsOkToStop => Read(mds_cmds::ok_to_stop),
         Cmd::MdsCompatShow => Read(mds_cmds::compat_show),
-        Cmd::AuthLs => Read(auth_cmds::ls),
+        Cmd::AuthLs | Cmd::AuthList => Read(auth_cmds::ls),
         Cmd::AuthGet => Read(auth_cmds::get),
         Cmd::AuthGetKey | Cmd::AuthPrintKey | Cmd::AuthPrintKeyOld => Read(auth_cmds::print_key),
         Cmd::AuthExport => Read(auth_cmds::export),
@@ -400,11 +517,30 @@ fn handler(cmd: Cmd) -> Handler {
         Cmd::ConfigDump => Read(config_cmds::dump),
         Cmd::ConfigLs => Read(config_cmds::ls),
         Cmd::ConfigHelp => Read(config_cmds::help),
+        Cmd::ConfigLog => Read(config_cmds::log),
+        Cmd::ConfigReset => Change(config_cmds::reset),
+        Cmd::ConfigAssimilate => Change(config_cmds::assimilate),
+        Cmd::ConfigMinimal => Read(config_cmds::minimal_conf),
+        Cmd::ConfigShow => Read(config_cmds::show_daemon),
+        Cmd::ConfigShowDefaults => Read(config_cmds::show_defaults),
         Cmd::ConfigKeyGet => Read(config_cmds::key_get),
         Cmd::ConfigKeySet | Cmd::ConfigKeyPut => Change(config_cmds::key_set),
         Cmd::ConfigKeyRm | Cmd::ConfigKeyDel => Change(config_cmds::key_rm),
         Cmd::ConfigKeyExists => Read(config_cmds::key_exists),
-        Cmd::ConfigKeyLs => Read(config_cmds::key_ls),
+        Cmd::ConfigKeyLs | Cmd::ConfigKeyList => Read(config_cmds::key_ls),
         Cmd::ConfigKeyDump => Read(config_cmds::key_dump),
+        Cmd::CrashLs => Read(crash::ls),
+        Cmd::CrashLsNew => Read(crash::ls_new),
+        Cmd::CrashInfo => Read(crash::info),
+        Cmd::CrashStat => Read(crash::stat),
+        Cmd::CrashPost => Change(crash::post),
+        Cmd::CrashArchive => Change(crash::archive),
+        Cmd::CrashArchiveAll => Change(crash::archive_all),
+        Cmd::CrashRm => Change(crash::rm),
+        Cmd::CrashPrune => Change(crash::prune),
+        Cmd::DeviceLs => Read(device::ls),
+        Cmd::DeviceLsByDaemon => Read(device::ls_by_daemon),
+        Cmd::DeviceLsByHost => Read(device::ls_by_host),
+        Cmd::DeviceInfo => Read(device::info),
     }
 }

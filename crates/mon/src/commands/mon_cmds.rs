@@ -9,7 +9,7 @@ use decl::Args;
 use maps::{MonMap, release};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use wire::{EntityName, EntityType, Writer};
+use wire::{AddrVec, EntityName, EntityType, Writer};
 
 /// There are no elections yet; an even number would say that one is going on.
 pub const ELECTION_EPOCH: u64 = 1;
@@ -68,9 +68,10 @@ fn features(bits: u64) -> Vec<&'static str> {
     FEATURES.iter().enumerate().filter(|(i, _)| bits >> i & 1 == 1).map(|(_, f)| *f).collect()
 }
 
-pub fn quorum_status(view: &View<'_>, args: &Args) -> Outcome {
+/// `quorum_status` in JSON.
+pub fn quorum_json(view: &View<'_>) -> Value {
     let map = &view.state.monmap;
-    let json = json!({
+    json!({
         "election_epoch": ELECTION_EPOCH,
         "quorum": (0..map.ranks.len()).collect::<Vec<_>>(),
         "quorum_names": map.ranks,
@@ -78,7 +79,11 @@ pub fn quorum_status(view: &View<'_>, args: &Args) -> Outcome {
         "quorum_age": view.now.mono.since(view.soft.since).as_secs(),
         "features": { "quorum_con": "4540138312169291775", "quorum_mon": features(map.persistent_features.bits) },
         "monmap": monmap_json(map),
-    });
+    })
+}
+
+pub fn quorum_status(view: &View<'_>, args: &Args) -> Outcome {
+    let json = quorum_json(view);
     // Without a format the original prints one line; scripts rely on that.
     match args.format() {
         "json-pretty" => output(pretty(&json)),
@@ -157,26 +162,38 @@ pub fn getmap(view: &View<'_>, args: &Args) -> Outcome {
     Ok(Reply { status: format!("got monmap epoch {}", map.epoch), data: Writer::encode(map) })
 }
 
+/// What a monitor said of itself and its host.
+fn mon_metadata(view: &View<'_>, name: &str) -> Map<String, Value> {
+    let mut out = Map::new();
+    if let Some(info) = view.state.monmap.mons.get(name) {
+        out.insert("addrs".into(), addrs(&info.addrs).into());
+    }
+    let said = view.state.metadata.get(&EntityName::new(EntityType::MON, name));
+    if said.is_none() && name == view.config.name {
+        out.insert("ceph_release".into(), "pacific".into());
+        out.insert("ceph_version".into(), super::status::version().into());
+        out.insert("ceph_version_short".into(), env!("CARGO_PKG_VERSION").into());
+        out.insert("hostname".into(), view.config.hostname.clone().into());
+        out.extend(view.soft.host.iter().map(|(k, v)| (k.clone(), v.clone().into())));
+    }
+    out.extend(said.into_iter().flatten().map(|(k, v)| (k.clone(), v.clone().into())));
+    out
+}
+
 pub fn metadata(view: &View<'_>, args: &Args) -> Outcome {
     let map = &view.state.monmap;
-    let one = |name: &String| {
-        let mut out = Map::new();
-        out.insert("name".into(), name.clone().into());
-        if let Some(info) = map.mons.get(name) {
-            out.insert("addrs".into(), addrs(&info.addrs).into());
-        }
-        if *name == view.config.name {
-            out.insert("ceph_release".into(), "pacific".into());
-            out.insert("ceph_version".into(), super::status::version().into());
-            out.insert("ceph_version_short".into(), env!("CARGO_PKG_VERSION").into());
-            out.insert("hostname".into(), view.config.hostname.clone().into());
-        }
-        Value::Object(out)
-    };
     match args.opt_str("id") {
-        Some(id) if map.mons.contains_key(id) => structured(args, &one(&id.to_owned())),
+        Some(id) if map.mons.contains_key(id) => structured(args, &Value::Object(mon_metadata(view, id))),
         Some(id) => missing(format!("there is no mon.{id}")),
-        None => structured(args, &map.ranks.iter().map(one).collect::<Vec<_>>().into()),
+        None => {
+            let one = |name: &String| {
+                let mut out = Map::new();
+                out.insert("name".into(), name.clone().into());
+                out.extend(mon_metadata(view, name));
+                Value::Object(out)
+            };
+            structured(args, &map.ranks.iter().map(one).collect::<Vec<_>>().into())
+        }
     }
 }
 
@@ -208,6 +225,35 @@ pub fn time_sync_status(_: &View<'_>, args: &Args) -> Outcome {
 /// There is no manager: monitors answer what it would.
 pub fn mgr_stat(_: &View<'_>, args: &Args) -> Outcome {
     structured(args, &json!({ "epoch": 1, "available": false, "active_name": "", "num_standby": 0 }))
+}
+
+pub fn mgr_dump(_: &View<'_>, args: &Args) -> Outcome {
+    let none = AddrVec::default();
+    let json = json!({
+        "epoch": 1, "active_gid": 0, "active_name": "", "active_addrs": addrvec(&none), "active_addr": legacy_addr(&none),
+        "active_change": "0.000000", "active_mgr_features": 0, "available": false, "standbys": [], "modules": [],
+        "available_modules": [], "services": {}, "always_on_modules": {}, "last_failure_osd_epoch": 0,
+        "active_clients": [],
+    });
+    structured(args, &json)
+}
+
+pub fn mgr_metadata(_: &View<'_>, args: &Args) -> Outcome {
+    match args.opt_str("who") {
+        Some(who) => missing(format!("there is no mgr.{who}: monitors do a manager's work")),
+        None => structured(args, &json!([])),
+    }
+}
+
+pub fn mgr_module_ls(_: &View<'_>, args: &Args) -> Outcome {
+    structured(args, &json!({ "always_on_modules": [], "enabled_modules": [], "disabled_modules": [] }))
+}
+
+pub fn count_metadata(view: &View<'_>, args: &Args) -> Outcome {
+    let property = args.str("property");
+    let value =
+        |name: &String| mon_metadata(view, name).get(property).and_then(Value::as_str).map(str::to_owned);
+    super::osd_read::count_values(args, view.state.monmap.ranks.iter().map(value))
 }
 
 pub fn mgr_services(_: &View<'_>, args: &Args) -> Outcome {
@@ -274,6 +320,12 @@ pub fn log_last(view: &View<'_>, args: &Args) -> Outcome {
 }
 
 impl<S: Storage> Mon<S> {
+    /// Gives it what `ceph mon metadata` tells of its host.
+    pub fn with_host(mut self, host: BTreeMap<String, String>) -> Self {
+        self.soft.host = host;
+        self
+    }
+
     /// This monitor's place, as `ping` and the admin socket tell it.
     pub(crate) fn mon_status_json(&self) -> Value {
         let map = &self.log.state().monmap;
@@ -283,8 +335,18 @@ impl<S: Storage> Mon<S> {
             "state": "leader",
             "election_epoch": ELECTION_EPOCH,
             "quorum": (0..map.ranks.len()).collect::<Vec<_>>(),
+            "quorum_age": self.ticker.next().since(self.soft.since).as_secs(),
+            "features": {
+                "required_con": "2449958747317026820", "required_mon": features(map.persistent_features.bits),
+                "quorum_con": "4540138312169291775", "quorum_mon": features(map.persistent_features.bits),
+            },
+            "outside_quorum": [],
+            "extra_probe_peers": [],
+            "sync_provider": [],
             "version": self.log.state().version,
             "monmap": monmap_json(map),
+            "feature_map": super::status::features_json(&self.view_now()),
+            "stretch_mode": false,
         })
     }
 }

@@ -1,15 +1,15 @@
 //! Commands that change OSDs and the flags of the OSD map.
 
-use super::{Failure, Outcome, invalid, missing, osd_read::existing, said};
-use crate::crush_edit;
+use super::crush_change::crush_failure;
+use super::{Failure, Outcome, invalid, osd_read::existing, said};
 use crate::edit::Edit;
 use crate::entry::Change;
 use crate::osd_wishes::{create_osd, mark_down, mark_in, mark_out};
 use auth::{EntityAuth, Key};
 use decl::Args;
-use maps::{OsdId, PgId, osd_flags};
+use maps::{OsdId, osd_flags, osd_state};
 use msgs::errno;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::time::Duration;
 use wire::{EntityAddr, EntityName, EntityType, Uuid};
 
@@ -22,7 +22,7 @@ pub fn new(edit: &mut Edit<'_>, args: &Args, input: &[u8]) -> Outcome {
         false => Some(secret_of(input)?),
     };
     let answer =
-        |osd: OsdId| Ok(super::Reply { status: String::new(), data: format!("{osd}\n").into_bytes() });
+        |osd: OsdId| super::format::answer(args, || json!({ "osdid": osd.0 }), || format!("{osd}\n"));
     let known = map.existing().find(|(_, o)| o.uuid == uuid).map(|(id, _)| id);
     if let Some(osd) = known {
         return match args.osd("id").filter(|id| *id != osd.0) {
@@ -31,6 +31,9 @@ pub fn new(edit: &mut Edit<'_>, args: &Args, input: &[u8]) -> Outcome {
         };
     }
     let osd = match args.osd("id").map(OsdId) {
+        Some(osd) if map.osd(osd).is_some_and(|o| o.state & osd_state::DESTROYED != 0) => {
+            return revive(edit, osd, uuid, secret).and_then(|()| answer(osd));
+        }
         Some(osd) if map.exists(osd) => {
             return Err(Failure::new(errno::EEXIST, format!("osd.{osd} exists with another uuid")));
         }
@@ -38,12 +41,45 @@ pub fn new(edit: &mut Edit<'_>, args: &Args, input: &[u8]) -> Outcome {
         None => (0..).map(OsdId).find(|o| !map.exists(*o)).expect("numbers do not end"),
     };
     create_osd(edit, osd, uuid);
+    give_key(edit, osd, secret);
+    answer(osd)
+}
+
+fn give_key(edit: &mut Edit<'_>, osd: OsdId, secret: Option<Key>) {
+    let Some(key) = secret else { return };
+    let caps = [("mon", "allow profile osd"), ("mgr", "allow profile osd"), ("osd", "allow *")];
+    let caps = caps.map(|(s, c)| (s.to_owned(), c.to_owned())).into();
     let name = EntityName::new(EntityType::OSD, osd.to_string());
-    if let Some(key) = secret {
-        let caps = [("mon", "allow profile osd"), ("mgr", "allow profile osd"), ("osd", "allow *")];
-        let caps = caps.map(|(s, c)| (s.to_owned(), c.to_owned())).into();
-        edit.push(Change::Auth(name, Some(EntityAuth { key, caps })));
+    edit.push(Change::Auth(name, Some(EntityAuth { key, caps })));
+}
+
+/// A destroyed OSD's number gets a new store.
+fn revive(edit: &mut Edit<'_>, osd: OsdId, uuid: Uuid, secret: Option<Key>) -> Result<(), Failure> {
+    let inc = edit.osd();
+    *inc.new_state.entry(osd).or_default() ^= osd_state::DESTROYED;
+    inc.new_uuid.insert(osd, uuid);
+    give_key(edit, osd, secret);
+    Ok(())
+}
+
+/// The old form of `osd new`: number and uuid are both optional, and there is no key.
+pub fn create(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let map = edit.osdmap();
+    let answer =
+        |osd: OsdId| super::format::answer(args, || json!({ "osdid": osd.0 }), || format!("{osd}\n"));
+    let uuid = args.opt_str("uuid").and_then(Uuid::parse).unwrap_or_default();
+    let known = map.existing().find(|(_, o)| o.uuid == uuid && uuid != Uuid::default()).map(|(id, _)| id);
+    if let Some(osd) = known {
+        return answer(osd);
     }
+    let osd = match args.osd("id").map(OsdId) {
+        Some(osd) if map.exists(osd) => {
+            return Err(Failure::new(errno::EEXIST, format!("osd.{osd} exists already")));
+        }
+        Some(osd) => osd,
+        None => (0..).map(OsdId).find(|o| !map.exists(*o)).expect("numbers do not end"),
+    };
+    create_osd(edit, osd, uuid);
     answer(osd)
 }
 
@@ -119,15 +155,12 @@ fn needs_consent(args: &Args, what: &str) -> Result<(), Failure> {
 }
 
 pub fn lost(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
-    needs_consent(args, "Declaring an OSD lost gives up what only it has.")?;
+    needs_consent(args, "are you SURE?  Declaring an OSD lost gives up what only it has.")?;
     let map = edit.osdmap();
     let osd = existing(map, args, "id")?;
     let entry = map.osd(osd).expect("was checked");
     if entry.is_up() {
-        return Err(Failure::new(
-            errno::EBUSY,
-            format!("osd.{osd} is up: only one that is down can be lost"),
-        ));
+        return Err(Failure::new(errno::EBUSY, format!("osd.{osd} is not down")));
     }
     let (epoch, down_at) = (map.epoch.next(), entry.info.down_at);
     edit.osd().new_lost.insert(osd, epoch);
@@ -139,15 +172,20 @@ fn forget(edit: &mut Edit<'_>, osd: OsdId, with_key: bool) -> Result<(), Failure
     let map = edit.osdmap();
     let entry = map.osd(osd).expect("was checked");
     if entry.is_up() {
-        return Err(Failure::new(errno::EBUSY, format!("osd.{osd} is up: stop it first")));
+        return Err(Failure::new(
+            errno::EBUSY,
+            format!("osd.{osd} is still up; must be down before removal."),
+        ));
     }
     let state = entry.state;
     // Turning EXISTS over takes the number away with everything that belongs to it.
     edit.osd().new_state.insert(osd, state);
     if with_key {
         let mut crush = edit.crush();
-        crush_edit::remove(&mut crush, osd.0);
-        edit.set_crush(&crush);
+        if crush.names.contains_key(&osd.0) {
+            crush.remove(osd.0).map_err(crush_failure)?;
+            edit.set_crush(&crush);
+        }
         let name = EntityName::new(EntityType::OSD, osd.to_string());
         edit.push(Change::Auth(name.clone(), None));
         edit.push(Change::Metadata(name, None));
@@ -157,19 +195,10 @@ fn forget(edit: &mut Edit<'_>, osd: OsdId, with_key: bool) -> Result<(), Failure
 }
 
 pub fn purge(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
-    needs_consent(args, "This forgets the OSD and its key; its data can't be used any more.")?;
-    let Some(osd) = args.osd("id").map(OsdId) else { return invalid("write an OSD as 0 or osd.0") };
-    if !edit.osdmap().exists(osd) {
-        return said(format!("osd.{osd} does not exist"));
-    }
-    if !args.flag("force") {
-        let holds = edit.soft.pgs.pgs_on(osd);
-        if holds > 0 {
-            let text =
-                format!("osd.{osd} still has {holds} PGs mapped to it: mark it out and wait, or add --force");
-            return Err(Failure::new(errno::EBUSY, text));
-        }
-    }
+    let osd = match super::osd_state::doomed(edit, args, args.flag("force")) {
+        Ok(osd) => osd,
+        Err(outcome) => return outcome,
+    };
     forget(edit, osd, true)?;
     said(format!("purged osd.{osd}"))
 }
@@ -186,7 +215,7 @@ pub fn rm(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     failed.map_or(outcome, Err)
 }
 
-const FLAGS: [(&str, u32); 13] = [
+const FLAGS: [(&str, u32); 14] = [
     ("full", osd_flags::FULL),
     ("pause", osd_flags::PAUSERD | osd_flags::PAUSEWR),
     ("noup", osd_flags::NOUP),
@@ -200,6 +229,7 @@ const FLAGS: [(&str, u32); 13] = [
     ("nodeep-scrub", osd_flags::NODEEP_SCRUB),
     ("notieragent", osd_flags::NOTIERAGENT),
     ("nosnaptrim", osd_flags::NOSNAPTRIM),
+    ("pglog_hardlimit", osd_flags::PGLOG_HARDLIMIT),
 ];
 
 pub fn flag(edit: &mut Edit<'_>, args: &Args, on: bool) -> Outcome {
@@ -289,44 +319,5 @@ pub fn blocklist_clear(edit: &mut Edit<'_>, _: &Args, _: &[u8]) -> Outcome {
     if !all.is_empty() {
         edit.osd().old_blocklist = all;
     }
-    said(" removed all blocklist entries")
-}
-
-/// The PG that an argument names, which must exist.
-fn pg_of(edit: &Edit<'_>, args: &Args) -> Result<PgId, Failure> {
-    let text = args.str("pgid");
-    let Some(pg) = PgId::parse(text) else {
-        return invalid(format!("`{text}` is no PG: write POOL.SEED, as 1.2f"));
-    };
-    match edit.osdmap().pools.get(&pg.pool).is_some_and(|p| pg.seed < p.pg_num) {
-        true => Ok(pg),
-        false => missing(format!("pg {pg} does not exist")),
-    }
-}
-
-pub fn upmap_items(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
-    let pg = pg_of(edit, args)?;
-    let ids: Vec<OsdId> =
-        args.list("id").iter().filter_map(|t| decl::args::parse_osd(t)).map(OsdId).collect();
-    if !ids.len().is_multiple_of(2) || ids.is_empty() {
-        return invalid("give pairs of OSDs: from to [from to …]");
-    }
-    if let Some(unknown) = ids.iter().find(|o| !edit.osdmap().exists(**o)) {
-        return missing(format!("osd.{unknown} does not exist"));
-    }
-    let pairs: Vec<(OsdId, OsdId)> = ids.chunks(2).map(|p| (p[0], p[1])).collect();
-    if let Some((from, _)) = pairs.iter().find(|(a, b)| a == b) {
-        return invalid(format!("osd.{from} is both source and destination"));
-    }
-    let shown: Vec<String> = pairs.iter().map(|(a, b)| format!("{a}->{b}")).collect();
-    edit.osd().new_pg_upmap_items.insert(pg, pairs);
-    said(format!("set {pg} pg_upmap_items mapping to [{}]", shown.join(",")))
-}
-
-pub fn rm_upmap_items(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
-    let pg = pg_of(edit, args)?;
-    if edit.osdmap().pg_upmap_items.contains_key(&pg) {
-        edit.osd().old_pg_upmap_items.insert(pg);
-    }
-    said(format!("clear {pg} pg_upmap_items mapping"))
+    said("removed all blocklist entries")
 }

@@ -3,7 +3,7 @@
 use super::format::{answer, bytes, float, number};
 use super::osd_tree::{Node, children, node_json, nodes, strays, type_name};
 use super::table::{Align::L, Align::R, Table};
-use super::{Outcome, View};
+use super::{Failure, Outcome, View, invalid};
 use crate::crush_edit;
 use decl::Args;
 use maps::{OsdId, OsdMap, StoreStatfs};
@@ -48,26 +48,40 @@ fn averages(view: &View<'_>) -> Averages {
     Averages { average, min: fold(f64::min), max: fold(f64::max), dev }
 }
 
+/// The devices that a filter leaves: those of a class, below a CRUSH bucket, or under a pool's rule.
+fn filtered(map: &OsdMap, filter: &str) -> Result<Vec<i32>, Failure> {
+    if let Some(class) = map.crush.class_of(filter) {
+        return Ok(map.crush.classes.iter().filter(|(_, c)| **c == class).map(|(id, _)| *id).collect());
+    }
+    if let Some(id) = map.crush.id_of(filter) {
+        return Ok(crush_edit::devices(&map.crush, id));
+    }
+    let root =
+        map.pool_by_name(filter).and_then(|(_, p)| crush_edit::rule_root(&map.crush, p.crush_rule.into()));
+    match root {
+        Some(root) => Ok(crush_edit::devices(&map.crush, root)),
+        None => invalid(format!("'{filter}' not a pool, crush node or device class name")),
+    }
+}
+
 /// The rows: all of the hierarchy or only its devices, filtered by class or name.
-fn rows(map: &OsdMap, args: &Args, tree: bool) -> Vec<Node> {
-    let (by, filter) = (args.str("filter_by"), args.str("filter"));
-    let below = map.crush.id_of(filter).map(|id| crush_edit::devices(&map.crush, id)).unwrap_or_default();
-    let fits = |id: i32| match by {
-        "class" => crush_edit::class(&map.crush, id) == filter,
-        "name" => below.contains(&id),
-        _ => true,
+fn rows(map: &OsdMap, args: &Args, tree: bool) -> Result<Vec<Node>, Failure> {
+    let below = match args.opt_str("filter").filter(|f| !f.is_empty()) {
+        Some(filter) => Some(filtered(map, filter)?),
+        None => None,
     };
+    let fits = |id: i32| below.as_ref().is_none_or(|list| list.contains(&id));
     let keep = |n: &Node| match n.id >= 0 {
         true => fits(n.id),
         false => tree && crush_edit::devices(&map.crush, n.id).iter().any(|d| fits(*d)),
     };
-    nodes(&map.crush).into_iter().filter(keep).collect()
+    Ok(nodes(&map.crush).into_iter().filter(keep).collect())
 }
 
 pub fn df(view: &View<'_>, args: &Args) -> Outcome {
     let map = view.state.osdmap();
     let tree = args.str("output_method") == "tree";
-    let all = rows(map, args, tree);
+    let all = rows(map, args, tree)?;
     answer(args, || df_json(view, &all, tree), || df_text(view, &all, tree))
 }
 

@@ -3,7 +3,7 @@
 use super::format::{addrs, addrvec, answer, float, legacy_addr, number};
 use super::{Outcome, View, osd_read::at_epoch};
 use decl::Args;
-use maps::{IntervalSet, OsdId, OsdMap, Pool, PoolOpt, pool_flags, pool_opt, release};
+use maps::{IntervalSet, OsdId, OsdMap, Pool, pool_flags, release};
 use serde_json::{Map, Value, json};
 use wire::Utime;
 
@@ -93,8 +93,8 @@ fn dump_json(map: &OsdMap) -> Value {
         "removed_snaps_queue": snaps_by_pool(&map.removed_snaps_queue),
         "new_removed_snaps": snaps_by_pool(&map.new_removed_snaps),
         "new_purged_snaps": snaps_by_pool(&map.new_purged_snaps),
-        "crush_node_flags": {},
-        "device_class_flags": {},
+        "crush_node_flags": node_flags(map),
+        "device_class_flags": class_flags(map),
         "stretch_mode": {
             "stretch_mode_enabled": false,
             "stretch_bucket_count": 0,
@@ -105,7 +105,19 @@ fn dump_json(map: &OsdMap) -> Value {
     })
 }
 
-fn osd_json(map: &OsdMap, id: OsdId) -> Value {
+fn node_flags(map: &OsdMap) -> Value {
+    let one = |(id, bits): (&i32, &u32)| (map.crush.name(*id), super::osd_state::flag_names(*bits).into());
+    Value::Object(map.crush_node_flags.iter().map(one).collect())
+}
+
+fn class_flags(map: &OsdMap) -> Value {
+    let name = |id: &i32| map.crush.class_names.get(id).cloned().unwrap_or_default();
+    let one = |(id, bits): (&i32, &u32)| (name(id), super::osd_state::flag_names(*bits).into());
+    Value::Object(map.device_class_flags.iter().map(one).collect())
+}
+
+/// An OSD's entry.
+pub fn osd_json(map: &OsdMap, id: OsdId) -> Value {
     let o = map.osd(id).expect("exists");
     json!({
         "osd": id.0,
@@ -144,32 +156,6 @@ fn xinfo_json(map: &OsdMap, id: OsdId) -> Value {
         "last_purged_snaps_scrub": "0.000000",
         "dead_epoch": x.dead_epoch.0,
     })
-}
-
-fn opt_name(key: i32) -> Option<&'static str> {
-    Some(match key {
-        pool_opt::SCRUB_MIN_INTERVAL => "scrub_min_interval",
-        pool_opt::SCRUB_MAX_INTERVAL => "scrub_max_interval",
-        pool_opt::DEEP_SCRUB_INTERVAL => "deep_scrub_interval",
-        pool_opt::RECOVERY_PRIORITY => "recovery_priority",
-        pool_opt::RECOVERY_OP_PRIORITY => "recovery_op_priority",
-        pool_opt::SCRUB_PRIORITY => "scrub_priority",
-        pool_opt::COMPRESSION_MODE => "compression_mode",
-        pool_opt::PG_NUM_MIN => "pg_num_min",
-        pool_opt::TARGET_SIZE_BYTES => "target_size_bytes",
-        pool_opt::TARGET_SIZE_RATIO => "target_size_ratio",
-        pool_opt::PG_AUTOSCALE_BIAS => "pg_autoscale_bias",
-        _ => return None,
-    })
-}
-
-fn options(pool: &Pool) -> Vec<(&'static str, Value)> {
-    let value = |opt: &PoolOpt| match opt {
-        PoolOpt::Str(s) => Value::from(s.clone()),
-        PoolOpt::Int(n) => Value::from(*n),
-        PoolOpt::Double(x) => number(*x),
-    };
-    pool.opts.iter().filter_map(|(k, v)| Some((opt_name(*k)?, value(v)))).collect()
 }
 
 /// `off`, `warn`, `on`.
@@ -235,7 +221,8 @@ pub fn pool_json(map: &OsdMap, id: i64, id_key: &str) -> Value {
     put("stripe_width", p.stripe_width.into());
     put("expected_num_objects", p.expected_num_objects.into());
     put("fast_read", p.fast_read.into());
-    let opts: Map<String, Value> = options(p).into_iter().map(|(k, v)| (k.to_owned(), v)).collect();
+    let opts: Map<String, Value> =
+        super::pool_opts::set(p).into_iter().map(|(k, v)| (k.to_owned(), v)).collect();
     put("options", opts.into());
     put("application_metadata", json!(p.application_metadata));
     Value::Object(out)
@@ -292,7 +279,7 @@ pub fn pool_line(map: &OsdMap, id: i64) -> String {
         out.push_str(&format!(" max_objects {}", p.quota_max_objects));
     }
     out.push_str(&format!(" stripe_width {}", p.stripe_width));
-    for (name, value) in options(p) {
+    for (name, value) in super::pool_opts::set(p) {
         out.push_str(&format!(" {name} {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)));
     }
     let apps: Vec<&str> = p.application_metadata.keys().map(String::as_str).collect();
@@ -306,7 +293,8 @@ pub fn pool_line(map: &OsdMap, id: i64) -> String {
     out
 }
 
-fn osd_line(map: &OsdMap, id: OsdId) -> String {
+/// An OSD's entry in one line.
+pub fn osd_line(map: &OsdMap, id: OsdId) -> String {
     let o = map.osd(id).expect("exists");
     let affinity = match map.affinity(id) {
         maps::AFFINITY_DEFAULT => String::new(),

@@ -93,9 +93,68 @@ pub fn getmaxosd(view: &View<'_>, args: &Args) -> Outcome {
     )
 }
 
-pub fn min_compat_client(view: &View<'_>, args: &Args) -> Outcome {
-    let name = release::name(view.state.osdmap().require_min_compat_client);
-    answer(args, || json!({ "require_min_compat_client": name }), || format!("{name}\n"))
+/// In every format a bare word, as in the original.
+pub fn min_compat_client(view: &View<'_>, _: &Args) -> Outcome {
+    output(format!("{}\n", release::name(view.state.osdmap().require_min_compat_client)))
+}
+
+pub fn info(view: &View<'_>, args: &Args) -> Outcome {
+    let map = view.state.osdmap();
+    let wanted: Vec<OsdId> = match args.osd("id") {
+        Some(_) => vec![existing(map, args, "id")?],
+        None => map.existing().map(|(id, _)| id).collect(),
+    };
+    let json = || match args.osd("id") {
+        Some(_) => super::osd_dump::osd_json(map, wanted[0]),
+        None => wanted.iter().map(|id| super::osd_dump::osd_json(map, *id)).collect::<Vec<_>>().into(),
+    };
+    answer(args, json, || wanted.iter().map(|id| super::osd_dump::osd_line(map, *id)).collect())
+}
+
+/// How many of a list of daemons have each value of a property.
+pub fn count_values(args: &Args, values: impl Iterator<Item = Option<String>>) -> Outcome {
+    let mut counts = BTreeMap::<String, u64>::new();
+    for value in values {
+        *counts.entry(value.unwrap_or_else(|| "unknown".into())).or_default() += 1;
+    }
+    structured(args, &json!(counts))
+}
+
+pub fn count_metadata(view: &View<'_>, args: &Args) -> Outcome {
+    let property = args.str("property");
+    let value = |osd| metadata_of(view, osd).and_then(|m| m.get(property)).cloned();
+    count_values(args, view.state.osdmap().existing().map(|(id, _)| value(id)))
+}
+
+/// OSDs are not bound to NUMA nodes: each is listed with its host alone.
+pub fn numa_status(view: &View<'_>, args: &Args) -> Outcome {
+    let map = view.state.osdmap();
+    let host = |osd| metadata_of(view, osd).and_then(|m| m.get("hostname")).cloned().unwrap_or_default();
+    let json = || {
+        let one = |(id, _): (OsdId, &maps::OsdEntry)| json!({ "osd": id.0, "host": host(id) });
+        map.existing().map(one).collect::<Vec<_>>().into()
+    };
+    let plain = || {
+        let names = [
+            ("OSD", L, R),
+            ("HOST", L, L),
+            ("NETWORK", L, R),
+            ("STORAGE", L, R),
+            ("AFFINITY", L, R),
+            ("CPUS", L, L),
+        ];
+        let mut t = Table::new(&names);
+        for (id, _) in map.existing() {
+            t.row(vec![id.to_string(), host(id), "-".into(), "-".into(), "-".into(), "-".into()]);
+        }
+        t.render()
+    };
+    answer(args, json, plain)
+}
+
+pub fn last_stat_seq(view: &View<'_>, args: &Args) -> Outcome {
+    let osd = existing(view.state.osdmap(), args, "id")?;
+    output(format!("{}\n", view.soft.pgs.osd(osd).map_or(0, |s| s.reports)))
 }
 
 fn metadata_of<'a>(view: &View<'a>, osd: OsdId) -> Option<&'a BTreeMap<String, String>> {
@@ -129,6 +188,17 @@ pub fn metadata(view: &View<'_>, args: &Args) -> Outcome {
         out.insert("id".into(), osd.0.into());
         let meta = metadata_of(view, osd).into_iter().flatten();
         out.extend(meta.map(|(k, v)| (k.clone(), v.clone().into())));
+        if let Some(entry) = map.osd(osd).filter(|o| o.is_up()) {
+            let class = crush_edit::class(&map.crush, osd.0);
+            out.insert("default_device_class".into(), class.into());
+            let addrs = [
+                ("front_addr", &entry.client_addrs),
+                ("back_addr", &entry.cluster_addrs),
+                ("hb_front_addr", &entry.hb_front_addrs),
+                ("hb_back_addr", &entry.hb_back_addrs),
+            ];
+            out.extend(addrs.map(|(name, a)| (name.to_owned(), super::format::addrs(a).into())));
+        }
         Value::Object(out)
     };
     match args.opt_str("id").is_some() || args.int("id").is_some() {
@@ -301,7 +371,8 @@ pub fn safe_to_destroy(view: &View<'_>, args: &Args) -> Outcome {
             safe.push(osd.0);
         }
     }
-    if !active.is_empty() && safe.is_empty() {
+    // With a format, the original answers and leaves the judgement to the reader.
+    if !active.is_empty() && args.format() == "plain" {
         let names: Vec<_> = active.iter().map(ToString::to_string).collect();
         return Err(Failure::new(
             errno::EBUSY,

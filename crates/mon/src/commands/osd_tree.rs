@@ -2,7 +2,7 @@
 
 use super::format::{answer, number};
 use super::table::{Align::L, Align::R, Table};
-use super::{Outcome, View, osd_read::at_epoch};
+use super::{Outcome, View, invalid, missing, osd_read::at_epoch};
 use crate::crush_edit;
 use crush::CrushMap;
 use decl::Args;
@@ -22,7 +22,7 @@ pub struct Node {
 /// All items from the roots down; buckets first come before those that sort after them by id, devices ascending.
 pub fn nodes(map: &CrushMap) -> Vec<Node> {
     let mut out = Vec::new();
-    let mut roots = crush_edit::roots(map);
+    let mut roots = map.roots();
     roots.sort_unstable_by_key(|id| -id);
     for root in roots {
         descend(map, root, 0, map.bucket(root).map_or(0, |b| b.weight), &mut out);
@@ -48,7 +48,7 @@ fn descend(map: &CrushMap, id: i32, depth: usize, weight: u32, out: &mut Vec<Nod
 
 /// OSDs that exist and are nowhere in the hierarchy.
 pub fn strays(map: &OsdMap) -> Vec<OsdId> {
-    map.existing().map(|(id, _)| id).filter(|id| crush_edit::parent(&map.crush, id.0).is_none()).collect()
+    map.existing().map(|(id, _)| id).filter(|id| map.crush.parent_of(id.0).is_none()).collect()
 }
 
 /// What all trees say of an item.
@@ -56,7 +56,7 @@ pub fn node_json(crush: &CrushMap, node: &Node) -> Map<String, Value> {
     let mut out = Map::new();
     out.insert("id".into(), node.id.into());
     let class = crush_edit::class(crush, node.id);
-    if node.id >= 0 && !class.is_empty() {
+    if !class.is_empty() {
         out.insert("device_class".into(), class.into());
     }
     let ty = crush.bucket(node.id).map_or(0, |b| i32::from(b.ty));
@@ -97,7 +97,19 @@ pub fn type_name(crush: &CrushMap, node: &Node) -> String {
 
 pub fn crush_tree(view: &View<'_>, args: &Args) -> Outcome {
     let map = view.state.osdmap();
-    let all = nodes(&map.crush);
+    let mut all = Vec::new();
+    if args.opt_str("shadow").is_some() {
+        let mut roots: Vec<i32> = map.crush.roots();
+        let shadows = map.crush.class_buckets.iter().filter(|(id, _)| roots.contains(id));
+        let shadows: Vec<i32> = shadows.flat_map(|(_, by_class)| by_class.values()).copied().collect();
+        roots.extend(shadows);
+        roots.sort_unstable();
+        for root in roots {
+            descend(&map.crush, root, 0, map.crush.bucket(root).map_or(0, |b| b.weight), &mut all);
+        }
+    } else {
+        all = nodes(&map.crush);
+    }
     let json = || {
         let one = |n: &Node| {
             let mut out = node_json(&map.crush, n);
@@ -139,11 +151,29 @@ fn wanted(map: &OsdMap, osd: OsdId, states: &[String]) -> bool {
 
 pub fn tree(view: &View<'_>, args: &Args) -> Outcome {
     let map = at_epoch(view, args)?;
+    let stray: Vec<OsdId> =
+        strays(&map).into_iter().filter(|o| wanted(&map, *o, &args.list("states"))).collect();
+    tree_of(&map, args, nodes(&map.crush), &stray)
+}
+
+/// The tree below one bucket.
+pub fn tree_from(view: &View<'_>, args: &Args) -> Outcome {
+    let map = at_epoch(view, args)?;
+    let name = args.str("bucket");
+    let Some(root) = map.crush.id_of(name) else { return missing(format!("bucket '{name}' does not exist")) };
+    if root >= 0 {
+        return invalid(format!("'{name}' is not a bucket"));
+    }
+    let mut below = Vec::new();
+    descend(&map.crush, root, 0, map.crush.weight_of(root), &mut below);
+    tree_of(&map, args, below, &[])
+}
+
+fn tree_of(map: &OsdMap, args: &Args, all: Vec<Node>, stray: &[OsdId]) -> Outcome {
     let states = args.list("states");
-    let keep = |id: i32| crush_edit::devices(&map.crush, id).iter().any(|d| wanted(&map, OsdId(*d), &states));
-    let all: Vec<Node> = nodes(&map.crush).into_iter().filter(|n| states.is_empty() || keep(n.id)).collect();
-    let stray: Vec<OsdId> = strays(&map).into_iter().filter(|o| wanted(&map, *o, &states)).collect();
-    answer(args, || tree_json(&map, &all, &stray), || tree_text(&map, &all, &stray))
+    let keep = |id: i32| crush_edit::devices(&map.crush, id).iter().any(|d| wanted(map, OsdId(*d), &states));
+    let all: Vec<Node> = all.into_iter().filter(|n| states.is_empty() || keep(n.id)).collect();
+    answer(args, || tree_json(map, &all, stray), || tree_text(map, &all, stray))
 }
 
 fn status(map: &OsdMap, osd: OsdId) -> &'static str {

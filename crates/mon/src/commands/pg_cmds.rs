@@ -1,6 +1,6 @@
 //! `pg …`: the state of placement groups. In Ceph the manager answers these; here the monitor does.
 
-use super::format::{answer, bytes, osds};
+use super::format::{answer, bytes, osds, structured};
 use super::pg_json::{ids, pg as pg_json, store, sums};
 use super::table::{Align::L, Align::R, Table};
 use super::{Failure, Outcome, Reply, View, invalid, missing};
@@ -48,7 +48,7 @@ pub fn map(view: &View<'_>, args: &Args) -> Outcome {
     let Some(pg) = PgId::parse(args.str("pgid")) else {
         return invalid(format!("`{}` is no PG: write POOL.SEED, as 1.2f", args.str("pgid")));
     };
-    let Some(pool) = map.pools.get(&pg.pool) else { return missing(format!("there is no pool {}", pg.pool)) };
+    let Some(pool) = map.pools.get(&pg.pool) else { return missing(format!("pg '{pg}' does not exist")) };
     let real = pool.raw_pg_to_pg(pg);
     let at = map.pg_up_acting(real);
     let json = || {
@@ -87,6 +87,10 @@ fn in_states(stat: &PgStat, states: &[String]) -> bool {
 
 fn list(view: &View<'_>, args: &Args, keep: impl Fn(&PgStat) -> bool) -> Outcome {
     let states = args.list("states");
+    let unknown = |name: &&str| *name != "all" && !crate::pgstat::is_state(name);
+    if let Some(bad) = states.iter().flat_map(|s| s.split('+')).find(unknown) {
+        return invalid(format!("'{bad}' is not a valid pg state"));
+    }
     let pgs: Vec<PgStat> = all_pgs(view).into_iter().filter(|s| keep(s) && in_states(s, &states)).collect();
     let now: Utime = view.now.wall.into();
     let json = || json!({ "pg_ready": true, "pg_stats": pgs.iter().map(pg_json).collect::<Vec<_>>() });
@@ -218,6 +222,30 @@ pub fn dump(view: &View<'_>, args: &Args) -> Outcome {
     Ok(Reply { status: format!("dumped {what}"), ..reply })
 }
 
+/// The same as JSON, whatever format is asked for.
+pub fn dump_json_cmd(view: &View<'_>, args: &Args) -> Outcome {
+    let what = args.list("dumpcontents");
+    let what = what.first().map_or("all", String::as_str);
+    let reply = structured(args, &dump_json(view, what))?;
+    Ok(Reply { status: format!("dumped {what}"), ..reply })
+}
+
+pub fn dump_pools_json(view: &View<'_>, args: &Args) -> Outcome {
+    let reply = structured(args, &dump_json(view, "pools"))?;
+    Ok(Reply { status: "dumped pools".into(), ..reply })
+}
+
+pub fn debug(view: &View<'_>, args: &Args) -> Outcome {
+    let pgs = view.soft.pgs.pgs();
+    let found = match args.str("debugop") {
+        "unfound_objects_exist" => pgs.values().any(|s| s.stats.num_objects_unfound > 0),
+        _ => pgs.values().any(|s| s.stats.num_objects_degraded > 0),
+    };
+    let text = if found { "TRUE" } else { "FALSE" };
+    // The original prints this line in every format.
+    super::output(format!("{text}\n"))
+}
+
 fn total_sum(view: &View<'_>) -> PoolSum {
     let pgs = &view.soft.pgs;
     let mut out = PoolSum { stats: pgs.total(), ..PoolSum::default() };
@@ -313,6 +341,11 @@ fn dump_json(view: &View<'_>, what: &str) -> Value {
         }
         "pools" => json!({ "pg_ready": true, "pool_stats": pools() }),
         "osds" => json!({ "pg_ready": true, "osd_stats": osds(), "pool_statfs": pool_statfs(view) }),
+        "delta" => {
+            let mut delta = sums(&PoolSum::default());
+            delta.insert("stamp_delta".into(), "0.000000".into());
+            json!({ "pg_ready": true, "delta": { "pg_stats_delta": delta } })
+        }
         _ => {
             let total = OsdStat { store: pgs.space(map), ..OsdStat::default() };
             let shards: usize = pgs.osds().keys().map(|o| pgs.pgs_on(*o)).sum();

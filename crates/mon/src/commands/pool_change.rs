@@ -97,7 +97,7 @@ pub fn set(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     let id = id_of(edit, args, "pool")?;
     let old = edit.osdmap().pools[&id].clone();
     let var = args.str("var");
-    let mut shown = args.str("val").to_owned();
+    let shown = args.text("val");
     match var {
         "size" => set_size(edit, args, id, &old)?,
         "min_size" => {
@@ -124,15 +124,48 @@ pub fn set(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
                 return Err(Failure::new(errno::EOPNOTSUPP, text));
             }
         },
+        "hashpspool" if !args.flag("yes_i_really_mean_it") => {
+            let text = "this moves all data of the pool, and clients may read nothing meanwhile: add --yes-i-really-mean-it";
+            return Err(Failure::new(errno::EPERM, text));
+        }
+        "use_gmt_hitset" => edit.pool(id).use_gmt_hitset = on_off(args)?,
+        "fast_read" => match on_off(args)? {
+            true => {
+                return Err(Failure::new(errno::EINVAL, "fast read is only supported in erasure coding pool"));
+            }
+            false => edit.pool(id).fast_read = false,
+        },
+        option if super::pool_opts::exists(option) => {
+            let (key, value) = super::pool_opts::parse(option, &shown)?;
+            check_option(&old, option, value.as_ref())?;
+            let opts = &mut edit.pool(id).opts;
+            match value {
+                Some(value) => drop(opts.insert(key, value)),
+                None => drop(opts.remove(&key)),
+            }
+        }
         flag => {
             let (bit, _) = pool_flags::NAMES.iter().find(|(_, n)| *n == flag).expect("was checked");
             let on = on_off(args)?;
             let pool = edit.pool(id);
             pool.flags = if on { pool.flags | bit } else { pool.flags & !bit };
-            shown = i32::from(on).to_string();
         }
     }
     said(format!("set pool {id} {var} to {shown}"))
+}
+
+/// Bounds of `pg_num` must hold now.
+fn check_option(pool: &maps::Pool, name: &str, value: Option<&maps::PoolOpt>) -> Result<(), Failure> {
+    let Some(maps::PoolOpt::Int(n)) = value else { return Ok(()) };
+    let pgs = i64::from(pool.pg_num);
+    match name {
+        "pg_num_min" if *n > pgs => invalid(format!("specified pg_num_min {n} > pg_num {pgs}")),
+        "pg_num_max" if *n < pgs => invalid(format!("specified pg_num_max {n} < pg_num {pgs}")),
+        "recovery_priority" if !(-10..=10).contains(n) => {
+            invalid(format!("pool recovery_priority must be between -10 and 10, not {n}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn set_size(edit: &mut Edit<'_>, args: &Args, id: i64, old: &maps::Pool) -> Result<(), Failure> {

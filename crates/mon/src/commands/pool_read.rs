@@ -43,7 +43,7 @@ fn settings(view: &View<'_>, pool: &Pool) -> Vec<(&'static str, Value, String)> 
     let rule = rules.get(&i32::from(pool.crush_rule)).cloned().unwrap_or_default();
     let number = |name, n: u32| (name, Value::from(n), n.to_string());
     let flag = |name, bit| (name, Value::from(pool.has_flag(bit)), pool.has_flag(bit).to_string());
-    vec![
+    let mut out = vec![
         number("size", pool.size.into()),
         number("min_size", pool.min_size.into()),
         number("pg_num", pool.pg_num),
@@ -60,7 +60,17 @@ fn settings(view: &View<'_>, pool: &Pool) -> Vec<(&'static str, Value, String)> 
         number("fast_read", pool.fast_read.into()),
         ("pg_autoscale_mode", autoscale(pool).into(), autoscale(pool).to_owned()),
         flag("bulk", pool_flags::BULK),
-    ]
+    ];
+    let text = |v: &Value| v.as_str().map_or_else(|| v.to_string(), str::to_owned);
+    out.extend(super::pool_opts::set(pool).into_iter().map(|(name, value)| {
+        let shown = text(&value);
+        (name, value, shown)
+    }));
+    if pool.is_erasure() {
+        let profile = pool.ec_profile.clone();
+        out.push(("erasure_code_profile", profile.clone().into(), profile));
+    }
+    out
 }
 
 pub fn get(view: &View<'_>, args: &Args) -> Outcome {
@@ -68,6 +78,9 @@ pub fn get(view: &View<'_>, args: &Args) -> Outcome {
     let var = args.str("var");
     let all: Vec<_> =
         settings(view, pool).into_iter().filter(|(n, _, _)| var == "all" || *n == var).collect();
+    if all.is_empty() {
+        return missing(format!("option '{var}' is not set on pool '{}'", args.str("pool")));
+    }
     let json = || {
         let mut out = Map::new();
         out.insert("pool".into(), args.str("pool").into());

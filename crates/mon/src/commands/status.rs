@@ -1,8 +1,10 @@
 //! `status`, `health`, `version` and the counts of daemons.
 
 use super::format::{age, answer, bytes, count, percent, structured};
-use super::{Outcome, View};
-use crate::health;
+use super::{Outcome, View, invalid, said};
+use crate::edit::Edit;
+use crate::entry::Change;
+use crate::health::{self, Health};
 use decl::Args;
 use maps::{Fscid, MdsState};
 use serde_json::{Map, Value, json};
@@ -69,6 +71,11 @@ pub fn versions(view: &View<'_>, args: &Args) -> Outcome {
 const OUR_FEATURES: u64 = 0x3f01_cfbd_7ffd_ffff;
 
 pub fn features(view: &View<'_>, args: &Args) -> Outcome {
+    structured(args, &features_json(view))
+}
+
+/// Feature bits of daemons and clients that are connected, counted.
+pub fn features_json(view: &View<'_>) -> Value {
     let mut counts: BTreeMap<&str, BTreeMap<u64, u64>> = BTreeMap::new();
     for session in view.sessions.iter() {
         let kind = session.peer.name.ty;
@@ -83,27 +90,87 @@ pub fn features(view: &View<'_>, args: &Args) -> Outcome {
     for (kind, by_bits) in counts {
         out.insert(kind.into(), by_bits.iter().map(|(f, n)| group(f, n)).collect());
     }
-    structured(args, &Value::Object(out))
+    Value::Object(out)
 }
 
 pub fn health(view: &View<'_>, args: &Args) -> Outcome {
-    let checks = health::checks(view);
+    let health = Health::of(view);
     let detail = args.str("detail") == "detail";
     let plain = || {
-        let summaries: Vec<&str> = checks.iter().map(|c| c.summary.as_str()).collect();
-        let mut out = health::status_of(&checks).to_owned();
+        let summaries: Vec<&str> = health.heard().map(|c| c.summary.as_str()).collect();
+        let mut out = health.status_line();
         if !summaries.is_empty() {
             out.push_str(&format!(" {}", summaries.join("; ")));
         }
         out.push('\n');
-        for c in checks.iter().filter(|_| detail) {
-            out.push_str(&format!("{} {}: {}\n", c.code.severity().tag(), c.code.name(), c.summary));
+        for c in health.checks.iter().filter(|_| detail) {
+            let muted = if health.is_muted(c) { "(MUTED) " } else { "" };
+            out.push_str(&format!("{muted}{} {}: {}\n", c.code.severity().tag(), c.code.name(), c.summary));
             c.detail.iter().for_each(|d| out.push_str(&format!("    {d}\n")));
             out.push_str(&format!("    to do: {}\n", c.code.advice()));
         }
         out
     };
-    answer(args, || health::json(&checks, detail), plain)
+    answer(args, || health.json(detail), plain)
+}
+
+/// Seconds of `90`, `5m`, `1h30m`, `2d`, `1w`.
+fn ttl(text: &str) -> Result<u64, String> {
+    let (mut total, mut number) = (0u64, None::<u64>);
+    for c in text.chars() {
+        let unit = match c {
+            '0'..='9' => {
+                let digit = u64::from(c as u8 - b'0');
+                number = Some(number.unwrap_or(0).saturating_mul(10).saturating_add(digit));
+                continue;
+            }
+            's' => 1,
+            'm' => 60,
+            'h' => 3600,
+            'd' => 86_400,
+            'w' => 604_800,
+            _ => return Err(format!("invalid duration: {text} (write 90, 5m, 1h, 2d or 1w)")),
+        };
+        let Some(n) = number.take() else {
+            return Err(format!("invalid duration: {text} (expected digit)"));
+        };
+        total = total.saturating_add(n.saturating_mul(unit));
+    }
+    match (total, number) {
+        (0, None) => Err(format!("invalid duration: {text} (expected digit)")),
+        (total, number) => Ok(total.saturating_add(number.unwrap_or(0))),
+    }
+}
+
+pub fn mute(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let (code, sticky) = (args.str("code"), args.flag("sticky"));
+    let now = edit.now.wall.split().0;
+    let until = match args.opt_str("ttl").filter(|t| !t.is_empty()) {
+        Some(text) => Some(now.saturating_add(ttl(text).or_else(invalid)?)),
+        None => None,
+    };
+    let checks = edit.health();
+    let raised = checks.iter().find(|c| c.code.name() == code);
+    let known = decl::Code::ALL.iter().any(|c| c.name() == code);
+    let (summary, count) = match raised {
+        Some(check) => (check.summary.clone(), check.count as u64),
+        // A sticky mute may be made before there is something to mute.
+        None if sticky && known => (String::new(), 0),
+        None => return super::missing(format!("health alert {code} is not currently raised")),
+    };
+    let mute = health::Mute { sticky, summary, count, until };
+    edit.push(Change::Kv(format!("{}{code}", health::MUTES), Some(mute.encode())));
+    said("")
+}
+
+pub fn unmute(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let wanted = args.opt_str("code").filter(|c| !c.is_empty());
+    for code in health::mutes(&edit.base.kv).into_keys() {
+        if wanted.is_none_or(|w| w == code) {
+            edit.push(Change::Kv(format!("{}{code}", health::MUTES), None));
+        }
+    }
+    said("")
 }
 
 pub fn status(view: &View<'_>, args: &Args) -> Outcome {
@@ -144,10 +211,9 @@ fn numbers(view: &View<'_>) -> Numbers {
 pub fn status_json(view: &View<'_>) -> Value {
     let (state, n) = (view.state, numbers(view));
     let map = state.osdmap();
-    let checks = health::checks(view);
     json!({
         "fsid": state.monmap.fsid.to_string(),
-        "health": health::json(&checks, false),
+        "health": Health::of(view).json(false),
         "election_epoch": super::mon_cmds::ELECTION_EPOCH,
         "quorum": (0..state.monmap.ranks.len()).collect::<Vec<_>>(),
         "quorum_names": state.monmap.ranks,
@@ -236,15 +302,12 @@ fn fsmap_json(view: &View<'_>) -> Value {
 fn status_text(view: &View<'_>) -> String {
     let (state, n) = (view.state, numbers(view));
     let map = state.osdmap();
-    let checks = health::checks(view);
+    let health = Health::of(view);
     let now = view.now.wall.split().0;
     let since = |stamp: wire::Utime| age(now.saturating_sub(u64::from(stamp.sec)));
-    let mut out = format!(
-        "  cluster:\n    id:     {}\n    health: {}\n",
-        state.monmap.fsid,
-        health::status_of(&checks)
-    );
-    for c in &checks {
+    let mut out =
+        format!("  cluster:\n    id:     {}\n    health: {}\n", state.monmap.fsid, health.status_line());
+    for c in health.heard() {
         out.push_str(&format!("            {}\n", c.summary));
     }
     let quorum = view.now.mono.since(view.soft.since).as_secs();
@@ -360,5 +423,18 @@ fn io_text(view: &View<'_>, out: &mut String) {
             bytes(r.recover_bytes),
             count(r.recover_objects)
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ttl;
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(ttl("90"), Ok(90));
+        assert_eq!(ttl("1h30m"), Ok(5400));
+        assert_eq!(ttl("2d"), Ok(172_800));
+        assert!(ttl("nonsense").is_err() && ttl("h").is_err() && ttl("").is_err());
     }
 }

@@ -11,7 +11,7 @@ pub use rows::Row;
 
 use crate::entry::{Change, LogEntry};
 use auth::{EntityAuth, RotatingKeys};
-use maps::{Fscid, FsMap, MdsMap, MdsState, MonMap, OsdMap};
+use maps::{FsMap, Fscid, MdsMap, MdsState, MonMap, OsdMap};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::{DecodeError, EntityName, EntityType};

@@ -1,0 +1,564 @@
+//! Commands that edit the CRUSH map.
+
+use super::{Failure, Outcome, Reply, invalid, missing, said};
+use crate::edit::Edit;
+use crush::{BucketData, CrushError, CrushMap, Step, Tunables};
+use decl::Args;
+use maps::{OsdId, pool_type};
+use msgs::errno;
+use std::collections::BTreeMap;
+
+/// The errno of a refused change.
+pub fn crush_failure(error: CrushError) -> Failure {
+    let errno = match error {
+        CrushError::NoItem(_) => errno::ENOENT,
+        CrushError::Exists(_) => errno::EEXIST,
+        CrushError::InUse(_) => errno::EBUSY,
+        CrushError::NoType(_) | CrushError::NoClass(_) | CrushError::BadName(_) | CrushError::Loop(_) => {
+            errno::EINVAL
+        }
+        CrushError::Legacy(_) => errno::EPERM,
+    };
+    Failure::new(errno, error.to_string())
+}
+
+/// A weight as people write it (1.0 is a TiB) in 16.16.
+fn weight_of(args: &Args) -> u32 {
+    (args.float("weight").unwrap_or(0.0) * 65536.0).round() as u32
+}
+
+fn shown(weight: u32) -> String {
+    super::format::float(f64::from(weight) / 65536.0)
+}
+
+/// Words `TYPE=NAME`.
+fn location(args: &Args) -> Result<Vec<(String, String)>, Failure> {
+    let pair = |word: &String| match word.split_once('=') {
+        Some((ty, name)) if !ty.is_empty() && !name.is_empty() => Ok((ty.to_owned(), name.to_owned())),
+        _ => invalid(format!("`{word}` is no location: write TYPE=NAME, as host=h1")),
+    };
+    args.list("args").iter().map(pair).collect()
+}
+
+fn location_text(place: &[(String, String)]) -> String {
+    let sorted: BTreeMap<_, _> = place.iter().cloned().collect();
+    let pairs: Vec<String> = sorted.iter().map(|(t, n)| format!("{t}={n}")).collect();
+    format!("{{{}}}", pairs.join(","))
+}
+
+fn borrowed(place: &[(String, String)]) -> Vec<(&str, &str)> {
+    place.iter().map(|(t, n)| (t.as_str(), n.as_str())).collect()
+}
+
+/// The item of this name, which must be on the map.
+fn item(crush: &CrushMap, name: &str) -> Result<i32, Failure> {
+    crush.id_of(name).map_or_else(|| missing(format!("item {name} does not exist in the CRUSH map")), Ok)
+}
+
+/// Puts the changed map into the edit.
+fn keep(edit: &mut Edit<'_>, crush: &CrushMap, status: impl Into<String>) -> Outcome {
+    edit.set_crush(crush);
+    said(status)
+}
+
+pub fn add_bucket(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let (name, ty, place) = (args.str("name"), args.str("type"), location(args)?);
+    let mut crush = edit.crush();
+    if crush.id_of(name).is_some() {
+        return said(format!("bucket '{name}' already exists"));
+    }
+    let id = crush.add_bucket(name, ty).map_err(crush_failure)?;
+    if place.is_empty() {
+        return keep(edit, &crush, format!("added bucket {name} type {ty} to crush map"));
+    }
+    crush.move_to(id, &borrowed(&place)).map_err(crush_failure)?;
+    keep(edit, &crush, format!("added bucket {name} type {ty} to location {}", location_text(&place)))
+}
+
+pub fn rename_bucket(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let (from, to) = (args.str("srcname"), args.str("dstname"));
+    let mut crush = edit.crush();
+    let id = match (crush.id_of(from), crush.id_of(to)) {
+        (Some(id), None) => id,
+        (Some(_), Some(_)) => {
+            return Err(Failure::new(errno::EEXIST, format!("dstname '{to}' already exists")));
+        }
+        // Asked again after the answer was lost.
+        (None, Some(_)) => return said(format!("renamed bucket {from} into {to}")),
+        (None, None) => return missing(format!("srcname '{from}' does not exist")),
+    };
+    if id >= 0 {
+        return Err(Failure::new(errno::ENOTDIR, format!("srcname '{from}' is not a bucket")));
+    }
+    crush.rename(id, to).map_err(crush_failure)?;
+    keep(edit, &crush, format!("renamed bucket {from} into {to}"))
+}
+
+/// The OSD of `id`, which must exist.
+fn osd_arg(edit: &Edit<'_>, args: &Args) -> Result<i32, Failure> {
+    let Some(osd) = args.osd("id") else { return invalid("id: write an OSD as 0 or osd.0") };
+    match edit.osdmap().exists(OsdId(osd)) {
+        true => Ok(osd),
+        false => missing(format!("osd.{osd} does not exist. Create it before updating the crush map")),
+    }
+}
+
+/// `crush set` and `crush add`: puts an OSD somewhere, wherever it is now.
+pub fn set(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let (osd, place, weight) = (osd_arg(edit, args)?, location(args)?, weight_of(args));
+    let mut crush = edit.crush();
+    crush.place(osd, weight, &borrowed(&place)).map_err(crush_failure)?;
+    let text = format!(
+        "set item id {osd} name 'osd.{osd}' weight {} at location {} to crush map",
+        shown(weight),
+        location_text(&place)
+    );
+    keep(edit, &crush, text)
+}
+
+/// Puts an OSD somewhere with the weight that it has already, or else the one given.
+pub fn create_or_move(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let (osd, place) = (osd_arg(edit, args)?, location(args)?);
+    let mut crush = edit.crush();
+    let weight = crate::crush_edit::weight(&crush, osd).unwrap_or_else(|| weight_of(args));
+    crush.place(osd, weight, &borrowed(&place)).map_err(crush_failure)?;
+    let text = format!(
+        "create-or-move updating item name 'osd.{osd}' weight {} at location {} to crush map",
+        shown(weight),
+        location_text(&place)
+    );
+    keep(edit, &crush, text)
+}
+
+/// Whether the item lies in the innermost bucket of a location already.
+fn is_there(crush: &CrushMap, id: i32, place: &[(String, String)]) -> bool {
+    let here = crush.location(id);
+    let parent = crush.parent_of(id).map(|p| crush.name(p));
+    place.iter().all(|pair| here.contains(pair))
+        && place.iter().any(|(_, name)| Some(name) == parent.as_ref())
+}
+
+pub fn r#move(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let (name, place) = (args.str("name"), location(args)?);
+    let mut crush = edit.crush();
+    let id = item(&crush, name)?;
+    let at = location_text(&place);
+    if is_there(&crush, id, &place) {
+        return said(format!("no need to move item id {id} name '{name}' to location {at} in crush map"));
+    }
+    crush.move_to(id, &borrowed(&place)).map_err(crush_failure)?;
+    keep(edit, &crush, format!("moved item id {id} name '{name}' to location {at} in crush map"))
+}
+
+/// The item in `name`, if it lies in `ancestor`, where one is given.
+fn below(crush: &CrushMap, args: &Args) -> Result<Option<i32>, Failure> {
+    let Some(id) = crush.id_of(args.str("name")) else { return Ok(None) };
+    let Some(ancestor) = args.opt_str("ancestor") else { return Ok(Some(id)) };
+    let ancestor = item(crush, ancestor)?;
+    match crush.parent_of(id) == Some(ancestor) {
+        true => Ok(Some(id)),
+        false => {
+            missing(format!("item {} does not appear in bucket {}", args.str("name"), crush.name(ancestor)))
+        }
+    }
+}
+
+pub fn rm(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let name = args.str("name");
+    let mut crush = edit.crush();
+    let Some(id) = below(&crush, args)? else {
+        return said(format!("device '{name}' does not appear in the crush map"));
+    };
+    if crush.bucket(id).is_some_and(|b| !b.items.is_empty()) {
+        return Err(Failure::new(errno::ENOTEMPTY, format!("bucket '{name}' is not empty")));
+    }
+    crush.remove(id).map_err(crush_failure)?;
+    keep(edit, &crush, format!("removed item id {id} name '{name}' from crush map"))
+}
+
+/// Takes a bucket out of the one that holds it; what is below stays below it.
+pub fn unlink(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let name = args.str("name");
+    let mut crush = edit.crush();
+    let Some(id) = below(&crush, args)? else {
+        return said(format!("device '{name}' does not appear in the crush map"));
+    };
+    if crush.parent_of(id).is_some() {
+        crush.detach(id).map_err(crush_failure)?;
+        edit.set_crush(&crush);
+    }
+    said(format!("removed item id {id} name '{name}' from crush map"))
+}
+
+pub fn reweight(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let (name, weight) = (args.str("name"), weight_of(args));
+    let mut crush = edit.crush();
+    let id = match crush.id_of(name) {
+        Some(id) if id >= 0 => id,
+        Some(_) => return invalid(format!("device '{name}' is not a leaf in the crush map")),
+        None => return missing(format!("device '{name}' does not appear in the crush map")),
+    };
+    crush.reweight(id, weight).map_err(crush_failure)?;
+    keep(edit, &crush, format!("reweighted item id {id} name '{name}' to {} in crush map", shown(weight)))
+}
+
+pub fn reweight_subtree(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let (name, weight) = (args.str("name"), weight_of(args));
+    let mut crush = edit.crush();
+    let Some(id) = crush.id_of(name) else {
+        return missing(format!("device '{name}' does not appear in the crush map"));
+    };
+    if id >= 0 {
+        return invalid(format!("device '{name}' is not a subtree in the crush map"));
+    }
+    for device in crate::crush_edit::devices(&crush, id) {
+        crush.reweight(device, weight).map_err(crush_failure)?;
+    }
+    let text = format!("reweighted subtree id {id} name '{name}' to {} in crush map", shown(weight));
+    keep(edit, &crush, text)
+}
+
+/// Sums up the weights of all buckets again; ours are never off, those of a map that was set may be.
+pub fn reweight_all(edit: &mut Edit<'_>, _: &Args, _: &[u8]) -> Outcome {
+    let mut crush = edit.crush();
+    for root in crush.roots() {
+        for device in crate::crush_edit::devices(&crush, root) {
+            let weight = crush.weight_of(device);
+            crush.reweight(device, weight).map_err(crush_failure)?;
+        }
+    }
+    keep(edit, &crush, "reweighted crush hierarchy")
+}
+
+/// The OSDs of `ids`, all of which must exist.
+fn osds(edit: &Edit<'_>, args: &Args) -> Result<Vec<i32>, Failure> {
+    let mut out = Vec::new();
+    for text in args.list("ids") {
+        match decl::args::parse_osd(&text) {
+            _ if matches!(text.as_str(), "any" | "all" | "*") => {
+                out.extend(edit.osdmap().existing().map(|(id, _)| id.0));
+            }
+            Some(osd) if edit.osdmap().exists(OsdId(osd)) => out.push(osd),
+            Some(osd) => return missing(format!("osd.{osd} does not exist")),
+            None => return invalid(format!("`{text}` is no OSD: write 0 or osd.0")),
+        }
+    }
+    Ok(out)
+}
+
+fn numbers(osds: &[i32]) -> String {
+    osds.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+pub fn set_device_class(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let (class, osds) = (args.str("class"), osds(edit, args)?);
+    let mut crush = edit.crush();
+    let mut changed = Vec::new();
+    for osd in osds {
+        match crush.class_name_of(osd) {
+            Some(old) if old == class => {}
+            Some(old) => {
+                let text = format!(
+                    "osd.{osd} has already bound to class '{old}', can not reset class to '{class}'; \
+                     use 'ceph osd crush rm-device-class <id>' to remove old class first"
+                );
+                return Err(Failure::new(errno::EBUSY, text));
+            }
+            None => {
+                crush.set_class(osd, Some(class)).map_err(crush_failure)?;
+                changed.push(osd);
+            }
+        }
+    }
+    let text = format!("set osd(s) {} to class '{class}'", numbers(&changed));
+    if changed.is_empty() { said(text) } else { keep(edit, &crush, text) }
+}
+
+pub fn rm_device_class(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let osds = osds(edit, args)?;
+    let mut crush = edit.crush();
+    let mut changed = Vec::new();
+    for osd in osds {
+        if crush.class_name_of(osd).is_some() {
+            crush.set_class(osd, None).map_err(crush_failure)?;
+            changed.push(osd);
+        }
+    }
+    let text = format!("done removing class of osd(s): {}", numbers(&changed));
+    if changed.is_empty() { said(text) } else { keep(edit, &crush, text) }
+}
+
+pub fn class_rename(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let (from, to) = (args.str("srcname"), args.str("dstname"));
+    let mut crush = edit.crush();
+    match (crush.class_of(from), crush.class_of(to)) {
+        (None, Some(_)) => said(format!("already renamed to '{to}'")),
+        (None, None) => missing(format!("class '{from}' does not exist")),
+        (Some(_), Some(_)) => Err(Failure::new(errno::EEXIST, format!("class '{to}' already exists"))),
+        (Some(id), None) => {
+            crush.class_names.insert(id, to.to_owned());
+            crush.rebuild_shadows();
+            keep(edit, &crush, format!("rename class '{from}' to '{to}'"))
+        }
+    }
+}
+
+/// Steps of a rule, for comparing a new one with one that exists.
+fn same_rule(crush: &CrushMap, name: &str, wanted: &[Step]) -> bool {
+    let steps = crush.rule_of(name).and_then(|id| crush.rule(id)).map(|r| r.steps.clone());
+    steps.is_some_and(|steps| steps == wanted)
+}
+
+/// Adds a rule. One of the same name is taken for it where its steps are the same.
+fn add_rule(
+    edit: &mut Edit<'_>,
+    name: &str,
+    make: impl Fn(&mut CrushMap, &str) -> Result<u32, CrushError>,
+) -> Outcome {
+    let mut crush = edit.crush();
+    if crush.rule_of(name).is_some() {
+        let mut trial = crush.clone();
+        let id = make(&mut trial, "nacre-trial").map_err(crush_failure)?;
+        let steps = trial.rule(id).map(|r| r.steps.clone()).unwrap_or_default();
+        return match same_rule(&crush, name, &steps) {
+            true => said(format!("rule {name} already exists")),
+            false => {
+                Err(Failure::new(errno::EEXIST, format!("rule {name} already exists with other contents")))
+            }
+        };
+    }
+    let id = make(&mut crush, name).map_err(crush_failure)?;
+    keep(edit, &crush, format!("created rule {name} at {id}"))
+}
+
+pub fn rule_simple(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let (name, root, ty) = (args.str("name"), args.str("root"), args.str("type"));
+    let indep = args.opt_str("mode") == Some("indep");
+    add_rule(edit, name, |crush, name| match indep {
+        true => crush.create_erasure_rule(name, root, ty, None),
+        false => crush.create_replicated_rule(name, root, ty, None),
+    })
+}
+
+pub fn rule_replicated(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let (name, root, ty) = (args.str("name"), args.str("root"), args.str("type"));
+    let class = args.opt_str("class").filter(|c| !c.is_empty());
+    add_rule(edit, name, |crush, name| crush.create_replicated_rule(name, root, ty, class))
+}
+
+pub fn rule_erasure(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let (name, profile_name) = (args.str("name"), args.opt_str("profile").unwrap_or("default"));
+    let Some(profile) = edit.osdmap().ec_profiles.get(profile_name).cloned() else {
+        return missing(format!("unknown erasure code profile '{profile_name}'"));
+    };
+    let of = |key: &str, default: &str| profile.get(key).cloned().unwrap_or_else(|| default.to_owned());
+    let (root, domain) = (of("crush-root", "default"), of("crush-failure-domain", "host"));
+    let class = profile.get("crush-device-class").cloned().filter(|c| !c.is_empty());
+    add_rule(edit, name, |crush, name| crush.create_erasure_rule(name, &root, &domain, class.as_deref()))
+}
+
+pub fn rule_rm(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let name = args.str("name");
+    let mut crush = edit.crush();
+    let Some(id) = crush.rule_of(name) else { return said(format!("rule {name} does not exist")) };
+    if edit.osdmap().pools.values().any(|p| u32::from(p.crush_rule) == id) {
+        return Err(Failure::new(errno::EBUSY, format!("crush rule {name} ({id}) is in use")));
+    }
+    crush.remove_rule(id).map_err(crush_failure)?;
+    keep(edit, &crush, "")
+}
+
+pub fn rule_rename(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let (from, to) = (args.str("srcname"), args.str("dstname"));
+    let mut crush = edit.crush();
+    match (crush.rule_of(from), crush.rule_of(to)) {
+        (None, Some(_)) => said(format!("already renamed to '{to}'")),
+        (None, None) => missing(format!("rule '{from}' does not exist")),
+        (Some(_), Some(_)) => Err(Failure::new(errno::EEXIST, format!("rule '{to}' already exists"))),
+        (Some(id), None) => {
+            crush.rule_names.insert(id as i32, to.to_owned());
+            keep(edit, &crush, "")
+        }
+    }
+}
+
+/// How hard mappers try, by the release that first tried so.
+pub fn profile(name: &str, old: &Tunables) -> Tunables {
+    let argonaut = Tunables {
+        choose_local_tries: 2,
+        choose_local_fallback_tries: 5,
+        choose_total_tries: 19,
+        chooseleaf_descend_once: 0,
+        chooseleaf_vary_r: 0,
+        straw_calc_version: old.straw_calc_version,
+        allowed_bucket_algs: 22,
+        chooseleaf_stable: 0,
+    };
+    let bobtail = Tunables {
+        choose_local_tries: 0,
+        choose_local_fallback_tries: 0,
+        choose_total_tries: 50,
+        chooseleaf_descend_once: 1,
+        ..argonaut
+    };
+    let firefly = Tunables { chooseleaf_vary_r: 1, ..bobtail };
+    let hammer = Tunables { allowed_bucket_algs: 54, straw_calc_version: 1, ..firefly };
+    match name {
+        "legacy" | "argonaut" => Tunables { straw_calc_version: 0, ..argonaut },
+        "bobtail" => bobtail,
+        "firefly" => firefly,
+        "hammer" => hammer,
+        _ => Tunables::default(),
+    }
+}
+
+pub fn tunables(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let name = args.str("profile");
+    let mut crush = edit.crush();
+    crush.tunables = profile(name, &crush.tunables);
+    keep(edit, &crush, format!("adjusted tunables profile to {name}"))
+}
+
+pub fn set_tunable(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let (name, value) = (args.str("tunable"), args.int("value").unwrap_or(-1));
+    if !(0..=1).contains(&value) {
+        return invalid(format!("value must be 0 or 1; got {value}"));
+    }
+    let mut crush = edit.crush();
+    crush.tunables.straw_calc_version = value as u8;
+    keep(edit, &crush, format!("adjusted tunable {name} to {value}"))
+}
+
+pub fn straw_to_straw2(edit: &mut Edit<'_>, _: &Args, _: &[u8]) -> Outcome {
+    let mut crush = edit.crush();
+    let mut changed = 0usize;
+    for bucket in crush.buckets.iter_mut().flatten() {
+        if let BucketData::Straw { item_weights, .. } = &bucket.data {
+            bucket.data = BucketData::Straw2 { item_weights: item_weights.clone() };
+            changed += 1;
+        }
+    }
+    if changed > 0 {
+        edit.set_crush(&crush);
+    }
+    said("")
+}
+
+/// Takes a whole map, as `crushtool -c` writes it, from the input.
+pub fn set_map(edit: &mut Edit<'_>, args: &Args, input: &[u8]) -> Outcome {
+    if input.is_empty() {
+        return invalid("give a compiled CRUSH map with -i");
+    }
+    let version = edit.osdmap().crush_version;
+    if let Some(prior) = args.int("prior_version").filter(|p| *p != i64::from(version)) {
+        let text = format!("prior_version {prior} is not the map's version, which is {version}");
+        return Err(Failure::new(errno::EPERM, text));
+    }
+    let crush: CrushMap = wire::Reader::new(input)
+        .get()
+        .or_else(|e| invalid(format!("Failed to parse crushmap: {}", e.to_string().replace('\n', " "))))?;
+    check_map(edit, &crush)?;
+    edit.set_crush(&crush);
+    Ok(Reply { status: (version + 1).to_string(), data: Vec::new() })
+}
+
+/// A map that a pool's rule or an item's bucket is missing from would lose data: it is refused.
+fn check_map(edit: &Edit<'_>, crush: &CrushMap) -> Result<(), Failure> {
+    for (id, pool) in &edit.osdmap().pools {
+        let rule = crush.rule(u32::from(pool.crush_rule));
+        if rule.is_none_or(|r| r.mask.ty != pool.ty) {
+            let name = edit.osdmap().pool_name(*id);
+            return invalid(format!("the map lacks rule {}, which pool '{name}' uses", pool.crush_rule));
+        }
+    }
+    for bucket in crush.buckets.iter().flatten() {
+        let lost = bucket.items.iter().find(|i| **i < 0 && crush.bucket(**i).is_none());
+        if let Some(lost) = lost {
+            return invalid(format!("bucket {} holds item {lost}, which is not in the map", bucket.id));
+        }
+        if !crush.types.contains_key(&i32::from(bucket.ty)) {
+            return invalid(format!("bucket {} is of type {}, which has no name", bucket.id, bucket.ty));
+        }
+    }
+    let max = edit.osdmap().max_osd().max(0);
+    match has_device_from(crush, max) {
+        true => invalid(format!("the map has devices beyond max_osd {max}: run `ceph osd setmaxosd` first")),
+        false => Ok(()),
+    }
+}
+
+fn has_device_from(crush: &CrushMap, first: i32) -> bool {
+    crush.buckets.iter().flatten().any(|b| b.items.iter().any(|i| *i >= first))
+}
+
+/// Parameters that a profile for `jerasure` has where it does not say otherwise.
+const JERASURE: [(&str, &str); 8] = [
+    ("crush-device-class", ""),
+    ("crush-failure-domain", "host"),
+    ("crush-root", "default"),
+    ("jerasure-per-chunk-alignment", "false"),
+    ("k", "2"),
+    ("m", "1"),
+    ("technique", "reed_sol_van"),
+    ("w", "8"),
+];
+
+/// A profile with its defaults filled in, or what is wrong with it.
+fn full_profile(given: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, Failure> {
+    let plugin = given.get("plugin").map_or("jerasure", String::as_str).to_owned();
+    if !["jerasure", "isa"].contains(&plugin.as_str()) {
+        return invalid(format!("erasure code plugin `{plugin}` is not known: use jerasure or isa"));
+    }
+    let mut out = given;
+    out.insert("plugin".into(), plugin.clone());
+    for (key, value) in JERASURE {
+        let jerasure_only = matches!(key, "w" | "jerasure-per-chunk-alignment");
+        if plugin == "jerasure" || !jerasure_only {
+            out.entry(key.into()).or_insert_with(|| value.into());
+        }
+    }
+    for (key, least) in [("k", 2u32), ("m", 1)] {
+        match out[key].parse::<u32>() {
+            Ok(n) if (least..=32).contains(&n) => {}
+            _ => return invalid(format!("{key}={} must be a number from {least} to 32", out[key])),
+        }
+    }
+    Ok(out)
+}
+
+pub fn ec_profile_set(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let name = args.str("name");
+    let mut given = BTreeMap::new();
+    for word in args.list("profile") {
+        match word.split_once('=') {
+            Some((k, v)) => drop(given.insert(k.to_owned(), v.to_owned())),
+            None => return invalid(format!("`{word}` is no parameter: write NAME=VALUE")),
+        }
+    }
+    let wanted = full_profile(given)?;
+    match edit.osdmap().ec_profiles.get(name) {
+        Some(old) if *old == wanted => return said(""),
+        Some(_) if !args.flag("force") => {
+            let text = format!("will not override erasure code profile {name}: add --force");
+            return Err(Failure::new(errno::EPERM, text));
+        }
+        _ => {}
+    }
+    edit.osd().new_ec_profiles.insert(name.to_owned(), wanted);
+    said("")
+}
+
+pub fn ec_profile_rm(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let name = args.str("name");
+    let map = edit.osdmap();
+    if !map.ec_profiles.contains_key(name) {
+        return said(format!("erasure-code-profile {name} does not exist"));
+    }
+    let user = map.pools.iter().find(|(_, p)| p.ty == pool_type::ERASURE && p.ec_profile == name);
+    if let Some((id, _)) = user {
+        let text = format!("erasure-code-profile {name} is used by pool '{}'", map.pool_name(*id));
+        return Err(Failure::new(errno::EBUSY, text));
+    }
+    edit.osd().old_ec_profiles.push(name.to_owned());
+    said("")
+}
