@@ -7,17 +7,22 @@ use msgs::errno::{EINVAL, ENOENT, EPERM};
 use node::{AdminId, ConnId};
 use serde_json::{Value, json};
 
-/// All commands with what they tell.
+/// Commands beside those on options: signature as `decl::sig` reads it, and what they tell.
 const COMMANDS: &[(&str, &str)] = &[
     ("dump_ops_in_flight", "requests that are not answered, and what each waits for"),
     ("dump_pgs", "all placement groups of this OSD"),
     ("help", "this list"),
     ("ops", "same as dump_ops_in_flight"),
     ("perf dump", "counters"),
-    ("query", "one placement group (pgid)"),
+    ("pg pgid:pg cmd:choice(query)", "one placement group"),
+    ("query pgid:pg", "one placement group"),
     ("status", "who this is and how far it is"),
     ("version", "the version of this program"),
 ];
+
+fn commands() -> Vec<(&'static str, &'static str)> {
+    COMMANDS.iter().chain(decl::settings::COMMANDS).copied().collect()
+}
 
 impl Osd {
     /// A command from the admin socket.
@@ -46,9 +51,13 @@ impl Osd {
         self.core.send(conn, tid, msgs::Body::from(reply));
     }
 
-    fn command(&self, text: &str) -> Result<Value, (i32, String)> {
+    fn command(&mut self, text: &str) -> Result<Value, (i32, String)> {
         let parsed: Value = serde_json::from_str(text).unwrap_or_else(|_| json!({ "prefix": text.trim() }));
         let prefix = parsed["prefix"].as_str().unwrap_or_default();
+        if let Some(answer) = self.settings.command(&parsed) {
+            self.core.config.options.apply(&self.settings);
+            return answer;
+        }
         match prefix {
             "status" => Ok(self.status()),
             "ops" | "dump_ops_in_flight" => {
@@ -57,7 +66,7 @@ impl Osd {
             }
             "perf dump" => Ok(json!({ "osd": self.core.counters })),
             "dump_pgs" => Ok(self.pgs.values().map(crate::pg::Pg::dump).collect()),
-            "query" => {
+            "query" | "pg" => {
                 let pgid = parsed["pgid"]
                     .as_str()
                     .and_then(PgId::parse)
@@ -65,10 +74,13 @@ impl Osd {
                 let pg = self.pgs.get(&pgid).ok_or((ENOENT, format!("pg {pgid} is not here")))?;
                 Ok(pg.dump())
             }
-            "version" => Ok(json!({ "version": env!("CARGO_PKG_VERSION") })),
-            "help" | "get_command_descriptions" => Ok(describe(prefix == "help")),
+            "version" => {
+                Ok(json!({ "version": env!("CARGO_PKG_VERSION"), "release": "pacific", "release_type": "dev" }))
+            }
+            "help" => Ok(commands().into_iter().map(|(name, help)| (name.to_owned(), json!(help))).collect()),
+            "get_command_descriptions" => Ok(decl::describe::local_descriptions(&commands(), "osd", false)),
             other => {
-                let known: Vec<&str> = COMMANDS.iter().map(|(name, _)| *name).collect();
+                let known: Vec<&str> = commands().into_iter().map(|(name, _)| name).collect();
                 Err((EINVAL, format!("no command `{other}`; there are: {}", known.join(", "))))
             }
         }
@@ -94,20 +106,4 @@ impl Osd {
             "objects": usage.objects,
         })
     }
-}
-
-/// The commands, as plain text or as Ceph's command line wants them described.
-fn describe(plain: bool) -> Value {
-    let one = |(i, (name, help)): (usize, &(&str, &str))| {
-        if plain {
-            return ((*name).to_owned(), json!(help));
-        }
-        let mut sig: Vec<Value> = name.split(' ').map(|word| json!(word)).collect();
-        if *name == "query" {
-            sig.push(json!({ "name": "pgid", "type": "CephPgid" }));
-        }
-        let perm = json!({ "sig": sig, "help": help, "module": "osd", "perm": "r", "flags": 0 });
-        (format!("cmd{i:03}"), perm)
-    };
-    COMMANDS.iter().enumerate().map(one).collect()
 }

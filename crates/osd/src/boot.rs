@@ -324,6 +324,7 @@ impl Osd {
         let next = u64::from(self.core.epoch().0);
         self.monc.subscribe("osdmap", if next == 0 { 0 } else { next + 1 }, false, &mut self.monc_out);
         self.monc.subscribe("nacremap", 0, false, &mut self.monc_out);
+        self.monc.subscribe("config", 0, false, &mut self.monc_out);
         self.monc.start(self.core.now, &mut self.monc_out);
         self.heartbeats.next_at = self.core.now.mono;
         self.report_at = self.core.now.mono + self.core.config.options.report_interval;

@@ -88,3 +88,46 @@ impl Default for OsdOptions {
         }
     }
 }
+
+impl OsdOptions {
+    /// Takes over what is set of the options that may change while an OSD runs. Those of heartbeats and leases are not among
+    /// them: a lease that was promised must stay shorter than every peer's grace.
+    pub fn apply(&mut self, settings: &decl::Settings) {
+        let default = Self::default();
+        let set = |name: &str| settings.set_value(name).map(|(value, _)| value.to_owned());
+        let size = |name: &str| set(name).and_then(|v| decl::options::parse_size(&v));
+        let count = |name: &str| size(name).and_then(|n| usize::try_from(n).ok());
+        let secs = |name: &str| set(name).and_then(|v| decl::options::parse_secs(&v));
+        self.recovery_max_active =
+            count("osd_recovery_max_active").filter(|n| *n > 0).unwrap_or(default.recovery_max_active);
+        self.recovery_chunk = size("osd_recovery_max_chunk")
+            .filter(|n| (4096..=64 << 20).contains(n))
+            .unwrap_or(default.recovery_chunk);
+        self.report_interval = secs("osd_mon_report_interval")
+            .filter(|s| *s >= Duration::from_millis(100))
+            .unwrap_or(default.report_interval);
+        self.log_entries_total =
+            count("osd_target_pg_log_entries_per_osd").filter(|n| *n >= 1000).unwrap_or(default.log_entries_total);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_set_is_taken_over_and_taken_back() {
+        let mut options = OsdOptions::default();
+        let mut settings = decl::Settings::new("osd.0", BTreeMap::new());
+        let of = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
+        settings.set_central(of(&[("osd_recovery_max_active", "3"), ("osd_mon_report_interval", "0.5")]));
+        options.apply(&settings);
+        assert_eq!((options.recovery_max_active, options.report_interval), (3, Duration::from_millis(500)));
+        settings.set_central(of(&[("osd_recovery_max_active", "0")]));
+        options.apply(&settings);
+        let default = OsdOptions::default();
+        assert_eq!(options.recovery_max_active, default.recovery_max_active, "0 would stop recovery");
+        assert_eq!(options.report_interval, default.report_interval);
+        assert_eq!(options.heartbeat_grace, default.heartbeat_grace);
+    }
+}

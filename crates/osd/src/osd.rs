@@ -42,6 +42,7 @@ pub struct Osd {
     pub(crate) asked_up_thru: Epoch,
     pub(crate) reported: BTreeMap<PgId, u64>,
     pub(crate) stopped: bool,
+    pub(crate) settings: decl::Settings,
     recovered_last: PgId,
 }
 
@@ -58,6 +59,7 @@ impl Osd {
         };
         let io = StoreIo::new(config.options.store_cache, disk, rng.fork());
         let monc = Monc::new(monc, rng.fork());
+        let name = config.credentials.name.to_string();
         Self {
             heartbeats: Heartbeats::default(),
             core: Core::new(config, io),
@@ -73,8 +75,16 @@ impl Osd {
             asked_up_thru: Epoch(0),
             reported: BTreeMap::new(),
             stopped: false,
+            settings: decl::Settings::new(name, BTreeMap::new()),
             recovered_last: PgId::default(),
         }
+    }
+
+    /// Gives it the options of its configuration file and command line, which win over those that monitors store.
+    pub fn with_file_options(mut self, options: BTreeMap<String, String>) -> Self {
+        self.settings = decl::Settings::new(self.core.config.credentials.name.to_string(), options);
+        self.core.config.options.apply(&self.settings);
+        self
     }
 
     /// Ends this OSD: an error that it must not go on with.

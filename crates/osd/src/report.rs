@@ -43,6 +43,11 @@ impl Osd {
             MoncOut::Told(Told::Message(msg)) => match msg.body {
                 node::Body::Client(msgs::Body::OsdMap(maps)) => self.take_maps(&maps),
                 node::Body::Peer(peer::Body::NacreMap(m)) => self.take_nacre(m.map),
+                node::Body::Client(msgs::Body::Config(m)) => {
+                    if self.settings.set_central(m.config) {
+                        self.core.config.options.apply(&self.settings);
+                    }
+                }
                 _ => {}
             },
             MoncOut::Told(Told::Tickets(_) | Told::MonMap(_) | Told::Reply { .. }) => {}
