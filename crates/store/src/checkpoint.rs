@@ -330,6 +330,7 @@ impl Store {
         self.core.tree = sup.tree();
         self.commit.ring_mut().advance(sup.log_pos);
         self.sup = sup;
+        self.sup_behind = false;
         self.leaving.push_back(Leaving { mark: self.io.mark(), runs: frozen.given, pages });
         self.core.making = 0;
         self.release();

@@ -442,8 +442,8 @@ impl Store {
             return true;
         }
         let Some(first) = commit.to_log.front().map(|t| t.seq) else { return false };
-        if self.sup.clean || self.checkpoint.as_ref().is_some_and(|c| c.is_clean()) {
-            // The device says that nothing was logged: first that must change.
+        if self.sup.clean || self.sup_behind || self.checkpoint.as_ref().is_some_and(|c| c.is_clean()) {
+            // A superblock says that nothing was logged, or needs what the log will overwrite: first that must change.
             return self.unclean();
         }
         let (mut ids, mut txns, mut bytes, mut last) = (Vec::new(), Vec::new(), 0, first);

@@ -232,6 +232,8 @@ impl Store {
                 return not(format!("the store has {} bytes, the device {size}", sup.blocks * BLOCK as u64));
             }
             self.sup = (**sup).clone();
+            let same = |f: &Found| matches!(f, Found::Valid(s) if s.generation == self.sup.generation);
+            self.sup_behind = !found.iter().all(same);
             return self.use_super(opening);
         }
         if let Some(Found::Other(what)) = found.iter().find(|f| matches!(f, Found::Other(_))) {

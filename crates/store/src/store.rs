@@ -104,6 +104,8 @@ pub struct Store {
     pub(crate) rng: Rng,
     pub(crate) state: State,
     pub(crate) sup: Super,
+    /// One copy of the superblock is older or damaged.
+    pub(crate) sup_behind: bool,
     pub(crate) core: Core,
     pub(crate) io: Io,
     pub(crate) commit: Commit,
@@ -143,6 +145,7 @@ impl Store {
             rng,
             state: State::New,
             sup: Super::default(),
+            sup_behind: false,
             core,
             commit: Commit::default(),
             checkpoint: None,
