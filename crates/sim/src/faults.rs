@@ -34,12 +34,14 @@ impl Faults {
 
     /// A bad day, of a badness drawn from the seed.
     pub fn draw(rng: &mut Rng) -> Self {
+        let drifts = rng.chance(1, 4);
         let mut rate = |least: u64| if rng.chance(1, 3) { 0 } else { rng.range(least, least * 20) };
         Self {
             slow_message_every: rate(50),
             break_every: rate(300),
             slow_disk_every: rate(50),
-            clock_drift_ppm: 200,
+            // Half of what leases are shortened for, or what clocks of real machines do.
+            clock_drift_ppm: if drifts { 20_000 } else { 200 },
             ..Self::none()
         }
     }

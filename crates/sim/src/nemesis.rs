@@ -28,7 +28,7 @@ enum Kind {
     Paused,
 }
 
-const ALL: [Kind; 10] = [
+const ALL: [Kind; 14] = [
     Kind::OsdKill,
     Kind::OsdPower,
     Kind::MonKill,
@@ -39,6 +39,10 @@ const ALL: [Kind; 10] = [
     Kind::CutOneWay,
     Kind::CutBothWays,
     Kind::OsdIsolated,
+    Kind::PrimaryCutOff,
+    Kind::PrimaryDies,
+    Kind::PowerMidCommit,
+    Kind::Paused,
 ];
 
 impl Kind {
@@ -63,8 +67,16 @@ impl Kind {
 }
 
 /// Those that OSDs and the monitor suffer from.
-const OBJECTS: [Kind; 6] =
-    [Kind::OsdKill, Kind::OsdPower, Kind::MonKill, Kind::MonPower, Kind::AllPower, Kind::OsdIsolated];
+const OBJECTS: [Kind; 8] = [
+    Kind::OsdKill,
+    Kind::OsdPower,
+    Kind::MonKill,
+    Kind::MonPower,
+    Kind::AllPower,
+    Kind::OsdIsolated,
+    Kind::PowerMidCommit,
+    Kind::Paused,
+];
 
 /// Which part of the cluster a run is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -148,7 +160,7 @@ impl Nemesis {
         let pause = Duration::from_millis(rng.range(500, 8000));
         let any = profile == Profile::Any;
         let by_inputs =
-            rng.chance(if any { 2 } else { 3 }, 4).then(|| rng.range(50, if any { 2000 } else { 500 }));
+            rng.chance(if any { 2 } else { 3 }, 4).then(|| rng.range(100, if any { 2000 } else { 500 }));
         Self {
             rng,
             kinds,
@@ -166,9 +178,11 @@ impl Nemesis {
 
     /// Whether it strikes now, by the number of inputs or because somebody's disk is at what it waited for.
     pub fn is_provoked(&self, world: &ClientWorld) -> bool {
-        let inputs = world.trace.events();
-        let by_inputs = self.inputs.is_some() && inputs >= self.next_input && !self.kinds.is_empty();
-        by_inputs || self.is_triggered(world)
+        self.has_inputs(world) || self.is_triggered(world)
+    }
+
+    fn has_inputs(&self, world: &ClientWorld) -> bool {
+        self.inputs.is_some() && world.trace.events() >= self.next_input && !self.kinds.is_empty()
     }
 
     fn is_triggered(&self, world: &ClientWorld) -> bool {
@@ -195,9 +209,12 @@ impl Nemesis {
         {
             self.down(slot, Crash::Power, cluster);
         }
-        if !self.kinds.is_empty() && self.next_at <= now {
+        let by_time = self.inputs.is_none() && self.next_at <= now && !self.kinds.is_empty();
+        if by_time || self.has_inputs(&cluster.world) {
             self.next_at =
                 now + Duration::from_nanos(self.rng.range(1_000_000, self.pause.as_nanos() as u64 * 2));
+            let most = self.inputs.unwrap_or(1) * 2;
+            self.next_input = cluster.world.trace.events() + self.rng.range(1, most + 1);
             let kind = *self.rng.pick(&self.kinds);
             if self.carry_out(kind, cluster).is_some() {
                 *self.counts.entry(kind.name()).or_default() += 1;

@@ -20,6 +20,12 @@ const CONVERGENCE: Duration = Duration::from_secs(120);
 /// Once it is healthy, every request must have its answer within this. The sessions of dead clients end meanwhile.
 const ANSWERS: Duration = Duration::from_secs(120);
 
+/// Clients must be able to leave within this.
+const LEAVING: Duration = Duration::from_secs(60);
+/// Pools in the order in which [`Cluster::bring_up`] makes them.
+const METADATA: i64 = 2;
+const DATA: i64 = 3;
+
 /// What a run did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -120,7 +126,7 @@ impl Scenario {
         let mut rng = Rng::from_seed(seed ^ 0x6e61_6372_6500_0000);
         let spec = Spec {
             osds: if rng.chance(1, 5) { 4 } else { 3 },
-            clients: if profile == Profile::Primary { 3 } else { rng.range(1, 4) as u32 },
+            clients: if profile == Profile::Primary { 3 } else { rng.range(1, 5) as u32 },
             fs: profile.has_files().unwrap_or_else(|| rng.chance(1, 2)),
             pgs: if profile == Profile::Primary { 1 } else { rng.range(1, 5) as u32 },
             mds: mds::MdsOptions {
@@ -266,12 +272,12 @@ impl Scenario {
     }
 
     fn judge(&mut self) -> Result<(), Found> {
-        for load in &self.loads {
-            let (checker, judgement) = load.verdict();
+        for (checker, judgement) in self.loads.iter().flat_map(|l| l.verdicts()) {
             self.histories += judgement.histories;
             self.undecided += judgement.undecided;
             judgement.wrong.map_or(Ok(()), |what| Err(Found(checker, what)))?;
         }
+        self.unmount()?;
         // First those who write, so that OSDs come to rest.
         let writers: Vec<Slot> = self.cluster.clients.iter().copied().chain(self.cluster.mds).collect();
         writers.iter().for_each(|slot| self.cluster.world.crash(*slot, Crash::Process));
@@ -282,7 +288,36 @@ impl Scenario {
             let disk = std::mem::take(self.cluster.world.disk(slot, 0));
             disks.push((self.cluster.world.name(slot).to_owned(), disk));
         }
-        oracle::replicas::check(&mut disks, 3).map_err(|what| Found("replicas_identical", what))
+        let objects =
+            oracle::replicas::check(&mut disks, 3).map_err(|what| Found("replicas_identical", what))?;
+        if self.cluster.mds.is_none() {
+            return Ok(());
+        }
+        let mut pools: BTreeMap<i64, oracle::metadata::Pool> = BTreeMap::new();
+        for (key, view) in objects {
+            let name = String::from_utf8_lossy(&key.name).into_owned();
+            pools.entry(key.pool).or_default().insert(name, view);
+        }
+        let [metadata, data] = [METADATA, DATA].map(|pool| pools.remove(&pool).unwrap_or_default());
+        oracle::metadata::check(&metadata, &data).map_err(|what| Found("metadata_consistent", what))
+    }
+
+    /// Clients of a file system leave, and its server cleans up behind them.
+    fn unmount(&mut self) -> Result<(), Found> {
+        if self.cluster.mds.is_none() {
+            return Ok(());
+        }
+        let clients = self.cluster.clients.clone();
+        for client in &clients {
+            self.cluster.world.request(*client, Request::Unmount);
+        }
+        let world = &mut self.cluster.world;
+        if !world.run_until(LEAVING, |w| clients.iter().all(|c| !w.is_up(*c))) {
+            let late: Vec<_> = clients.iter().filter(|c| world.is_up(**c)).map(|c| world.name(*c)).collect();
+            return Err(Found("unmounts", format!("after {LEAVING:?} still there: {}", late.join(", "))));
+        }
+        self.cluster.world.run_for(Duration::from_secs(10));
+        Ok(())
     }
 
     fn stats(&self) -> Stats {

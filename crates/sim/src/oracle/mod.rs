@@ -3,9 +3,11 @@
 //! A checker knows nothing of how the cluster works, only what it promised. Its name is what a failure carries and what the
 //! mutants' test expects.
 
+pub mod contents;
 pub mod events;
 pub mod linear;
 pub mod maps;
+pub mod metadata;
 pub mod namespace;
 pub mod objects;
 pub mod replicas;

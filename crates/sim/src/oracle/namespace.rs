@@ -1,12 +1,12 @@
 //! Checker `namespace_linearizable`: a file system's name space is one tree that all clients see alike. An acknowledged create,
-//! rename, link, unlink or fsynced write is there for everyone and survives crashes of the metadata server (the paper's
-//! section 4.1; DESIGN, decisions 8 and 9).
+//! rename, link or unlink is there for everyone and survives crashes of the metadata server (the paper's section 4.1;
+//! DESIGN, decisions 8 and 9).
 //!
-//! Directories do not nest and a file's content is one number: enough for every order of metadata operations to show.
-//! Files are told apart by inode number, so that a name that moves meanwhile confuses nobody.
+//! Inodes are told apart by number, so that a name that moves meanwhile confuses nobody. What is in files is another
+//! checker's business ([`super::contents`]): linearizability is local, and short histories are decided.
 
 use super::linear::{self, Entry, Judgement, Model, Step};
-use msgs::errno::{EEXIST, EISDIR, ENOENT, ENOTDIR, ENOTEMPTY, ESTALE};
+use msgs::errno::{EEXIST, EINVAL, EISDIR, ELOOP, ENOENT, ENOTDIR, ENOTEMPTY, ESTALE};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The root's inode number.
@@ -19,9 +19,15 @@ pub enum Action {
     Lookup(u64, String),
     /// Create a file exclusively.
     Create(u64, String),
+    /// Open a file, and create it where it is not there.
+    OpenOrCreate(u64, String),
     /// Make a directory.
     Mkdir(u64, String),
-    /// Remove a file's name.
+    /// Make a symbolic link that leads to a number.
+    Symlink(u64, String, u32),
+    /// Where a symbolic link leads.
+    Readlink(u64),
+    /// Remove a name of something that is no directory.
     Unlink(u64, String),
     /// Remove a directory.
     Rmdir(u64, String),
@@ -29,12 +35,12 @@ pub enum Action {
     Rename(u64, String, u64, String),
     /// One more name for a file.
     Link(u64, u64, String),
-    /// Open, write a number, fsync, close.
-    Write(u64, u32),
-    /// Open, read, close.
-    Read(u64),
-    /// All names of a directory.
+    /// All names of a directory, at one moment.
     List(u64),
+    /// How many names a file has.
+    Nlink(u64),
+    /// Anything else that found an inode gone.
+    Use(u64),
 }
 
 /// What it was told.
@@ -44,10 +50,12 @@ pub enum Answer {
     Done,
     /// An inode's number.
     Ino(u64),
-    /// A file's content, `None` while it is empty.
-    Content(Option<u32>),
-    /// Names.
-    Names(BTreeSet<String>),
+    /// Names, and what they lead to.
+    Names(BTreeMap<String, u64>),
+    /// Where a symbolic link leads.
+    Target(u32),
+    /// A number of names.
+    Count(u32),
     /// A positive errno.
     Error(i32),
 }
@@ -70,9 +78,18 @@ enum Node {
     Nameless(u32),
 }
 
+/// An inode that has a name.
 #[derive(Clone, Hash, PartialEq, Eq, Debug)]
-enum Inode {
-    File(Option<u32>),
+struct Inode {
+    /// So many of them.
+    names: u32,
+    what: What,
+}
+
+#[derive(Clone, Hash, PartialEq, Eq, Debug)]
+enum What {
+    File,
+    Symlink(u32),
     Dir(BTreeMap<String, Node>),
 }
 
@@ -86,24 +103,27 @@ pub struct Tree {
 
 impl Default for Tree {
     fn default() -> Self {
-        Self { inodes: BTreeMap::from([(Node::Known(ROOT), Inode::Dir(BTreeMap::new()))]), nameless: 0 }
+        let root = Inode { names: 1, what: What::Dir(BTreeMap::new()) };
+        Self { inodes: BTreeMap::from([(Node::Known(ROOT), root)]), nameless: 0 }
     }
 }
 
-type Outcome = Result<(), i32>;
+/// Done, or all errors that are right: which of several reasons is looked at first is nobody's business.
+type Outcome = Result<(), Vec<i32>>;
 
 impl Tree {
+    /// The entries of a directory that has a name.
     fn dir(&self, ino: u64) -> Result<&BTreeMap<String, Node>, i32> {
-        match self.inodes.get(&Node::Known(ino)) {
-            Some(Inode::Dir(entries)) => Ok(entries),
-            Some(Inode::File(_)) => Err(ENOTDIR),
+        match self.inodes.get(&Node::Known(ino)).map(|i| &i.what) {
+            Some(What::Dir(entries)) => Ok(entries),
+            Some(_) => Err(ENOTDIR),
             None => Err(ENOENT),
         }
     }
 
     fn dir_mut(&mut self, ino: u64) -> &mut BTreeMap<String, Node> {
-        match self.inodes.get_mut(&Node::Known(ino)) {
-            Some(Inode::Dir(entries)) => entries,
+        match self.inodes.get_mut(&Node::Known(ino)).map(|i| &mut i.what) {
+            Some(What::Dir(entries)) => entries,
             other => panic!("seen to be a directory: {other:?}"),
         }
     }
@@ -113,11 +133,21 @@ impl Tree {
     }
 
     fn is_dir(&self, node: Node) -> bool {
-        matches!(self.inodes.get(&node), Some(Inode::Dir(_)))
+        matches!(self.inodes[&node].what, What::Dir(_))
     }
 
-    fn is_linked(&self, node: Node) -> bool {
-        self.inodes.values().any(|i| matches!(i, Inode::Dir(entries) if entries.values().any(|n| *n == node)))
+    /// Whether a directory is `node` or lies in it.
+    fn is_below(&self, dir: u64, node: Node) -> bool {
+        let mut inside = vec![node];
+        while let Some(node) = inside.pop() {
+            if node == Node::Known(dir) {
+                return true;
+            }
+            if let Some(What::Dir(entries)) = self.inodes.get(&node).map(|i| &i.what) {
+                inside.extend(entries.values().copied());
+            }
+        }
+        false
     }
 
     /// Somebody learns the number of an inode whose create was never answered.
@@ -130,7 +160,7 @@ impl Tree {
                 let inode = self.inodes.remove(&node).expect("an inode of the tree");
                 self.inodes.insert(known, inode);
                 for inode in self.inodes.values_mut() {
-                    if let Inode::Dir(entries) = inode {
+                    if let What::Dir(entries) = &mut inode.what {
                         entries.values_mut().filter(|n| **n == node).for_each(|n| *n = known);
                     }
                 }
@@ -139,43 +169,60 @@ impl Tree {
         }
     }
 
-    fn make(&mut self, dir: u64, name: &str, inode: Inode, ino: Option<u64>) -> Outcome {
-        if self.dir(dir)?.contains_key(name) {
-            return Err(EEXIST);
+    fn make(&mut self, dir: u64, name: &str, what: What, ino: Option<u64>) -> Outcome {
+        if self.dir(dir).map_err(|e| vec![e])?.contains_key(name) {
+            return Err(vec![EEXIST]);
         }
         let node = ino.map_or(Node::Nameless(self.nameless), Node::Known);
         self.nameless += u32::from(ino.is_none());
-        self.inodes.insert(node, inode);
+        self.inodes.insert(node, Inode { names: 1, what });
         self.dir_mut(dir).insert(name.to_owned(), node);
         Ok(())
     }
 
-    fn remove(&mut self, dir: u64, name: &str, wants_dir: bool) -> Outcome {
-        let node = self.find(dir, name)?;
-        match (&self.inodes[&node], wants_dir) {
-            (Inode::Dir(_), false) => return Err(EISDIR),
-            (Inode::File(_), true) => return Err(ENOTDIR),
-            (Inode::Dir(entries), true) if !entries.is_empty() => return Err(ENOTEMPTY),
-            _ => {}
+    fn drop_name(&mut self, dir: u64, name: &str) {
+        let Some(node) = self.dir_mut(dir).remove(name) else { return };
+        let inode = self.inodes.get_mut(&node).expect("an entry's inode");
+        inode.names -= 1;
+        if inode.names == 0 {
+            self.inodes.remove(&node);
         }
-        self.dir_mut(dir).remove(name);
+    }
+
+    /// Why a name may not be removed, or renamed over by something that is a directory or not.
+    fn in_the_way(&self, node: Node, by_dir: bool) -> Option<i32> {
+        match (&self.inodes[&node].what, by_dir) {
+            (What::Dir(_), false) => Some(EISDIR),
+            (What::Dir(entries), true) => (!entries.is_empty()).then_some(ENOTEMPTY),
+            (_, true) => Some(ENOTDIR),
+            (_, false) => None,
+        }
+    }
+
+    fn remove(&mut self, dir: u64, name: &str, wants_dir: bool) -> Outcome {
+        let node = self.find(dir, name).map_err(|e| vec![e])?;
+        if let Some(why) = self.in_the_way(node, wants_dir) {
+            return Err(vec![why]);
+        }
+        self.drop_name(dir, name);
         Ok(())
     }
 
     fn rename(&mut self, dir: u64, name: &str, to_dir: u64, to_name: &str) -> Outcome {
-        let node = self.find(dir, name)?;
-        self.dir(to_dir)?;
-        if let Ok(old) = self.find(to_dir, to_name) {
-            if old == node {
+        let (node, old) = (self.find(dir, name), self.find(to_dir, to_name).ok());
+        let mut errors: Vec<i32> = [node.err(), self.dir(to_dir).err()].into_iter().flatten().collect();
+        if let Ok(node) = node {
+            if old == Some(node) {
                 return Ok(());
             }
-            match (&self.inodes[&old], self.is_dir(node)) {
-                (Inode::Dir(_), false) => return Err(EISDIR),
-                (Inode::File(_), true) => return Err(ENOTDIR),
-                (Inode::Dir(entries), true) if !entries.is_empty() => return Err(ENOTEMPTY),
-                _ => {}
-            }
+            errors.extend((self.is_dir(node) && self.is_below(to_dir, node)).then_some(EINVAL));
+            errors.extend(old.and_then(|old| self.in_the_way(old, self.is_dir(node))));
         }
+        let Ok(node) = node else { return Err(errors) };
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        self.drop_name(to_dir, to_name);
         self.dir_mut(dir).remove(name);
         self.dir_mut(to_dir).insert(to_name.to_owned(), node);
         Ok(())
@@ -183,55 +230,93 @@ impl Tree {
 
     fn link(&mut self, ino: u64, dir: u64, name: &str) -> Outcome {
         let node = Node::Known(ino);
-        if !self.inodes.contains_key(&node) || !self.is_linked(node) {
-            return Err(ENOENT);
+        let mut errors: Vec<i32> = self.dir(dir).err().into_iter().collect();
+        errors.extend((!self.inodes.contains_key(&node)).then_some(ENOENT));
+        errors.extend(self.find(dir, name).is_ok().then_some(EEXIST));
+        if !errors.is_empty() {
+            return Err(errors);
         }
-        if self.dir(dir)?.contains_key(name) {
-            return Err(EEXIST);
-        }
+        self.inodes.get_mut(&node).expect("seen to be there").names += 1;
         self.dir_mut(dir).insert(name.to_owned(), node);
         Ok(())
     }
 
-    fn write(&mut self, ino: u64, value: u32) -> Outcome {
-        match self.inodes.get_mut(&Node::Known(ino)) {
-            Some(Inode::File(content)) => *content = Some(value),
-            Some(Inode::Dir(_)) => return Err(EISDIR),
-            None => return Err(ENOENT),
+    fn open_or_create(&mut self, dir: u64, name: &str, ino: Option<u64>) -> Outcome {
+        let Ok(node) = self.find(dir, name) else { return self.make(dir, name, What::File, ino) };
+        match (&self.inodes[&node].what, ino) {
+            (What::File, Some(ino)) => self.learn(node, ino).then_some(()).ok_or(Vec::new()),
+            (What::File, None) => Ok(()),
+            (What::Dir(_), _) => Err(vec![EISDIR, EEXIST]),
+            (What::Symlink(_), _) => Err(vec![ELOOP, EEXIST]),
         }
-        Ok(())
     }
 
     /// Changes the tree as a call that changes it does; `ino` is the number that a create gave.
     fn change(&mut self, action: &Action, ino: Option<u64>) -> Outcome {
         match action {
-            Action::Create(dir, name) => self.make(*dir, name, Inode::File(None), ino),
-            Action::Mkdir(dir, name) => self.make(*dir, name, Inode::Dir(BTreeMap::new()), ino),
+            Action::Create(dir, name) => self.make(*dir, name, What::File, ino),
+            Action::OpenOrCreate(dir, name) => self.open_or_create(*dir, name, ino),
+            Action::Mkdir(dir, name) => self.make(*dir, name, What::Dir(BTreeMap::new()), ino),
+            Action::Symlink(dir, name, to) => self.make(*dir, name, What::Symlink(*to), ino),
             Action::Unlink(dir, name) => self.remove(*dir, name, false),
             Action::Rmdir(dir, name) => self.remove(*dir, name, true),
             Action::Rename(dir, name, to_dir, to_name) => self.rename(*dir, name, *to_dir, to_name),
             Action::Link(ino, dir, name) => self.link(*ino, *dir, name),
-            Action::Write(ino, value) => self.write(*ino, *value),
-            Action::Lookup(..) | Action::Read(_) | Action::List(_) => Ok(()),
+            Action::Lookup(dir, name) => self.find(*dir, name).map(|_| ()).map_err(|e| vec![e]),
+            Action::Readlink(_) | Action::List(_) | Action::Nlink(_) | Action::Use(_) => Ok(()),
         }
-    }
-
-    /// Whether a link fails for two reasons, of which the model looks at the other one first.
-    fn is_second_reason(&self, action: &Action, errno: i32) -> bool {
-        matches!(action, Action::Link(_, dir, name) if errno == EEXIST && self.find(*dir, name).is_ok())
     }
 
     /// Whether an error says that an inode or directory is gone that was looked up before.
     fn may_be_stale(&self, action: &Action, errno: i32) -> bool {
-        let gone = |ino: u64| ino != ROOT && !self.is_linked(Node::Known(ino));
+        let gone = |ino: u64| !self.inodes.contains_key(&Node::Known(ino));
         let stale = match action {
-            Action::Lookup(dir, _) | Action::Create(dir, _) | Action::Mkdir(dir, _) => gone(*dir),
-            Action::Unlink(dir, _) | Action::Rmdir(dir, _) | Action::List(dir) => gone(*dir),
+            Action::Lookup(dir, _) | Action::Create(dir, _) | Action::OpenOrCreate(dir, _) => gone(*dir),
+            Action::Mkdir(dir, _) | Action::Symlink(dir, ..) | Action::List(dir) => gone(*dir),
+            Action::Unlink(dir, _) | Action::Rmdir(dir, _) => gone(*dir),
             Action::Rename(dir, _, to, _) => gone(*dir) || gone(*to),
             Action::Link(ino, dir, _) => gone(*ino) || gone(*dir),
-            Action::Write(ino, _) | Action::Read(ino) => gone(*ino),
+            Action::Readlink(ino) | Action::Nlink(ino) | Action::Use(ino) => gone(*ino),
         };
         stale && [ENOENT, ESTALE].contains(&errno)
+    }
+
+    fn lists(&mut self, dir: u64, names: &BTreeMap<String, u64>) -> bool {
+        // One that was removed and is still open somewhere is empty.
+        let Ok(entries) = self.dir(dir) else { return names.is_empty() };
+        let pairs: Vec<(Node, u64)> = entries.values().copied().zip(names.values().copied()).collect();
+        entries.keys().eq(names.keys()) && pairs.into_iter().all(|(node, ino)| self.learn(node, ino))
+    }
+
+    /// The tree after a call, if its answer is right.
+    fn answered(&self, call: &Call) -> Option<Self> {
+        let answer = call.answer.as_ref()?;
+        if let Answer::Error(errno) = answer
+            && self.may_be_stale(&call.action, *errno)
+        {
+            return Some(self.clone());
+        }
+        let mut next = self.clone();
+        let inode = |ino: &u64| self.inodes.get(&Node::Known(*ino));
+        let right = match (&call.action, answer) {
+            (Action::Lookup(dir, name), Answer::Ino(ino)) => next.learn(self.find(*dir, name).ok()?, *ino),
+            (Action::List(dir), Answer::Names(names)) => next.lists(*dir, names),
+            (Action::Nlink(ino), Answer::Count(count)) => inode(ino).map_or(0, |i| i.names) == *count,
+            // One that has lost its name may still be asked.
+            (Action::Readlink(ino), Answer::Target(to)) => {
+                inode(ino).is_none_or(|i| i.what == What::Symlink(*to))
+            }
+            (Action::OpenOrCreate(dir, name), Answer::Ino(ino)) if self.find(*dir, name).is_ok() => {
+                next.change(&call.action, Some(*ino)).is_ok()
+            }
+            (_, Answer::Ino(ino)) => inode(ino).is_none() && next.change(&call.action, Some(*ino)).is_ok(),
+            (action, Answer::Done) => next.change(action, None).is_ok(),
+            (action, Answer::Error(errno)) => {
+                next.change(action, None).is_err_and(|errors| errors.contains(errno))
+            }
+            _ => false,
+        };
+        right.then_some(next)
     }
 }
 
@@ -253,43 +338,10 @@ impl Model for Tree {
     }
 
     fn is_read(call: &Call) -> bool {
-        let reads = matches!(call.action, Action::Lookup(..) | Action::Read(_) | Action::List(_));
+        let action = &call.action;
+        let reads =
+            matches!(action, Action::Lookup(..) | Action::List(_) | Action::Nlink(_) | Action::Readlink(_));
         reads || matches!(call.answer, Some(Answer::Error(_)))
-    }
-}
-
-impl Tree {
-    fn answered(&self, call: &Call) -> Option<Self> {
-        let answer = call.answer.as_ref()?;
-        if let Answer::Error(errno) = answer
-            && (self.may_be_stale(&call.action, *errno) || self.is_second_reason(&call.action, *errno))
-        {
-            return Some(self.clone());
-        }
-        let mut next = self.clone();
-        let right = match (&call.action, answer) {
-            (Action::Lookup(dir, name), Answer::Ino(ino)) => {
-                let node = self.find(*dir, name).ok()?;
-                next.learn(node, *ino)
-            }
-            (Action::Lookup(dir, name), Answer::Error(errno)) => self.find(*dir, name) == Err(*errno),
-            // What is left of a file without a name goes at any time; nobody held it open.
-            (Action::Read(ino), Answer::Content(_)) if !self.is_linked(Node::Known(*ino)) => true,
-            (Action::Read(ino), Answer::Content(seen)) => {
-                matches!(self.inodes.get(&Node::Known(*ino)), Some(Inode::File(content)) if content == seen)
-            }
-            (Action::List(dir), Answer::Names(names)) => {
-                self.dir(*dir).is_ok_and(|entries| entries.keys().eq(names.iter()))
-            }
-            (Action::Create(..) | Action::Mkdir(..), Answer::Ino(ino)) => {
-                let fresh = !self.inodes.contains_key(&Node::Known(*ino));
-                fresh && next.change(&call.action, Some(*ino)).is_ok()
-            }
-            (action, Answer::Done) => next.change(action, None).is_ok(),
-            (action, Answer::Error(errno)) => next.change(action, None) == Err(*errno),
-            _ => false,
-        };
-        right.then_some(next)
     }
 }
 
@@ -303,30 +355,39 @@ pub struct History {
 /// Errors that say what happened: nothing. Any other leaves the call unknown.
 fn is_definite(answer: &Answer) -> bool {
     match answer {
-        Answer::Error(errno) => [ENOENT, EEXIST, EISDIR, ENOTDIR, ENOTEMPTY, ESTALE].contains(errno),
+        Answer::Error(errno) => {
+            [ENOENT, EEXIST, EINVAL, EISDIR, ELOOP, ENOTDIR, ENOTEMPTY, ESTALE].contains(errno)
+        }
         _ => true,
     }
 }
 
 impl History {
+    /// The present moment, for [`Self::found`].
+    pub fn moment(&mut self) -> u64 {
+        self.moment += 1;
+        self.moment
+    }
+
     /// A call is made.
     pub fn called(&mut self, client: usize, action: Action) -> usize {
-        self.moment += 1;
-        self.calls.push(Entry { call: self.moment, ret: None, what: Call { client, action, answer: None } });
+        let call = self.moment();
+        self.calls.push(Entry { call, ret: None, what: Call { client, action, answer: None } });
         self.calls.len() - 1
     }
 
     /// Its answer has come.
     pub fn returned(&mut self, number: usize, answer: Answer) {
-        self.moment += 1;
+        let ret = self.moment();
         let entry = &mut self.calls[number];
-        entry.ret = is_definite(&answer).then_some(self.moment);
+        entry.ret = is_definite(&answer).then_some(ret);
         entry.what.answer = Some(answer);
     }
 
-    /// What was asked by a call.
-    pub fn action(&self, number: usize) -> &Action {
-        &self.calls[number].what.action
+    /// Something that was called at a moment and is not known as an [`Action`] has shown this by the way.
+    pub fn found(&mut self, client: usize, call: u64, action: Action, answer: Answer) {
+        let ret = Some(self.moment());
+        self.calls.push(Entry { call, ret, what: Call { client, action, answer: Some(answer) } });
     }
 
     /// Calls with an answer.
@@ -334,22 +395,41 @@ impl History {
         self.calls.iter().filter(|e| e.ret.is_some()).count()
     }
 
+    /// An inode number that two creates gave.
+    fn given_twice(&self) -> Option<u64> {
+        let mut given = BTreeSet::new();
+        let made = self.calls.iter().filter_map(|e| match (&e.what.action, &e.what.answer) {
+            (Action::Create(..) | Action::Mkdir(..) | Action::Symlink(..), Some(Answer::Ino(ino))) => {
+                Some(*ino)
+            }
+            _ => None,
+        });
+        made.into_iter().find(|ino| !given.insert(*ino))
+    }
+
     /// The verdict, with all calls where it is bad.
     pub fn check(&self) -> Judgement {
         let mut judgement = Judgement::default();
-        judgement.add(linear::check(&Tree::default(), &self.calls), || {
-            let wrong = linear::first_wrong(&Tree::default(), &self.calls);
-            let mut text = format!("no order of the operations explains the answer at {wrong}\n");
-            for Entry { call, ret, what } in self.calls.iter().filter(|e| e.call <= wrong) {
-                let ret = ret.map_or("-".to_owned(), |r| r.to_string());
-                text.push_str(&format!(
-                    "  {call}..{ret} client.{} {:?} = {:?}\n",
-                    what.client, what.action, what.answer
-                ));
-            }
-            text
-        });
+        judgement.add(linear::check(&Tree::default(), &self.calls), || self.explain());
+        if let Some(ino) = self.given_twice() {
+            judgement.wrong = Some(format!("inode number {ino:x} was given to two"));
+        }
         judgement
+    }
+
+    fn explain(&self) -> String {
+        let wrong = linear::first_wrong(&Tree::default(), &self.calls);
+        let mut text = format!("no order of the operations explains the answer at {wrong}\n");
+        let mut calls: Vec<_> = self.calls.iter().filter(|e| e.call <= wrong).collect();
+        calls.sort_by_key(|e| e.call);
+        for Entry { call, ret, what } in calls {
+            let ret = ret.map_or("-".to_owned(), |r| r.to_string());
+            text.push_str(&format!(
+                "  {call}..{ret} client.{} {:?} = {:?}\n",
+                what.client, what.action, what.answer
+            ));
+        }
+        text
     }
 }
 
@@ -386,16 +466,50 @@ mod tests {
     fn a_rename_moves_and_replaces() {
         let calls = [
             (Action::Create(ROOT, name("a")), Some(Answer::Ino(9))),
-            (Action::Write(9, 7), Some(Answer::Done)),
             (Action::Create(ROOT, name("b")), Some(Answer::Ino(10))),
             (Action::Rename(ROOT, name("a"), ROOT, name("b")), Some(Answer::Done)),
-            (Action::List(ROOT), Some(Answer::Names([name("b")].into()))),
+            (Action::List(ROOT), Some(Answer::Names([(name("b"), 9)].into()))),
             (Action::Lookup(ROOT, name("b")), Some(Answer::Ino(9))),
-            (Action::Read(9), Some(Answer::Content(Some(7)))),
+            (Action::Nlink(10), Some(Answer::Count(0))),
         ];
         assert_eq!(history(&calls).check().wrong, None);
         let mut wrong = calls.to_vec();
-        wrong[5].1 = Some(Answer::Ino(10));
+        wrong[4].1 = Some(Answer::Ino(10));
+        assert!(history(&wrong).check().wrong.is_some());
+    }
+
+    #[test]
+    fn a_directory_does_not_move_below_itself_nor_over_what_is_not_empty() {
+        let error = |e| Some(Answer::Error(e));
+        let calls = [
+            (Action::Mkdir(ROOT, name("x")), Some(Answer::Ino(9))),
+            (Action::Mkdir(9, name("y")), Some(Answer::Ino(10))),
+            (Action::Rename(ROOT, name("x"), 10, name("x")), error(EINVAL)),
+            (Action::Rename(9, name("y"), ROOT, name("x")), error(ENOTEMPTY)),
+            (Action::Rename(9, name("y"), ROOT, name("y")), Some(Answer::Done)),
+            (Action::Rename(ROOT, name("y"), ROOT, name("x")), Some(Answer::Done)),
+            (Action::Create(9, name("a")), error(ENOENT)),
+            (Action::List(ROOT), Some(Answer::Names([(name("x"), 10)].into()))),
+        ];
+        assert_eq!(history(&calls).check().wrong, None);
+        let mut wrong = calls.to_vec();
+        wrong[6].1 = Some(Answer::Ino(11));
+        assert!(history(&wrong).check().wrong.is_some(), "nothing is made in what is removed");
+    }
+
+    #[test]
+    fn names_are_counted() {
+        let calls = [
+            (Action::OpenOrCreate(ROOT, name("a")), Some(Answer::Ino(9))),
+            (Action::OpenOrCreate(ROOT, name("a")), Some(Answer::Ino(9))),
+            (Action::Link(9, ROOT, name("b")), Some(Answer::Done)),
+            (Action::Nlink(9), Some(Answer::Count(2))),
+            (Action::Unlink(ROOT, name("a")), Some(Answer::Done)),
+            (Action::Nlink(9), Some(Answer::Count(1))),
+        ];
+        assert_eq!(history(&calls).check().wrong, None);
+        let mut wrong = calls.to_vec();
+        wrong[5].1 = Some(Answer::Count(2));
         assert!(history(&wrong).check().wrong.is_some());
     }
 }

@@ -28,7 +28,7 @@ impl std::fmt::Debug for State {
 }
 
 /// Content as lengths and writers: each write fills its range with the number of its operation.
-fn runs(data: &[u8]) -> String {
+pub fn runs(data: &[u8]) -> String {
     let mut out = Vec::new();
     let mut at = 0;
     while at < data.len() {
@@ -93,6 +93,26 @@ pub enum Action {
     OmapSet(Vec<u8>, u32),
     /// Remove an omap entry.
     OmapRemove(Vec<u8>),
+    /// Remove all omap entries.
+    OmapClear,
+    /// Remove the xattr `v`.
+    AttrRemove,
+    /// Zeros, as far as the object reaches.
+    Zero {
+        /// From here.
+        offset: usize,
+        /// Bytes.
+        len: usize,
+    },
+    /// Replace the content, set an omap entry and the xattr `v`: all or nothing.
+    Everything {
+        /// Who.
+        tag: u32,
+        /// Bytes.
+        len: usize,
+        /// The omap key.
+        key: Vec<u8>,
+    },
     /// Set the xattr `v` and append, if the xattr was `expect`.
     Guarded {
         /// Who.
@@ -184,7 +204,23 @@ impl Expect for Option<State> {
             Action::OmapRemove(key) if self.is_some() => changed(&|s| {
                 s.omap.remove(key);
             }),
-            Action::OmapRemove(_) => (Expected::Errors(&[ENOENT]), None),
+            Action::OmapClear if self.is_some() => changed(&|s| s.omap.clear()),
+            Action::AttrRemove if self.is_some() => changed(&|s| s.attr = None),
+            Action::OmapRemove(_) | Action::OmapClear | Action::AttrRemove => {
+                (Expected::Errors(&[ENOENT]), None)
+            }
+            Action::Zero { offset, len } if self.is_some() => changed(&|s| {
+                let end = s.data.len().min(offset + len);
+                if *offset < end {
+                    Arc::make_mut(&mut s.data)[*offset..end].fill(0);
+                }
+            }),
+            Action::Zero { .. } => (Expected::Ok, None),
+            Action::Everything { tag, len, key } => changed(&|s| {
+                s.data = Arc::new(filled(*tag, 0, *len));
+                s.omap.insert(key.clone(), tag.to_string().into_bytes());
+                s.attr = Some(tag.to_string().into_bytes());
+            }),
             Action::Guarded { tag, expect } => {
                 match self.as_ref().and_then(|s| s.attr.as_ref()) {
                     Some(attr) if attr == expect => changed(&|s| {

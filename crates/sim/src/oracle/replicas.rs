@@ -8,8 +8,11 @@ use std::collections::BTreeMap;
 use stdx::Rng;
 use store::{Config, ObjectKey, ObjectView, OmapRange, Read, ReadReply, Store, StoreOut};
 
-/// Checks the disks of OSDs that have stopped. `copies` says how many there must be of each object.
-pub fn check(disks: &mut [(String, SimDisk)], copies: usize) -> Result<(), String> {
+/// Checks the disks of OSDs that have stopped. `copies` says how many there must be of each object. Gives all objects.
+pub fn check(
+    disks: &mut [(String, SimDisk)],
+    copies: usize,
+) -> Result<BTreeMap<ObjectKey, ObjectView>, String> {
     let mut all: BTreeMap<ObjectKey, Vec<(String, ObjectView)>> = BTreeMap::new();
     for (name, disk) in disks {
         let objects = Inspection::open(disk).and_then(|mut i| i.objects());
@@ -30,7 +33,7 @@ pub fn check(disks: &mut [(String, SimDisk)], copies: usize) -> Result<(), Strin
             }
         }
     }
-    Ok(())
+    Ok(all.into_iter().map(|(key, mut found)| (key, found.swap_remove(0).1)).collect())
 }
 
 fn difference(a: &ObjectView, b: &ObjectView) -> Option<String> {

@@ -1,39 +1,82 @@
-//! Clients that work in one small tree: create, rename, link, unlink, directories, files written with fsync and read.
+//! Clients that work in one small tree: nested directories, files, symbolic and hard links, renames of everything over
+//! everything, files written, appended to, cut off and extended, opened and held while their names go, xattrs and modes,
+//! listings at once and in pages.
 //!
 //! Each client does one thing at a time; a thing may take several requests (open, write, fsync, close), of which the first is
 //! the call and the last that matters the return.
+//!
+//! A file's number says what it is used for ([`Use`]): without that, few files would ever be worked on by several clients in
+//! the same way.
 
 use super::{ClientWorld, Load};
+use crate::oracle::contents::{self, CELL};
 use crate::oracle::linear::Judgement;
-use crate::oracle::namespace::{Action, Answer, History, ROOT};
+use crate::oracle::namespace::{self, Action, Answer, ROOT};
 use crate::oracle::objects::filled;
 use crate::world::Slot;
-use fsclient::{Answer as FsAnswer, Caller, Entry, Errno, Fh, FsRequest, Reply, Request};
+use fsclient::{Answer as FsAnswer, Caller, DirEntry, Entry, Errno, Fh, FsRequest, Reply, Request, SetAttr};
+use msgs::errno::{EIO, ENODATA, ENOENT, ESTALE};
 use node::RequestId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use stdx::{Instant, Rng};
 
 const THINK: Duration = Duration::from_millis(600);
-/// Bytes of each file's content.
-const CONTENT: usize = 16;
-const O_RDONLY: u32 = 0;
+/// Cells of a file that are written.
+const CELLS: u64 = 4;
+/// Between two cells of a wide file: each lies in an object of its own.
+const WIDE: u64 = 4 << 20;
+/// The xattr that files have.
+const XATTR: &[u8] = b"user.sim";
+/// Handles that a client keeps open, at most.
+const HELD: usize = 2;
+const FILES: [&str; 4] = ["a", "b", "c", "d"];
+const DIRS: [&str; 2] = ["x", "y"];
+const LINKS: [&str; 2] = ["s", "t"];
 const O_WRONLY: u32 = 1;
 const O_RDWR: u32 = 2;
 const O_CREAT: u32 = 0o100;
 const O_EXCL: u32 = 0o200;
+const O_TRUNC: u32 = 0o1000;
+const O_APPEND: u32 = 0o2000;
 const S_IFMT: u32 = 0o170_000;
 const S_IFDIR: u32 = 0o040_000;
+const S_IFLNK: u32 = 0o120_000;
 const S_IFREG: u32 = 0o100_000;
+
+/// What a file is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// Small, and written by everyone.
+    Shared,
+    /// Of several objects with holes between, and written by everyone.
+    Wide,
+    /// Appended to by one client: appends of several at the same instant are not atomic in any client of this protocol.
+    Log,
+}
+
+fn use_of(ino: u64) -> Use {
+    match ino % 4 {
+        0 => Use::Log,
+        1 => Use::Wide,
+        _ => Use::Shared,
+    }
+}
+
+/// Where a cell of a file lies.
+fn place(ino: u64, cell: u64) -> u64 {
+    if use_of(ino) == Use::Wide { cell * WIDE } else { cell * CELL }
+}
 
 /// See the module.
 pub struct FileLoad {
-    history: History,
+    names: namespace::History,
+    contents: contents::History,
     rng: Rng,
     clients: Vec<ClientState>,
     left: usize,
     /// What is to be done at the end, last first.
-    last_look: Vec<Action>,
+    last_look: Vec<Work>,
     /// Whether the end has begun.
     finishing: bool,
     pending: BTreeMap<RequestId, usize>,
@@ -46,17 +89,62 @@ struct ClientState {
     doing: Option<Doing>,
     dirs: BTreeSet<u64>,
     files: BTreeSet<u64>,
+    links: BTreeSet<u64>,
+    /// Files held open beyond the operation that opened them.
+    held: BTreeMap<u64, Fh>,
+}
+
+impl ClientState {
+    fn new(slot: Slot, now: Instant) -> Self {
+        let mut this = Self {
+            slot,
+            next_at: now,
+            doing: None,
+            dirs: BTreeSet::new(),
+            files: BTreeSet::new(),
+            links: BTreeSet::new(),
+            held: BTreeMap::new(),
+        };
+        this.forget();
+        this
+    }
+
+    fn forget(&mut self) {
+        self.doing = None;
+        self.dirs = BTreeSet::from([ROOT]);
+        self.files.clear();
+        self.links.clear();
+        self.held.clear();
+    }
+}
+
+/// Something to do.
+#[derive(Clone, Debug)]
+enum Work {
+    Name(Action),
+    Data(u64, contents::Action),
+    /// A listing in pages, during which names may come and go.
+    Pages(u64),
+    /// Attributes: names and content are judged each for itself.
+    Stat(u64),
+    /// Close a file that was held open.
+    Close,
 }
 
 /// What a client is at.
 struct Doing {
+    work: Work,
+    /// The number in its history.
     number: usize,
-    action: Action,
+    /// When it began, as the history of names counts.
+    call: u64,
     stage: Stage,
     /// Names so far.
-    names: BTreeSet<String>,
+    listing: BTreeMap<String, u64>,
     /// What is asked next, and when: data lie in the client's buffer for a while before they are synced.
     later: Option<(Instant, FsRequest)>,
+    /// Whether it uses a handle that was held open.
+    by_held: bool,
 }
 
 /// Which request is under way.
@@ -72,20 +160,21 @@ enum Stage {
     Closing,
 }
 
+/// What there is to record.
+enum Outcome {
+    Name(Answer),
+    Data(contents::Answer),
+    Failed(i32),
+}
+
 impl FileLoad {
     /// `calls` calls by these clients.
     pub fn new(rng: Rng, clients: &[Slot], calls: usize, now: Instant) -> Self {
-        let state = |slot: &Slot| ClientState {
-            slot: *slot,
-            next_at: now,
-            doing: None,
-            dirs: BTreeSet::from([ROOT]),
-            files: BTreeSet::new(),
-        };
         Self {
-            history: History::default(),
+            names: Default::default(),
+            contents: Default::default(),
             rng,
-            clients: clients.iter().map(state).collect(),
+            clients: clients.iter().map(|slot| ClientState::new(*slot, now)).collect(),
             left: calls,
             last_look: Vec::new(),
             finishing: false,
@@ -94,42 +183,94 @@ impl FileLoad {
         }
     }
 
-    fn draw(&mut self, client: usize) -> Action {
+    fn draw(&mut self, client: usize) -> Work {
         let rng = &mut self.rng;
         let state = &self.clients[client];
-        let dirs: Vec<u64> = state.dirs.iter().copied().collect();
-        let files: Vec<u64> = state.files.iter().copied().collect();
-        let dir = *rng.pick(&dirs);
-        let file_name = |rng: &mut Rng| ["a", "b", "c", "d"][rng.below(4) as usize].to_owned();
-        let dir_name = |rng: &mut Rng| ["x", "y"][rng.below(2) as usize].to_owned();
-        let kind = rng.below(100);
-        match kind {
-            0..12 => Action::Lookup(dir, file_name(rng)),
-            12..20 => Action::Lookup(ROOT, dir_name(rng)),
-            20..38 => Action::Create(dir, file_name(rng)),
-            38..44 => Action::Mkdir(ROOT, dir_name(rng)),
-            44..52 => Action::Unlink(dir, file_name(rng)),
-            52..54 => Action::Rmdir(ROOT, dir_name(rng)),
-            54..66 => {
-                let to = *rng.pick(&dirs);
-                Action::Rename(dir, file_name(rng), to, file_name(rng))
-            }
-            66..74 => Action::List(dir),
-            _ if files.is_empty() => Action::Create(dir, file_name(rng)),
-            74..78 => Action::Link(*rng.pick(&files), dir, file_name(rng)),
-            78..90 => {
-                self.next_tag += 1;
-                Action::Write(*rng.pick(&files), self.next_tag)
-            }
-            _ => Action::Read(*rng.pick(&files)),
-        }
+        let pick = |rng: &mut Rng, from: &BTreeSet<u64>| {
+            from.iter().nth(rng.below(from.len().max(1) as u64) as usize).copied()
+        };
+        let name = |rng: &mut Rng, from: &[&str]| (*rng.pick(from)).to_owned();
+        let dir = pick(rng, &state.dirs).unwrap_or(ROOT);
+        let to = pick(rng, &state.dirs).unwrap_or(ROOT);
+        let file = pick(rng, &state.files);
+        let any_name = |rng: &mut Rng| (*rng.pick(&[&FILES[..], &DIRS, &LINKS].concat())).to_owned();
+        self.next_tag += 1;
+        let tag = self.next_tag;
+        Work::Name(match rng.below(100) {
+            0..7 => Action::Lookup(dir, name(rng, &FILES)),
+            7..12 => Action::Lookup(dir, name(rng, &DIRS)),
+            12..24 => Action::Create(dir, name(rng, &FILES)),
+            24..28 => Action::OpenOrCreate(dir, name(rng, &FILES)),
+            28..33 => Action::Mkdir(dir, name(rng, &DIRS)),
+            33..36 => Action::Symlink(dir, name(rng, &LINKS), tag),
+            36..42 => Action::Unlink(dir, name(rng, &FILES)),
+            42..43 => Action::Unlink(dir, name(rng, &LINKS)),
+            43..45 => Action::Rmdir(dir, name(rng, &DIRS)),
+            45..53 => Action::Rename(dir, name(rng, &FILES), to, name(rng, &FILES)),
+            53..56 => Action::Rename(dir, name(rng, &DIRS), to, name(rng, &DIRS)),
+            56..58 => Action::Rename(dir, any_name(rng), to, any_name(rng)),
+            58..62 => Action::List(dir),
+            62..65 => return Work::Pages(dir),
+            65..66 => match pick(rng, &state.links) {
+                Some(link) => Action::Readlink(link),
+                None => Action::Lookup(dir, name(rng, &LINKS)),
+            },
+            roll => match file {
+                None => Action::Create(dir, name(rng, &FILES)),
+                Some(file) if roll < 70 => Action::Link(file, dir, name(rng, &FILES)),
+                Some(file) if roll < 73 => return Work::Stat(file),
+                // Those that are held open come first, also when they have no name any more.
+                Some(file) => {
+                    let held = state.held.keys().next().copied().filter(|_| rng.chance(1, 3));
+                    return self.draw_data(client, held.unwrap_or(file));
+                }
+            },
+        })
     }
 
-    fn begin(&mut self, world: &mut ClientWorld, client: usize, action: Action) {
-        let number = self.history.called(client, action.clone());
-        let request = first_request(&action);
-        self.clients[client].doing =
-            Some(Doing { number, action, stage: Stage::First, names: BTreeSet::new(), later: None });
+    fn draw_data(&mut self, client: usize, ino: u64) -> Work {
+        use contents::Action;
+        let rng = &mut self.rng;
+        let (tag, cell) = (self.next_tag, rng.below(CELLS));
+        let log = use_of(ino) == Use::Log;
+        let others = log && (ino / 4) % self.clients.len() as u64 != client as u64;
+        Work::Data(
+            ino,
+            match rng.below(27) {
+                0..11 if log && !others => Action::Append(tag),
+                0..11 if !others => Action::Write { offset: place(ino, cell), tag },
+                11..15 if !others => Action::Truncate(place(ino, cell) + CELL * rng.below(2)),
+                15..17 => Action::SetXattr(tag),
+                17 => Action::RemoveXattr,
+                18..20 => Action::GetXattr,
+                20 => Action::Chmod(*rng.pick(&[0o600, 0o640, 0o755])),
+                _ => read_of(ino, cell),
+            },
+        )
+    }
+
+    fn begin(&mut self, world: &mut ClientWorld, client: usize, work: Work) {
+        let call = self.names.moment();
+        let number = match &work {
+            Work::Name(action) => self.names.called(client, action.clone()),
+            Work::Data(ino, action) => self.contents.called(*ino, client, action.clone()),
+            Work::Stat(ino) => self.contents.called(*ino, client, contents::Action::Stat),
+            Work::Pages(_) | Work::Close => 0,
+        };
+        let held = match &work {
+            Work::Data(ino, contents::Action::Read { .. } | contents::Action::Write { .. }) => {
+                self.clients[client].held.get(ino).copied()
+            }
+            _ => None,
+        };
+        let stage = held.map_or(Stage::First, Stage::Data);
+        let request = match held {
+            Some(fh) => data_request(&work, fh, 0),
+            None => self.first_request(&work),
+        };
+        let by_held = held.is_some();
+        let listing = BTreeMap::new();
+        self.clients[client].doing = Some(Doing { work, number, call, stage, listing, later: None, by_held });
         self.ask(world, client, request);
     }
 
@@ -140,70 +281,157 @@ impl FileLoad {
     }
 
     /// The call has its answer.
-    fn record(&mut self, client: usize, answer: Answer) {
+    fn record(&mut self, client: usize, outcome: Outcome) {
         let doing = self.clients[client].doing.as_ref().expect("an answer to something");
-        let number = doing.number;
-        self.history.returned(number, answer);
+        let (number, call, by_held) = (doing.number, doing.call, doing.by_held);
+        match (doing.work.clone(), outcome) {
+            (Work::Name(_), Outcome::Name(answer)) => self.names.returned(number, answer),
+            (Work::Name(_), Outcome::Failed(errno)) => self.names.returned(number, Answer::Error(errno)),
+            (Work::Data(ino, _) | Work::Stat(ino), Outcome::Data(answer)) => {
+                self.contents.returned(ino, number, answer);
+            }
+            (Work::Data(ino, _) | Work::Stat(ino), Outcome::Failed(errno)) => {
+                let gone = [ENOENT, ESTALE].contains(&errno) && !by_held;
+                let answer = if gone { contents::Answer::Gone } else { contents::Answer::Error(errno) };
+                self.contents.returned(ino, number, answer);
+                if gone {
+                    self.names.found(client, call, Action::Use(ino), Answer::Error(errno));
+                }
+            }
+            (Work::Pages(dir), Outcome::Name(Answer::Names(names))) => {
+                for name in FILES.iter().chain(&DIRS).chain(&LINKS) {
+                    let seen = names.get(*name).map_or(Answer::Error(ENOENT), |ino| Answer::Ino(*ino));
+                    self.names.found(client, call, Action::Lookup(dir, (*name).to_owned()), seen);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// A request of what the client is at was answered: the next one, or the end.
     fn advance(&mut self, world: &mut ClientWorld, client: usize, reply: &Reply) {
         let doing = self.clients[client].doing.as_mut().expect("an answer to something");
-        let (stage, action) = (doing.stage, doing.action.clone());
-        let close = |fh, action: &Action| match action {
-            Action::List(_) => FsRequest::Releasedir { fh },
-            _ => FsRequest::Release { fh, lock_owner: 0 },
-        };
-        let (next_stage, request) = match (stage, reply) {
-            (Stage::Closing, _) => return self.clients[client].doing = None,
-            (Stage::First, Ok(FsAnswer::Opened { fh, .. })) => {
-                (Stage::Data(*fh), data_request(&action, *fh, 0))
-            }
-            (Stage::First, Ok(FsAnswer::Created { entry, fh, .. })) => {
+        let (stage, work) = (doing.stage, doing.work.clone());
+        let next = match (stage, reply) {
+            (Stage::Closing, _) => None,
+            (Stage::First, Ok(FsAnswer::Opened { fh, .. })) => match work {
+                Work::Data(_, contents::Action::Truncate(_)) => {
+                    self.record(client, Outcome::Data(contents::Answer::Done));
+                    self.close(client, *fh)
+                }
+                work => Some((Stage::Data(*fh), data_request(&work, *fh, 0))),
+            },
+            (Stage::First, Ok(FsAnswer::Created { entry, fh })) => {
                 self.learn(client, entry);
-                self.record(client, Answer::Ino(entry.attr.ino));
-                (Stage::Closing, close(*fh, &action))
+                self.record(client, Outcome::Name(Answer::Ino(entry.attr.ino)));
+                self.clients[client].doing.as_mut().expect("still at it").work =
+                    Work::Data(entry.attr.ino, contents::Action::Stat);
+                self.close(client, *fh)
             }
             (Stage::First, reply) => {
-                let answer = match reply {
-                    Ok(FsAnswer::Entry(entry)) => self.entry_answer(client, &action, entry),
-                    Ok(_) => Answer::Done,
-                    Err(Errno(errno)) => Answer::Error(*errno),
-                };
-                self.record(client, answer);
-                return self.clients[client].doing = None;
+                self.record_single(client, &work, reply);
+                None
             }
             (Stage::Data(fh), Ok(FsAnswer::Written(_))) => {
-                (Stage::Sync(fh), FsRequest::Fsync { fh, data_only: false })
+                Some((Stage::Sync(fh), FsRequest::Fsync { fh, data_only: false }))
             }
             (Stage::Data(fh), Ok(FsAnswer::Entries(entries))) if !entries.is_empty() => {
-                doing.names.extend(names_of(entries));
+                doing.listing.extend(names_of(entries));
                 let offset = entries.last().expect("seen to be there").next_offset;
-                (Stage::Data(fh), data_request(&action, fh, offset))
+                Some((Stage::Data(fh), data_request(&work, fh, offset)))
             }
             (Stage::Data(fh), Ok(FsAnswer::Entries(_))) => {
-                let names = std::mem::take(&mut doing.names);
-                self.record(client, Answer::Names(names));
-                (Stage::Closing, close(fh, &action))
+                let names = std::mem::take(&mut doing.listing);
+                if self.finishing
+                    && let Work::Name(Action::List(dir)) = &work
+                {
+                    let found = names.keys().map(|name| Work::Name(Action::Lookup(*dir, name.clone())));
+                    self.last_look.extend(found);
+                }
+                self.record(client, Outcome::Name(Answer::Names(names)));
+                self.close(client, fh)
             }
             (Stage::Data(fh), Ok(FsAnswer::Data(data))) => {
-                self.record(client, Answer::Content(content(&data.to_vec())));
-                (Stage::Closing, close(fh, &action))
+                self.record(client, Outcome::Data(contents::Answer::Data(data.to_vec())));
+                self.close(client, fh)
             }
             (Stage::Data(fh) | Stage::Sync(fh), reply) => {
                 // A failed write or fsync says nothing of what happened.
-                let answer = if reply.is_ok() { Answer::Done } else { Answer::Error(msgs::errno::EIO) };
-                self.record(client, answer);
-                (Stage::Closing, close(fh, &action))
+                let done = Outcome::Data(contents::Answer::Done);
+                self.record(client, if reply.is_ok() { done } else { Outcome::Failed(EIO) });
+                self.close(client, fh)
             }
         };
-        let pause = if matches!(next_stage, Stage::Sync(_)) && self.rng.chance(1, 2) {
-            self.rng.below(300)
-        } else {
-            0
+        self.go_on(world, client, next);
+    }
+
+    /// The answer of a thing that takes one request.
+    fn record_single(&mut self, client: usize, work: &Work, reply: &Reply) {
+        use contents::Action as Do;
+        let outcome = match (work, reply) {
+            (Work::Data(_, Do::GetXattr | Do::RemoveXattr), Err(Errno(ENODATA))) => {
+                Outcome::Data(contents::Answer::Xattr(None))
+            }
+            (_, Err(Errno(errno))) => Outcome::Failed(*errno),
+            (Work::Stat(ino), Ok(FsAnswer::Attr(attr, _))) => {
+                let call = self.clients[client].doing.as_ref().expect("an answer to something").call;
+                self.names.found(client, call, Action::Nlink(*ino), Answer::Count(attr.nlink));
+                Outcome::Data(contents::Answer::Stat(attr.size, attr.mode & !S_IFMT))
+            }
+            (Work::Data(_, Do::GetXattr), Ok(FsAnswer::Data(data))) => {
+                Outcome::Data(contents::Answer::Xattr(Some(number(&data.to_vec()))))
+            }
+            (Work::Data(..), Ok(_)) => Outcome::Data(contents::Answer::Done),
+            (Work::Name(Action::Readlink(_)), Ok(FsAnswer::Data(data))) => {
+                Outcome::Name(Answer::Target(number(&data.to_vec())))
+            }
+            (Work::Name(action), Ok(FsAnswer::Entry(entry))) => {
+                self.learn(client, entry);
+                let links = matches!(action, Action::Link(..));
+                Outcome::Name(if links { Answer::Done } else { Answer::Ino(entry.attr.ino) })
+            }
+            _ => Outcome::Name(Answer::Done),
         };
+        self.record(client, outcome);
+    }
+
+    /// What is asked after the answer is known: a handle is closed or kept.
+    fn close(&mut self, client: usize, fh: Fh) -> Option<(Stage, FsRequest)> {
+        let state = &mut self.clients[client];
+        let doing = state.doing.as_ref().expect("at something");
+        let ino = match &doing.work {
+            Work::Name(Action::List(_)) | Work::Pages(_) => {
+                return Some((Stage::Closing, FsRequest::Releasedir { fh }));
+            }
+            // A handle that appends serves nothing else.
+            Work::Data(_, contents::Action::Append(_) | contents::Action::Truncate(_)) => None,
+            Work::Data(ino, _) => Some(*ino),
+            _ => None,
+        };
+        if let Some(ino) = ino {
+            let may = !self.finishing
+                && (doing.by_held || state.held.len() < HELD && !state.held.contains_key(&ino));
+            let chance = if doing.by_held { 3 } else { 1 };
+            if may && self.rng.chance(chance, 4) {
+                state.held.insert(ino, fh);
+                return None;
+            }
+            if doing.by_held {
+                state.held.remove(&ino);
+            }
+        }
+        Some((Stage::Closing, FsRequest::Release { fh, lock_owner: 0 }))
+    }
+
+    fn go_on(&mut self, world: &mut ClientWorld, client: usize, next: Option<(Stage, FsRequest)>) {
+        let Some((stage, request)) = next else {
+            self.clients[client].doing = None;
+            return;
+        };
+        let syncs = matches!(stage, Stage::Sync(_));
+        let pause = if syncs && self.rng.chance(1, 2) { self.rng.below(300) } else { 0 };
         let doing = self.clients[client].doing.as_mut().expect("still at it");
-        doing.stage = next_stage;
+        doing.stage = stage;
         if pause > 0 {
             doing.later = Some((world.now() + Duration::from_millis(pause), request));
         } else {
@@ -211,51 +439,90 @@ impl FileLoad {
         }
     }
 
-    fn entry_answer(&mut self, client: usize, action: &Action, entry: &Entry) -> Answer {
-        self.learn(client, entry);
-        match action {
-            Action::Link(..) => Answer::Done,
-            _ => Answer::Ino(entry.attr.ino),
-        }
-    }
-
     fn learn(&mut self, client: usize, entry: &Entry) {
         let state = &mut self.clients[client];
-        let is_dir = entry.attr.mode & S_IFMT == S_IFDIR;
-        if is_dir {
-            state.dirs.insert(entry.attr.ino)
-        } else {
-            state.files.insert(entry.attr.ino)
+        let ino = entry.attr.ino;
+        let is_new = match entry.attr.mode & S_IFMT {
+            S_IFDIR => state.dirs.insert(ino),
+            S_IFLNK => state.links.insert(ino),
+            _ => state.files.insert(ino),
         };
         // One that looks at everything at the end goes on into what it finds.
-        if self.finishing {
-            let next =
-                if is_dir { everything_in(entry.attr.ino) } else { vec![Action::Read(entry.attr.ino)] };
-            self.last_look.extend(next);
+        if !self.finishing {
+            return;
         }
+        match entry.attr.mode & S_IFMT {
+            S_IFDIR => self.last_look.push(Work::Name(Action::List(ino))),
+            S_IFLNK => self.last_look.push(Work::Name(Action::Readlink(ino))),
+            _ if is_new || self.clients.len() < 3 => {
+                let cells = if use_of(ino) == Use::Wide { CELLS } else { 1 };
+                self.last_look.extend((0..cells).map(|cell| Work::Data(ino, read_of(ino, cell))));
+                self.last_look.extend([Work::Stat(ino), Work::Data(ino, contents::Action::GetXattr)]);
+            }
+            _ => {}
+        }
+    }
+
+    fn first_request(&mut self, work: &Work) -> FsRequest {
+        match work {
+            Work::Name(action) => name_request(action),
+            Work::Pages(dir) => FsRequest::Opendir { ino: *dir },
+            Work::Stat(ino) => FsRequest::Getattr { ino: *ino },
+            Work::Data(ino, contents::Action::Truncate(0)) if self.rng.chance(1, 2) => {
+                FsRequest::Open { ino: *ino, flags: O_WRONLY | O_TRUNC }
+            }
+            Work::Data(ino, action) => data_first(*ino, action),
+            Work::Close => unreachable!("begins with its end"),
+        }
+    }
+
+    /// Closes a handle that a client holds; says whether there was one.
+    fn close_one(&mut self, world: &mut ClientWorld, client: usize) -> bool {
+        let state = &mut self.clients[client];
+        let Some((_, fh)) = state.held.pop_first() else { return false };
+        state.doing = Some(Doing {
+            work: Work::Close,
+            number: 0,
+            call: 0,
+            stage: Stage::Closing,
+            listing: BTreeMap::new(),
+            later: None,
+            by_held: false,
+        });
+        self.ask(world, client, FsRequest::Release { fh, lock_owner: 0 });
+        true
     }
 }
 
-fn everything_in(dir: u64) -> Vec<Action> {
-    let names = ["a", "b", "c", "d"].iter().map(|n| Action::Lookup(dir, (*n).to_owned()));
-    names.chain([Action::List(dir)]).collect()
+/// A read that shows a cell; of a small file all of them.
+fn read_of(ino: u64, cell: u64) -> contents::Action {
+    match use_of(ino) {
+        Use::Wide => contents::Action::Read { offset: place(ino, cell), len: 64 },
+        _ => contents::Action::Read { offset: 0, len: 4096 },
+    }
 }
 
-fn first_request(action: &Action) -> FsRequest {
+fn name_request(action: &Action) -> FsRequest {
     let bytes = |name: &String| name.clone().into_bytes();
+    let create = |parent: u64, name: &String, flags: u32| FsRequest::Create {
+        parent,
+        name: bytes(name),
+        mode: contents::NEW_MODE,
+        flags: O_CREAT | O_RDWR | flags,
+    };
     match action {
         Action::Lookup(dir, name) => FsRequest::Lookup { parent: *dir, name: bytes(name) },
         // Two ways to make a file: by the name, so that a replay takes the same.
         Action::Create(dir, name) if name == "a" => {
-            FsRequest::Mknod { parent: *dir, name: bytes(name), mode: S_IFREG | 0o644, rdev: 0 }
+            FsRequest::Mknod { parent: *dir, name: bytes(name), mode: S_IFREG | contents::NEW_MODE, rdev: 0 }
         }
-        Action::Create(dir, name) => FsRequest::Create {
-            parent: *dir,
-            name: bytes(name),
-            mode: 0o644,
-            flags: O_CREAT | O_EXCL | O_RDWR,
-        },
+        Action::Create(dir, name) => create(*dir, name, O_EXCL),
+        Action::OpenOrCreate(dir, name) => create(*dir, name, 0),
         Action::Mkdir(dir, name) => FsRequest::Mkdir { parent: *dir, name: bytes(name), mode: 0o755 },
+        Action::Symlink(dir, name, to) => {
+            FsRequest::Symlink { parent: *dir, name: bytes(name), target: to.to_string().into_bytes() }
+        }
+        Action::Readlink(ino) => FsRequest::Readlink { ino: *ino },
         Action::Unlink(dir, name) => FsRequest::Unlink { parent: *dir, name: bytes(name) },
         Action::Rmdir(dir, name) => FsRequest::Rmdir { parent: *dir, name: bytes(name) },
         Action::Rename(dir, name, to, to_name) => FsRequest::Rename {
@@ -268,40 +535,61 @@ fn first_request(action: &Action) -> FsRequest {
         Action::Link(ino, dir, name) => {
             FsRequest::Link { ino: *ino, new_parent: *dir, new_name: bytes(name) }
         }
-        Action::Write(ino, _) => FsRequest::Open { ino: *ino, flags: O_WRONLY },
-        Action::Read(ino) => FsRequest::Open { ino: *ino, flags: O_RDONLY },
         Action::List(dir) => FsRequest::Opendir { ino: *dir },
+        Action::Nlink(ino) | Action::Use(ino) => FsRequest::Getattr { ino: *ino },
     }
 }
 
-fn data_request(action: &Action, fh: Fh, offset: u64) -> FsRequest {
+fn data_first(ino: u64, action: &contents::Action) -> FsRequest {
+    use contents::Action as Do;
+    let name = XATTR.to_vec();
     match action {
-        Action::Write(_, tag) => FsRequest::Write { fh, offset: 0, data: filled(*tag, 0, CONTENT).into() },
-        Action::List(_) => FsRequest::Readdir { fh, offset, max_bytes: 1 << 16, plus: false },
-        _ => FsRequest::Read { fh, offset: 0, len: 4096 },
+        Do::Write { .. } | Do::Read { .. } => FsRequest::Open { ino, flags: O_RDWR },
+        Do::Append(_) => FsRequest::Open { ino, flags: O_WRONLY | O_APPEND },
+        Do::Truncate(size) => {
+            FsRequest::Setattr { ino, set: SetAttr { size: Some(*size), ..SetAttr::default() } }
+        }
+        Do::Chmod(mode) => {
+            FsRequest::Setattr { ino, set: SetAttr { mode: Some(*mode), ..SetAttr::default() } }
+        }
+        Do::SetXattr(tag) => FsRequest::Setxattr { ino, name, value: tag.to_string().into_bytes(), flags: 0 },
+        Do::RemoveXattr => FsRequest::Removexattr { ino, name },
+        Do::GetXattr => FsRequest::Getxattr { ino, name },
+        Do::Stat => FsRequest::Getattr { ino },
     }
 }
 
-fn names_of(entries: &[fsclient::DirEntry]) -> impl Iterator<Item = String> {
-    let names = entries.iter().map(|e| String::from_utf8_lossy(&e.name).into_owned());
-    names.filter(|n| n != "." && n != "..")
+fn data_request(work: &Work, fh: Fh, offset: u64) -> FsRequest {
+    use contents::Action as Do;
+    let cell = |tag: u32| filled(tag, 0, CELL as usize).into();
+    match work {
+        Work::Data(_, Do::Write { offset, tag }) => {
+            FsRequest::Write { fh, offset: *offset, data: cell(*tag) }
+        }
+        // Where it is written to, the flag says.
+        Work::Data(_, Do::Append(tag)) => FsRequest::Write { fh, offset: 0, data: cell(*tag) },
+        Work::Data(_, Do::Read { offset, len }) => FsRequest::Read { fh, offset: *offset, len: *len as u32 },
+        Work::Pages(_) => FsRequest::Readdir { fh, offset, max_bytes: 64, plus: false },
+        _ => FsRequest::Readdir { fh, offset, max_bytes: 1 << 16, plus: false },
+    }
 }
 
-/// Who wrote a file; a number that nobody has where it is no whole write of anyone.
-fn content(data: &[u8]) -> Option<u32> {
-    if data.is_empty() {
-        return None;
-    }
-    let first = data.first_chunk::<4>().map_or(u32::MAX, |b| u32::from_le_bytes(*b));
-    Some(if data == filled(first, 0, CONTENT) { first } else { u32::MAX })
+fn names_of(entries: &[DirEntry]) -> impl Iterator<Item = (String, u64)> {
+    let names = entries.iter().map(|e| (String::from_utf8_lossy(&e.name).into_owned(), e.ino));
+    names.filter(|(n, _)| n != "." && n != "..")
+}
+
+/// A number written out; one that nobody has where it is none.
+fn number(bytes: &[u8]) -> u32 {
+    std::str::from_utf8(bytes).ok().and_then(|s| s.parse().ok()).unwrap_or(u32::MAX)
 }
 
 impl Load for FileLoad {
     fn wants_at(&self) -> Option<Instant> {
         let later = self.clients.iter().filter_map(|c| Some(c.doing.as_ref()?.later.as_ref()?.0));
-        let idle = self.clients.iter().filter(|c| c.doing.is_none()).map(|c| c.next_at);
         let more = self.left > 0 || !self.last_look.is_empty();
-        later.chain(idle.filter(|_| more)).min()
+        let wants = |c: &&ClientState| c.doing.is_none() && (more || self.finishing && !c.held.is_empty());
+        later.chain(self.clients.iter().filter(wants).map(|c| c.next_at)).min()
     }
 
     fn issue(&mut self, world: &mut ClientWorld) {
@@ -317,17 +605,16 @@ impl Load for FileLoad {
                 continue;
             }
             let think = Duration::from_nanos(self.rng.below(THINK.as_nanos() as u64) + 1);
-            self.clients[client].next_at = now + think;
-            if !world.is_up(self.clients[client].slot) {
+            self.clients[client].next_at = if self.finishing { now } else { now + think };
+            if !world.is_up(self.clients[client].slot) || self.finishing && self.close_one(world, client) {
                 continue;
             }
-            if let Some(action) = self.last_look.pop() {
-                self.clients[client].next_at = now;
-                self.begin(world, client, action);
+            if let Some(work) = self.last_look.pop() {
+                self.begin(world, client, work);
             } else if self.left > 0 {
                 self.left -= 1;
-                let action = self.draw(client);
-                self.begin(world, client, action);
+                let work = self.draw(client);
+                self.begin(world, client, work);
             }
         }
     }
@@ -340,31 +627,26 @@ impl Load for FileLoad {
 
     fn died(&mut self, slot: Slot) {
         self.pending.retain(|_, client| self.clients[*client].slot != slot);
-        for state in self.clients.iter_mut().filter(|c| c.slot == slot) {
-            state.doing = None;
-            state.dirs = BTreeSet::from([ROOT]);
-            state.files.clear();
-        }
+        self.clients.iter_mut().filter(|c| c.slot == slot).for_each(ClientState::forget);
     }
 
     fn finish(&mut self, _: &ClientWorld) {
         self.left = 0;
         self.finishing = true;
-        self.last_look = everything_in(ROOT);
-        self.last_look.extend(["x", "y"].map(|name| Action::Lookup(ROOT, name.to_owned())));
+        self.last_look = vec![Work::Name(Action::List(ROOT))];
     }
 
     fn in_flight(&self) -> Vec<String> {
         let doing = self.clients.iter().enumerate().filter_map(|(i, c)| c.doing.as_ref().map(|d| (i, d)));
-        let doing = doing.map(|(i, d)| format!("client.{i} {:?} ({:?})", d.action, d.stage));
+        let doing = doing.map(|(i, d)| format!("client.{i} {:?} ({:?})", d.work, d.stage));
         doing.chain(self.last_look.iter().map(|a| format!("last look: {a:?}"))).collect()
     }
 
     fn answered_calls(&self) -> usize {
-        self.history.answered()
+        self.names.answered() + self.contents.answered()
     }
 
-    fn verdict(&self) -> (&'static str, Judgement) {
-        ("namespace_linearizable", self.history.check())
+    fn verdicts(&self) -> Vec<(&'static str, Judgement)> {
+        vec![("namespace_linearizable", self.names.check()), ("files_linearizable", self.contents.check())]
     }
 }

@@ -31,6 +31,6 @@ pub trait Load {
     fn in_flight(&self) -> Vec<String>;
     /// Answered calls.
     fn answered_calls(&self) -> usize;
-    /// The name of the checker, and its verdict.
-    fn verdict(&self) -> (&'static str, Judgement);
+    /// The names of its checkers, and what each found.
+    fn verdicts(&self) -> Vec<(&'static str, Judgement)>;
 }

@@ -104,16 +104,21 @@ impl ObjectLoad {
             1..4 => rng.range(4000, 9000) as usize,
             _ => rng.range(1, 200) as usize,
         };
+        let key = |rng: &mut Rng| vec![b'a' + rng.below(4) as u8];
         match rng.below(100) {
-            0..30 => Action::Read,
-            30..45 => Action::WriteFull { tag, len },
-            45..55 => Action::Write { tag, offset: rng.below(5000) as usize, len },
-            55..75 => Action::Append { tag, len: rng.range(1, 100) as usize },
-            75..78 => Action::Truncate(rng.below(300) as usize),
-            78..81 => Action::Delete,
-            81..84 => Action::Create,
-            84..90 => Action::OmapSet(vec![b'a' + rng.below(4) as u8], tag),
-            90..92 => Action::OmapRemove(vec![b'a' + rng.below(4) as u8]),
+            0..28 => Action::Read,
+            28..40 => Action::WriteFull { tag, len },
+            40..50 => Action::Write { tag, offset: rng.below(5000) as usize, len },
+            50..67 => Action::Append { tag, len: rng.range(1, 100) as usize },
+            67..70 => Action::Truncate(rng.below(300) as usize),
+            70..72 => Action::Zero { offset: rng.below(200) as usize, len },
+            72..76 => Action::Delete,
+            76..78 => Action::Create,
+            78..84 => Action::OmapSet(key(rng), tag),
+            84..86 => Action::OmapRemove(key(rng)),
+            86..87 => Action::OmapClear,
+            87..89 => Action::AttrRemove,
+            89..92 => Action::Everything { tag, len, key: key(rng) },
             _ => Action::Guarded { tag, expect: self.guards.get(name).cloned().unwrap_or_default() },
         }
     }
@@ -202,8 +207,8 @@ impl Load for ObjectLoad {
         self.history.answered()
     }
 
-    fn verdict(&self) -> (&'static str, Judgement) {
-        ("objects_linearizable", self.history.check())
+    fn verdicts(&self) -> Vec<(&'static str, Judgement)> {
+        vec![("objects_linearizable", self.history.check())]
     }
 }
 
@@ -230,6 +235,19 @@ fn ops(action: &Action) -> Vec<Op> {
         }
         Action::OmapRemove(key) => {
             vec![Op::OmapRmKeys { data: input::write(&input::OmapKeys::from([key.clone()])) }]
+        }
+        Action::OmapClear => vec![Op::OmapClear],
+        Action::AttrRemove => vec![Op::RmXattr { name: b"v".to_vec() }],
+        Action::Zero { offset, len } => vec![Op::Zero(extent(*offset, *len))],
+        Action::Everything { tag, len, key } => {
+            let value = Bufs::from(tag.to_string().into_bytes());
+            let set = Op::SetXattr { name: b"v".to_vec(), value };
+            [
+                ops(&Action::WriteFull { tag: *tag, len: *len }),
+                ops(&Action::OmapSet(key.clone(), *tag)),
+                vec![set],
+            ]
+            .concat()
         }
         Action::Guarded { tag, expect } => {
             let (name, value) = (b"v".to_vec(), Bufs::from(expect.clone()));

@@ -1,0 +1,276 @@
+//! Checker `files_linearizable`: a file's bytes, size, mode and xattr are one atomic thing each time that somebody looks. What
+//! was written and fsynced is there for everyone, also in a file without a name that somebody holds open; nothing that a
+//! truncation cut off comes back (the paper's sections 3.2 and 4.4; DESIGN, decision 8).
+//!
+//! Each file is a history of its own, known by its inode number, so that a name that moves meanwhile confuses nobody. Whether
+//! a file that is said to be gone may be gone is the name space's business ([`super::namespace`]).
+
+use super::linear::{self, Entry, Judgement, Model, Step};
+use super::objects::{filled, runs};
+use std::collections::BTreeMap;
+
+/// Bytes of one write, which lies at a multiple of this.
+pub const CELL: u64 = 16;
+/// The mode of a new file.
+pub const NEW_MODE: u32 = 0o644;
+
+/// What a client does with a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Write a cell, then fsync.
+    Write {
+        /// Where.
+        offset: u64,
+        /// Who.
+        tag: u32,
+    },
+    /// Write a cell behind the end, then fsync.
+    Append(u32),
+    /// Cut off, or extend by a hole; a multiple of a cell.
+    Truncate(u64),
+    /// Read.
+    Read {
+        /// From here.
+        offset: u64,
+        /// At most so many bytes.
+        len: u64,
+    },
+    /// Set the xattr.
+    SetXattr(u32),
+    /// Remove it.
+    RemoveXattr,
+    /// Get it.
+    GetXattr,
+    /// Change the mode.
+    Chmod(u32),
+    /// Ask for size and mode.
+    Stat,
+}
+
+/// What it was told.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// It is done.
+    Done,
+    /// Bytes.
+    Data(Vec<u8>),
+    /// The xattr; that there is none also where it was to be removed.
+    Xattr(Option<u32>),
+    /// Size and mode.
+    Stat(u64, u32),
+    /// There is no such file: nothing happened.
+    Gone,
+    /// A positive errno that says nothing of what happened.
+    Error(i32),
+}
+
+impl std::fmt::Debug for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Done => write!(f, "done"),
+            Self::Data(data) => write!(f, "{} bytes {}", data.len(), runs(data)),
+            Self::Xattr(value) => write!(f, "xattr {value:?}"),
+            Self::Stat(size, mode) => write!(f, "{size} bytes, mode {mode:o}"),
+            Self::Gone => write!(f, "gone"),
+            Self::Error(errno) => write!(f, "errno {errno}"),
+        }
+    }
+}
+
+/// A call with its answer.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Who asked.
+    pub client: usize,
+    /// What.
+    pub action: Action,
+    /// The answer, where one came.
+    pub answer: Option<Answer>,
+}
+
+/// A file as the model has it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct File {
+    size: u64,
+    /// Who wrote each cell; all others are zeros.
+    cells: BTreeMap<u64, u32>,
+    xattr: Option<u32>,
+    mode: u32,
+}
+
+impl Default for File {
+    fn default() -> Self {
+        Self { size: 0, cells: BTreeMap::new(), xattr: None, mode: NEW_MODE }
+    }
+}
+
+impl File {
+    fn read(&self, offset: u64, len: u64) -> Vec<u8> {
+        let end = (offset + len).min(self.size).max(offset);
+        let mut out = vec![0; (end - offset) as usize];
+        for (at, tag) in self.cells.range(offset..end) {
+            let (from, cell) = ((at - offset) as usize, filled(*tag, 0, CELL as usize));
+            let len = cell.len().min(out.len() - from);
+            out[from..from + len].copy_from_slice(&cell[..len]);
+        }
+        out
+    }
+
+    fn write(&mut self, offset: u64, tag: u32) {
+        self.cells.insert(offset, tag);
+        self.size = self.size.max(offset + CELL);
+    }
+
+    fn change(&mut self, action: &Action) {
+        match action {
+            Action::Write { offset, tag } => self.write(*offset, *tag),
+            Action::Append(tag) => self.write(self.size, *tag),
+            Action::Truncate(size) => {
+                self.cells.retain(|at, _| at < size);
+                self.size = *size;
+            }
+            Action::SetXattr(value) => self.xattr = Some(*value),
+            Action::RemoveXattr => self.xattr = None,
+            Action::Chmod(mode) => self.mode = *mode,
+            Action::Read { .. } | Action::GetXattr | Action::Stat => {}
+        }
+    }
+
+    fn changed(&self, action: &Action) -> Option<Self> {
+        let mut next = self.clone();
+        next.change(action);
+        (next != *self).then_some(next)
+    }
+}
+
+impl Model for File {
+    type Call = Call;
+
+    fn apply(&self, call: &Call) -> Step<Self> {
+        let right = match (&call.action, &call.answer) {
+            (_, Some(Answer::Gone)) => true,
+            (Action::Read { offset, len }, Some(Answer::Data(seen))) => *seen == self.read(*offset, *len),
+            (Action::GetXattr, Some(Answer::Xattr(seen))) => *seen == self.xattr,
+            (Action::RemoveXattr, Some(Answer::Xattr(_))) => self.xattr.is_none(),
+            (Action::RemoveXattr, Some(Answer::Done)) if self.xattr.is_none() => false,
+            (Action::Stat, Some(Answer::Stat(size, mode))) => (*size, *mode) == (self.size, self.mode),
+            (action, Some(Answer::Done)) => return self.changed(action).map_or(Step::Same, Step::To),
+            _ => false,
+        };
+        if right { Step::Same } else { Step::Wrong }
+    }
+
+    fn apply_unknown(&self, call: &Call) -> Option<Self> {
+        self.changed(&call.action)
+    }
+
+    fn is_read(call: &Call) -> bool {
+        let reads = matches!(call.action, Action::Read { .. } | Action::GetXattr | Action::Stat);
+        reads || matches!(call.answer, Some(Answer::Gone | Answer::Xattr(_)))
+    }
+}
+
+/// The histories of all files.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    files: BTreeMap<u64, Vec<Entry<Call>>>,
+    moment: u64,
+}
+
+impl History {
+    /// A call is made; [`Self::returned`] wants the number.
+    pub fn called(&mut self, ino: u64, client: usize, action: Action) -> usize {
+        self.moment += 1;
+        let calls = self.files.entry(ino).or_default();
+        calls.push(Entry { call: self.moment, ret: None, what: Call { client, action, answer: None } });
+        calls.len() - 1
+    }
+
+    /// Its answer has come.
+    pub fn returned(&mut self, ino: u64, number: usize, answer: Answer) {
+        self.moment += 1;
+        let entry = &mut self.files.get_mut(&ino).expect("called before")[number];
+        entry.ret = (!matches!(answer, Answer::Error(_))).then_some(self.moment);
+        entry.what.answer = Some(answer);
+    }
+
+    /// Calls with an answer.
+    pub fn answered(&self) -> usize {
+        self.files.values().flatten().filter(|e| e.ret.is_some()).count()
+    }
+
+    /// The verdict on all files.
+    pub fn check(&self) -> Judgement {
+        let mut judgement = Judgement::default();
+        for (ino, calls) in &self.files {
+            judgement.add(linear::check(&File::default(), calls), || explain(*ino, calls));
+        }
+        judgement
+    }
+}
+
+fn explain(ino: u64, calls: &[Entry<Call>]) -> String {
+    let wrong = linear::first_wrong(&File::default(), calls);
+    let mut text = format!("inode {ino:x}: no order of its operations explains the answer at {wrong}\n");
+    for Entry { call, ret, what } in calls.iter().filter(|e| e.call <= wrong) {
+        let ret = ret.map_or("-".to_owned(), |r| r.to_string());
+        let answer = what.answer.as_ref().map_or("no answer".to_owned(), |a| format!("{a:?}"));
+        text.push_str(&format!("  {call}..{ret} client.{} {:?} = {answer}\n", what.client, what.action));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn history(calls: &[(Action, Option<Answer>)]) -> Judgement {
+        let mut out = History::default();
+        for (action, answer) in calls {
+            let n = out.called(7, 0, action.clone());
+            if let Some(answer) = answer {
+                out.returned(7, n, answer.clone());
+            }
+        }
+        out.check()
+    }
+
+    fn read(data: &[(u32, usize)]) -> (Action, Option<Answer>) {
+        let data = data.iter().flat_map(|(tag, len)| filled(*tag, 0, *len)).collect();
+        (Action::Read { offset: 0, len: 4096 }, Some(Answer::Data(data)))
+    }
+
+    #[test]
+    fn what_was_cut_off_does_not_come_back() {
+        let done = Some(Answer::Done);
+        let mut calls = vec![
+            (Action::Write { offset: 16, tag: 5 }, done.clone()),
+            read(&[(0, 16), (5, 16)]),
+            (Action::Truncate(16), done.clone()),
+            (Action::Append(6), done.clone()),
+            (Action::Truncate(64), done),
+            read(&[(0, 16), (6, 16), (0, 32)]),
+        ];
+        assert_eq!(history(&calls).wrong, None);
+        calls[5] = read(&[(0, 16), (6, 16), (5, 16), (0, 16)]);
+        assert!(history(&calls).wrong.is_some());
+    }
+
+    #[test]
+    fn an_append_whose_answer_nobody_got_may_be_there() {
+        let unknown = (Action::Append(9), Some(Answer::Error(5)));
+        assert_eq!(history(&[unknown.clone(), read(&[]), read(&[(9, 16)])]).wrong, None);
+        assert!(history(&[unknown, read(&[(9, 16)]), read(&[])]).wrong.is_some());
+    }
+
+    #[test]
+    fn a_removed_xattr_is_gone() {
+        let removed = (Action::RemoveXattr, Some(Answer::Done));
+        let set = (Action::SetXattr(3), Some(Answer::Done));
+        assert_eq!(
+            history(&[set.clone(), removed.clone(), (Action::GetXattr, Some(Answer::Xattr(None)))]).wrong,
+            None
+        );
+        assert!(history(&[set, removed.clone(), removed]).wrong.is_some(), "there was none to remove");
+    }
+}

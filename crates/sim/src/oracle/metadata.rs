@@ -1,0 +1,251 @@
+//! Checker `metadata_consistent`: once all clients have left, what the metadata server has stored is one whole tree. Every entry
+//! leads to an inode, every inode has one primary entry and as many names as it says, directories count what is in them,
+//! the inode index knows every place, nothing is left of what was removed (the paper's section 4; ADR 0006).
+//!
+//! It asks no server: it reads the objects of the pools as a repairman would, and applies the journal's events to them.
+
+use fsfmt::journal::{JournalHeader, read_frames};
+use fsfmt::tables::{InoTable, parse_session_key};
+use fsfmt::{BackPointer, Dentry, DentryKey, Ino, InodeData, Link, NestStat, Update, names};
+use std::collections::{BTreeMap, BTreeSet};
+use store::ObjectView;
+use wire::{Decode, Reader};
+
+/// Objects of one pool, by name.
+pub type Pool = BTreeMap<String, ObjectView>;
+
+/// The metadata of one rank.
+#[derive(Default)]
+struct Stored {
+    dirs: BTreeMap<Ino, BTreeMap<DentryKey, Dentry>>,
+    bases: BTreeMap<Ino, InodeData>,
+    index: BTreeMap<Ino, (Ino, Vec<u8>)>,
+    sessions: BTreeSet<u64>,
+    ino_next: u64,
+}
+
+fn decode<T: Decode>(bytes: &[u8], what: &str) -> Result<T, String> {
+    Reader::new(bytes).get().map_err(|e| format!("{what} does not decode: {e}"))
+}
+
+fn content(view: &ObjectView) -> Vec<u8> {
+    view.data.iter().flat_map(|d| d.to_vec()).collect()
+}
+
+fn hex(text: &str) -> Option<u64> {
+    u64::from_str_radix(text, 16).ok()
+}
+
+impl Stored {
+    fn read(pool: &Pool) -> Result<Self, String> {
+        let mut this = Self::default();
+        for (name, view) in pool {
+            this.object(name, view)?;
+        }
+        this.replay(pool)?;
+        Ok(this)
+    }
+
+    fn object(&mut self, name: &str, view: &ObjectView) -> Result<(), String> {
+        if name == names::session_table(0) {
+            self.sessions = view.omap_entries.iter().filter_map(|(k, _)| parse_session_key(k)).collect();
+        } else if name == names::ino_table(0) {
+            self.ino_next = decode::<InoTable>(&content(view), name)?.next;
+        } else if name.starts_with("inoindex.") {
+            for (key, value) in &view.omap_entries {
+                let ino =
+                    std::str::from_utf8(key).ok().and_then(hex).ok_or(format!("{name}: key {key:?}"))?;
+                let back: BackPointer = decode(value, name)?;
+                self.index.insert(Ino(ino), (back.dir, back.name));
+            }
+        } else if let Some(ino) = name.strip_suffix(".00000000.inode").and_then(hex) {
+            self.bases.insert(Ino(ino), decode(&content(view), name)?);
+        } else if let Some(ino) = name.strip_suffix(".00000000").and_then(hex).filter(|i| *i != 0x200) {
+            let mut entries = BTreeMap::new();
+            for (key, value) in &view.omap_entries {
+                let key = DentryKey::from_omap(key).ok_or(format!("{name}: key {key:?}"))?;
+                entries.insert(key, decode(value, name)?);
+            }
+            self.dirs.insert(Ino(ino), entries);
+        }
+        Ok(())
+    }
+
+    fn replay(&mut self, pool: &Pool) -> Result<(), String> {
+        let name = names::journal_object(0, 0);
+        let header = pool.get(&name).ok_or("the journal has no header")?;
+        let header: JournalHeader = decode(&content(header), &name)?;
+        let (mut number, mut seq) = (header.first, header.first_seq);
+        while let Some(view) = pool.get(&names::journal_object(0, number)) {
+            let events =
+                read_frames(&content(view), seq).map_err(|e| format!("journal object {number}: {e}"))?;
+            seq += events.len() as u64;
+            events.into_iter().flat_map(|(_, e)| e.updates).for_each(|update| self.apply(update));
+            number += 1;
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, update: Update) {
+        match update {
+            Update::Dentry { dir, key, value } => {
+                let Some(dentry) = value else {
+                    self.dirs.entry(dir).or_default().remove(&key);
+                    return;
+                };
+                if let Link::Primary(inode) = &dentry.link {
+                    self.index.insert(inode.ino, (dir, key.name.clone()));
+                }
+                self.dirs.entry(dir).or_default().insert(key, *dentry);
+            }
+            Update::Base(inode) => drop(self.bases.insert(inode.ino, *inode)),
+            Update::Forget(ino) => {
+                self.index.remove(&ino);
+                self.dirs.remove(&ino);
+            }
+            Update::InoNext(next) => self.ino_next = self.ino_next.max(next),
+            Update::SessionOpen { client, .. } => drop(self.sessions.insert(client)),
+            Update::SessionClose { client } => drop(self.sessions.remove(&client)),
+            Update::Completed { .. } | Update::Flushed { .. } | Update::Subtrees(_) => {}
+        }
+    }
+
+    /// All inodes with a primary entry: where each is.
+    fn inodes(&self) -> Result<BTreeMap<Ino, (&InodeData, Ino, &DentryKey)>, String> {
+        let mut out = BTreeMap::new();
+        for (dir, entries) in &self.dirs {
+            for (key, dentry) in entries {
+                let Link::Primary(inode) = &dentry.link else { continue };
+                if let Some((_, other, name)) = out.insert(inode.ino, (&**inode, *dir, key)) {
+                    let (name, key) = (show(&name.name), show(&key.name));
+                    return Err(format!("inode {} is at {other}/{name} and at {dir}/{key}", inode.ino));
+                }
+            }
+        }
+        Ok(out)
+    }
+}
+
+fn show(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
+
+/// Checks the pools of a file system whose clients have left and whose server had the time to clean up.
+pub fn check(metadata: &Pool, data: &Pool) -> Result<(), String> {
+    let stored = Stored::read(metadata)?;
+    let inodes = stored.inodes()?;
+    check_names(&stored, &inodes)?;
+    check_directories(&stored, &inodes)?;
+    check_index(&stored, &inodes)?;
+    // A client that was killed keeps what it had until its session ends.
+    if stored.sessions.is_empty() { check_leaks(&inodes, data) } else { Ok(()) }
+}
+
+type Inodes<'a> = BTreeMap<Ino, (&'a InodeData, Ino, &'a DentryKey)>;
+
+/// Every entry leads to an inode, which has as many names as it says.
+fn check_names(stored: &Stored, inodes: &Inodes<'_>) -> Result<(), String> {
+    let mut names: BTreeMap<Ino, u32> = BTreeMap::new();
+    for (dir, entries) in &stored.dirs {
+        for (key, dentry) in entries {
+            let (ino, name) = (dentry.link.ino(), show(&key.name));
+            if !inodes.contains_key(&ino) {
+                return Err(format!("{dir}/{name} leads to inode {ino}, which is nowhere"));
+            }
+            *names.entry(ino).or_default() += u32::from(*dir != Ino::stray(0));
+        }
+    }
+    for (ino, (inode, dir, key)) in inodes {
+        let there = names.get(ino).copied().unwrap_or(0);
+        if inode.nlink != there {
+            let at = show(&key.name);
+            return Err(format!("inode {ino} at {dir}/{at} says {} names and has {there}", inode.nlink));
+        }
+        if ino.0 >= stored.ino_next {
+            return Err(format!("inode {ino} is in use, and the next number is {:x}", stored.ino_next));
+        }
+    }
+    Ok(())
+}
+
+/// Every directory counts what is in it and below it, and there is no directory without an inode.
+fn check_directories(stored: &Stored, inodes: &Inodes<'_>) -> Result<(), String> {
+    let nothing = BTreeMap::new();
+    for (dir, entries) in &stored.dirs {
+        let known = stored.bases.contains_key(dir) || inodes.get(dir).is_some_and(|(i, ..)| i.is_dir());
+        if !known && !entries.is_empty() {
+            return Err(format!("directory {dir} has {} entries and no inode", entries.len()));
+        }
+    }
+    let root = stored.bases.get(&Ino::ROOT).ok_or("there is no root")?;
+    for inode in inodes.values().map(|(i, ..)| *i).chain([root]) {
+        if !inode.is_dir() {
+            if inode.rstat.rbytes != inode.size {
+                return Err(format!("inode {}: {} bytes, rstat {:?}", inode.ino, inode.size, inode.rstat));
+            }
+            continue;
+        }
+        let entries = stored.dirs.get(&inode.ino).unwrap_or(&nothing);
+        let is_dir = |d: &&Dentry| inodes.get(&d.link.ino()).is_some_and(|(i, ..)| i.is_dir());
+        let dirs = entries.values().filter(is_dir).count() as u64;
+        let stat = (inode.dirstat.nfiles, inode.dirstat.nsubdirs);
+        if stat != (entries.len() as u64 - dirs, dirs) {
+            return Err(format!(
+                "directory {}: {} entries, {dirs} directories, dirstat {stat:?}",
+                inode.ino,
+                entries.len()
+            ));
+        }
+        let mut sum = NestStat { rsubdirs: 1, ..NestStat::default() };
+        for dentry in entries.values() {
+            if let Link::Primary(child) = &dentry.link {
+                sum.rbytes += child.accounted.rbytes;
+                sum.rfiles += child.accounted.rfiles;
+                sum.rsubdirs += child.accounted.rsubdirs;
+            }
+        }
+        let of = |s: &NestStat| (s.rbytes, s.rfiles, s.rsubdirs);
+        if of(&sum) != of(&inode.rstat) {
+            let (sum, says) = (of(&sum), of(&inode.rstat));
+            return Err(format!("directory {}: its children sum up to {sum:?}, it says {says:?}", inode.ino));
+        }
+    }
+    Ok(())
+}
+
+/// The inode index knows where every inode is, and no others.
+fn check_index(stored: &Stored, inodes: &Inodes<'_>) -> Result<(), String> {
+    for (ino, (_, dir, key)) in inodes {
+        let known = stored.index.get(ino);
+        if known != Some(&(*dir, key.name.clone())) {
+            let known = known.map_or("nowhere".to_owned(), |(dir, name)| format!("at {dir}/{}", show(name)));
+            return Err(format!("inode {ino} is at {dir}/{}, the index has it {known}", show(&key.name)));
+        }
+    }
+    match stored.index.keys().find(|ino| !inodes.contains_key(ino)) {
+        Some(ino) => Err(format!("the index knows inode {ino}, which is nowhere")),
+        None => Ok(()),
+    }
+}
+
+/// Nothing is left of what was removed or cut off.
+fn check_leaks(inodes: &Inodes<'_>, data: &Pool) -> Result<(), String> {
+    for (ino, (inode, dir, _)) in inodes {
+        if *dir == Ino::stray(0) && inode.nlink == 0 {
+            return Err(format!("inode {ino} has no name, nobody has it open, and it is not removed"));
+        }
+        if inode.truncate_from > 0 {
+            return Err(format!(
+                "the truncation of inode {ino} from {} bytes has not ended",
+                inode.truncate_from
+            ));
+        }
+    }
+    for name in data.keys() {
+        let ino = name.split_once('.').and_then(|(ino, _)| hex(ino)).map(Ino);
+        if !ino.is_some_and(|ino| inodes.contains_key(&ino)) {
+            return Err(format!("data object {name} is of no file"));
+        }
+    }
+    Ok(())
+}
