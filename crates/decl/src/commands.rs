@@ -47,8 +47,7 @@ macro_rules! commands {
 impl Cmd {
     /// The words before the first argument.
     pub fn prefix(self) -> String {
-        let literal = |word| if let Word::Literal(text) = word { Some(text) } else { None };
-        parse(self.decl().signature).into_iter().filter_map(literal).collect::<Vec<_>>().join(" ")
+        crate::describe::prefix(self.decl().signature)
     }
 
     /// The line that reminds of the arguments.

@@ -17,17 +17,29 @@ pub fn descriptions() -> Value {
 }
 
 /// Commands of a daemon itself (admin socket, `ceph tell`): signatures in the notation of [`crate::sig`], and help. After
-/// the monitors' own table where `with_table`.
+/// the monitors' own table where `with_table`, as far as that has no command of the same name.
 pub fn local_descriptions(commands: &[(&'static str, &str)], module: &str, with_table: bool) -> Value {
-    let mut out = match descriptions() {
-        Value::Object(all) if with_table => all,
-        _ => Map::new(),
-    };
+    let mut out = Map::new();
+    let own: Vec<String> = commands.iter().map(|(signature, _)| prefix(signature)).collect();
+    for cmd in Cmd::ALL.iter().filter(|c| with_table && !own.contains(&c.prefix())) {
+        out.insert(format!("cmd{:03}", out.len()), describe(cmd.decl()));
+    }
     for (signature, help) in commands {
         let one = json!({ "sig": signature_json(signature), "help": help, "module": module, "perm": "r", "flags": 0 });
         out.insert(format!("cmd{:03}", out.len()), one);
     }
     Value::Object(out)
+}
+
+/// The words of a signature before its first argument.
+pub fn prefix(signature: &'static str) -> String {
+    let literal = |word| if let Word::Literal(text) = word { Some(text) } else { None };
+    parse(signature).into_iter().filter_map(literal).collect::<Vec<_>>().join(" ")
+}
+
+/// The same commands by prefix, with help alone: what `help` on an admin socket shows.
+pub fn local_help(commands: &[(&'static str, &str)]) -> Value {
+    commands.iter().map(|(signature, help)| (prefix(signature), Value::from(*help))).collect()
 }
 
 fn signature_json(signature: &'static str) -> Vec<Value> {

@@ -77,7 +77,7 @@ impl Osd {
             "version" => {
                 Ok(json!({ "version": env!("CARGO_PKG_VERSION"), "release": "pacific", "release_type": "dev" }))
             }
-            "help" => Ok(commands().into_iter().map(|(name, help)| (name.to_owned(), json!(help))).collect()),
+            "help" => Ok(decl::describe::local_help(&commands())),
             "get_command_descriptions" => Ok(decl::describe::local_descriptions(&commands(), "osd", false)),
             other => {
                 let known: Vec<&str> = commands().into_iter().map(|(name, _)| name).collect();
@@ -98,6 +98,7 @@ impl Osd {
             "whoami": self.core.config.id.0,
             "state": if self.core.is_up { "active" } else if self.boot.is_running() { "booting" } else { "initializing" },
             "oldest_map": self.maps.superblock.oldest.0,
+            "cluster_osdmap_trim_lower_bound": self.maps.superblock.oldest.0,
             "newest_map": self.core.epoch().0,
             "num_pgs": self.pgs.len(),
             "pg_states": states,

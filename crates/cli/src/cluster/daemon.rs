@@ -171,13 +171,17 @@ impl Daemon {
     pub(super) fn metadata(&self) -> BTreeMap<String, String> {
         let version = env!("CARGO_PKG_VERSION");
         let mut out = super::host::metadata(&self.dir);
-        let data = format!("{}_data", self.name.ty.name());
+        match self.name.ty {
+            EntityType::OSD => drop(out.insert("osd_data".into(), self.dir.display().to_string())),
+            // It stores nothing.
+            EntityType::MDS => out.retain(|key, _| !key.starts_with("device")),
+            _ => {}
+        }
         let pairs = [
             ("hostname", hostname()),
             ("ceph_release", "pacific".to_owned()),
             ("ceph_version", format!("nacre version {version}")),
             ("ceph_version_short", version.to_owned()),
-            (data.as_str(), self.dir.display().to_string()),
         ];
         out.extend(pairs.map(|(k, v)| (k.to_owned(), v)));
         out

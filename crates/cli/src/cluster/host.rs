@@ -60,7 +60,9 @@ fn device_id(device: &str) -> Option<String> {
         Some(text.trim().replace(' ', "_")).filter(|t| !t.is_empty())
     };
     let serial = read("device/serial").or_else(|| read("serial"))?;
-    let parts = [read("device/vendor"), read("device/model"), Some(serial)];
+    // A number is that of a driver, not of a maker.
+    let vendor = read("device/vendor").filter(|v| !v.starts_with("0x"));
+    let parts = [vendor, read("device/model"), Some(serial)];
     Some(parts.into_iter().flatten().collect::<Vec<_>>().join("_"))
 }
 

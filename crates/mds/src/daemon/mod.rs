@@ -455,9 +455,7 @@ impl Mds {
             Some("version") => text(serde_json::json!({
                 "version": env!("CARGO_PKG_VERSION"), "release": "pacific", "release_type": "dev",
             })),
-            Some("help") => {
-                text(commands().into_iter().map(|(name, help)| (name.to_owned(), serde_json::Value::from(help))).collect())
-            }
+            Some("help") => text(decl::describe::local_help(&commands())),
             Some("get_command_descriptions") => {
                 text(decl::describe::local_descriptions(&commands(), "mds", false))
             }

@@ -150,12 +150,13 @@ pub fn r#move(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     keep(edit, &crush, format!("moved item id {id} name '{name}' to location {at} in crush map"))
 }
 
-/// The item in `name`, if it lies in `ancestor`, where one is given.
+/// The item in `name`, if it lies somewhere below `ancestor`, where one is given.
 fn below(crush: &CrushMap, args: &Args) -> Result<Option<i32>, Failure> {
     let Some(id) = crush.id_of(args.str("name")) else { return Ok(None) };
     let Some(ancestor) = args.opt_str("ancestor") else { return Ok(Some(id)) };
     let ancestor = item(crush, ancestor)?;
-    match crush.parent_of(id) == Some(ancestor) {
+    let is_above = crush.location(id).iter().any(|(_, name)| *name == crush.name(ancestor));
+    match is_above {
         true => Ok(Some(id)),
         false => {
             missing(format!("item {} does not appear in bucket {}", args.str("name"), crush.name(ancestor)))
@@ -349,7 +350,7 @@ pub fn rule_replicated(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
 pub fn rule_erasure(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     let (name, profile_name) = (args.str("name"), args.opt_str("profile").unwrap_or("default"));
     let Some(profile) = edit.osdmap().ec_profiles.get(profile_name).cloned() else {
-        return missing(format!("unknown erasure code profile '{profile_name}'"));
+        return invalid(format!("unknown erasure code profile '{profile_name}'"));
     };
     let of = |key: &str, default: &str| profile.get(key).cloned().unwrap_or_else(|| default.to_owned());
     let (root, domain) = (of("crush-root", "default"), of("crush-failure-domain", "host"));

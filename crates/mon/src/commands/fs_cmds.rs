@@ -4,7 +4,7 @@ use super::{Failure, Outcome, invalid, missing, said};
 use crate::edit::Edit;
 use crate::mds_service;
 use decl::Args;
-use maps::{Filesystem, Fscid, MdsMap, MdsRank, Pool};
+use maps::{Filesystem, Fscid, MdsMap, MdsRank, Pool, PoolOpt, pool_opt};
 use msgs::errno;
 
 /// The pool that an argument names.
@@ -65,6 +65,7 @@ pub fn new(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
         let apps = edit.pool(id).application_metadata.entry("cephfs".into()).or_default();
         apps.insert(role.into(), name.to_owned());
     }
+    prefer_metadata(edit.pool(meta));
     let stamp = edit.stamp();
     let map = edit.fsmap();
     let fscid = match args.int("fscid").and_then(|n| i32::try_from(n).ok()).map(Fscid) {
@@ -96,6 +97,19 @@ pub fn new(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     }
     mds_service::assign(edit);
     said(format!("new fs with metadata pool {meta} and data pool {data}"))
+}
+
+/// The metadata is small and everything waits for it: it is recovered first, and has more PGs than its bytes ask for. Ceph's
+/// values.
+fn prefer_metadata(pool: &mut Pool) {
+    let wishes = [
+        (pool_opt::RECOVERY_PRIORITY, PoolOpt::Int(5)),
+        (pool_opt::PG_NUM_MIN, PoolOpt::Int(i64::from(pool.pg_num.min(16)))),
+        (pool_opt::PG_AUTOSCALE_BIAS, PoolOpt::Double(4.0)),
+    ];
+    for (key, value) in wishes {
+        pool.opts.entry(key).or_insert(value);
+    }
 }
 
 /// Takes all metadata servers from a file system. They boot again as standbys.

@@ -123,7 +123,8 @@ pub fn fs_status(view: &View<'_>, args: &Args) -> Outcome {
         let all_pools = all_pools.map(|(name, id, role, used, avail)| {
             json!({ "avail": avail, "id": id, "name": name, "type": role, "used": used })
         });
-        json!({ "mdsmap": ranks, "pools": all_pools.collect::<Vec<_>>() })
+        let version = super::status::version();
+        json!({ "mds_version": version, "mdsmap": ranks, "pools": all_pools.collect::<Vec<_>>() })
     };
     let plain = || {
         let mut out = String::new();

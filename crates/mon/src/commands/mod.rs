@@ -126,10 +126,12 @@ fn admin_commands() -> Vec<(&'static str, &'static str)> {
     ADMIN.iter().chain(decl::settings::COMMANDS).copied().collect()
 }
 
-/// Those that `ceph tell` has beside the monitors' table.
-fn told_commands() -> Vec<(&'static str, &'static str)> {
-    let taken = |signature: &str| Cmd::ALL.iter().any(|c| c.prefix() == signature);
-    admin_commands().into_iter().filter(|(signature, _)| !taken(signature)).collect()
+/// Whether a command, as JSON, is one of the admin socket: told to this monitor it is meant for its process, also where the
+/// monitors' table has one of the same name.
+fn is_local(text: &str) -> bool {
+    let parsed: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+    let prefix = parsed["prefix"].as_str().unwrap_or_default();
+    admin_commands().into_iter().any(|(signature, _)| decl::describe::prefix(signature) == prefix)
 }
 
 /// How a command is carried out.
@@ -204,16 +206,12 @@ impl<S: Storage> Mon<S> {
     pub(crate) fn tell(&mut self, now: Now, conn: ConnId, tid: u64, m: msgs::Command, out: &mut Vec<Out>) {
         let text = m.cmd.join(" ");
         let is_own = self.sessions.get(conn).is_some_and(|s| s.caps.is_allow_all());
-        let ((r, rs, data), index) = match Args::parse(&text) {
+        let parsed = if is_own && is_local(&text) { None } else { Some(Args::parse(&text)) };
+        let ((r, rs, data), index) = match parsed.unwrap_or_else(|| Err(decl::ArgError(String::new()))) {
             Ok((Cmd::Descriptions, _)) => {
-                let all = decl::describe::local_descriptions(&told_commands(), "mon", true).to_string();
+                let all = decl::describe::local_descriptions(&admin_commands(), "mon", true).to_string();
                 ((0, String::new(), all.into_bytes()), 0)
             }
-            // Known here as commands on this process; told to the cluster they mean something else.
-            Ok((Cmd::ConfigGet | Cmd::ConfigSet | Cmd::ConfigHelp, _)) if is_own => {
-                self.tell_admin(now, &text)
-            }
-            Ok((Cmd::Version | Cmd::QuorumStatus, _)) if is_own => self.tell_admin(now, &text),
             Ok((cmd, args)) if self.may_run(conn, cmd, &args) => {
                 let (outcome, index) = self.run(now, cmd, &args, &m.data.to_vec());
                 let answer = match outcome {
@@ -298,10 +296,7 @@ impl<S: Storage> Mon<S> {
                 serde_json::json!({ "version": status::version(), "release": "pacific", "release_type": "dev" }),
             ),
             "ops" => text(self.ops_json()),
-            "help" => {
-                let all: BTreeMap<&str, &str> = admin_commands().into_iter().collect();
-                text(serde_json::json!(all))
-            }
+            "help" => text(decl::describe::local_help(&admin_commands())),
             "get_command_descriptions" => {
                 (0, decl::describe::local_descriptions(&admin_commands(), "mon", false).to_string())
             }

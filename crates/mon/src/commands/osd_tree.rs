@@ -153,7 +153,8 @@ pub fn tree(view: &View<'_>, args: &Args) -> Outcome {
     let map = at_epoch(view, args)?;
     let stray: Vec<OsdId> =
         strays(&map).into_iter().filter(|o| wanted(&map, *o, &args.list("states"))).collect();
-    tree_of(&map, args, nodes(&map.crush), &stray)
+    let all = filtered(&map, args, nodes(&map.crush));
+    answer(args, || tree_json(&map, &all, &stray), || tree_text(&map, &all, &stray))
 }
 
 /// The tree below one bucket.
@@ -166,14 +167,21 @@ pub fn tree_from(view: &View<'_>, args: &Args) -> Outcome {
     }
     let mut below = Vec::new();
     descend(&map.crush, root, 0, map.crush.weight_of(root), &mut below);
-    tree_of(&map, args, below, &[])
+    let below = filtered(&map, args, below);
+    // Strays are below no bucket.
+    let json = || {
+        let mut out = tree_json(&map, &below, &[]);
+        drop(out.as_object_mut().and_then(|o| o.shift_remove("stray")));
+        out
+    };
+    answer(args, json, || tree_text(&map, &below, &[]))
 }
 
-fn tree_of(map: &OsdMap, args: &Args, all: Vec<Node>, stray: &[OsdId]) -> Outcome {
+/// The items that have an OSD in one of the states that are asked for.
+fn filtered(map: &OsdMap, args: &Args, all: Vec<Node>) -> Vec<Node> {
     let states = args.list("states");
     let keep = |id: i32| crush_edit::devices(&map.crush, id).iter().any(|d| wanted(map, OsdId(*d), &states));
-    let all: Vec<Node> = all.into_iter().filter(|n| states.is_empty() || keep(n.id)).collect();
-    answer(args, || tree_json(map, &all, stray), || tree_text(map, &all, stray))
+    all.into_iter().filter(|n| states.is_empty() || keep(n.id)).collect()
 }
 
 fn status(map: &OsdMap, osd: OsdId) -> &'static str {

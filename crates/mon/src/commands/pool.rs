@@ -114,7 +114,10 @@ pub fn remove(edit: &mut Edit<'_>, id: i64) -> Result<(), Failure> {
     }
     let temp: Vec<_> = map.pg_temp.keys().filter(|pg| pg.pool == id).copied().collect();
     let upmaps: Vec<_> = map.pg_upmap_items.keys().filter(|pg| pg.pool == id).copied().collect();
+    let snaps = map.removed_snaps_queue.get(&id).cloned();
     let inc = edit.osd();
+    // With the pool all its snapshots are gone: nothing of them is left to be removed.
+    inc.new_purged_snaps.extend(snaps.map(|snaps| (id, snaps)));
     inc.old_pools.insert(id);
     inc.new_pg_temp.extend(temp.into_iter().map(|pg| (pg, Vec::new())));
     inc.old_pg_upmap_items.extend(upmaps);

@@ -179,7 +179,8 @@ pub fn app_get(view: &View<'_>, args: &Args) -> Outcome {
     };
     let Some(key) = args.opt_str("key") else { return structured(args, &json!(values)) };
     match values.get(key) {
-        Some(value) => answer(args, || json!(value), || format!("{value}\n")),
+        // The original prints the bare value in every format.
+        Some(value) => super::output(format!("{value}\n")),
         None => missing(format!("application '{app}' on pool '{name}' has no key '{key}'")),
     }
 }
