@@ -109,7 +109,8 @@ impl SimDisk {
         });
     }
 
-    fn read(&self, offset: u64, len: usize) -> stdx::Buf {
+    /// What a read would give now.
+    pub fn read(&self, offset: u64, len: usize) -> stdx::Buf {
         let mut out = BufMut::zeroed(len);
         for (i, chunk) in out.as_mut_slice().chunks_mut(SECTOR as usize).enumerate() {
             let sector = offset / SECTOR + i as u64;

@@ -288,6 +288,12 @@ impl Scenario {
             let disk = std::mem::take(self.cluster.world.disk(slot, 0));
             disks.push((self.cluster.world.name(slot).to_owned(), disk));
         }
+        let mon = self.cluster.mon;
+        self.cluster.world.crash(mon, Crash::Process);
+        let mon = ("mon.a".to_owned(), std::mem::take(self.cluster.world.disk(mon, 0)));
+        oracle::stores::check(&disks)
+            .and_then(|()| oracle::stores::check(&[mon]))
+            .map_err(|what| Found("stores_sound", what))?;
         let objects =
             oracle::replicas::check(&mut disks, 3).map_err(|what| Found("replicas_identical", what))?;
         if self.cluster.mds.is_none() {

@@ -11,3 +11,4 @@ pub mod metadata;
 pub mod namespace;
 pub mod objects;
 pub mod replicas;
+pub mod stores;

@@ -605,8 +605,9 @@ impl Load for FileLoad {
                 continue;
             }
             let think = Duration::from_nanos(self.rng.below(THINK.as_nanos() as u64) + 1);
-            self.clients[client].next_at = if self.finishing { now } else { now + think };
-            if !world.is_up(self.clients[client].slot) || self.finishing && self.close_one(world, client) {
+            let is_up = world.is_up(self.clients[client].slot);
+            self.clients[client].next_at = if self.finishing && is_up { now } else { now + think };
+            if !is_up || self.finishing && self.close_one(world, client) {
                 continue;
             }
             if let Some(work) = self.last_look.pop() {
