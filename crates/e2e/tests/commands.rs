@@ -78,23 +78,72 @@ fn ceph(conf: &Path, line: &str) -> Ran {
 
 /// Objects whose keys are data: names of pools, daemons, options, versions …
 const DATA: &[&str] = &[
-    "always_on_modules", "application_metadata", "blocklist", "by_rank", "caps", "checks", "client", "compat", "crush",
-    "diff", "erasure_code_profiles", "incompat", "info", "mds", "mgr", "mon", "osd", "overall", "progress_events",
-    "required_client_features", "ro_compat", "services", "stats_by_class", "up",
+    "always_on_modules",
+    "application_metadata",
+    "blocklist",
+    "by_rank",
+    "caps",
+    "checks",
+    "client",
+    "compat",
+    "crush",
+    "diff",
+    "erasure_code_profiles",
+    "incompat",
+    "info",
+    "mds",
+    "mgr",
+    "mon",
+    "osd",
+    "overall",
+    "progress_events",
+    "required_client_features",
+    "ro_compat",
+    "services",
+    "stats_by_class",
+    "up",
 ];
 
 /// Commands whose answer is an object with data for keys.
 const DATA_AT_ROOT: &[&str] = &[
-    "config get", "config-key dump", "mds count-metadata", "mds versions", "mon count-metadata", "mon versions",
-    "osd count-metadata", "osd pool application get", "osd versions", "tell osd.0 config show", "tell mon.a config show",
-    "node ls osd", "node ls mon", "mgr versions",
+    "config get",
+    "config-key dump",
+    "mds count-metadata",
+    "mds versions",
+    "mon count-metadata",
+    "mon versions",
+    "osd count-metadata",
+    "osd pool application get",
+    "osd versions",
+    "tell osd.0 config show",
+    "tell mon.a config show",
+    "node ls osd",
+    "node ls mon",
+    "mgr versions",
 ];
 
 /// Parts of paths that come and go with what the cluster is doing.
 const PASSING: &[&str] = &[
-    "_per_sec", "_bytes_sec", "degraded", "misplaced", "inactive_pgs", "unknown_pgs", ".recovery.", ".recovery_rate.",
-    ".client_io_rate.", ".histogram[]", ".stuck_pg_stats[]", ".blocked_by", ".alerts[]", ".osd_blocked_by_infos[]",
-    ".pg_temp[]", ".primary_temp[]", ".hb_peers[]", ".purged_snaps[]", "new_removed_snaps", "new_purged_snaps",
+    "_per_sec",
+    "_bytes_sec",
+    "degraded",
+    "misplaced",
+    "inactive_pgs",
+    "unknown_pgs",
+    ".recovery.",
+    ".recovery_rate.",
+    ".client_io_rate.",
+    ".histogram[]",
+    ".stuck_pg_stats[]",
+    ".blocked_by",
+    ".alerts[]",
+    ".osd_blocked_by_infos[]",
+    ".pg_temp[]",
+    ".primary_temp[]",
+    ".hb_peers[]",
+    ".purged_snaps[]",
+    "new_removed_snaps",
+    "new_purged_snaps",
 ];
 
 fn is_data(path: &str, line: &str) -> bool {
@@ -106,7 +155,11 @@ fn collect(value: &Value, path: &str, line: &str, out: &mut BTreeSet<String>) {
     match value {
         Value::Object(map) => {
             for (key, inner) in map {
-                let key = if is_data(path, line) { "*" } else { key.trim_end_matches(|c: char| c.is_ascii_digit()) };
+                let key = if is_data(path, line) {
+                    "*"
+                } else {
+                    key.trim_end_matches(|c: char| c.is_ascii_digit())
+                };
                 let path = format!("{path}.{key}");
                 out.insert(path.clone());
                 collect(inner, &path, line, out);

@@ -74,9 +74,9 @@ impl Osd {
                 let pg = self.pgs.get(&pgid).ok_or((ENOENT, format!("pg {pgid} is not here")))?;
                 Ok(pg.dump())
             }
-            "version" => {
-                Ok(json!({ "version": env!("CARGO_PKG_VERSION"), "release": "pacific", "release_type": "dev" }))
-            }
+            "version" => Ok(
+                json!({ "version": env!("CARGO_PKG_VERSION"), "release": "pacific", "release_type": "dev" }),
+            ),
             "help" => Ok(decl::describe::local_help(&commands())),
             "get_command_descriptions" => Ok(decl::describe::local_descriptions(&commands(), "osd", false)),
             other => {

@@ -106,8 +106,9 @@ impl OsdOptions {
         self.report_interval = secs("osd_mon_report_interval")
             .filter(|s| *s >= Duration::from_millis(100))
             .unwrap_or(default.report_interval);
-        self.log_entries_total =
-            count("osd_target_pg_log_entries_per_osd").filter(|n| *n >= 1000).unwrap_or(default.log_entries_total);
+        self.log_entries_total = count("osd_target_pg_log_entries_per_osd")
+            .filter(|n| *n >= 1000)
+            .unwrap_or(default.log_entries_total);
     }
 }
 

@@ -403,7 +403,9 @@ impl Mds {
     fn tell(&mut self, conn: ConnId, tid: u64, command: &msgs::Command, out: &mut Out) {
         let (code, output) = match self.administrators.contains(&conn) {
             true => self.admin(&command.cmd.concat()),
-            false => (-msgs::errno::EPERM, "the key must allow all on metadata servers (mds 'allow *')".to_owned()),
+            false => {
+                (-msgs::errno::EPERM, "the key must allow all on metadata servers (mds 'allow *')".to_owned())
+            }
         };
         let mut reply = msgs::CommandReply { r: code, ..Default::default() };
         match code < 0 {
@@ -416,7 +418,8 @@ impl Mds {
     /// Takes over what is set of the options that may change while it runs.
     fn apply_settings(&mut self) {
         let names = ["mds_cache_memory_limit", "mds_cache_max_inodes"];
-        let set = names.iter().filter_map(|n| Some(((*n).to_owned(), self.settings.set_value(n)?.0.to_owned())));
+        let set =
+            names.iter().filter_map(|n| Some(((*n).to_owned(), self.settings.set_value(n)?.0.to_owned())));
         let set: BTreeMap<String, String> = set.collect();
         let cache = match set.is_empty() {
             true => self.first_cache_inodes,
