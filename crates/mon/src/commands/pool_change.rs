@@ -131,7 +131,10 @@ pub fn set(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
         "use_gmt_hitset" => edit.pool(id).use_gmt_hitset = on_off(args)?,
         "fast_read" => match on_off(args)? {
             true => {
-                return Err(Failure::new(errno::EINVAL, "fast read is only supported in erasure coding pool"));
+                return Err(Failure::new(
+                    errno::EINVAL,
+                    "fast read is only supported in erasure coding pool",
+                ));
             }
             false => edit.pool(id).fast_read = false,
         },
