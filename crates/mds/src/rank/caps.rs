@@ -2,7 +2,7 @@
 //! what all clients want ([`crate::cap::policy`]), from what operations under way forbid, and from what others still hold.
 
 use super::{Effect, Rank, stat};
-use crate::cap::Cap;
+use crate::cap::{Cap, STRONG};
 use crate::session::SessionState;
 use crate::types::{ClientId, Lsn, Need, OpId};
 use fsfmt::Ino;
@@ -34,6 +34,9 @@ impl Rank {
         let grantable = inode.grantable(client);
         let Some(cap) = inode.caps.get_mut(&client) else { unreachable!("eval removes no cap") };
         let bits = cap.pending | (grantable & (LIKES | cap.wanted));
+        if bits & !cap.pending & STRONG != 0 {
+            self.missing.note_change(ino);
+        }
         cap.give(bits, now);
         cap.issue_seq = cap.seq;
         stat::inode_stat(&inode.data, client, inode.caps.get(&client))
@@ -79,6 +82,9 @@ impl Rank {
             return;
         }
         let bits = cap.pending | (grantable & (LIKES | cap.wanted));
+        if bits & !cap.pending & STRONG != 0 {
+            self.missing.note_change(ino);
+        }
         cap.give(bits, now);
         self.send_cap(cap_op::GRANT, ino, client);
     }

@@ -23,7 +23,7 @@ use wire::Timespec;
 const RECONNECT_WINDOW: Duration = Duration::from_secs(45);
 /// How long the rank waits for all of them before it goes on with those that came. Clients that see the monitors' map at
 /// once are there within milliseconds; what is waited for here delays everybody.
-const GRACE: Duration = Duration::from_millis(750);
+const GRACE: Duration = Duration::from_millis(500);
 /// Messages of clients that are kept until they can be looked at.
 const MOST_HELD_BACK: usize = 1_000_000;
 
@@ -225,6 +225,10 @@ impl Rank {
                 s.renewed = now;
                 s.auth = auth;
             }
+            // Before it may believe anything again.
+            if self.stage == Stage::Active {
+                self.take_old_beliefs(client);
+            }
             let mut open = ClientSession::of(session_op::OPEN, 0);
             open.head.stamp = Timespec::from(self.now.wall);
             open.features = ClientSession::feature_bytes(super::sessions::FEATURES);
@@ -256,10 +260,7 @@ impl Rank {
             self.client_message(self.now, client, tid, body);
         }
         if self.stage == Stage::Active {
-            for ino in held {
-                self.take_old_beliefs(ino, client);
-                self.caps_changed(ino);
-            }
+            held.into_iter().for_each(|ino| self.caps_changed(ino));
         }
         if self.missing.clients.is_empty() {
             self.missing.changed.clear();
@@ -268,16 +269,18 @@ impl Rank {
 
     /// Takes back what a client that came late can't hold any more, because the inode has changed without it. Write and
     /// exclusive bits were kept for it.
-    fn take_old_beliefs(&mut self, ino: Ino, client: ClientId) {
-        if !self.missing.changed.contains(&ino) {
-            return;
-        }
+    fn take_old_beliefs(&mut self, client: ClientId) {
         let now = self.now.mono;
-        let Some(inode) = self.cache.inodes.get_mut(&ino) else { return };
-        let recorded = inode.is_recorded(client);
-        let Some(cap) = inode.caps.get_mut(&client) else { return };
-        if !recorded && cap.give(msgs::cap::PIN, now) {
-            self.send_cap(cap_op::REVOKE, ino, client);
+        let held = self.sessions.map.get(&client).map(|s| s.inodes.clone()).unwrap_or_default();
+        for ino in held.intersection(&self.missing.changed).copied().collect::<Vec<_>>() {
+            let Some(inode) = self.cache.inodes.get_mut(&ino) else { continue };
+            if inode.is_recorded(client) || stdx::mutants::is_active("mds_keeps_old_beliefs") {
+                continue;
+            }
+            let Some(cap) = inode.caps.get_mut(&client) else { continue };
+            if cap.give(msgs::cap::PIN, now) {
+                self.send_cap(cap_op::REVOKE, ino, client);
+            }
         }
     }
 
