@@ -2,7 +2,7 @@
 
 use crate::api::{Answer, Ino, Invalidate};
 use crate::client::{Client, Outs};
-use crate::inode::Inode;
+use crate::inode::{Growth, Inode};
 use msgs::{Body, Caps, ClientCaps, ClientLease, cap, cap_op, lease_action};
 use node::{ConnId, Event, Level, Msg, Output, RequestId};
 use stdx::Now;
@@ -37,6 +37,9 @@ impl Client {
         if msg.op == cap_op::FLUSH_ACK {
             if let Some(inode) = self.inodes.get_mut(&msg.ino) {
                 inode.flushing.remove(&tid);
+                if inode.growth == Growth::Flushing(tid) {
+                    inode.growth = Growth::Durable;
+                }
                 self.touch(msg.ino);
             }
             return;
@@ -98,6 +101,7 @@ impl Client {
         self.invalidate_pages(ino, out);
         self.tell_mds(ino, out);
         let Some(inode) = self.inodes.get_mut(&ino) else { return };
+        inode.data_wanted &= !inode.dirty.is_empty();
         if inode.dirty.is_empty() && inode.dirty_caps == Caps::NONE {
             self.dirty_since.remove(&ino);
             // Whoever waits for the acknowledgement needs no more; what is written from now on may stay a while again.
@@ -181,6 +185,9 @@ impl Client {
             dirty = Caps(ready);
             inode.dirty_caps = Caps(inode.dirty_caps.0 & !ready);
             inode.flushing.insert(tid, dirty);
+            if inode.growth != Growth::Durable && dirty.has_any(cap::FILE_WR) {
+                inode.growth = Growth::Flushing(tid);
+            }
             self.changed.insert(ino);
         }
         let oldest_flush_tid = if flushes { inode.flushing.keys().next().copied().unwrap_or(tid) } else { 0 };

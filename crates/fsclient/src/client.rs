@@ -321,7 +321,7 @@ impl Client {
             R::Read { .. } | R::Write { .. } | R::Fallocate { .. } => {
                 self.data_step(now, number, op, stage, request, out)
             }
-            R::Fsync { fh, .. } => self.fsync(number, *fh, out),
+            R::Fsync { fh, data_only } => self.fsync(number, *fh, *data_only, out),
             R::Flush { .. } | R::Release { .. } | R::Getlk { .. } | R::Setlk { .. } => {
                 self.handle_step(now, number, op, stage, caller, request, out)
             }

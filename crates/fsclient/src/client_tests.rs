@@ -270,6 +270,49 @@ fn flushes_without_acknowledgement_are_sent_again_in_the_next_session() {
 }
 
 #[test]
+fn what_is_shared_is_not_believed_until_the_next_mds_has_heard_our_claim() {
+    let mut rig = Rig::new();
+    rig.caps(cap_op::REVOKE, 2, READERS);
+    let getattr = || FsRequest::Getattr { ino: INO };
+    assert_eq!(answers(&rig.ask(getattr())).len(), 1);
+    rig.input(Input::Closed { conn: rig.conn, reason: CloseReason::Refused });
+    assert_eq!(answers(&rig.ask(getattr())).len(), 0, "others may change it now");
+    rig.conn = rig.client.mds.pretend_reconnecting();
+    rig.mds_says(0, ClientSession::of(session_op::OPEN, 0));
+    assert_eq!(answers(&rig.ask(getattr())).len(), 1);
+}
+
+#[test]
+fn what_was_written_under_is_believed_while_there_is_no_mds() {
+    let mut rig = Rig::new();
+    rig.write(0, 10);
+    rig.input(Input::Closed { conn: rig.conn, reason: CloseReason::Refused });
+    assert_eq!(answers(&rig.write(10, 10)), [&Ok(Answer::Written(10))]);
+    assert_eq!(answers(&rig.ask(FsRequest::Getattr { ino: INO })).len(), 1);
+}
+
+#[test]
+fn fdatasync_waits_for_the_size_but_not_for_times() {
+    let mut rig = Rig::new();
+    let fdatasync = || FsRequest::Fsync { fh: FH, data_only: true };
+    rig.write(0, 5000);
+    assert_eq!(answers(&rig.ask(fdatasync())).len(), 0);
+    let out = rig.writes_arrive();
+    assert_eq!((answers(&out).len(), cap_messages(&out)[0].file().size), (0, 5000));
+    let ack = ClientCaps { op: cap_op::FLUSH_ACK, ino: INO, cap_id: 9, ..ClientCaps::default() };
+    assert_eq!(answers(&rig.mds_says(1, ack)), [&Ok(Answer::Done)]);
+    rig.write(1000, 3000);
+    assert_eq!(answers(&rig.ask(fdatasync())).len(), 0);
+    let out = rig.writes_arrive();
+    assert_eq!((answers(&out).len(), cap_messages(&out).len()), (1, 0), "the MDS is not asked");
+    assert_eq!(
+        answers(&rig.ask(FsRequest::Fsync { fh: FH, data_only: false })).len(),
+        0,
+        "but fsync asks it"
+    );
+}
+
+#[test]
 fn recalled_capabilities_go_back_unless_in_use() {
     let mut rig = Rig::new();
     for n in 1..=10 {

@@ -30,6 +30,24 @@ pub(crate) struct Cap {
     pub(crate) implemented: Caps,
     /// What we have told the MDS that we want.
     pub(crate) wanted: Caps,
+    /// The MDS is lost. Its successor keeps for us what we may have written under, but others may change meanwhile what we
+    /// only know: shared bits count for nothing until it has heard our claim.
+    pub(crate) is_suspended: bool,
+}
+
+/// Bits that an MDS keeps for clients that have not come back to it.
+const KEPT: u32 = cap::AUTH_EXCL | cap::XATTR_EXCL | cap::FILE_EXCL | cap::FILE_WR | cap::FILE_BUFFER;
+
+/// How far the MDS knows of a file's growth by writing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Growth {
+    /// It has the size on stable storage.
+    #[default]
+    Durable,
+    /// It was not told.
+    Untold,
+    /// It was told by this flush.
+    Flushing(u64),
 }
 
 /// One inode.
@@ -80,6 +98,10 @@ pub(crate) struct Inode {
     pub(crate) flushing: BTreeMap<u64, Caps>,
     /// Somebody waits for everything to be durable.
     pub(crate) sync_wanted: bool,
+    /// Somebody waits for the data.
+    pub(crate) data_wanted: bool,
+    /// A size that the MDS may lose again: without it what was written behind the old end is out of reach.
+    pub(crate) growth: Growth,
     /// The size that writers wait for.
     pub(crate) wanted_max_size: u64,
     /// The `max_size` asked for last, so that one wish is sent once.
@@ -123,7 +145,11 @@ impl Inode {
 
     /// What the MDS allows now.
     pub(crate) fn issued(&self) -> Caps {
-        self.cap.as_ref().map_or(Caps::NONE, |c| c.issued)
+        match &self.cap {
+            Some(c) if c.is_suspended && !c.issued.has_any(KEPT) => Caps(c.issued.0 & cap::PIN),
+            Some(c) => c.issued,
+            None => Caps::NONE,
+        }
     }
 
     /// Notes what the MDS allows from now on.
@@ -150,6 +176,7 @@ impl Inode {
         self.lose_cap();
         let lost = self.dirty_caps != Caps::NONE || !self.dirty.is_empty() || !self.flushing.is_empty();
         self.flushing.clear();
+        self.growth = Growth::Durable;
         if lost {
             self.error = Some(msgs::errno::EIO);
             self.dirty.discard();
@@ -338,7 +365,10 @@ impl Inode {
 
     /// Notes a write that ends at `end`.
     pub(crate) fn wrote(&mut self, end: u64, wall: Wall) {
-        self.size = self.size.max(end);
+        if end > self.size {
+            self.size = end;
+            self.growth = Growth::Untold;
+        }
         self.mtime = self.mtime.max(Timespec::from(wall));
         self.changed(cap::FILE_WR, wall);
     }

@@ -4,6 +4,7 @@ use crate::api::{Answer, Caller, Fh, FileLock, FsRequest, Ino};
 use crate::cache::path;
 use crate::client::{Client, Op, Outs, Stage, Step, Token, WRITE_BACK_AFTER, fail};
 use crate::dirty::Dirty;
+use crate::inode::Growth;
 use crate::namespace::open_flag;
 use msgs::errno::{EBADF, EFBIG, EINVAL, EIO, ENOENT, EOPNOTSUPP};
 use msgs::{ClientRequest, Extent, FileLockArgs, GetattrArgs, MdsOp, Op as ObjectOp, cap};
@@ -211,6 +212,7 @@ impl Client {
         loop {
             let Some(inode) = self.inodes.get_mut(&ino) else { return };
             let must = inode.sync_wanted
+                || inode.data_wanted
                 || inode.writers == 0
                 || !inode.may(cap::FILE_BUFFER)
                 || inode.is_revoked()
@@ -348,17 +350,25 @@ impl Client {
         }
     }
 
-    /// Waits until a file's data and attributes are durable.
-    pub(crate) fn fsync(&mut self, number: u64, fh: Fh, out: &mut Outs) -> Step {
+    /// Waits until a file's data and attributes are durable; of the attributes only the size where `data_only`.
+    pub(crate) fn fsync(&mut self, number: u64, fh: Fh, data_only: bool, out: &mut Outs) -> Step {
         let Some(ino) = self.files.get(&fh).map(|f| f.ino) else { return fail(EBADF) };
         let inode = self.inodes.get_mut(&ino).expect("an open file's inode stays");
-        if !inode.dirty.is_empty() || inode.dirty_caps.0 != 0 || !inode.flushing.is_empty() {
+        if data_only && inode.growth == Growth::Durable {
+            if !inode.dirty.is_empty() {
+                inode.data_wanted = true;
+                inode.waiters.insert(number);
+                self.attend(ino);
+                return Step::Wait;
+            }
+        } else if !inode.dirty.is_empty() || inode.dirty_caps.0 != 0 || !inode.flushing.is_empty() {
             inode.sync_wanted = true;
             inode.waiters.insert(number);
             self.attend(ino);
             return Step::Wait;
+        } else {
+            inode.sync_wanted = false;
         }
-        inode.sync_wanted = false;
         if let Some(errno) = inode.error.take() {
             return fail(errno);
         }

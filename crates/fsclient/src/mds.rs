@@ -2,7 +2,7 @@
 
 use crate::cache::{ROOT, STAT_CAPS, path};
 use crate::client::{Client, Outs};
-use crate::inode::Inode;
+use crate::inode::{Growth, Inode};
 use maps::{Gid, MdsMap, MdsRank, MdsState};
 use monc::ConnSpace;
 use msgs::errno::ESTALE;
@@ -266,6 +266,22 @@ impl Client {
             _ => State::Lost,
         };
         self.mds.give_up_at = (self.mds.state == State::Lost).then(|| now.mono + GIVE_UP_SESSION);
+        self.suspend_caps(true);
+    }
+
+    /// While there is no session, what rests on shared bits is not believed.
+    fn suspend_caps(&mut self, suspended: bool) {
+        let inos: Vec<u64> = self.inodes.keys().copied().collect();
+        for ino in inos {
+            let inode = self.inodes.get_mut(&ino).expect("just listed");
+            if suspended {
+                inode.prepare_claim();
+            }
+            if let Some(cap) = &mut inode.cap {
+                cap.is_suspended = suspended;
+            }
+            self.touch(ino);
+        }
     }
 
     /// The session can't be had back: capabilities are void, and what was buffered under them is lost and said so.
@@ -381,8 +397,7 @@ impl Client {
                 self.mds.renew_at = Some(now.mono + self.renew_every());
                 self.resend(state, out);
                 self.say_ready(out);
-                let inos: Vec<u64> = self.inodes.keys().copied().collect();
-                inos.into_iter().for_each(|ino| self.reclaim(ino));
+                self.suspend_caps(false);
             }
             session_op::CLOSE if self.mds.state == State::Closing => self.session_closed(out),
             session_op::CLOSE | session_op::REJECT => {
@@ -401,19 +416,6 @@ impl Client {
             }
             _ => {}
         }
-    }
-
-    /// After a reconnect, flushes that were not acknowledged are sent anew.
-    fn reclaim(&mut self, ino: u64) {
-        let inode = self.inodes.get_mut(&ino).expect("listed by the caller");
-        for (_, caps) in std::mem::take(&mut inode.flushing) {
-            inode.dirty_caps = inode.dirty_caps | caps;
-        }
-        if let Some(cap) = &mut inode.cap {
-            // The new MDS takes what we claimed for issued and counts anew.
-            (cap.seq, cap.issue_seq, cap.mseq) = (0, 0, 0);
-        }
-        self.touch(ino);
     }
 
     /// The answer to a request.
@@ -488,6 +490,23 @@ impl Client {
         self.mds.give_up_at = Some(now.mono + GIVE_UP_SESSION);
         self.mds.seq += 1;
         self.mds.send(msgs::Body::from(ClientSession::of(session_op::REQUEST_CLOSE, self.mds.seq)), 0, out);
+    }
+}
+
+impl Inode {
+    /// The session is lost: the new MDS takes what we claim for issued and counts anew, and flushes that were not acknowledged are
+    /// sent again. Until then we say that we hold what they were done under, so that nobody looks before.
+    fn prepare_claim(&mut self) {
+        let unacknowledged = std::mem::take(&mut self.flushing);
+        if self.growth != Growth::Durable {
+            self.growth = Growth::Untold;
+        }
+        let Some(cap) = &mut self.cap else { return };
+        (cap.seq, cap.issue_seq, cap.mseq) = (0, 0, 0);
+        for caps in unacknowledged.into_values() {
+            self.dirty_caps = self.dirty_caps | caps;
+            cap.implemented = cap.implemented | caps;
+        }
     }
 }
 
