@@ -8,7 +8,9 @@
 )]
 
 mod cluster;
+mod mount;
 mod run;
 
 pub use cluster::{Cluster, Daemon, Options};
+pub use mount::{Mount, Program};
 pub use run::{Ran, has, nacre, nacre_bin, run};

@@ -5,63 +5,11 @@
     reason = "tests with real files and processes"
 )]
 
-use e2e::{Cluster, Options, nacre_bin, run};
-use std::io::{BufRead, BufReader, Write};
+use e2e::{Cluster, Mount, Options, run};
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, symlink};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-
-/// A mount that is a process of its own; unmounted when dropped.
-struct Mount {
-    point: PathBuf,
-    process: Child,
-}
-
-impl Mount {
-    fn new(cluster: &Cluster, name: &str) -> Self {
-        let point = cluster.dir().join(name);
-        std::fs::create_dir_all(&point).expect("a mount point");
-        Self { process: serve(cluster, &point), point }
-    }
-
-    /// Kills its process, which leaves a dead mount, and mounts at the same place again.
-    fn kill_and_mount_again(&mut self, cluster: &Cluster) {
-        self.process.kill().expect("it runs");
-        self.process.wait().expect("it was killed");
-        self.process = serve(cluster, &self.point);
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        // Lazily: a test that failed may still have files open in it.
-        let _ = Command::new("umount").arg("-l").arg(&self.point).status();
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn serve(cluster: &Cluster, point: &Path) -> Child {
-    let mut command = Command::new(nacre_bin());
-    command.arg("mount").arg("-c").arg(cluster.conf()).arg(point);
-    command.arg("--log").arg(cluster.dir().join("log/mount.log"));
-    let mut process = command.stdout(Stdio::piped()).spawn().expect("starts");
-    let mut line = String::new();
-    let stdout = process.stdout.take().expect("piped");
-    BufReader::new(stdout).read_line(&mut line).expect("says something");
-    assert!(line.starts_with("nacre: mounted"), "{line}");
-    process
-}
-
-/// Whether this machine lets us mount. Says that the test is skipped where not, or fails it where `CI=true`.
-fn can_mount() -> bool {
-    let may = Path::new("/dev/fuse").exists() && rustix::process::geteuid().is_root();
-    if !may {
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "/dev/fuse or root is missing");
-        eprintln!("skipped: needs /dev/fuse and root");
-    }
-    may
-}
+use std::path::Path;
+use std::process::Command;
 
 /// A tree of small files, a large one, links and odd modes and times.
 fn make_tree(at: &Path) {
@@ -114,7 +62,7 @@ fn assert_same(a: &Path, b: &Path) {
 
 #[test]
 fn a_copied_tree_survives_the_death_of_the_cluster_and_of_the_mount() {
-    if !can_mount() {
+    if !Mount::is_possible() {
         return;
     }
     let mut cluster = Cluster::start(Options::default());
@@ -122,13 +70,13 @@ fn a_copied_tree_survives_the_death_of_the_cluster_and_of_the_mount() {
     std::fs::create_dir(&source).expect("makes");
     make_tree(&source);
     let mut mount = Mount::new(&cluster, "m1");
-    let copy = mount.point.join("copy");
+    let copy = mount.point().join("copy");
     run(Command::new("cp").arg("-a").arg(&source).arg(&copy)).ok();
     assert_same(&source, &copy);
 
-    let mut open = std::fs::File::create(mount.point.join("open")).expect("creates");
+    let mut open = std::fs::File::create(mount.point().join("open")).expect("creates");
     open.write_all(b"before ").expect("writes");
-    let second = mount.point.join("second");
+    let second = mount.point().join("second");
     let mut copying = Command::new("cp").arg("-a").arg(&source).arg(&second).spawn().expect("starts");
     cluster.kill_and_restart();
     assert!(copying.wait().expect("ends").success(), "cp goes on after the restart");
@@ -140,10 +88,10 @@ fn a_copied_tree_survives_the_death_of_the_cluster_and_of_the_mount() {
     run(Command::new("sync").arg("-f").arg(&second)).ok();
     mount.kill_and_mount_again(&cluster);
     assert_same(&source, &second);
-    let text = std::fs::read_to_string(mount.point.join("open")).expect("reads");
+    let text = std::fs::read_to_string(mount.point().join("open")).expect("reads");
     assert_eq!(text, "before after");
     let other = Mount::new(&cluster, "m2");
-    std::fs::write(mount.point.join("news"), "from one mount").expect("writes");
-    let seen = std::fs::read_to_string(other.point.join("news")).expect("reads");
+    std::fs::write(mount.point().join("news"), "from one mount").expect("writes");
+    let seen = std::fs::read_to_string(other.point().join("news")).expect("reads");
     assert_eq!(seen, "from one mount", "seen by the other at once");
 }

@@ -1,0 +1,106 @@
+//! Mounts that are processes of their own.
+
+use crate::cluster::Cluster;
+use crate::run::{nacre_bin, run};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// No mount may take longer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Whose client it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Program {
+    /// `nacre mount`.
+    Nacre,
+    /// `ceph-fuse`.
+    CephFuse,
+}
+
+/// A mount; unmounted when dropped.
+pub struct Mount {
+    point: PathBuf,
+    program: Program,
+    process: Child,
+}
+
+impl Mount {
+    /// Mounts at a new directory of the cluster's.
+    pub fn new(cluster: &Cluster, name: &str) -> Self {
+        Self::by(Program::Nacre, cluster, name)
+    }
+
+    /// The same by a program.
+    pub fn by(program: Program, cluster: &Cluster, name: &str) -> Self {
+        let point = cluster.dir().join(name);
+        std::fs::create_dir_all(&point).expect("a mount point");
+        Self { process: serve(program, cluster, &point), program, point }
+    }
+
+    /// Whether this machine lets us mount. Says that the test is skipped where not, or fails it where `CI=true`.
+    pub fn is_possible() -> bool {
+        let may = Path::new("/dev/fuse").exists() && geteuid().is_root();
+        if !may {
+            assert!(std::env::var("CI").as_deref() != Ok("true"), "/dev/fuse or root is missing");
+            eprintln!("skipped: needs /dev/fuse and root");
+        }
+        may
+    }
+
+    /// Where.
+    pub fn point(&self) -> &Path {
+        &self.point
+    }
+
+    /// Kills its process, which leaves a dead mount.
+    pub fn kill(&mut self) {
+        self.process.kill().expect("it runs");
+        self.process.wait().expect("it was killed");
+    }
+
+    /// Kills its process and mounts at the same place again.
+    pub fn kill_and_mount_again(&mut self, cluster: &Cluster) {
+        self.kill();
+        self.process = serve(self.program, cluster, &self.point);
+    }
+
+    /// Sends its process a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_raw(self.process.id() as i32).expect("a process id"), signal)
+            .expect("it runs");
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        // Lazily: a test that failed may still have files open in it.
+        let _ = Command::new("umount").arg("-l").arg(&self.point).stderr(Stdio::null()).status();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn serve(program: Program, cluster: &Cluster, point: &Path) -> Child {
+    if program == Program::CephFuse {
+        let mut command = Command::new("ceph-fuse");
+        command.arg("-c").arg(cluster.conf()).arg("-f").arg(point).stderr(Stdio::null());
+        let process = command.stdout(Stdio::null()).spawn().expect("starts");
+        let began = Instant::now();
+        while run(Command::new("mountpoint").arg("-q").arg(point)).code != 0 {
+            assert!(began.elapsed() < PATIENCE, "ceph-fuse does not mount");
+        }
+        return process;
+    }
+    let mut command = Command::new(nacre_bin());
+    command.arg("mount").arg("-c").arg(cluster.conf()).arg(point);
+    command.arg("--log").arg(cluster.dir().join("log/mount.log"));
+    let mut process = command.stdout(Stdio::piped()).spawn().expect("starts");
+    let mut line = String::new();
+    let stdout = process.stdout.take().expect("piped");
+    BufReader::new(stdout).read_line(&mut line).expect("says something");
+    assert!(line.starts_with("nacre: mounted"), "{line}");
+    process
+}
