@@ -1,6 +1,6 @@
 //! Reads: first everything about the object that the index says, in one go and of one state, then the data.
 
-use crate::api::{ObjectKey, ObjectView, OmapRange, Read, ReadReply, StoreError, StoreOut};
+use crate::api::{ObjectKey, ObjectView, OmapRange, Read, ReadId, ReadReply, StoreError, StoreOut};
 use crate::extents::{block_crc, extents};
 use crate::io::{Purpose, expect_len};
 use crate::key;
@@ -14,6 +14,11 @@ use stdx::{BLOCK, Buf, Bufs};
 
 const BLOCK_LEN: u64 = BLOCK as u64;
 
+/// Leaves that a list asks for before it needs them, at most.
+const AHEAD: usize = 32;
+/// A leaf holds about so many names.
+const NAMES_OF_PAGE: usize = 64;
+
 /// A read in progress.
 pub(crate) struct Job {
     read: Read,
@@ -22,6 +27,8 @@ pub(crate) struct Job {
     stage: Stage,
     /// How often it had to wait for a page.
     stops: usize,
+    /// The names that a list has found so far. Nothing that it must not see is applied before it is complete.
+    listed: Vec<ObjectKey>,
 }
 
 enum Stage {
@@ -63,7 +70,7 @@ enum Outcome {
 
 impl Job {
     pub fn new(read: Read, mark: u64) -> Self {
-        Self { read, mark, stage: Stage::Index(None), stops: 0 }
+        Self { read, mark, stage: Stage::Index(None), stops: 0, listed: Vec::new() }
     }
 
     /// How often it had to wait for a page of the index, if it still looks there.
@@ -153,7 +160,8 @@ impl Store {
                     if self.commit.is_pending(job.mark, job.object()) {
                         continue;
                     }
-                    match self.core.look_up(&job.read) {
+                    let job = self.reads.get_mut(&id).expect("looked at");
+                    match self.core.look_up(&job.read, &mut job.listed) {
                         Ok(Outcome::Done(reply)) => {
                             self.reads.remove(&id);
                             out.push(StoreOut::Read(id, Ok(reply)));
@@ -175,6 +183,8 @@ impl Store {
                             if let Err(error) = self.wait_for(stop, out) {
                                 self.reads.remove(&id);
                                 out.push(StoreOut::Read(id, Err(error)));
+                            } else {
+                                self.read_ahead(id, out);
                             }
                         }
                     }
@@ -187,12 +197,30 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Asks for the leaves that a list will come to next.
+    fn read_ahead(&mut self, id: ReadId, out: &mut Vec<StoreOut>) {
+        let Some(Job { read: Read::List { from, max, .. }, listed, .. }) = self.reads.get(&id) else {
+            return;
+        };
+        let pages = (max.saturating_sub(listed.len()) / NAMES_OF_PAGE).min(AHEAD);
+        let at = key::object(listed.last().unwrap_or(from));
+        let Core { tree, cache, .. } = &self.core;
+        let next = tree.leaves_after(cache, &at, pages);
+        for ptr in next {
+            // What can't be read is said when it is needed.
+            let _ = self.io.load(ptr, 0, out);
+        }
+    }
+}
+
 impl Core {
-    fn look_up(&self, read: &Read) -> Result<Outcome, Stop> {
+    fn look_up(&self, read: &Read, listed: &mut Vec<ObjectKey>) -> Result<Outcome, Stop> {
         let view = self.view();
         match read {
             Read::List { from, to, max } => {
-                list(&view, from, to, *max).map(|l| Outcome::Done(ReadReply::List(l)))
+                list(&view, from, to, *max, listed)?;
+                Ok(Outcome::Done(ReadReply::List(std::mem::take(listed))))
             }
             Read::Extents { key, offset, len } => {
                 let extents = match onode(&view, key)? {
@@ -323,15 +351,26 @@ fn onode(view: &View<'_>, object: &ObjectKey) -> Result<Option<Onode>, Stop> {
     }
 }
 
-fn list(view: &View<'_>, from: &ObjectKey, to: &ObjectKey, max: usize) -> Result<Vec<ObjectKey>, Stop> {
-    let mut out = Vec::new();
-    let mut scan = view.scan(&key::object(from), &key::object(to));
+/// Goes on with a list.
+fn list(
+    view: &View<'_>,
+    from: &ObjectKey,
+    to: &ObjectKey,
+    max: usize,
+    out: &mut Vec<ObjectKey>,
+) -> Result<(), Stop> {
+    let from = match out.last() {
+        // The next possible key.
+        Some(last) => [&key::object(last)[..], &[0]].concat(),
+        None => key::object(from),
+    };
+    let mut scan = view.scan(&from, &key::object(to));
     while out.len() < max
         && let Some((key, _)) = scan.next()?
     {
         out.push(key::parse_object(&key).ok_or_else(|| corrupt("the name of an object in the index"))?);
     }
-    Ok(out)
+    Ok(())
 }
 
 /// The parts of a range that are not holes, in bytes.

@@ -79,6 +79,17 @@ impl Tree {
         }
     }
 
+    /// Leaves that follow the one of `key` under the same parent and are not in memory, at most `max`.
+    pub fn leaves_after(&self, cache: &Cache, key: &[u8], max: usize) -> Vec<Ptr> {
+        if self.levels < 2 {
+            return Vec::new();
+        }
+        let Ok(Some(parent)) = self.find(cache, 1, key) else { return Vec::new() };
+        let first = parent.page.child_index(key) + 1;
+        let leaves = (first..parent.page.count().min(first + max)).map(|i| parent.page.child(i));
+        leaves.filter(|ptr| cache.get(*ptr).is_none()).collect()
+    }
+
     /// The value of `key`.
     pub fn get(&self, cache: &Cache, key: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
         let Some(mut ptr) = self.root else { return Ok(None) };
