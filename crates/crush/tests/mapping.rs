@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Case, Crushtool, Mapping, decode, have_crushtool, ours};
-use crush::CrushMap;
+use crush::{Bucket, BucketData, CrushMap};
 use stdx::{Rng, crc32c};
 use wire::{Reader, Sample, Writer};
 
@@ -84,14 +84,33 @@ fn maps_as_crushtool_does_where_it_is_installed() {
         {
             let map = decode(&bytes);
             assert_eq!(Writer::encode(&map), bytes, "seed {seed}, compiled");
+            compiled += 1;
+            if !has_sound_trees(&map) {
+                continue;
+            }
             let tool = Crushtool::new(&map);
             mappings += check(&format!("seed {seed}, compiled"), &tool, &map, &case, &ours(&map, &case)).0;
-            compiled += 1;
         }
     }
     println!(
         "{maps} maps from seed {first}, {compiled} of them recompiled: {mappings} mappings, none differs"
     );
+}
+
+/// Whether each node of the trees weighs as much as the two below it. When crushtool 16.2 compiles a map with classes, the
+/// shadows of tree buckets come out with whatever was in its memory, and its mapper then reads behind their items.
+fn has_sound_trees(map: &CrushMap) -> bool {
+    let sound = |bucket: &Bucket| {
+        let BucketData::Tree { node_weights } = &bucket.data else { return true };
+        let weight = |node: usize| node_weights.get(node).copied().unwrap_or(0);
+        let leaves = (0..node_weights.len() / 2).all(|at| weight(2 * at + 1) == bucket.item_weight(at));
+        let inner = (2..node_weights.len()).step_by(2).all(|node| {
+            let half = 1 << (node.trailing_zeros() - 1);
+            weight(node) == weight(node - half).wrapping_add(weight(node + half))
+        });
+        leaves && inner
+    };
+    map.buckets.iter().flatten().all(sound)
 }
 
 /// Compares each mapping; gives their number, and the map as crushtool writes it.

@@ -2,6 +2,7 @@
 //! appendix B). All encodings are Pacific's, which every client from Nautilus and Linux 5.11 on reads.
 
 mod apply;
+mod balance;
 mod bits;
 mod compat;
 mod fsmap;
@@ -23,9 +24,13 @@ mod pg;
 mod placement;
 mod pool;
 mod pool_codec;
+mod primary_table;
+mod sample;
+mod shares;
 mod stats;
 
 pub use apply::ApplyError;
+pub use balance::{BalanceOptions, UpmapChange, balance};
 pub use bits::FeatureBits;
 pub use compat::CompatSet;
 pub use fsmap::{Filesystem, FsInfo, FsMap, FsMapUser, MirrorInfo, MirrorPeer};
@@ -43,4 +48,6 @@ pub use osd::{AFFINITY_DEFAULT, OsdEntry, OsdInfo, OsdXinfo, WEIGHT_IN, osd_stat
 pub use osdmap::{OsdMap, osd_flags, release};
 pub use pg::{EVersion, PgId, ReqId, Spg, UpActing, Version};
 pub use pool::{MergeMeta, Pool, PoolOpt, PoolSnap, pool_flags, pool_opt, pool_type};
+pub use primary_table::PrimaryTable;
+pub use shares::Shares;
 pub use stats::{ObjectStatSum, PoolStat, StatCollection, StoreStatfs};

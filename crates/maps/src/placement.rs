@@ -45,11 +45,31 @@ impl OsdMap {
         Some((Spg { pgid, shard: i8::try_from(shard).ok()? }, primary))
     }
 
+    /// The rule of a pool. Clients up to Pacific, and Linux, look for one that was made for pools of this type and size,
+    /// and find none where there is only another under that number.
+    pub fn rule_of(&self, pool: &Pool) -> Option<u32> {
+        let fits = |rule: &crush::Rule| {
+            let mask = &rule.mask;
+            (mask.ruleset, mask.ty) == (pool.crush_rule, pool.ty)
+                && (mask.min_size..=mask.max_size).contains(&pool.size)
+        };
+        (0..).zip(&self.crush.rules).find(|(_, rule)| rule.as_ref().is_some_and(fits)).map(|(id, _)| id)
+    }
+
+    /// Where a PG lies when all its OSDs are up: what CRUSH gives it, with the exceptions.
+    pub fn pg_up_when_all_are_up(&self, pg: PgId) -> Vec<OsdId> {
+        let Some(pool) = self.pools.get(&pg.pool) else { return Vec::new() };
+        let (mut osds, _) = self.pg_to_raw_osds_of(pool, pg);
+        self.apply_upmap(pool, pg, &mut osds);
+        osds
+    }
+
     fn pg_to_raw_osds_of(&self, pool: &Pool, pg: PgId) -> (Vec<OsdId>, u32) {
         let pps = pool.pps(pg);
-        let weights: Vec<u32> = self.osds.iter().map(|osd| osd.weight).collect();
-        let (rule, size) = (u32::from(pool.crush_rule), usize::from(pool.size));
-        let raw = self.crush.do_rule(rule, pps, size, &weights, self.crush.choose_args_for(pg.pool));
+        let Some(rule) = self.rule_of(pool) else { return (Vec::new(), pps) };
+        let weight = |osd: usize| self.osds.get(osd).map_or(0, |osd| osd.weight);
+        let args = self.crush.choose_args_for(pg.pool);
+        let raw = self.crush.do_rule_by(rule, pps, usize::from(pool.size), &weight, args);
         let mut osds: Vec<OsdId> = raw.into_iter().map(OsdId).collect();
         keep(pool, &mut osds, |osd| self.exists(osd));
         (osds, pps)

@@ -1,10 +1,11 @@
 //! Placement against osdmaptool of Ceph 16.2: exceptions, affinities, OSDs that are down or out, holes.
+//! `NACRE_OSD_MAPS=200 cargo test -p maps --test placement` checks that many random maps (`OsdMap::sample`).
 
 use maps::*;
 use std::collections::BTreeMap;
 use std::process::Command;
 use stdx::Rng;
-use wire::{Reader, Utime, Writer};
+use wire::{Reader, Sample, Utime, Writer};
 
 /// A map of 12 OSDs on 4 hosts with one replicated and one erasure-coded pool, with exceptions at random.
 fn map(rng: &mut Rng) -> OsdMap {
@@ -56,11 +57,6 @@ fn map(rng: &mut Rng) -> OsdMap {
     map
 }
 
-fn answers(map: &OsdMap) -> BTreeMap<String, UpActing> {
-    let pgs = map.pools.iter().flat_map(|(id, pool)| pool.pgs(*id));
-    pgs.map(|pg| (pg.to_string(), map.pg_up_acting(pg))).collect()
-}
-
 /// `[1,2,NONE], p1` behind `key (`.
 fn parse(line: &str, key: &str) -> (Vec<OsdId>, Option<OsdId>) {
     let id = |text: &str| if text == "NONE" { OsdId::NONE } else { OsdId(text.parse().expect("a number")) };
@@ -71,36 +67,90 @@ fn parse(line: &str, key: &str) -> (Vec<OsdId>, Option<OsdId>) {
     (osds, Some(id(primary)).filter(|osd| osd.0 >= 0))
 }
 
-/// What `osdmaptool --test-map-pgs-dump-all` prints: `1.0 raw ([1], p1) up ([1], p1) acting ([1], p1)`.
-fn check_with_osdmaptool(map: &OsdMap) -> usize {
+/// Compares with what `osdmaptool --test-map-pgs-dump-all` prints: `1.0 raw ([1], p1) up ([1], p1) acting ([1], p1)`, and
+/// with the shorter `--test-map-pgs-dump`: `1.0 [1] 1`. Gives the number of PGs.
+fn check_with_osdmaptool(what: &str, map: &OsdMap) -> usize {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let file = dir.path().join("map");
     std::fs::write(&file, Writer::encode(map)).expect("written");
-    let out = Command::new("osdmaptool").arg(&file).arg("--test-map-pgs-dump-all").output().expect("runs");
-    let text = String::from_utf8(out.stdout).expect("text");
-    let mut seen = 0;
-    for line in text.lines().filter(|line| line.contains(" raw ([")) {
+    let run = |option: &str| {
+        let out = Command::new("osdmaptool").arg(&file).arg(option).output().expect("runs");
+        assert!(out.status.success(), "{what}: {}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8(out.stdout).expect("text")
+    };
+    let mut acting = BTreeMap::new();
+    for line in run("--test-map-pgs-dump-all").lines().filter(|line| line.contains(" raw ([")) {
         let pg = line.split_whitespace().next().and_then(PgId::parse).expect("a PG");
         let ours = map.pg_up_acting(pg);
-        assert_eq!(map.pg_to_raw_osds(pg), parse(line, "raw").0, "{line}");
-        assert_eq!((ours.up, ours.up_primary), parse(line, "up"), "{line}");
-        assert_eq!((ours.acting, ours.acting_primary), parse(line, "acting"), "{line}");
-        seen += 1;
+        assert_eq!(map.pg_to_raw_osds(pg), parse(line, "raw").0, "{what}: {line}");
+        assert_eq!((ours.up, ours.up_primary), parse(line, "up"), "{what}: {line}");
+        assert_eq!(
+            (&ours.acting, ours.acting_primary),
+            (&parse(line, "acting").0, parse(line, "acting").1),
+            "{what}: {line}"
+        );
+        acting.insert(pg, (ours.acting, ours.acting_primary));
     }
-    seen
+    let mut short = 0;
+    for line in run("--test-map-pgs-dump").lines() {
+        let fields: Vec<&str> = line.split('\t').collect();
+        if let [pg, osds, primary] = fields[..]
+            && let Some(pg) = PgId::parse(pg)
+        {
+            let list = format!(" acting ({osds}, p{primary})");
+            assert_eq!(parse(&list, "acting"), acting[&pg], "{what}: {line}");
+            short += 1;
+        }
+    }
+    assert_eq!(short, acting.len(), "{what}");
+    check_crush(what, map, &file);
+    short
+}
+
+/// Ceph, when it has decoded the map, writes the CRUSH map inside as we do.
+fn check_crush(what: &str, map: &OsdMap, file: &std::path::Path) {
+    let out = file.with_extension("crush");
+    let run = Command::new("osdmaptool").arg(file).arg("--export-crush").arg(&out).output().expect("runs");
+    assert!(run.status.success(), "{what}: {}", String::from_utf8_lossy(&run.stderr));
+    assert!(std::fs::read(out).expect("written") == Writer::encode(&*map.crush), "{what}: another CRUSH map");
+}
+
+/// Whether Ceph's tools are installed, which they must be where `CI` is set.
+fn have_osdmaptool() -> bool {
+    let installed = Command::new("osdmaptool").arg("--version").output().is_ok();
+    assert!(installed || std::env::var_os("CI").is_none(), "osdmaptool is missing: install ceph-base");
+    installed
 }
 
 #[test]
 fn agrees_with_osdmaptool_where_it_is_installed() {
-    let installed = Command::new("osdmaptool").arg("--version").output().is_ok();
     let mut rng = Rng::from_seed(21);
-    for _ in 0..12 {
+    for n in 0..6 {
         let map = map(&mut rng);
-        assert_eq!(answers(&map).len(), 81);
-        if installed {
-            assert_eq!(check_with_osdmaptool(&map), 81);
+        if have_osdmaptool() {
+            assert_eq!(check_with_osdmaptool(&format!("map {n}"), &map), 81);
         }
     }
+}
+
+/// Each map from its own seed, so that one that differs can be made again alone.
+#[test]
+fn agrees_with_osdmaptool_on_random_maps() {
+    let number = |variable: &str, default: u64| {
+        std::env::var(variable).map_or(default, |text| text.parse().expect("a number"))
+    };
+    let (maps, first) = (number("NACRE_OSD_MAPS", 12), number("NACRE_OSD_SEED", 1));
+    let mut pgs = 0;
+    for seed in first..first + maps {
+        let map = OsdMap::sample(&mut Rng::from_seed(seed));
+        assert_eq!(Reader::new(&Writer::encode(&map)).get::<OsdMap>().as_ref(), Ok(&map), "seed {seed}");
+        if have_osdmaptool() {
+            let checked = check_with_osdmaptool(&format!("seed {seed}"), &map);
+            assert_eq!(checked, map.pools.values().map(|pool| pool.pg_num as usize).sum::<usize>());
+            pgs += checked;
+        }
+    }
+    println!("{maps} OSD maps from seed {first}: {pgs} PGs, none differs");
 }
 
 #[test]

@@ -1,8 +1,7 @@
 //! Where an operation goes.
 
-use maps::{Epoch, ObjectLocator, OsdId, OsdMap, PgId, Spg, osd_flags, pool_flags};
+use maps::{Epoch, ObjectLocator, OsdId, OsdMap, PgId, PrimaryTable, Spg, osd_flags, pool_flags};
 use msgs::osd_flag;
-use std::collections::BTreeMap;
 
 /// What an operation is about, as far as placement goes.
 #[derive(Clone, PartialEq, Debug)]
@@ -38,7 +37,7 @@ impl Target {
 
 /// Placement of PGs on one map, each computed once.
 #[derive(Debug, Default)]
-pub(crate) struct Placement(BTreeMap<PgId, (Spg, Option<OsdId>)>);
+pub(crate) struct Placement(PrimaryTable);
 
 impl Placement {
     /// Forgets everything: the map has changed.
@@ -60,10 +59,7 @@ impl Placement {
             Place::Hash(hash) => *hash,
         };
         let pg = pool.raw_pg_to_pg(PgId { pool: locator.pool, seed: hash });
-        let (spg, osd) = *self.0.entry(pg).or_insert_with(|| match map.primary_shard(pg) {
-            Some((spg, osd)) => (spg, Some(osd)),
-            None => (Spg::replicated(pg), None),
-        });
+        let (spg, osd) = self.0.primary(map, pool, pg);
         Some(Target { spg, hash, osd, force_resend: pool.last_force_op_resend, pg_num: pool.pg_num })
     }
 }

@@ -1,0 +1,260 @@
+//! The balancer: exceptions to CRUSH (`pg_upmap_items`) that bring every OSD to its share and move as little as that takes.
+//!
+//! CRUSH alone spreads PGs at random, and a change of one weight also shifts copies between buckets that only seem to
+//! have changed. So the work starts from where the copies are now, not from where CRUSH would like them, and moves one copy
+//! at a time from the OSD that has the most too many to the one that lacks the most, for which the rule allows it.
+
+use crate::{OsdId, OsdMap, PgId, Pool, Shares};
+use std::collections::BTreeMap;
+
+/// What [`balance`] may do.
+#[derive(Clone, Copy, Debug)]
+pub struct BalanceOptions {
+    /// Copies moved at most, those left out that are kept from moving.
+    pub max_moves: usize,
+}
+
+impl Default for BalanceOptions {
+    fn default() -> Self {
+        Self { max_moves: usize::MAX }
+    }
+}
+
+/// A changed exception.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UpmapChange {
+    /// Of which PG.
+    pub pg: PgId,
+    /// The new (from, to) pairs; empty to remove the exception.
+    pub items: Vec<(OsdId, OsdId)>,
+}
+
+/// The changes after which every OSD is within one PG, or 1 %, of its share of each pool, as far as failure domains allow.
+///
+/// `held` says where copies are now, for PGs of which the map's placement has just changed; for the others it is where the
+/// map has them. PGs with an explicit `pg_upmap` and pools whose shares cannot be told ([`Shares::new`]) stay as they are.
+pub fn balance(
+    map: &OsdMap,
+    held: &BTreeMap<PgId, Vec<OsdId>>,
+    options: &BalanceOptions,
+) -> Vec<UpmapChange> {
+    let mut out = Vec::new();
+    let mut moves = options.max_moves;
+    for (id, pool) in &map.pools {
+        if let Some(shares) = Shares::new(map, pool) {
+            let mut work = Work::new(map, *id, pool, &shares, held);
+            while moves > 0 && work.step() {
+                moves -= 1;
+            }
+            out.extend(work.pgs.iter().filter_map(|pg| work.change(pg)));
+        }
+    }
+    out
+}
+
+/// One PG.
+struct Pg {
+    pg: PgId,
+    /// Where CRUSH alone has it.
+    raw: Vec<OsdId>,
+    /// Where the map has it.
+    up: Vec<OsdId>,
+    /// Where its copies are.
+    held: Vec<OsdId>,
+    /// Where it is to be.
+    wanted: Vec<OsdId>,
+}
+
+/// The PGs of one pool, and who holds them.
+struct Work<'a> {
+    map: &'a OsdMap,
+    pool: &'a Pool,
+    shares: &'a Shares,
+    pgs: Vec<Pg>,
+    /// By OSD, the indices of the PGs that are to be there.
+    on: Vec<Vec<usize>>,
+}
+
+impl<'a> Work<'a> {
+    fn new(
+        map: &'a OsdMap,
+        id: i64,
+        pool: &'a Pool,
+        shares: &'a Shares,
+        held: &BTreeMap<PgId, Vec<OsdId>>,
+    ) -> Self {
+        let mut work = Self { map, pool, shares, pgs: Vec::new(), on: vec![Vec::new(); map.osds.len()] };
+        for pg in pool.pgs(id) {
+            let (raw, up) = (map.pg_to_raw_osds(pg), map.pg_up_when_all_are_up(pg));
+            let held = held.get(&pg).unwrap_or(&up).clone();
+            let mut pg = Pg { pg, raw, wanted: up.clone(), up, held };
+            pg.wanted = work.kept(&pg);
+            for osd in pg.wanted.iter().filter_map(|osd| osd.index()) {
+                if let Some(on) = work.on.get_mut(osd) {
+                    on.push(work.pgs.len());
+                }
+            }
+            work.pgs.push(pg);
+        }
+        work
+    }
+
+    fn is_fixed(&self, pg: &Pg) -> bool {
+        self.map.pg_upmap.contains_key(&pg.pg)
+    }
+
+    /// The placement nearest to where the copies are that the rule allows and exceptions can tell.
+    fn kept(&self, pg: &Pg) -> Vec<OsdId> {
+        if self.is_fixed(pg) || pg.held == pg.up {
+            return pg.up.clone();
+        }
+        let kept = match self.pool.is_erasure() || !self.shares.is_simple() {
+            true => self.kept_by_position(pg),
+            false => self.kept_as_set(pg),
+        };
+        if self.items(&pg.raw, &kept).is_some() { kept } else { pg.up.clone() }
+    }
+
+    /// Puts each copy back where it is, position by position, as long as that succeeds anywhere.
+    fn kept_by_position(&self, pg: &Pg) -> Vec<OsdId> {
+        let mut kept = pg.up.clone();
+        loop {
+            let back = kept.iter().zip(&pg.held).position(|(at, held)| {
+                at != held && !kept.contains(held) && self.shares.may_replace(&kept, *at, *held)
+            });
+            match back {
+                Some(at) => kept[at] = pg.held[at],
+                None => return kept,
+            }
+        }
+    }
+
+    /// The copies that may stay, and for the others what CRUSH has.
+    fn kept_as_set(&self, pg: &Pg) -> Vec<OsdId> {
+        let mut set: Vec<OsdId> = Vec::new();
+        for osd in pg.held.iter().chain(&pg.up) {
+            let Some(domain) = self.shares.domain(*osd) else { continue };
+            if set.len() < pg.up.len() && set.iter().all(|other| self.shares.domain(*other) != Some(domain)) {
+                set.push(*osd);
+            }
+        }
+        if set.len() < pg.up.len() {
+            return pg.up.clone();
+        }
+        let mut new = set.iter().filter(|osd| !pg.up.contains(osd));
+        let position = |old: &OsdId| if set.contains(old) { Some(*old) } else { new.next().copied() };
+        pg.up.iter().filter_map(position).collect()
+    }
+
+    /// How many copies too many an OSD has.
+    fn excess(&self, osd: OsdId) -> f64 {
+        osd.index().map_or(0.0, |i| self.on[i].len() as f64) - self.shares.of(osd)
+    }
+
+    /// Moves one copy; `false` where nothing is left to do, or nothing helps.
+    fn step(&mut self) -> bool {
+        let mut order: Vec<(OsdId, f64)> = self.shares.osds().map(|osd| (osd, self.excess(osd))).collect();
+        order.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let beyond = |(osd, excess): &(OsdId, f64)| excess.abs() > self.shares.tolerance(*osd);
+        let full: Vec<_> = order.iter().take_while(|o| o.1 > 0.0).filter(|o| beyond(o)).copied().collect();
+        for source in &full {
+            if let Some(found) = order.iter().rev().find_map(|target| self.candidate(*source, *target)) {
+                return self.apply(found);
+            }
+        }
+        let poor: Vec<_> =
+            order.iter().rev().take_while(|o| o.1 < 0.0).filter(|o| beyond(o)).copied().collect();
+        for target in &poor {
+            if let Some(found) = order.iter().find_map(|source| self.candidate(*source, *target)) {
+                return self.apply(found);
+            }
+        }
+        false
+    }
+
+    /// The copy on one OSD that costs least to have on another, where that evens them out: one that is only on its way
+    /// there, then one that CRUSH wants there. (PG, from, to.)
+    fn candidate(&self, from: (OsdId, f64), to: (OsdId, f64)) -> Option<(usize, OsdId, OsdId)> {
+        if to.1 + 1.0 >= from.1 || !self.map.is_up(to.0) {
+            return None;
+        }
+        let mut best: Option<(u8, usize)> = None;
+        for index in self.on[from.0.index()?].iter().copied() {
+            let pg = &self.pgs[index];
+            let cost = match () {
+                () if !pg.held.contains(&from.0) => 0,
+                () if pg.raw.contains(&to.0) => 1,
+                () if !pg.raw.contains(&from.0) => 2,
+                () => 3,
+            };
+            if best.is_none_or(|(least, _)| cost < least) && self.may_move(pg, from.0, to.0) {
+                best = Some((cost, index));
+                if cost == 0 {
+                    break;
+                }
+            }
+        }
+        best.map(|(_, index)| (index, from.0, to.0))
+    }
+
+    fn may_move(&self, pg: &Pg, from: OsdId, to: OsdId) -> bool {
+        if self.is_fixed(pg) || !self.shares.may_replace(&pg.wanted, from, to) {
+            return false;
+        }
+        // Whether exceptions can tell it is only a question where positions matter.
+        !self.pool.is_erasure() || self.items(&pg.raw, &replaced(&pg.wanted, from, to)).is_some()
+    }
+
+    fn apply(&mut self, (index, from, to): (usize, OsdId, OsdId)) -> bool {
+        let pg = &mut self.pgs[index];
+        pg.wanted = replaced(&pg.wanted, from, to);
+        if let (Some(from), Some(to)) = (from.index(), to.index()) {
+            self.on[from].retain(|pg| *pg != index);
+            self.on[to].push(index);
+        }
+        true
+    }
+
+    /// The exceptions that lead from what CRUSH gives to `wanted`, `None` where none can: an exception does not lead to an
+    /// OSD that holds another copy at that moment.
+    fn items(&self, raw: &[OsdId], wanted: &[OsdId]) -> Option<Vec<(OsdId, OsdId)>> {
+        let mut pairs: Vec<(OsdId, OsdId)> = if self.pool.is_erasure() {
+            raw.iter().copied().zip(wanted.iter().copied()).filter(|(from, to)| from != to).collect()
+        } else {
+            let gone = raw.iter().copied().filter(|osd| !wanted.contains(osd));
+            let new: Vec<OsdId> = wanted.iter().copied().filter(|osd| !raw.contains(osd)).collect();
+            gone.zip(new).collect()
+        };
+        let mut at = raw.to_vec();
+        let mut items = Vec::new();
+        while !pairs.is_empty() {
+            let (from, to) = pairs.remove(pairs.iter().position(|(_, to)| !at.contains(to))?);
+            *at.iter_mut().find(|osd| **osd == from)? = to;
+            items.push((from, to));
+        }
+        self.is_same(&at, wanted).then_some(items)
+    }
+
+    /// Whether two placements are the same, which in a replicated pool the order does not change.
+    fn is_same(&self, a: &[OsdId], b: &[OsdId]) -> bool {
+        if self.pool.is_erasure() {
+            a == b
+        } else {
+            a.len() == b.len() && a.iter().all(|osd| b.contains(osd))
+        }
+    }
+
+    /// What has to change in the map for a PG.
+    fn change(&self, pg: &Pg) -> Option<UpmapChange> {
+        let has = self.map.pg_upmap_items.contains_key(&pg.pg);
+        let useless = has && self.is_same(&pg.raw, &pg.wanted);
+        if self.is_fixed(pg) || self.is_same(&pg.up, &pg.wanted) && !useless {
+            return None;
+        }
+        Some(UpmapChange { pg: pg.pg, items: self.items(&pg.raw, &pg.wanted)? })
+    }
+}
+
+fn replaced(osds: &[OsdId], from: OsdId, to: OsdId) -> Vec<OsdId> {
+    osds.iter().map(|osd| if *osd == from { to } else { *osd }).collect()
+}
