@@ -1,10 +1,15 @@
 //! The commands, one file each.
 
+mod crush;
 mod daemon;
 mod dev;
 mod mount;
+mod osd;
+mod probe;
 mod rados;
 mod status;
+mod store;
+mod store_bench;
 mod version;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -34,13 +39,19 @@ pub(crate) enum Command {
     /// Run a monitor.
     Mon(daemon::DaemonArgs),
     /// Run an object storage daemon.
-    Osd(daemon::DaemonArgs),
+    Osd(osd::OsdArgs),
     /// Run a metadata server.
     Mds(daemon::DaemonArgs),
     /// Mount the file system of a cluster, in the foreground.
     Mount(mount::MountArgs),
     /// Put, get, list and remove objects.
     Rados(rados::RadosArgs),
+    /// Try out a CRUSH map.
+    Crush(crush::CrushArgs),
+    /// Check or measure the store of a daemon.
+    Store(store::StoreArgs),
+    /// Show what is stored; never writes.
+    Inspect(store::InspectArgs),
     /// Show the state of a cluster.
     Status(status::StatusArgs),
     /// Print the version.
@@ -58,10 +69,13 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Dev(args) => dev::run(&args),
         Command::Mon(args) => daemon::run(wire::EntityType::MON, &args),
-        Command::Osd(args) => daemon::run(wire::EntityType::OSD, &args),
+        Command::Osd(args) => osd::run(&args),
         Command::Mds(args) => daemon::run(wire::EntityType::MDS, &args),
         Command::Mount(args) => mount::run(&args),
         Command::Rados(args) => rados::run(&args),
+        Command::Crush(args) => crush::run(&args),
+        Command::Store(args) => store::run(&args),
+        Command::Inspect(args) => store::inspect(&args),
         Command::Status(args) => status::run(&args),
         Command::Version(args) => version::run(&args),
     }
