@@ -10,7 +10,7 @@ mod open;
 mod pool;
 
 pub use file::FileDisk;
-pub use open::{DiskOpenError, DiskSpec, open};
+pub use open::{DiskOpenError, DiskSpec, in_use, open};
 pub use pool::DiskPool;
 
 use node::{DiskInfo, DiskOp, DiskResult};

@@ -4,7 +4,7 @@ use super::{DiskPool, FileDisk};
 use node::{DiskId, DiskInfo};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Which device to open, as what.
@@ -22,9 +22,7 @@ pub struct DiskSpec {
 #[derive(Debug, thiserror::Error)]
 pub enum DiskOpenError {
     /// Another process has it.
-    #[error(
-        "{0} is in use by another running nacre process: stop that one first, or choose another directory"
-    )]
+    #[error("{}: stop that one first, or choose another directory", in_use(.0))]
     Locked(PathBuf),
     /// It is neither a file nor a block device.
     #[error("{0} is {1}: give a regular file, a partition or a disk")]
@@ -70,6 +68,24 @@ impl DiskOpenError {
         };
         Self::Io { what, path: path.to_owned(), error, hint }
     }
+}
+
+/// Says that another process has a device, and which.
+pub fn in_use(path: &Path) -> String {
+    let who = lock_owner(path).map_or(String::new(), |pid| format!(", number {pid}"));
+    format!("{} is in use by another running nacre process{who}", path.display())
+}
+
+/// The process that holds a lock on a file, as the host lists them.
+fn lock_owner(path: &Path) -> Option<u32> {
+    let inode = std::fs::metadata(path).ok()?.ino();
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    locks.lines().find_map(|line| {
+        // 1: FLOCK  ADVISORY  WRITE 12345 fd:01:678 0 EOF
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [_, "FLOCK", _, _, pid, file, ..] = fields[..] else { return None };
+        (file.rsplit(':').next()?.parse() == Ok(inode)).then(|| pid.parse().ok())?
+    })
 }
 
 /// Less than this holds no store.

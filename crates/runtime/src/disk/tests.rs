@@ -58,7 +58,8 @@ fn a_second_opener_is_told_that_another_process_has_it() {
     let pool = DiskPool::new(1).expect("threads");
     let _first = open(&spec(&dir), &pool).expect("opens");
     let error = open(&spec(&dir), &pool).map(|_| ()).expect_err("locked");
-    assert!(error.to_string().contains("in use by another running nacre process"), "{error}");
+    let expected = format!("in use by another running nacre process, number {}", std::process::id());
+    assert!(error.to_string().contains(&expected), "{error}");
 }
 
 #[test]

@@ -1,0 +1,407 @@
+//! `nacre store bench`: the store alone on a device, through the same disk layer as the daemons.
+
+use super::Format;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use node::{DiskId, DiskOpId, DiskResult};
+use runtime::{DiskBackend, DiskPool, DiskSpec, FileDisk};
+use serde_json::json;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+use stdx::{Buf, Rng};
+use store::{Config, MkfsInfo, ObjectKey, Read, ReadReply, Store, StoreOut, Transaction, TxnOp};
+
+#[derive(Args)]
+pub(crate) struct BenchArgs {
+    /// A directory, in which a file is made and removed again, or a file or device that is blank.
+    target: PathBuf,
+    /// Size of a new file.
+    #[arg(long, default_value = "8G", value_parser = super::size)]
+    size: u64,
+    /// How long each measurement takes, in seconds.
+    #[arg(long, default_value_t = 5)]
+    seconds: u64,
+    /// Budget of the index cache.
+    #[arg(long, default_value = "64M", value_parser = super::size)]
+    cache: u64,
+    /// So many small objects are made, listed, and found after a restart.
+    #[arg(long, default_value_t = 100_000)]
+    objects: u64,
+    /// Bytes of a small object.
+    #[arg(long, default_value = "4K", value_parser = super::size)]
+    object_size: u64,
+    /// Only measurements whose names contain this.
+    #[arg(long, default_value = "")]
+    only: String,
+    /// How to print it.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// Bytes of the objects that are overwritten.
+const LARGE: u64 = 4 << 20;
+/// So many of them.
+const OBJECTS: u64 = 256;
+
+pub(crate) fn run(args: &BenchArgs) -> Result<()> {
+    let in_dir = args.target.is_dir();
+    let path = if in_dir { args.target.join("nacre-store-bench") } else { args.target.clone() };
+    let made = in_dir || !path.exists();
+    let result = measure(args, &path, made.then_some(args.size));
+    if made {
+        // What could not be made need not be removed.
+        let _ = std::fs::remove_file(&path);
+    }
+    result
+}
+
+fn measure(args: &BenchArgs, path: &Path, create_size: Option<u64>) -> Result<()> {
+    let pool = DiskPool::new(8).context("cannot start threads")?;
+    let config = Config { cache_bytes: args.cache as usize, ..Config::default() };
+    let open = || -> Result<Bench> {
+        let spec = DiskSpec { path: path.to_owned(), id: DiskId(0), create_size };
+        Bench::open(runtime::open_disk(&spec, &pool)?, config.clone())
+    };
+    let mut results = Results { format: args.format, only: args.only.clone(), lines: Vec::new() };
+    let mut bench = open()?;
+    bench.fill(&mut results)?;
+    let time = Duration::from_secs(args.seconds);
+    for (name, len, depth) in [
+        ("4 KiB", 4096, 1),
+        ("4 KiB", 4096, 16),
+        ("4 KiB", 4096, 64),
+        ("64 KiB", 65536, 16),
+        ("4 MiB", LARGE, 4),
+    ] {
+        bench.overwrite(&format!("write {name}, {depth} in flight"), len, depth, time, &mut results)?;
+    }
+    for (name, len, depth) in [("4 KiB", 4096, 16), ("64 KiB", 65536, 16), ("4 MiB", LARGE, 4)] {
+        bench.read_at_random(&format!("read {name}, {depth} in flight"), len, depth, time, &mut results)?;
+    }
+    bench.small_objects(args, &mut results)?;
+    if results.wants("open after close") {
+        let usage = bench.store.usage();
+        results.add(
+            "space for each byte of data",
+            (usage.allocated + usage.metadata) as f64 / usage.data as f64,
+            "",
+        );
+        bench.close()?;
+        drop(bench);
+        let begin = Instant::now();
+        bench = open()?;
+        results.add("open after close", begin.elapsed().as_secs_f64() * 1e3, "ms");
+        // Enough for the log to be well filled, and no end in order.
+        bench.overwrite("", 4096, 16, Duration::from_millis(700), &mut results)?;
+        drop(bench);
+        let begin = Instant::now();
+        bench = open()?;
+        results.add("open after a crash", begin.elapsed().as_secs_f64() * 1e3, "ms");
+    }
+    bench.list(&mut results)?;
+    results.add("resident memory", resident_kib()? as f64 / 1024.0, "MiB");
+    results.finish()
+}
+
+/// The most memory that the process ever had, in KiB.
+fn resident_kib() -> Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM")?;
+    line.trim().trim_end_matches(" kB").parse().context("VmHWM is no number")
+}
+
+struct Results {
+    format: Format,
+    only: String,
+    lines: Vec<serde_json::Value>,
+}
+
+impl Results {
+    fn wants(&self, name: &str) -> bool {
+        name.is_empty() || name.contains(&self.only)
+    }
+
+    fn add(&mut self, name: &str, value: f64, unit: &str) {
+        if name.is_empty() {
+            return;
+        }
+        if self.format == Format::Plain {
+            // A reader that went away is its own affair.
+            let _ = writeln!(std::io::stdout(), "{name:<32} {value:>12.2} {unit}");
+        }
+        self.lines.push(json!({"name": name, "value": value, "unit": unit}));
+    }
+
+    fn finish(self) -> Result<()> {
+        if self.format == Format::Json {
+            writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&self.lines)?)?;
+        }
+        Ok(())
+    }
+}
+
+/// A store, its disk, and what came of it.
+struct Bench {
+    store: Store,
+    disk: FileDisk,
+    tx: Sender<(DiskOpId, DiskResult)>,
+    done: Receiver<(DiskOpId, DiskResult)>,
+    opened: bool,
+    committed: u64,
+    answered: Vec<ReadReply>,
+    rng: Rng,
+    /// Bytes written to the disk.
+    written: u64,
+}
+
+impl Bench {
+    fn open(disk: FileDisk, config: Config) -> Result<Self> {
+        let mut rng = runtime::rng();
+        let (tx, done) = channel();
+        let store = Store::new(config, disk.info(), rng.fork());
+        let mut bench = Self {
+            store,
+            disk,
+            tx,
+            done,
+            opened: false,
+            committed: 0,
+            answered: Vec::new(),
+            rng,
+            written: 0,
+        };
+        let info = MkfsInfo { uuid: wire::Uuid::default(), label: b"nacre store bench".to_vec() };
+        let mut out = Vec::new();
+        bench.store.open(Some(info), &mut out);
+        bench.take(out)?;
+        while !bench.opened {
+            bench.step()?;
+        }
+        if bench.store.identity().label != b"nacre store bench" {
+            bail!("it holds a store: give a blank device");
+        }
+        Ok(bench)
+    }
+
+    fn take(&mut self, outs: Vec<StoreOut>) -> Result<()> {
+        for out in outs {
+            match out {
+                StoreOut::Disk(id, op) => {
+                    if let node::DiskOp::Write { data, .. } = &op {
+                        self.written += data.len() as u64;
+                    }
+                    let tx = self.tx.clone();
+                    // Nobody waits for what ends after the measurement.
+                    self.disk.start(op, Box::new(move |result| drop(tx.send((id, result)))));
+                }
+                StoreOut::Opened => self.opened = true,
+                StoreOut::Committed(id) => self.committed = id.0,
+                StoreOut::Read(_, reply) => self.answered.push(reply?),
+                StoreOut::Failed(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self) -> Result<()> {
+        let (id, result) = self.done.recv().context("the disk is gone")?;
+        let mut out = Vec::new();
+        self.store.disk_done(id, result, &mut out);
+        self.take(out)
+    }
+
+    fn submit(&mut self, ops: Vec<TxnOp>) -> Result<u64> {
+        let txn = Transaction { ops };
+        if let Err(refusal) = self.store.fits(&txn) {
+            bail!("the device is too small for the measurement: {refusal:?}");
+        }
+        let mut out = Vec::new();
+        let id = self.store.submit(txn, &mut out);
+        self.take(out)?;
+        Ok(id.0)
+    }
+
+    /// Waits until at most `left` of the transactions up to `id` are not durable.
+    fn wait(&mut self, id: u64, left: u64) -> Result<()> {
+        while self.committed + left < id {
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<()> {
+        while !self.store.is_clean() {
+            let mut out = Vec::new();
+            self.store.request_checkpoint(&mut out);
+            self.take(out)?;
+            if !self.store.is_clean() {
+                self.step()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn object(i: u64) -> ObjectKey {
+        ObjectKey::head(1, (i as u32).wrapping_mul(0x9e37_79b9), b"", b"", format!("large-{i:08}").as_bytes())
+    }
+
+    fn small(i: u64) -> ObjectKey {
+        ObjectKey::head(
+            2,
+            (i as u32).wrapping_mul(0x9e37_79b9),
+            b"",
+            b"",
+            format!("1000000{i:x}.00000000").as_bytes(),
+        )
+    }
+
+    /// Writes the large objects once.
+    fn fill(&mut self, results: &mut Results) -> Result<()> {
+        let data = Buf::pattern(1, LARGE as usize);
+        let begin = Instant::now();
+        let mut last = 0;
+        for i in 0..OBJECTS {
+            last = self.submit(vec![TxnOp::Write(Self::object(i), 0, data.clone().into())])?;
+            self.wait(last, 4)?;
+        }
+        self.wait(last, 0)?;
+        results.add("fill with 4 MiB, 4 in flight", mib(OBJECTS * LARGE, begin), "MiB/s");
+        Ok(())
+    }
+
+    fn overwrite(
+        &mut self,
+        name: &str,
+        len: u64,
+        depth: u64,
+        time: Duration,
+        results: &mut Results,
+    ) -> Result<()> {
+        if !results.wants(name) {
+            return Ok(());
+        }
+        let data: Vec<Buf> = (0..16).map(|i| Buf::pattern(i, len as usize)).collect();
+        let (begin, before) = (Instant::now(), self.written);
+        let (mut count, mut last) = (0, self.committed);
+        // When each transaction in flight was submitted, and how long those that are durable took.
+        let (mut waiting, mut took) = (std::collections::VecDeque::new(), Vec::new());
+        while begin.elapsed() < time {
+            let object = Self::object(self.rng.below(OBJECTS));
+            let offset = self.rng.below(LARGE / len) * len;
+            let bytes = data[count as usize % data.len()].clone();
+            waiting.push_back(Instant::now());
+            last = self.submit(vec![TxnOp::Write(object, offset, bytes.into())])?;
+            count += 1;
+            self.wait(last, depth - 1)?;
+            while waiting.len() as u64 > last - self.committed {
+                took.extend(waiting.pop_front().map(|at: Instant| at.elapsed()));
+            }
+        }
+        self.wait(last, 0)?;
+        if name.is_empty() {
+            return Ok(());
+        }
+        took.sort();
+        results.add(name, count as f64 / begin.elapsed().as_secs_f64(), "a second");
+        for (what, part) in [("median", 0.5), ("99.9 %", 0.999)] {
+            let at = ((took.len() as f64 * part) as usize).min(took.len().saturating_sub(1));
+            let ms = took.get(at).map_or(0.0, |t| t.as_secs_f64() * 1e3);
+            results.add(&format!("  {what}"), ms, "ms");
+        }
+        results.add(
+            "  bytes to disk for each byte",
+            (self.written - before) as f64 / (count * len) as f64,
+            "",
+        );
+        Ok(())
+    }
+
+    fn read_at_random(
+        &mut self,
+        name: &str,
+        len: u64,
+        depth: u64,
+        time: Duration,
+        results: &mut Results,
+    ) -> Result<()> {
+        if !results.wants(name) {
+            return Ok(());
+        }
+        let begin = Instant::now();
+        let (mut asked, mut count) = (0, 0);
+        while begin.elapsed() < time {
+            let key = Self::object(self.rng.below(OBJECTS));
+            let data = vec![(self.rng.below(LARGE / len) * len, len)];
+            self.ask(Read::Object {
+                key,
+                attrs: false,
+                data,
+                omap_header: false,
+                omap_keys: vec![],
+                omap_range: None,
+            })?;
+            asked += 1;
+            count += std::mem::take(&mut self.answered).len() as u64;
+            while asked - count >= depth {
+                self.step()?;
+                count += std::mem::take(&mut self.answered).len() as u64;
+            }
+        }
+        results.add(name, count as f64 / begin.elapsed().as_secs_f64(), "a second");
+        while count < asked {
+            self.step()?;
+            count += std::mem::take(&mut self.answered).len() as u64;
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, read: Read) -> Result<()> {
+        let mut out = Vec::new();
+        self.store.read(read, &mut out);
+        self.take(out)
+    }
+
+    /// Makes small objects, as an OSD does: with an xattr each.
+    fn small_objects(&mut self, args: &BenchArgs, results: &mut Results) -> Result<()> {
+        if !results.wants("small objects") || args.objects == 0 {
+            return Ok(());
+        }
+        let data = Buf::pattern(7, args.object_size as usize);
+        let begin = Instant::now();
+        let mut last = 0;
+        for i in 0..args.objects {
+            let key = Self::small(i);
+            last = self.submit(vec![TxnOp::Write(key, 0, data.clone().into())])?;
+            self.wait(last, 63)?;
+        }
+        self.wait(last, 0)?;
+        results.add("small objects made", args.objects as f64 / begin.elapsed().as_secs_f64(), "a second");
+        Ok(())
+    }
+
+    fn list(&mut self, results: &mut Results) -> Result<()> {
+        if !results.wants("names listed") {
+            return Ok(());
+        }
+        let (mut from, to) = (ObjectKey::first_at(2, -1, 0), ObjectKey::first_at(3, -1, 0));
+        let (begin, mut count) = (Instant::now(), 0);
+        loop {
+            self.ask(Read::List { from: from.clone(), to: to.clone(), max: 4096 })?;
+            while self.answered.is_empty() {
+                self.step()?;
+            }
+            let Some(ReadReply::List(keys)) = self.answered.pop() else { bail!("no list") };
+            let Some(last) = keys.last() else { break };
+            count += keys.len();
+            from = ObjectKey { generation: u64::MAX, snap: u64::MAX, ..last.clone() };
+        }
+        results.add("names listed", count as f64 / begin.elapsed().as_secs_f64(), "a second");
+        Ok(())
+    }
+}
+
+fn mib(bytes: u64, begin: Instant) -> f64 {
+    bytes as f64 / f64::from(1 << 20) / begin.elapsed().as_secs_f64()
+}
