@@ -128,7 +128,8 @@ impl Client {
         let listing: ReaddirReply = Reader::new(&reply.extra).get().map_err(|_| EIO)?;
         let Some(mut dir) = self.dirs.remove(&fh) else { return Err(EBADF) };
         let belief = self.belief(dir.ino);
-        if dir.chunk.is_empty() && dir.first == DOTS {
+        // An empty first fragment is a part of the stream, too.
+        if dir.chunk.is_empty() && dir.first == DOTS && dir.frag == 0 {
             dir.began = belief;
         }
         dir.first += dir.chunk.len() as u64;
