@@ -49,6 +49,9 @@ impl MonAuthenticator {
             Ok(request) => request,
             Err(e) => return denied(e),
         };
+        if self.keys.only_monitors && entity.ty != EntityType::MON {
+            return AuthStep::NotReady("not in quorum");
+        }
         match method {
             Method::None => self.trust(entity, global_id),
             Method::Cephx => {

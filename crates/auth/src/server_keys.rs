@@ -31,6 +31,8 @@ pub struct ServerKeys {
     pub entities: BTreeMap<EntityName, EntityAuth>,
     /// At a monitor those of AUTH, MON, MDS, OSD and MGR; elsewhere those of `service`.
     pub rotating: BTreeMap<EntityType, RotatingKeys>,
+    /// Whether others than monitors are told to come back later: a monitor that is not in quorum.
+    pub only_monitors: bool,
     /// Validity of what a monitor session's key is renewed with.
     pub auth_ticket_ttl: Duration,
     /// Validity of service tickets.
@@ -52,6 +54,7 @@ impl ServerKeys {
             methods,
             entities: BTreeMap::new(),
             rotating: BTreeMap::new(),
+            only_monitors: false,
             auth_ticket_ttl: AUTH_TICKET_TTL,
             service_ticket_ttl: SERVICE_TICKET_TTL,
         }

@@ -78,6 +78,9 @@ commands! {
     QuorumStatus = "mon" "r" "quorum_status" "Shows which monitors agree";
     MonStat = "mon" "r" "mon stat" "One line on the monitors";
     MonDump = "mon" "r" "mon dump epoch:int?[0]" "Prints the map of monitors";
+    MonAdd = "mon" "rw" "mon add name:str addr:str" "Adds a monitor; start it on an empty directory";
+    MonRm = "mon" "rw" "mon rm name:str" "Removes a monitor";
+    MonRemove = "mon" "rw" "mon remove name:str" "Removes a monitor", hidden;
     MonGetmap = "mon" "r" "mon getmap epoch:int?[0]" "Writes the map of monitors in binary form";
     MonMetadata = "mon" "r" "mon metadata id:str?" "Shows what monitors say of their host";
     MonVersions = "mon" "r" "mon versions" "Counts monitors by version";

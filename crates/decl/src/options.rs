@@ -87,6 +87,7 @@ options! {
     "auth_cluster_required" Str "cephx" "advanced" "how daemons prove who they are: cephx or none";
     "auth_service_required" Str "cephx" "advanced" "how clients prove to daemons who they are: cephx or none";
     "auth_client_required" Str "cephx" "advanced" "how daemons prove to clients who they are: cephx or none";
+    "mon_clock_drift_allowed" Float "0.05" "advanced" "seconds by which monitors' clocks may differ before that is a warning";
     "mon_allow_pool_delete" Bool "false" "advanced" "whether pools can be removed";
     "mon_max_pg_per_osd" Uint "250" "advanced" "most PG copies for each OSD that a new pool may lead to";
     "mon_osd_down_out_interval" Secs "600" "advanced" "how long an OSD is down before its data is copied elsewhere";

@@ -16,13 +16,15 @@ pub struct Options {
     pub separate: bool,
     /// `cephx` or `none`.
     pub auth: &'static str,
+    /// Monitors.
+    pub mons: u32,
     /// OSDs.
     pub osds: u32,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { separate: false, auth: "cephx", osds: 3 }
+        Self { separate: false, auth: "cephx", mons: 1, osds: 3 }
     }
 }
 
@@ -43,7 +45,7 @@ impl Cluster {
     /// Starts a new cluster and waits until it is ready.
     pub fn start(options: Options) -> Self {
         let dir = tempfile::Builder::new().prefix("nacre-e2e-").tempdir().expect("temporary directory");
-        let port = free_port();
+        let port = free_ports(options.mons as u16);
         let (child, ready_after) = spawn(dir.path(), &options, port);
         Self { dir, options, port, child, ready_after }
     }
@@ -209,6 +211,7 @@ fn spawn(dir: &Path, options: &Options, port: u16) -> (Child, Duration) {
     let mut command = Command::new(nacre_bin());
     command.arg("dev").arg(dir).args(["--port", &port.to_string(), "--auth", options.auth]);
     command.args(["--osds", &options.osds.to_string(), "--osd-size", "8G"]);
+    command.args(["--mons", &options.mons.to_string()]);
     if options.separate {
         command.arg("--separate");
     }
@@ -238,7 +241,14 @@ fn spawn(dir: &Path, options: &Options, port: u16) -> (Child, Duration) {
 }
 
 /// A port that nobody has. Somebody may take it before we do; then the start fails and says so.
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-    listener.local_addr().expect("bound").port()
+/// The first of so many free ports in a row.
+fn free_ports(count: u16) -> u16 {
+    let bind = |port: u16| std::net::TcpListener::bind(("127.0.0.1", port));
+    loop {
+        let first = bind(0).expect("a free port").local_addr().expect("bound").port();
+        let held: Vec<_> = (0..count).map_while(|n| bind(first.checked_add(n)?).ok()).collect();
+        if held.len() == usize::from(count) {
+            return first;
+        }
+    }
 }

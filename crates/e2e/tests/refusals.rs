@@ -47,12 +47,3 @@ fn a_file_in_the_place_of_the_directory_is_named() {
 fn a_directory_that_cannot_be_written_is_named() {
     refuses(nacre(&["dev", "/proc/nacre"]), &["/proc/nacre", "cannot create"]);
 }
-
-#[test]
-fn several_monitors_are_refused_until_they_work() {
-    let dir = dir();
-    refuses(
-        nacre(&["dev", &dir.path().to_string_lossy(), "--mons", "3"]),
-        &["--mons 3", "not supported yet"],
-    );
-}

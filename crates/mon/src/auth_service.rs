@@ -3,20 +3,32 @@
 use crate::mon::{Mon, Out};
 use crate::publish::config_for;
 use crate::storage::Storage;
-use auth::{Perm, ServerKeys};
+use auth::{EntityAuth, Perm, RotatingKeys, ServerKeys};
 use msgs::errno;
 use node::{ConnId, Output};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use stdx::Now;
-use wire::EntityType;
+use wire::{EntityName, EntityType};
 
 impl<S: Storage> Mon<S> {
     /// Puts out the keys that acceptors check against, where they have changed.
     pub(crate) fn publish_keys(&mut self, out: &mut Vec<Out>) {
         let state = self.log.state();
+        let alone = self.known_monmap().mons.len() <= 1;
+        let only_monitors = self.standing.leader.is_none();
+        if alone && only_monitors {
+            // Nobody else is to be found: whoever comes waits in the host's queue until there is something to say.
+            return;
+        }
+        let (entities, rotating) = match state.is_empty() {
+            true => self.keys_of_nobody(),
+            false => ((*state.auth).clone(), (*state.rotating).clone()),
+        };
         let keys = ServerKeys {
-            entities: (*state.auth).clone(),
-            rotating: (*state.rotating).clone(),
+            entities,
+            rotating,
+            only_monitors,
             auth_ticket_ttl: self.option("auth_mon_ticket_ttl"),
             service_ticket_ttl: self.option("auth_service_ticket_ttl"),
             ..ServerKeys::new(EntityType::MON, self.config.methods.clone())
@@ -26,6 +38,14 @@ impl<S: Storage> Mon<S> {
             self.keys = Some(keys.clone());
             out.push(Output::Keys(keys));
         }
+    }
+
+    /// What lets monitors find one another before there is a cluster: the key that they share, and tickets that nobody uses.
+    fn keys_of_nobody(&self) -> (BTreeMap<EntityName, EntityAuth>, BTreeMap<EntityType, RotatingKeys>) {
+        let own = self.config.keyring.0.iter().filter(|(name, _)| name.ty == EntityType::MON);
+        let entities =
+            own.map(|(name, e)| (name.clone(), EntityAuth { key: e.key.clone(), caps: e.caps.clone() }));
+        (entities.collect(), [(EntityType::AUTH, self.spare_keys.clone())].into())
     }
 
     /// A message of Ceph's protocol.

@@ -22,6 +22,8 @@ pub struct MonConfig {
     pub hostname: String,
     /// The device that the store is on.
     pub disk: node::DiskInfo,
+    /// Where that is, for messages to people.
+    pub store_path: String,
 }
 
 /// Whom options are for: an entity, and where it is, as masks of sections (`osd/class:ssd`, `osd/rack:r1`) ask.

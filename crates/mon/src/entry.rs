@@ -13,7 +13,7 @@ wire_structs! {
     pub struct LogEntry[v 1/1] {
         /// Position, from 1 without gaps.
         pub index: u64,
-        /// Of the leader that proposed it; always 1 until there are elections.
+        /// Of the leader that proposed it.
         pub term: u64,
         /// When it was proposed.
         pub stamp: Utime,
@@ -49,6 +49,10 @@ pub enum Change {
     Kv(String, Option<Vec<u8>>),
     /// What a daemon said of itself and its host, or that it is forgotten.
     Metadata(EntityName, Option<BTreeMap<String, String>>),
+    /// Which stores vote, with the names of the monitors that they belong to.
+    Voters(BTreeMap<u64, String>),
+    /// The entry carries out the command with this tid of the client with this global id: sent again, it is not carried out again.
+    Done(u64, u64),
 }
 
 macro_rules! changes {
@@ -105,6 +109,8 @@ changes! {
     7 Config(who, name, value);
     8 Kv(key, value);
     9 Metadata(name, values);
+    32 Voters(voters);
+    33 Done(client, tid);
 }
 
 #[cfg(test)]

@@ -158,6 +158,7 @@ fn mute_json(code: &str, mute: &Mute) -> Value {
 pub(crate) fn checks(view: &View<'_>) -> Vec<Check> {
     let map = view.state.osdmap();
     let mut out = Vec::new();
+    mon_checks(view, &mut out);
     mds_checks(view, &mut out);
     osd_checks(map, &mut out);
     full_checks(view, &mut out);
@@ -178,6 +179,34 @@ pub(crate) fn checks(view: &View<'_>) -> Vec<Check> {
 /// A count with its noun.
 pub(crate) fn plural(n: usize, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
+}
+
+fn mon_checks(view: &View<'_>, out: &mut Vec<Check>) {
+    let (map, quorum) = (&view.state.monmap, &view.soft.quorum);
+    let missing = quorum.missing(map);
+    if !missing.is_empty() && !quorum.leader.is_empty() {
+        let shown = |name: &String| map.mons.get(name).map(|m| crate::commands::format::addrs(&m.addrs));
+        let line = |name: &String| {
+            let (rank, addr) = (map.rank_of(name).unwrap_or_default(), shown(name).unwrap_or_default());
+            format!("mon.{name} (rank {rank}) addr {addr} is down (out of quorum)")
+        };
+        let detail = missing.iter().map(line).collect();
+        let summary =
+            format!("{}/{} mons down, quorum {}", missing.len(), map.mons.len(), quorum.names.join(","));
+        out.push(Check { code: Code::MonDown, summary, count: missing.len(), detail });
+    }
+    let allowed: f64 = view.option("mon_clock_drift_allowed");
+    let far = quorum.clocks.iter().filter(|(_, (skew, latency))| skew.abs() > allowed + latency / 2.0);
+    let detail: Vec<String> = far
+        .map(|(name, (skew, latency))| {
+            format!("mon.{name} clock skew {skew:.3}s > max {allowed}s (latency {latency:.6}s)")
+        })
+        .collect();
+    if !detail.is_empty() {
+        let names: Vec<&str> = detail.iter().filter_map(|d| d.split(' ').next()).collect();
+        let summary = format!("clock skew detected on {}", names.join(", "));
+        out.push(Check { code: Code::MonClockSkew, summary, count: detail.len(), detail });
+    }
 }
 
 fn mds_checks(view: &View<'_>, out: &mut Vec<Check>) {

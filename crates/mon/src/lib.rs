@@ -2,7 +2,7 @@
 //! administrators (DESIGN, decisions 7, 10, 11, 12).
 //!
 //! How a change happens: a handler reads the *proposed* state, describes the next one in an [`edit::Edit`] and proposes it
-//! to the [`log`]; when the log has committed it, [`state::State::apply`] changes the committed state, subscribers are
+//! to the [`log`], which [`consensus`] replicates; when it is committed, [`state::State::apply`] changes the committed state, subscribers are
 //! told, and replies that waited go out. Nothing that is not durable is ever shown. What OSDs and MDSs report of
 //! themselves is soft state ([`soft`]).
 //!
@@ -13,6 +13,7 @@ mod bootstrap;
 mod commands;
 mod config;
 mod config_log;
+mod consensus;
 mod crush_edit;
 mod edit;
 mod entry;
@@ -25,6 +26,7 @@ mod osd_wishes;
 mod pgstat;
 mod pool_ops;
 mod publish;
+mod quorum;
 mod session;
 mod soft;
 mod state;

@@ -1,17 +1,19 @@
-//! The replicated log, with a quorum of one: `propose` → durable → committed. Real consensus takes this module's place;
-//! what its callers may rely on stays: entries are committed in order, a committed one is never lost, and
-//! [`Log::state`] shows only what is committed.
+//! The replicated log: consensus, what it agreed on, and the store that both are kept in. Entries are committed in order, a
+//! committed one is never lost, and [`Log::state`] shows only what is committed.
 //!
-//! On the store (private pool -1) there are three objects: `mon.ident` says whose store it is, `mon.log` has one omap
-//! entry for each log entry (key: index, big-endian), `mon.state` has the rows of a checkpoint of the state. A checkpoint
-//! rides in the transaction of later entries: it writes the rows that changed and drops the entries that it covers.
+//! On the store (private pool -1) there are three objects: `mon.ident` says whose store it is and holds term and vote, `mon.log`
+//! has one omap entry for each log entry (key: index, big-endian), `mon.state` has the rows of a checkpoint of the state. A
+//! checkpoint rides in the transaction of later entries: it writes the rows that changed and drops the entries that it covers.
+//! A snapshot from a leader is gathered in `mon.incoming` and takes the place of `mon.state` in one step.
 
+use crate::consensus::{Effect, Entry, Message, Position, Raft, Restored, Timing, VoterId, Voters};
 use crate::entry::{Change, LogEntry};
 use crate::state::{Row, State};
 use crate::storage::Storage;
 use node::{DiskOp, DiskOpId, DiskResult};
 use std::collections::{BTreeMap, BTreeSet};
-use stdx::Wall;
+use std::sync::Arc;
+use stdx::{Instant, Now, Rng};
 use store::{ObjectKey, ObjectView, OmapRange, Read, ReadId, ReadReply, StoreOut, Transaction, TxnId, TxnOp};
 use wire::{Decode, DecodeError, Reader, Uuid, Writer, wire_structs};
 
@@ -19,20 +21,33 @@ use wire::{Decode, DecodeError, Reader, Uuid, Writer, wire_structs};
 const POOL: i64 = -1;
 /// Entries between two checkpoints.
 const CHECKPOINT_EVERY: u64 = 64;
+/// Entries kept in memory behind a checkpoint, for monitors that are a little late.
+const KEEP: u64 = 512;
 /// Omap entries and bytes of one read while opening.
 const PAGE: (usize, usize) = (512, 1 << 20);
+/// Bytes of one transaction while a snapshot is written.
+const SNAPSHOT_TXN: usize = 1 << 20;
 /// Version of this layout.
 const FORMAT: u32 = 1;
 
 wire_structs! {
     /// Whose store it is.
-    pub struct Ident[v 1/1] {
+    pub struct Ident[v 2/1] {
         /// Layout version.
         pub format: u32,
         /// Of the cluster.
         pub fsid: Uuid,
         /// Of the monitor.
         pub name: String,
+        /// Drawn when the store was made.
+        pub store: u64 = since 2,
+    }
+
+    /// What a voter must not forget.
+    struct Hard[v 1/1] {
+        term: u64,
+        /// 0 for none.
+        vote: u64,
     }
 }
 
@@ -41,10 +56,14 @@ wire_structs! {
 pub enum LogEvent {
     /// Carry this out for the store.
     Disk(DiskOpId, DiskOp),
-    /// The store is open and replayed; empty where there is no cluster in it yet.
+    /// The store is open; empty where nothing was ever written to it.
     Opened(Option<Ident>),
     /// More is committed: [`Log::state`] has moved.
     Committed,
+    /// For another monitor's store.
+    Send(VoterId, Message),
+    /// Another monitor needs the whole state.
+    Snapshot(VoterId),
     /// It has stopped for good.
     Failed(String),
 }
@@ -53,22 +72,27 @@ pub enum LogEvent {
 pub struct Log<S> {
     store: S,
     opening: Option<Opening>,
+    raft: Option<Raft>,
+    restored: Restored,
     state: State,
-    /// The state with all proposals applied; decisions are made on it.
+    /// The state with all proposals applied; decisions are made on it. Only a leader's runs ahead.
     tail: State,
-    /// Proposed, not yet submitted; with the rows that each changes.
-    queue: Vec<LogEntry>,
-    in_flight: Option<InFlight>,
+    writing: Option<Writing>,
     /// Rows of `state` that the stored checkpoint has not.
     dirty: BTreeSet<Row>,
     checkpoint: u64,
     /// To be written with the first entries.
     ident: Option<Ident>,
+    /// A snapshot that was taken over and is not yet written.
+    incoming: Option<(u64, Rows)>,
 }
 
-struct InFlight {
+/// A whole state as it is stored.
+pub type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+struct Writing {
     txn: TxnId,
-    entries: Vec<LogEntry>,
+    mark: u64,
     /// Index of the checkpoint that rides along.
     checkpoint: Option<u64>,
 }
@@ -77,13 +101,16 @@ struct InFlight {
 struct Opening {
     object: usize,
     ident: Option<Ident>,
+    hard: Hard,
     rows: BTreeMap<Vec<u8>, Vec<u8>>,
     entries: BTreeMap<Vec<u8>, Vec<u8>>,
     last_key: Option<Vec<u8>>,
     read: Option<ReadId>,
 }
 
-const OBJECTS: [&str; 3] = ["mon.ident", "mon.state", "mon.log"];
+const OBJECTS: [&str; 4] = ["mon.ident", "mon.state", "mon.log", "mon.incoming"];
+/// The last of them is only on its way.
+const READ_AT_START: usize = 3;
 
 fn key(object: usize) -> ObjectKey {
     ObjectKey::private(POOL, OBJECTS[object])
@@ -95,13 +122,15 @@ impl<S: Storage> Log<S> {
         Self {
             store,
             opening: None,
+            raft: None,
+            restored: Restored::default(),
             state: State::default(),
             tail: State::default(),
-            queue: Vec::new(),
-            in_flight: None,
+            writing: None,
             dirty: BTreeSet::new(),
             checkpoint: 0,
             ident: None,
+            incoming: None,
         }
     }
 
@@ -120,60 +149,269 @@ impl<S: Storage> Log<S> {
         self.tail.version
     }
 
+    /// Consensus; `None` until [`Self::begin`].
+    pub fn raft(&self) -> Option<&Raft> {
+        self.raft.as_ref()
+    }
+
+    /// Whether this monitor decides.
+    pub fn leads(&self) -> bool {
+        self.raft.as_ref().is_some_and(Raft::is_active)
+    }
+
     /// Opens the store; ends in [`LogEvent::Opened`].
     pub fn open(&mut self, events: &mut Vec<LogEvent>) {
         self.opening = Some(Opening::default());
         let mut out = Vec::new();
         self.store.open(&mut out);
-        self.store_outs(out, events);
+        self.store_outs(Now::default(), out, events);
     }
 
-    /// Names the store of a new cluster; written with the first proposal.
+    /// Names the store; written with what is written next.
     pub fn set_ident(&mut self, ident: Ident) {
         self.ident = Some(ident);
     }
 
-    /// Proposes changes that take effect together; committed when
-    /// [`Log::state`] has that version or a later one.
-    pub fn propose(&mut self, now: Wall, changes: Vec<Change>) -> u64 {
-        let entry = LogEntry { index: self.tail.version + 1, term: 1, stamp: now.into(), changes };
-        self.tail.apply(&entry).expect("a proposal is made from decoded values");
-        let index = entry.index;
-        self.queue.push(entry);
-        index
+    /// Begins to take part as the store `own`. A store of before there were voters has this one alone.
+    pub fn begin(&mut self, now: Instant, own: VoterId, name: &str, rng: Rng) {
+        let mut restored = std::mem::take(&mut self.restored);
+        if restored.voters.is_empty() && !self.is_blank() {
+            restored.voters = Voters::from([(own, name.to_owned())]);
+        }
+        self.raft = Some(Raft::new(own, Timing::default(), rng, restored, now));
     }
 
-    /// Submits what was proposed, all in one transaction, unless one is under way: the disk sets the pace.
-    pub fn flush(&mut self, events: &mut Vec<LogEvent>) {
-        if self.in_flight.is_some() || self.queue.is_empty() {
+    /// Whether neither a state nor an entry is there.
+    pub fn is_blank(&self) -> bool {
+        self.state.is_empty()
+            && self.raft.as_ref().is_none_or(|r| r.last().index == 0)
+            && self.restored.entries.is_empty()
+    }
+
+    /// Makes this blank store the first voter of a new cluster.
+    pub fn found(&mut self, now: Instant, name: &str, rng: Rng) {
+        assert!(self.is_blank(), "a cluster is made once");
+        let Some(raft) = &self.raft else { return };
+        let own = raft.own();
+        let voters = Voters::from([(own, name.to_owned())]);
+        self.raft =
+            Some(Raft::new(own, Timing::default(), rng, Restored { voters, ..Restored::default() }, now));
+    }
+
+    /// Begins to lead: decisions go on from the end of the log.
+    pub fn lead(&mut self) {
+        let raft = self.raft.as_ref().expect("a leader has begun");
+        self.tail = self.state.clone();
+        for index in self.state.version + 1..=raft.last().index {
+            let entry = raft.entry(index).expect("what is not committed is in the log");
+            let entry: LogEntry = decode(&entry.data).expect("was decoded when it came");
+            self.tail.apply(&entry).expect("a leader made it from decoded values");
+        }
+    }
+
+    /// Proposes changes that take effect together; committed when [`Log::state`] has that version or a later one. Only a leader does.
+    pub fn propose(&mut self, now: stdx::Wall, changes: Vec<Change>) -> u64 {
+        let raft = self.raft.as_mut().filter(|r| r.is_leader()).expect("only a leader decides");
+        let entry = LogEntry { index: self.tail.version + 1, term: raft.term(), stamp: now.into(), changes };
+        self.tail.apply(&entry).expect("a proposal is made from decoded values");
+        let index = raft.propose(Arc::new(Writer::encode(&entry)), voters_of(&entry));
+        assert_eq!(index, Some(entry.index), "the tail ends where the log does");
+        entry.index
+    }
+
+    /// A message from another monitor's store.
+    pub fn step(&mut self, now: Now, from: VoterId, message: Message, events: &mut Vec<LogEvent>) {
+        self.with_raft(events, |raft, out| raft.step(now.mono, from, message, out));
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now: Now, events: &mut Vec<LogEvent>) {
+        self.with_raft(events, |raft, out| raft.tick(now.mono, out));
+    }
+
+    /// When [`Self::tick`] is wanted.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.raft.as_ref()?.deadline()
+    }
+
+    /// Lets the owner steer consensus where that has no effects of its own.
+    pub fn steer<T>(&mut self, steer: impl FnOnce(&mut Raft) -> T) -> Option<T> {
+        self.raft.as_mut().map(steer)
+    }
+
+    fn with_raft(&mut self, events: &mut Vec<LogEvent>, act: impl FnOnce(&mut Raft, &mut Vec<Effect>)) {
+        let Some(raft) = &mut self.raft else { return };
+        let mut effects = Vec::new();
+        act(raft, &mut effects);
+        self.effects(effects, events);
+    }
+
+    fn effects(&mut self, effects: Vec<Effect>, events: &mut Vec<LogEvent>) {
+        let committed = effects.contains(&Effect::Committed);
+        if committed {
+            match self.apply_committed() {
+                Ok(()) => events.push(LogEvent::Committed),
+                Err(error) => {
+                    return events
+                        .push(LogEvent::Failed(format!("a committed entry can't be applied: {error}")));
+                }
+            }
+        }
+        for effect in effects {
+            match effect {
+                Effect::Send(to, message) => events.push(LogEvent::Send(to, message)),
+                Effect::Snapshot(to) => events.push(LogEvent::Snapshot(to)),
+                Effect::Committed => {}
+            }
+        }
+    }
+
+    fn apply_committed(&mut self) -> Result<(), DecodeError> {
+        let Some(raft) = &self.raft else { return Ok(()) };
+        for index in self.state.version + 1..=raft.committed() {
+            let entry =
+                raft.entry(index).expect("committed entries are in the log until a checkpoint has them");
+            let rows = self.state.apply(&decode::<LogEntry>(&entry.data)?)?;
+            self.dirty.extend(rows);
+        }
+        if !raft.is_leader() {
+            self.tail = self.state.clone();
+        }
+        Ok(())
+    }
+
+    /// The state for a monitor that is too far behind: what it covers, and its rows.
+    pub fn snapshot(&self) -> (Position, Rows) {
+        let rows = self.state.all_rows().into_iter();
+        let rows = rows.filter_map(|row| self.state.row(&row).map(|value| (row.key(), value)));
+        (Position { term: self.state.term, index: self.state.version }, rows.collect())
+    }
+
+    /// Takes over the state that a leader sent, whole. `Err` where it is none.
+    pub fn install(
+        &mut self,
+        base: Position,
+        rows: Rows,
+        events: &mut Vec<LogEvent>,
+    ) -> Result<(), DecodeError> {
+        let state = State::from_rows(&rows)?;
+        if (Position { term: state.term, index: state.version }) != base {
+            return Err(DecodeError {
+                offset: 0,
+                what: format!("a snapshot of {} called {}", state.version, base.index),
+            });
+        }
+        let Some(raft) = &mut self.raft else { return Ok(()) };
+        if raft.install(base, voters(&state.voters)) {
+            (self.state, self.tail) = (state.clone(), state);
+            self.dirty.clear();
+            self.incoming = Some((base.index, rows));
+            events.push(LogEvent::Committed);
+        }
+        Ok(())
+    }
+
+    /// Sends and writes what has come together, unless a write is under way: the disk sets the pace.
+    pub fn flush(&mut self, now: Now, events: &mut Vec<LogEvent>) {
+        self.with_raft(events, |raft, out| raft.flush(now.mono, out));
+        let Some(raft) = &mut self.raft else { return };
+        if self.writing.is_some() || !raft.has_unsaved() && self.incoming.is_none() {
             return;
         }
-        let entries = std::mem::take(&mut self.queue);
+        let unsaved = raft.take_unsaved();
         let mut ops = Vec::new();
-        if let Some(ident) = self.ident.take() {
-            ops.push(TxnOp::OmapSet(key(0), vec![(b"ident".to_vec(), Writer::encode(&ident))]));
+        if let Some((index, rows)) = self.incoming.take()
+            && let Err(why) = self.submit_incoming(index, rows, &mut ops, now, events)
+        {
+            return events.push(LogEvent::Failed(why));
         }
-        let rows = entries.iter().map(|e| (e.index.to_be_bytes().to_vec(), Writer::encode(e)));
-        ops.push(TxnOp::OmapSet(key(2), rows.collect()));
+        let mut ident = Vec::new();
+        if let Some(own) = self.ident.take() {
+            ident.push((b"ident".to_vec(), Writer::encode(&own)));
+        }
+        if let Some((term, vote)) = unsaved.hard {
+            let vote = vote.unwrap_or_default().0;
+            ident.push((b"vote".to_vec(), Writer::encode(&Hard { term, vote })));
+        }
+        if !ident.is_empty() {
+            ops.push(TxnOp::OmapSet(key(0), ident));
+        }
+        if let Some(from) = unsaved.truncate {
+            ops.push(TxnOp::OmapRemoveRange(
+                key(2),
+                from.to_be_bytes().to_vec(),
+                u64::MAX.to_be_bytes().to_vec(),
+            ));
+        }
+        let rows = unsaved.entries.iter().map(|e| (e.at.index.to_be_bytes().to_vec(), e.data.to_vec()));
+        let rows: Vec<_> = rows.collect();
+        if !rows.is_empty() {
+            ops.push(TxnOp::OmapSet(key(2), rows));
+        }
         let due = self.state.version >= self.checkpoint + CHECKPOINT_EVERY;
         let checkpoint = due.then(|| self.checkpoint_ops(&mut ops));
+        self.submit(now, ops, unsaved.mark, checkpoint, events);
+    }
+
+    fn submit(
+        &mut self,
+        now: Now,
+        ops: Vec<TxnOp>,
+        mark: u64,
+        checkpoint: Option<u64>,
+        events: &mut Vec<LogEvent>,
+    ) {
         let mut out = Vec::new();
         match self.store.submit(Transaction { ops }, &mut out) {
             Ok(txn) => {
-                self.in_flight = Some(InFlight { txn, entries, checkpoint });
+                self.writing = Some(Writing { txn, mark, checkpoint });
                 if stdx::mutants::is_active("mon_publishes_before_commit") {
-                    self.committed(txn, events);
+                    self.written(now, txn, events);
                 }
             }
             Err(why) => {
                 return events.push(LogEvent::Failed(format!("the monitor can't write its log: {why}")));
             }
         }
-        self.store_outs(out, events);
+        self.store_outs(now, out, events);
+    }
+
+    /// Writes a snapshot beside the old state and leaves in `ops` what puts it in its place.
+    fn submit_incoming(
+        &mut self,
+        index: u64,
+        rows: Rows,
+        ops: &mut Vec<TxnOp>,
+        now: Now,
+        events: &mut Vec<LogEvent>,
+    ) -> Result<(), String> {
+        let mut pieces = vec![vec![]];
+        let mut bytes = 0;
+        for (row, value) in rows {
+            bytes += row.len() + value.len();
+            pieces.last_mut().expect("one is there").push((row, value));
+            if bytes > SNAPSHOT_TXN {
+                bytes = 0;
+                pieces.push(vec![]);
+            }
+        }
+        let mut first = vec![TxnOp::Remove(key(3))];
+        for piece in pieces {
+            let mut txn = std::mem::take(&mut first);
+            txn.push(TxnOp::OmapSet(key(3), piece));
+            let mut out = Vec::new();
+            self.store.submit(Transaction { ops: txn }, &mut out)?;
+            self.store_outs(now, out, events);
+        }
+        ops.push(TxnOp::Rename(key(3), key(1)));
+        ops.push(TxnOp::Remove(key(2)));
+        self.checkpoint = index;
+        Ok(())
     }
 
     fn checkpoint_ops(&mut self, ops: &mut Vec<TxnOp>) -> u64 {
-        let mut set = vec![(Row::Version.key(), Writer::encode(&self.state.version))];
+        let version = (Row::Version.key(), Writer::encode(&self.state.version));
+        let mut set = vec![version, (Row::Term.key(), Writer::encode(&self.state.term))];
         let mut remove = Vec::new();
         for row in std::mem::take(&mut self.dirty) {
             match self.state.row(&row) {
@@ -191,20 +429,20 @@ impl<S: Storage> Log<S> {
     }
 
     /// A disk operation of the store has ended.
-    pub fn disk_done(&mut self, id: DiskOpId, result: DiskResult, events: &mut Vec<LogEvent>) {
+    pub fn disk_done(&mut self, now: Now, id: DiskOpId, result: DiskResult, events: &mut Vec<LogEvent>) {
         let mut out = Vec::new();
         self.store.disk_done(id, result, &mut out);
-        self.store_outs(out, events);
+        self.store_outs(now, out, events);
     }
 
-    fn store_outs(&mut self, outs: Vec<StoreOut>, events: &mut Vec<LogEvent>) {
+    fn store_outs(&mut self, now: Now, outs: Vec<StoreOut>, events: &mut Vec<LogEvent>) {
         let mut outs = std::collections::VecDeque::from(outs);
         while let Some(out) = outs.pop_front() {
             let mut more = Vec::new();
             match out {
                 StoreOut::Disk(id, op) => events.push(LogEvent::Disk(id, op)),
                 StoreOut::Opened => self.read_next(&mut more),
-                StoreOut::Committed(txn) => self.committed(txn, events),
+                StoreOut::Committed(txn) => self.written(now, txn, events),
                 StoreOut::Read(id, result) => self.read_done(id, result, &mut more, events),
                 StoreOut::Failed(error) => {
                     events.push(LogEvent::Failed(format!("the monitor's store failed: {error}")))
@@ -214,16 +452,16 @@ impl<S: Storage> Log<S> {
         }
     }
 
-    fn committed(&mut self, txn: TxnId, events: &mut Vec<LogEvent>) {
-        let Some(in_flight) = self.in_flight.take_if(|f| f.txn <= txn) else { return };
-        for entry in &in_flight.entries {
-            let rows = self.state.apply(entry).expect("was applied when it was proposed");
-            self.dirty.extend(rows);
-        }
-        if let Some(index) = in_flight.checkpoint {
+    fn written(&mut self, now: Now, txn: TxnId, events: &mut Vec<LogEvent>) {
+        let Some(writing) = self.writing.take_if(|w| w.txn <= txn) else { return };
+        if let Some(index) = writing.checkpoint {
             self.checkpoint = index;
         }
-        events.push(LogEvent::Committed);
+        let keep = self.checkpoint.saturating_sub(KEEP);
+        self.with_raft(events, |raft, out| {
+            raft.saved(now.mono, writing.mark, out);
+            raft.compact(keep);
+        });
     }
 
     fn read_next(&mut self, out: &mut Vec<StoreOut>) {
@@ -265,48 +503,72 @@ impl<S: Storage> Log<S> {
         if !more {
             opening.object += 1;
         }
-        if opening.object < OBJECTS.len() {
+        if opening.object < READ_AT_START {
             return self.read_next(out);
         }
         let opening = self.opening.take().expect("was there");
         let ident = opening.ident.clone();
-        match self.replay(opening) {
+        match self.restore(opening) {
             Ok(()) => events.push(LogEvent::Opened(ident)),
             Err(error) => events.push(LogEvent::Failed(format!("the monitor's store is damaged: {error}"))),
         }
     }
 
-    fn replay(&mut self, opening: Opening) -> Result<(), DecodeError> {
+    fn restore(&mut self, opening: Opening) -> Result<(), DecodeError> {
         self.state = State::from_rows(&opening.rows)?;
+        self.tail = self.state.clone();
         self.checkpoint = self.state.version;
-        for bytes in opening.entries.values() {
-            let entry: LogEntry = decode(bytes)?;
-            if entry.index <= self.state.version {
+        let base = Position { term: self.state.term, index: self.state.version };
+        let mut entries: Vec<Entry> = Vec::new();
+        for bytes in opening.entries.into_values() {
+            let entry = parse_entry(Arc::new(bytes))?;
+            if entry.at.index <= base.index {
                 continue; // covered by the checkpoint that was written with the entries' removal
             }
-            if entry.index != self.state.version + 1 {
-                let what = format!("log entry {} follows {}", entry.index, self.state.version);
+            let last = entries.last().map_or(base, |e| e.at);
+            if entry.at.index != last.index + 1 || entry.at.term < last.term {
+                let what = format!("log entry {} follows {}", entry.at.index, last.index);
                 return Err(DecodeError { offset: 0, what });
             }
-            let rows = self.state.apply(&entry)?;
-            self.dirty.extend(rows);
+            entries.push(entry);
         }
-        self.tail = self.state.clone();
+        let vote = Some(VoterId(opening.hard.vote)).filter(|v| v.0 != 0);
+        let voters = voters(&self.state.voters);
+        self.restored = Restored { term: opening.hard.term, vote, base, voters, entries };
         Ok(())
     }
+}
+
+/// An entry of the log, from its stored form.
+pub fn parse_entry(data: Arc<Vec<u8>>) -> Result<Entry, DecodeError> {
+    let entry: LogEntry = decode(&data)?;
+    let at = Position { term: entry.term, index: entry.index };
+    Ok(Entry { at, voters: voters_of(&entry).map(Arc::new), data })
+}
+
+fn voters_of(entry: &LogEntry) -> Option<Voters> {
+    entry.changes.iter().rev().find_map(|c| if let Change::Voters(v) = c { Some(voters(v)) } else { None })
+}
+
+fn voters(stored: &BTreeMap<u64, String>) -> Voters {
+    stored.iter().map(|(id, name)| (VoterId(*id), name.clone())).collect()
 }
 
 impl Opening {
     fn take(&mut self, view: ObjectView) -> Result<(), DecodeError> {
         match self.object {
             0 => {
-                if let Some((_, bytes)) = view.omap_entries.iter().find(|(k, _)| k == b"ident") {
+                let value = |name: &[u8]| view.omap_entries.iter().find(|(k, _)| k == name).map(|(_, v)| v);
+                if let Some(bytes) = value(b"ident") {
                     let ident: Ident = decode(bytes)?;
                     if ident.format != FORMAT {
                         let what = format!("layout {} where {FORMAT} is known", ident.format);
                         return Err(DecodeError { offset: 0, what });
                     }
                     self.ident = Some(ident);
+                }
+                if let Some(bytes) = value(b"vote") {
+                    self.hard = decode(bytes)?;
                 }
             }
             1 => self.rows.extend(view.omap_entries),
@@ -318,8 +580,8 @@ impl Opening {
 
 impl Ident {
     /// Of a new store.
-    pub fn new(fsid: Uuid, name: &str) -> Self {
-        Self { format: FORMAT, fsid, name: name.to_owned() }
+    pub fn new(fsid: Uuid, name: &str, store: VoterId) -> Self {
+        Self { format: FORMAT, fsid, name: name.to_owned(), store: store.0 }
     }
 }
 

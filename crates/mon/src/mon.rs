@@ -1,22 +1,26 @@
 //! The monitor as a node: takes inputs, hands them to the services, and at the end of each input proposes, publishes and
 //! answers.
 
-use crate::bootstrap;
 use crate::config::MonConfig;
+use crate::consensus::VoterId;
 use crate::edit::{Edit, option};
 use crate::entry::Change;
 use crate::log::{Ident, Log, LogEvent};
+use crate::quorum::{Forward, Links, Snapshots, Standing};
 use crate::session::Sessions;
 use crate::soft::Soft;
 use crate::storage::Storage;
 use crate::syslog::LogLevel;
 use crate::tick::Ticker;
-use auth::{EntityAuth, ServerKeys};
+use auth::{EntityAuth, RotatingKeys, ServerKeys};
 use node::{AdminId, Body, ConnId, Event, Input, Level, Msg, Never, Node, Output, Peer};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use stdx::{Instant, Now, Rng};
 use wire::{EntityName, EntityType};
+
+/// How long keys are good that nobody uses, see [`Mon::spare_keys`].
+const SPARE_LIFE: std::time::Duration = std::time::Duration::from_secs(72 * 3600);
 
 /// What a monitor puts out.
 pub(crate) type Out = Output<Never>;
@@ -32,21 +36,39 @@ pub struct Mon<S = store::Store> {
     pub(crate) phase: Phase,
     /// Answers that wait until everything up to an index is committed.
     pub(crate) waiting: VecDeque<(u64, Out)>,
-    /// Version of the state that subscribers were told of.
-    pub(crate) published: u64,
     /// What acceptors have.
     pub(crate) keys: Option<Arc<ServerKeys>>,
-    /// End of the global ids that acceptors have, and the id from which on the next range is due.
-    pub(crate) ids_given: u64,
-    pub(crate) ids_due: u64,
+    /// Keys that this monitor shows others before it has those of the cluster.
+    pub(crate) spare_keys: RotatingKeys,
+    pub(crate) links: Links,
+    pub(crate) forward: Forward,
+    pub(crate) snapshots: Snapshots,
+    pub(crate) standing: Standing,
+    /// Whether [`Output::Ready`] was said.
+    pub(crate) is_ready: bool,
+    /// The command that is being carried out.
+    pub(crate) origin: Option<Origin>,
+    /// Something was heard that may change who votes.
+    members_due: bool,
+}
+
+/// Where a command comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    client: u64,
+    tid: u64,
+    /// It was carried out already, and its answer was lost with a leader or a connection: now it changes nothing.
+    pub is_again: bool,
 }
 
 /// How far a monitor is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
-    /// The store is being opened or the first entry written.
+    /// The store is being opened.
     Starting,
-    /// In quorum.
+    /// It looks for the others.
+    Electing,
+    /// It was in quorum, and perhaps still is.
     Running,
     /// Something failed that can't be worked around.
     Stopped,
@@ -64,10 +86,15 @@ impl<S: Storage> Mon<S> {
             ticker: Ticker::default(),
             phase: Phase::Starting,
             waiting: VecDeque::new(),
-            published: 0,
             keys: None,
-            ids_given: 0,
-            ids_due: 0,
+            spare_keys: RotatingKeys::default(),
+            links: Links::default(),
+            forward: Forward::default(),
+            snapshots: Snapshots::default(),
+            standing: Standing::default(),
+            is_ready: false,
+            origin: None,
+            members_due: false,
         }
     }
 
@@ -77,12 +104,29 @@ impl<S: Storage> Mon<S> {
                 LogEvent::Disk(id, op) => out.push(Output::Disk { id, op }),
                 LogEvent::Opened(ident) => self.opened(now, ident, out),
                 LogEvent::Committed => self.committed(now, out),
-                LogEvent::Failed(why) => self.stop(why, out),
+                LogEvent::Send(to, message) => self.send_raft(now, to, &message, out),
+                LogEvent::Snapshot(to) => self.begin_snapshot(now, to, out),
+                LogEvent::Failed(why) => self.stop(self.advise(&why), out),
             }
         }
     }
 
-    fn stop(&mut self, why: String, out: &mut Vec<Out>) {
+    /// What to do about a store that fails.
+    fn advise(&self, why: &str) -> String {
+        let (file, name) = (&self.config.store_path, &self.config.name);
+        let others = self.known_monmap().mons.len().max(self.config.monmap.mons.len()) > 1;
+        let what = match others {
+            true => format!(
+                "move {file} away and start mon.{name} again: it fetches everything from the other monitors"
+            ),
+            false => format!(
+                "restore {file} from a copy: there is no other monitor that mon.{name} could be rebuilt from"
+            ),
+        };
+        format!("{why} (file {file}); {what}")
+    }
+
+    pub(crate) fn stop(&mut self, why: String, out: &mut Vec<Out>) {
         if self.phase != Phase::Stopped {
             self.phase = Phase::Stopped;
             out.push(Output::Stop(Err(why)));
@@ -91,7 +135,7 @@ impl<S: Storage> Mon<S> {
 
     fn opened(&mut self, now: Now, ident: Option<Ident>, out: &mut Vec<Out>) {
         let (name, fsid) = (self.config.name.clone(), self.config.monmap.fsid);
-        match ident {
+        match &ident {
             Some(found) if found.fsid != fsid => {
                 let why = format!(
                     "the store belongs to cluster {}, the configuration says {fsid}: check `fsid` or the directory",
@@ -106,31 +150,23 @@ impl<S: Storage> Mon<S> {
                 );
                 return self.stop(why, out);
             }
-            Some(_) => {}
-            None => self.log.set_ident(Ident::new(fsid, &name)),
+            _ => {}
         }
-        let mons = self.config.monmap.mons.len().max(self.log.state().monmap.mons.len());
-        if mons > 1 {
-            // Each would decide alone: two truths are worse than no service.
-            let why = format!(
-                "{mons} monitors are configured: more than one is not supported yet; leave one in `mon host`"
-            );
-            return self.stop(why, out);
+        let store = ident.map(|found| found.store).filter(|store| *store != 0);
+        let own = VoterId(store.unwrap_or_else(|| self.rng.u64().max(1)));
+        if store.is_none() {
+            self.log.set_ident(Ident::new(fsid, &name, own));
         }
-        if self.log.state().is_empty() {
-            match bootstrap::changes(&self.config, now, &mut self.rng) {
-                Ok(changes) => drop(self.log.propose(now.wall, changes)),
-                Err(why) => return self.stop(why, out),
-            }
-        }
-        self.take_new_daemons(now);
-        // Ids of an earlier life may have been given out: only ids committed in this one are used.
-        self.propose_global_ids(now);
+        self.spare_keys = RotatingKeys::default().rotated(now.wall, SPARE_LIFE, &mut self.rng);
+        let rng = self.rng.fork();
+        self.log.begin(now.mono, own, &name, rng);
+        self.phase = Phase::Electing;
+        self.publish_keys(out);
     }
 
     /// Daemons that were added to the keyring since the last start and have no key here get theirs: an OSD that is new
     /// in the directory comes up without a further step.
-    fn take_new_daemons(&mut self, now: Now) {
+    pub(crate) fn take_new_daemons(&mut self, now: Now) {
         let known = self.log.tail().auth.clone();
         let is_daemon = |name: &EntityName| matches!(name.ty, EntityType::OSD | EntityType::MDS);
         let new =
@@ -149,22 +185,19 @@ impl<S: Storage> Mon<S> {
 
     /// The committed state has moved: publish, answer.
     fn committed(&mut self, now: Now, out: &mut Vec<Out>) {
-        if self.phase == Phase::Starting {
-            self.phase = Phase::Running;
-            self.soft.since = now.mono;
-            self.start_soft(now.mono);
-        }
         self.after_commit(now, out);
         let version = self.log.state().version;
         while let Some((_, output)) = self.waiting.pop_front_if(|(index, _)| *index <= version) {
             out.push(output);
         }
-        if self.published == 0 {
-            let text = format!("mon.{} is ready at version {version}", self.config.name);
-            out.push(Output::Event(Event::new(Level::Info, "mon_ready", text)));
-            out.push(Output::Ready);
-        }
-        self.published = version;
+    }
+
+    /// Whether the cluster has removed this monitor.
+    fn is_removed(&self) -> bool {
+        let state = self.log.state();
+        !state.is_empty()
+            && !state.monmap.mons.contains_key(&self.config.name)
+            && !self.log.raft().is_some_and(|r| r.is_leader() || r.is_voter())
     }
 
     /// Puts out what depends on proposals, once they are committed.
@@ -185,9 +218,15 @@ impl<S: Storage> Mon<S> {
     pub(crate) fn edit<T>(&mut self, now: Now, decide: impl FnOnce(&mut Edit<'_>) -> T) -> (T, u64) {
         let mut edit = Edit::new(self.log.tail(), &self.soft, &self.config, now, &mut self.rng);
         let value = decide(&mut edit);
+        match self.origin {
+            Some(origin) if origin.is_again => edit.discard(),
+            Some(Origin { client, tid, .. }) if !edit.is_empty() => edit.push(Change::Done(client, tid)),
+            _ => {}
+        }
         let notes = std::mem::take(&mut edit.notes);
         let changes = if edit.is_empty() { Vec::new() } else { edit.into_changes() };
-        if !changes.is_empty() {
+        // Only a leader comes here; whoever else did would have no say.
+        if !changes.is_empty() && self.log.raft().is_some_and(|r| r.is_leader()) {
             self.log.propose(now.wall, changes);
         }
         for note in notes {
@@ -214,28 +253,132 @@ impl<S: Storage> Mon<S> {
         option(&self.config, self.log.state(), name)
     }
 
-    fn connected(&mut self, now: Now, conn: ConnId, peer: Box<Peer>) {
-        if peer.global_id >= self.ids_due && peer.name.ty != EntityType::MON {
-            self.propose_global_ids(now);
+    /// What follows from an input, until nothing more does.
+    fn settle(&mut self, now: Now, out: &mut Vec<Out>) {
+        if matches!(self.phase, Phase::Starting | Phase::Stopped) {
+            return;
+        }
+        if self.may_found() {
+            let rng = self.rng.fork();
+            self.log.found(now.mono, &self.config.name, rng);
+        }
+        let mut events = Vec::new();
+        if self.log.deadline().is_some_and(|at| at <= now.mono) {
+            self.log.tick(now, &mut events);
+        }
+        self.log_events(now, events, out);
+        self.tend_links(now.mono, out);
+        // A store that completes at once brings commits, which bring proposals; real ones end after the first round.
+        for _ in 0..8 {
+            self.follow_standing(now, out);
+            if self.phase == Phase::Running {
+                self.tick(now, out);
+            }
+            if self.phase == Phase::Running {
+                self.publish_log(out);
+            }
+            if self.log.leads() {
+                self.grant_wishes(now);
+                if std::mem::take(&mut self.members_due) {
+                    self.tend_members(now);
+                }
+            }
+            self.hand_out(now, out);
+            let mut events = Vec::new();
+            self.log.flush(now, &mut events);
+            let quiet = events.is_empty();
+            self.log_events(now, events, out);
+            if quiet || self.phase == Phase::Stopped {
+                break;
+            }
+        }
+        self.follow_standing(now, out);
+        if self.is_removed() {
+            let name = &self.config.name;
+            self.stop(format!("mon.{name} was removed from the cluster: its directory can be deleted"), out);
+        }
+    }
+
+    /// Looks at who votes at the end of this input.
+    pub(crate) fn look_at_members(&mut self) {
+        self.members_due = true;
+    }
+
+    fn connected(&mut self, now: Now, conn: ConnId, peer: Box<Peer>, out: &mut Vec<Out>) {
+        let id = peer.global_id;
+        if self.standing.ids.contains(&id) && id >= self.standing.ids_due {
+            self.want_ids(now, out);
         }
         self.sessions.add(conn, peer);
     }
 
-    fn closed(&mut self, now: Instant, conn: ConnId) {
+    pub(crate) fn closed(&mut self, now: Instant, conn: ConnId) {
         self.sessions.remove(conn);
         self.osd_session_closed(now, conn);
         self.mds_session_closed(now, conn);
     }
 
-    fn message(&mut self, now: Now, conn: ConnId, msg: Msg, out: &mut Vec<Out>) {
+    fn message(&mut self, now: Now, conn: ConnId, msg: Msg, events: &mut Vec<LogEvent>, out: &mut Vec<Out>) {
+        let Some(session) = self.sessions.get(conn) else { return };
+        match msg.body {
+            Body::Peer(body) if session.is(EntityType::MON) => self.mon_message(now, conn, body, events, out),
+            _ => self.dispatch(now, conn, msg, out),
+        }
+    }
+
+    /// A message of another monitor.
+    fn mon_message(
+        &mut self,
+        now: Now,
+        conn: ConnId,
+        body: peer::Body,
+        events: &mut Vec<LogEvent>,
+        out: &mut Vec<Out>,
+    ) {
+        match body {
+            peer::Body::MonHello(m) => {
+                self.greeted(conn, *m, out);
+                self.look_at_members();
+            }
+            peer::Body::MonRaft(m) => {
+                self.raft_message(now, conn, &m, events, out);
+                self.look_at_members();
+            }
+            peer::Body::MonForward(m) => self.forwarded(now, conn, *m, out),
+            peer::Body::MonForwardReply(m) => self.forward_answered(conn, *m, out),
+            peer::Body::MonForwardEnd(m) => self.forward_ended(now.mono, conn, &m),
+            peer::Body::MonSnapshot(m) => self.snapshot_part(now, conn, *m, events, out),
+            peer::Body::MonSnapshotAck(m) => self.snapshot_asked(now, conn, &m, out),
+            peer::Body::MonIdsWanted(_) => self.ids_wanted(now, conn, out),
+            peer::Body::MonIds(m) => self.ids_given(conn, &m, out),
+            other => self.unexpected(&other, out),
+        }
+    }
+
+    fn unexpected(&self, body: &peer::Body, out: &mut Vec<Out>) {
+        let text = format!("{} is no message to a monitor", body.name());
+        out.push(Output::Event(Event::new(Level::Warn, "message_unexpected", text)));
+    }
+
+    /// Handles a message of a session: at the leader, or what any monitor does by itself.
+    pub(crate) fn serve(&mut self, now: Now, conn: ConnId, msg: Msg, out: &mut Vec<Out>) {
         if self.sessions.get(conn).is_none() {
             return;
         }
         let tid = msg.tid;
+        self.origin = self.origin_of(conn, &msg);
         match msg.body {
             Body::Client(body) => self.client_message(now, conn, tid, body, out),
             Body::Peer(body) => self.daemon_message(now, conn, tid, body, out),
         }
+        self.origin = None;
+    }
+
+    fn origin_of(&self, conn: ConnId, msg: &Msg) -> Option<Origin> {
+        let Body::Client(msgs::Body::MonCommand(_)) = msg.body else { return None };
+        let (client, tid) = (self.sessions.get(conn)?.peer.global_id, msg.tid);
+        let is_again = self.log.tail().done.contains(&(client, tid));
+        (client != 0 && tid != 0).then_some(Origin { client, tid, is_again })
     }
 
     fn daemon_message(&mut self, now: Now, conn: ConnId, tid: u64, body: peer::Body, out: &mut Vec<Out>) {
@@ -248,10 +391,7 @@ impl<S: Storage> Mon<S> {
             peer::Body::OsdPgTemp(m) => self.osd_pg_temp(conn, *m),
             peer::Body::PgStats(m) => self.pg_stats(now, conn, *m),
             peer::Body::MdsBeacon(m) => self.mds_beacon(now, conn, tid, *m, out),
-            other => {
-                let text = format!("{} is no message to a monitor", other.name());
-                out.push(Output::Event(Event::new(Level::Warn, "message_unexpected", text)));
-            }
+            other => self.unexpected(&other, out),
         }
     }
 
@@ -269,31 +409,38 @@ impl<S: Storage> Node for Mon<S> {
         if self.phase == Phase::Stopped {
             return;
         }
-        let mut events = Vec::new();
+        let (start, mut events) = (out.len(), Vec::new());
         match input {
             Input::Start => self.log.open(&mut events),
             Input::Timer => {}
-            Input::Connected { conn, peer } => self.connected(now, conn, peer),
-            Input::Message { conn, msg } => self.message(now, conn, msg, out),
-            Input::Closed { conn, .. } => self.closed(now.mono, conn),
-            Input::Disk { id, result } => self.log.disk_done(id, result, &mut events),
+            Input::Connected { conn, .. } if self.is_link(conn) => self.link_ready(conn, out),
+            Input::Connected { conn, peer } => self.connected(now, conn, peer, out),
+            Input::Message { conn, msg } => self.message(now, conn, msg, &mut events, out),
+            Input::Closed { conn, .. } if self.is_link(conn) => self.link_closed(now.mono, conn),
+            Input::Closed { conn, .. } => {
+                self.speaker_gone(now.mono, conn);
+                self.closed(now.mono, conn);
+                self.forget_requests(now.mono, conn, out);
+            }
+            Input::Disk { id, result } => self.log.disk_done(now, id, result, &mut events),
             Input::Admin { id, command } => self.admin(now, id, &command, out),
             Input::Request { request, .. } => match request {},
         }
         self.log_events(now, events, out);
-        if self.phase == Phase::Running {
-            self.tick(now);
-            self.grant_wishes(now);
-            self.publish_log(out);
-        }
-        let mut events = Vec::new();
-        if self.phase != Phase::Stopped {
-            self.log.flush(&mut events);
-        }
-        self.log_events(now, events, out);
+        self.settle(now, out);
+        self.route_answers(now.mono, start, out);
     }
 
     fn deadline(&self) -> Option<Instant> {
-        (self.phase == Phase::Running).then(|| self.ticker.next())
+        if matches!(self.phase, Phase::Starting | Phase::Stopped) {
+            return None;
+        }
+        let parts = [
+            (self.phase == Phase::Running).then(|| self.ticker.next()),
+            self.log.deadline(),
+            self.links.deadline(),
+            self.lonely_deadline(),
+        ];
+        parts.into_iter().flatten().min()
     }
 }

@@ -8,7 +8,7 @@ use crate::storage::Storage;
 use crate::syslog::{ClusterLog, LogLevel};
 use maps::{Epoch, Fscid, Gid, MdsMap, MgrMap};
 use msgs::SUBSCRIBE_ONCE;
-use node::{ConnId, Output};
+use node::ConnId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stdx::Now;
@@ -22,10 +22,6 @@ impl<S: Storage> Mon<S> {
     pub(crate) fn after_commit(&mut self, now: Now, out: &mut Vec<Out>) {
         self.publish_keys(out);
         let state = self.log.state();
-        if self.ids_given < state.global_ids {
-            out.push(Output::GlobalIds(self.ids_given..state.global_ids));
-            self.ids_given = state.global_ids;
-        }
         let map = state.osdmap().clone();
         self.soft.pgs.follow(&map);
         self.follow_osdmap(now.mono, &map);

@@ -40,7 +40,9 @@ pub struct Soft {
     pub host: BTreeMap<String, String>,
     /// Options of this process, once somebody asked for them or set one by `ceph tell`.
     pub settings: Option<decl::Settings>,
-    /// When this monitor became ready.
+    /// Who is in quorum, for people.
+    pub quorum: crate::quorum::QuorumInfo,
+    /// When this monitor became ready, or another one leader.
     pub since: Instant,
 }
 

@@ -1,11 +1,10 @@
 //! What happens with time: keys rotate, silent daemons are marked down, long-absent ones out.
 
-use crate::bootstrap::{GLOBAL_ID_STEP, SERVICES, ttl};
+use crate::bootstrap::{SERVICES, ttl};
 use crate::entry::Change;
-use crate::mon::Mon;
+use crate::mon::{Mon, Out};
 use crate::storage::Storage;
 use crate::syslog::LogLevel;
-use auth::GlobalIds;
 use decl::Severity;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -39,10 +38,21 @@ impl Ticker {
 }
 
 impl<S: Storage> Mon<S> {
-    pub(crate) fn tick(&mut self, now: Now) {
+    pub(crate) fn tick(&mut self, now: Now, out: &mut Vec<Out>) {
         if !self.ticker.due(now.mono) {
             return;
         }
+        self.refresh_quorum(now.mono);
+        if self.standing.ids.is_empty() && self.standing.leader.is_some() {
+            // The answer was lost.
+            self.standing.ids_asked = false;
+            self.want_ids(now, out);
+        }
+        if !self.log.leads() {
+            return;
+        }
+        self.look_at_members();
+        self.tend_snapshots(now.mono);
         self.rotate_keys(now);
         self.tick_osds(now);
         self.tick_mdss(now);
@@ -105,18 +115,5 @@ impl<S: Storage> Mon<S> {
                 }
             }
         });
-    }
-
-    /// Proposes the next range of global ids; acceptors get it when it is committed.
-    pub(crate) fn propose_global_ids(&mut self, now: Now) {
-        let from = self.log.tail().global_ids.max(GlobalIds::FIRST);
-        let from = if stdx::mutants::is_active("mon_reuses_global_ids") { GlobalIds::FIRST } else { from };
-        let end = from + GLOBAL_ID_STEP;
-        // Known when it is committed: everything from the old end on is new.
-        self.ids_due = end - GLOBAL_ID_STEP / 2;
-        if self.ids_given == 0 {
-            self.ids_given = from;
-        }
-        self.log.propose(now.wall, vec![Change::GlobalIds(end)]);
     }
 }

@@ -166,7 +166,7 @@ fn the_hierarchy_is_edited_and_rules_follow_device_classes() {
     rig.send_command(conn, 1, r#"{"prefix":"osd setcrushmap"}"#, &binary);
     assert_eq!(rig.answer(conn).expect("answered").code, 0);
     let without = crush::CrushMap { rules: Vec::new(), ..(*map.crush).clone() };
-    rig.send_command(conn, 1, r#"{"prefix":"osd setcrushmap"}"#, &wire::Writer::encode(&without));
+    rig.send_command(conn, 2, r#"{"prefix":"osd setcrushmap"}"#, &wire::Writer::encode(&without));
     let answer = rig.answer(conn).expect("answered");
     assert!(answer.code == -22 && answer.status.contains("rule"), "{answer:?}");
 }

@@ -299,23 +299,6 @@ fn health_says_what_is_wrong_and_what_to_do() {
 }
 
 #[test]
-fn more_than_one_monitor_is_refused() {
-    let mut rig = Rig::unstarted(BTreeMap::new());
-    let mut config = support::config(&rig.options);
-    let addr = |port| std::net::SocketAddr::from(([127, 0, 0, 1], port));
-    let mons = [("a".to_owned(), addr(3300)), ("b".to_owned(), addr(3301))];
-    config.monmap = maps::MonMap::new(support::fsid(), config.monmap.created, &mons);
-    let store = support::FakeStore::new(rig.disk.clone());
-    rig.mon = mon::Mon::new(config, store, stdx::Rng::from_seed(3));
-    rig.start();
-    let stop = rig.outs.iter().find_map(|o| match o {
-        node::Output::Stop(Err(why)) => Some(why.clone()),
-        _ => None,
-    });
-    assert!(stop.expect("stops").contains("more than one is not supported yet"));
-}
-
-#[test]
 fn tell_and_the_admin_socket_answer() {
     let mut rig = cluster();
     let conn = rig.admin();

@@ -5,12 +5,12 @@ use stdx::{Instant, Rng};
 use wire::EntityAddr;
 
 /// A monitor that has not answered after this long, in the first round, is given up.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause after the first round in which no monitor answered.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// Both grow by this factor each round …
 const GROWTH: u32 = 2;
-/// … for so many rounds: up to 24 s a connection and 3.2 s of pause.
+/// … for so many rounds: up to 16 s a connection and 3.2 s of pause.
 const MAX_GROWTHS: u32 = 5;
 
 /// Goes round all monitors in random order, slower with each round.
@@ -53,7 +53,7 @@ impl Hunt {
 
     /// Until when a connection begun now may take.
     pub(crate) fn give_up_at(&self, now: Instant) -> Instant {
-        now + CONNECT_TIMEOUT * GROWTH.pow(self.rounds.saturating_sub(1).min(MAX_GROWTHS - 2))
+        now + CONNECT_TIMEOUT * GROWTH.pow(self.rounds.saturating_sub(1).min(MAX_GROWTHS - 1))
     }
 
     /// When the next round may begin. Random, so that many clients do not come at once.

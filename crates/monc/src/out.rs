@@ -30,7 +30,7 @@ impl From<Told> for MoncOut {
 /// What the owner learns.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Told {
-    /// A session is there, perhaps with another monitor than before: a daemon announces itself again.
+    /// A session is there, perhaps with another monitor than before, or another monitor leads: a daemon announces itself again.
     Session {
         /// Ours; stays the same over sessions as long as our ticket is good.
         global_id: u64,

@@ -177,6 +177,13 @@ impl Monc {
         }
         let body = match &msg.body {
             node::Body::Client(body) => body,
+            node::Body::Peer(peer::Body::MonLeader(_)) => {
+                // The session stays, but who listens at its end is new.
+                if self.is_open() {
+                    out.push(Told::Session { global_id: self.global_id() }.into());
+                }
+                return;
+            }
             node::Body::Peer(body) => {
                 if let peer::Body::NacreMap(m) = body {
                     self.subs.got("nacremap", m.map.epoch.0.into());

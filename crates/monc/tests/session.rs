@@ -136,11 +136,11 @@ fn refused_monitors_are_tried_in_turn_then_after_a_pause() {
 fn a_monitor_that_does_not_answer_is_given_up() {
     let (mut m, mut out) = (monc(&[1]), Vec::new());
     m.start(at(0), &mut out);
-    assert_eq!(m.deadline(), Some(at(3000).mono));
+    assert_eq!(m.deadline(), Some(at(1000).mono));
     out.clear();
-    m.timer(at(3000), &mut out);
+    m.timer(at(1000), &mut out);
     assert_eq!(show(&mut out), ["close 1"]);
-    let again = Now { mono: m.deadline().expect("tries again"), ..at(3000) };
+    let again = Now { mono: m.deadline().expect("tries again"), ..at(1000) };
     m.timer(again, &mut out);
     m.connected(again, conn(2), &peer(4100), &mut out);
     out.clear();

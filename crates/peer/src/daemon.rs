@@ -246,4 +246,10 @@ wire::messages! {
         /// PG to acting set.
         pub pg_temp: BTreeMap<PgId, Vec<OsdId>>,
     }
+
+    /// Monitor to OSDs and MDSs: another monitor leads from now on. What only leaders remember must be told again.
+    pub struct MonLeader = 0xe10b "mon_leader" [v 1/1] {
+        /// Grows with each.
+        pub term: u64,
+    }
 }

@@ -20,9 +20,10 @@ pub const FIRST_KIND: u16 = 0xe000;
 wire::message_bodies! {
     /// Any message between our own daemons.
     pub enum Body {
-        MonHello, MonPaxos, MonForward, MonForwardReply,
+        MonHello, MonRaft, MonForward, MonForwardReply, MonForwardEnd,
+        MonSnapshot, MonSnapshotAck, MonIdsWanted, MonIds,
         Hello, OsdBoot, OsdAlive, OsdFailure, OsdBeacon, PgStats, MdsBeacon,
-        NacreMap, OsdPgTemp,
+        NacreMap, OsdPgTemp, MonLeader,
         OsdPing, RepOp, RepOpReply, PgQuery, PgNotify, PgInfo, PgLog, Push, PushReply, Pull, PgScan, PgScanReply,
         MdsPeer,
     }

@@ -1,28 +1,35 @@
-//! Between monitors. The consensus protocol's own messages are the monitor's business and travel as blobs of it.
+//! Between monitors. What consensus says travels as blobs of it; what each blob means is the monitor's business.
 
-use wire::{EntityId, RawMsg, Uuid};
+use std::collections::BTreeMap;
+use wire::{AddrVec, EntityId, RawMsg, Uuid};
 
 wire::messages! {
     /// First message on a connection between monitors: who speaks.
     pub struct MonHello = 0xe000 "mon_hello" [v 1/1] {
         /// Of the cluster; another one ends the connection.
         pub fsid: Uuid,
-        /// Name of the sender in the MonMap.
+        /// Name of the sender.
         pub name: String,
+        /// Number of the sender's store, drawn when it was made: a monitor that lost its store is somebody else.
+        pub store: u64,
+        /// Whether that store has no cluster in it yet.
+        pub empty: bool,
         /// Feature level that the sender can do.
         pub feature_level: u32,
+        /// `ceph mon metadata`.
+        pub metadata: BTreeMap<String, String>,
     }
 
     /// One step of consensus.
-    pub struct MonPaxos = 0xe001 "mon_paxos" [v 1/1] {
-        /// What the step is; numbers of the monitor's.
-        pub op: u8,
-        /// Ballot, term or election epoch that it belongs to.
-        pub term: u64,
+    pub struct MonRaft = 0xe001 "mon_raft" [v 1/1] {
+        /// The sender's store.
+        pub from: u64,
+        /// The store that is meant.
+        pub to: u64,
+        /// The sender's wall clock in nanoseconds.
+        pub wall_ns: u64,
         /// Encoded by the monitor.
         pub payload: Vec<u8>,
-        /// Log entries or a snapshot, encoded by the monitor.
-        pub data: stdx::Bufs = data,
     }
 
     /// A message of a client's or daemon's session, handed on to the leader.
@@ -31,12 +38,18 @@ wire::messages! {
         pub session: u64,
         /// Who sent it.
         pub from: EntityId,
+        /// Its global id.
+        pub global_id: u64,
         /// Its entity name as text.
         pub name: String,
         /// What its key allows on monitors.
         pub caps: String,
         /// Its addresses.
-        pub addrs: wire::AddrVec,
+        pub addrs: AddrVec,
+        /// The address of its end of the socket.
+        pub socket_addr: AddrVec,
+        /// The feature bits of the connection.
+        pub features: u64,
         /// The message.
         pub msg: ForwardedMsg,
     }
@@ -45,8 +58,63 @@ wire::messages! {
     pub struct MonForwardReply = 0xe003 "mon_forward_reply" [v 1/1] {
         /// As in the request.
         pub session: u64,
+        /// Index in the log that the session's monitor must have reached before it passes the message on, so that the session sees
+        /// no map that is older than the answer.
+        pub version: u64,
         /// The message for it.
         pub msg: ForwardedMsg,
+    }
+
+    /// A session of which messages were forwarded has ended.
+    pub struct MonForwardEnd = 0xe004 "mon_forward_end" [v 1/1] {
+        /// As in [`MonForward`].
+        pub session: u64,
+    }
+
+    /// A part of the leader's state, for a monitor whose log is too old.
+    pub struct MonSnapshot = 0xe005 "mon_snapshot" [v 1/1] {
+        /// The sender's store.
+        pub from: u64,
+        /// The store that is meant.
+        pub to: u64,
+        /// The leader's term.
+        pub term: u64,
+        /// The last log entry in it.
+        pub index: u64,
+        /// The term of that entry.
+        pub index_term: u64,
+        /// From 0.
+        pub part: u32,
+        /// Whether nothing follows.
+        pub last: bool,
+        /// Rows of the state as they are stored.
+        pub rows: BTreeMap<Vec<u8>, Vec<u8>>,
+    }
+
+    /// A part has arrived; after the last one: it is taken over.
+    pub struct MonSnapshotAck = 0xe006 "mon_snapshot_ack" [v 1/1] {
+        /// The sender's store.
+        pub from: u64,
+        /// The store that is meant.
+        pub to: u64,
+        /// As in [`MonSnapshot`].
+        pub index: u64,
+        /// The part that is wanted next.
+        pub next: u32,
+    }
+
+    /// To the leader: more global ids, please.
+    pub struct MonIdsWanted = 0xe007 "mon_ids_wanted" [v 1/1] {
+        /// How many are left.
+        pub left: u64,
+    }
+
+    /// Committed for the receiver alone.
+    pub struct MonIds = 0xe008 "mon_ids" [v 1/1] {
+        /// The first.
+        pub first: u64,
+        /// Behind the last.
+        pub end: u64,
     }
 }
 

@@ -37,6 +37,8 @@ const BRING_UP: Duration = Duration::from_secs(60);
 /// What a cluster is made of.
 #[derive(Clone, Debug)]
 pub struct Spec {
+    /// Monitors.
+    pub mons: u32,
     /// OSDs.
     pub osds: u32,
     /// Clients of object operations and file system alike.
@@ -58,6 +60,7 @@ pub struct Spec {
 impl Default for Spec {
     fn default() -> Self {
         Self {
+            mons: 1,
             osds: 3,
             clients: 2,
             fs: false,
@@ -74,8 +77,8 @@ impl Default for Spec {
 pub struct Cluster {
     /// Where it runs.
     pub world: World<Request, Reply>,
-    /// The monitor's place.
-    pub mon: Slot,
+    /// Monitors' places, by rank.
+    pub mons: Vec<Slot>,
     /// OSDs' places, by number.
     pub osds: Vec<Slot>,
     /// The MDS's place.
@@ -96,7 +99,7 @@ struct Identity {
     fsid: Uuid,
     keyring: Keyring,
     mons: Vec<EntityAddr>,
-    mon_addr: SocketAddr,
+    monmap: Vec<(String, SocketAddr)>,
 }
 
 impl Identity {
@@ -118,9 +121,10 @@ impl Identity {
         }
         let caps = [("mon", "allow profile mds"), ("osd", "allow rwx"), ("mds", "allow *")];
         add(EntityName::new(EntityType::MDS, "a"), &caps);
-        let mon_addr: SocketAddr = ([10, 0, 0, 1], 3300).into();
-        let mons = vec![EntityAddr::msgr2(mon_addr, 0)];
-        Self { fsid: uuid(rng), keyring: ring, mons, mon_addr }
+        let mon = |n: u8| (char::from(b'a' + n).to_string(), SocketAddr::from(([10, 0, 0, n + 1], 3300)));
+        let monmap: Vec<_> = (0..spec.mons as u8).map(mon).collect();
+        let mons = monmap.iter().map(|(_, addr)| EntityAddr::msgr2(*addr, 0)).collect();
+        Self { fsid: uuid(rng), keyring: ring, mons, monmap }
     }
 
     fn credentials(&self, ty: EntityType, id: &str) -> Credentials {
@@ -146,7 +150,7 @@ impl Cluster {
         let mut world = World::new(seed, faults);
         let mut rng = world.rng().fork();
         let id = Identity::new(spec, &mut rng);
-        let mon = world.add(mon_spec(spec, &id));
+        let mons = (0..id.monmap.len()).map(|rank| world.add(mon_spec(rank, spec, &id))).collect();
         let osds = (0..spec.osds).map(|n| world.add(osd_spec(n, spec, &id, uuid(&mut rng)))).collect();
         let mds = spec.fs.then(|| world.add(mds_spec(spec, &id)));
         let admin = world.add(client_spec("admin", 250, false, &id));
@@ -155,7 +159,7 @@ impl Cluster {
             .collect();
         Self {
             world,
-            mon,
+            mons,
             osds,
             mds,
             clients,
@@ -169,8 +173,7 @@ impl Cluster {
     /// Starts everything and makes pools and file system, in a world without faults.
     pub fn bring_up(&mut self) -> Result<(), String> {
         let faults = std::mem::replace(&mut self.world.faults, Faults::none());
-        self.world.start(self.mon);
-        for slot in [&self.osds[..], &[self.admin]].concat() {
+        for slot in [&self.mons[..], &self.osds[..], &[self.admin]].concat() {
             self.world.start(slot);
         }
         let began = self.world.now();
@@ -220,7 +223,7 @@ impl Cluster {
 
     /// The places of all daemons.
     pub fn daemons(&self) -> Vec<Slot> {
-        [self.mon].into_iter().chain(self.osds.iter().copied()).chain(self.mds).collect()
+        self.mons.iter().chain(&self.osds).copied().chain(self.mds).collect()
     }
 
     /// A daemon or client, to be crashed or started.
@@ -234,9 +237,9 @@ impl Cluster {
         self.at(slot)
     }
 
-    /// The monitor.
-    pub fn mon(&mut self) -> Place<'_> {
-        let slot = self.mon;
+    /// A monitor.
+    pub fn mon(&mut self, rank: usize) -> Place<'_> {
+        let slot = self.mons[rank];
         self.at(slot)
     }
 
@@ -396,32 +399,36 @@ impl ClientAt<'_> {
     }
 }
 
-fn mon_spec(spec: &Spec, id: &Identity) -> SlotSpec<Request, Reply> {
+fn mon_spec(rank: usize, spec: &Spec, id: &Identity) -> SlotSpec<Request, Reply> {
     let created = Wall(crate::world::EPOCH).into();
-    let monmap = maps::MonMap::new(id.fsid, created, &[("a".to_owned(), id.mon_addr)]);
+    let monmap = maps::MonMap::new(id.fsid, created, &id.monmap);
+    let (name, addr) = id.monmap[rank].clone();
     let size = spec.osds.clamp(1, 3);
     let mut options = BTreeMap::from([
         ("osd_crush_chooseleaf_type".to_owned(), "0".to_owned()),
+        // Simulated clocks drift further apart in a long run than real ones are let to.
+        ("mon_clock_drift_allowed".to_owned(), "10".to_owned()),
         ("osd_pool_default_size".to_owned(), size.to_string()),
         ("osd_pool_default_min_size".to_owned(), (size - size / 2).to_string()),
     ]);
     options.extend(spec.options.clone());
     let keyring = id.keyring.clone();
     SlotSpec {
-        name: "mon.a".to_owned(),
+        name: format!("mon.{name}"),
         service: Some(EntityType::MON),
-        addr: id.mon_addr,
+        addr,
         disks: vec![64 << 20],
         make: Box::new(move |mut boot: Boot| {
             let disk = boot.disks[0];
             let config = mon::MonConfig {
-                name: "a".to_owned(),
+                name: name.clone(),
                 monmap: monmap.clone(),
                 keyring: keyring.clone(),
                 methods: vec![Method::Cephx],
                 options: options.clone(),
                 hostname: "sim-mon".to_owned(),
                 disk,
+                store_path: format!("{name}/block"),
             };
             let store = store::Store::new(store::Config::default(), disk, boot.rng.fork());
             Box::new(Daemon::new(mon::Mon::new(config, store, boot.rng)))

@@ -26,6 +26,7 @@ enum Kind {
     PrimaryDies,
     PowerMidCommit,
     Paused,
+    MonIsolated,
 }
 
 const ALL: [Kind; 14] = [
@@ -62,6 +63,7 @@ impl Kind {
             Self::PrimaryDies => "primary_died_mid_update",
             Self::PowerMidCommit => "power_lost_mid_commit",
             Self::Paused => "process_paused",
+            Self::MonIsolated => "mon_isolated",
         }
     }
 }
@@ -74,6 +76,17 @@ const OBJECTS: [Kind; 8] = [
     Kind::MonPower,
     Kind::AllPower,
     Kind::OsdIsolated,
+    Kind::PowerMidCommit,
+    Kind::Paused,
+];
+
+/// Those that monitors suffer from.
+const MONITORS: [Kind; 7] = [
+    Kind::MonKill,
+    Kind::MonPower,
+    Kind::MonIsolated,
+    Kind::AllPower,
+    Kind::CutOneWay,
     Kind::PowerMidCommit,
     Kind::Paused,
 ];
@@ -91,11 +104,14 @@ pub enum Profile {
     Primary,
     /// Disks lose their power with writes under way, while maps change.
     Commits,
+    /// Three or five monitors, and commands that each client gives to whichever it finds.
+    Monitors,
 }
 
 impl Profile {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Any, Self::Objects, Self::Files, Self::Primary, Self::Commits];
+    pub const ALL: [Self; 6] =
+        [Self::Any, Self::Objects, Self::Files, Self::Primary, Self::Commits, Self::Monitors];
 
     /// As the command line has it.
     pub fn name(self) -> &'static str {
@@ -105,6 +121,7 @@ impl Profile {
             Self::Files => "files",
             Self::Primary => "primary",
             Self::Commits => "commits",
+            Self::Monitors => "monitors",
         }
     }
 
@@ -156,6 +173,7 @@ impl Nemesis {
             Profile::Files => vec![Kind::MdsKill, Kind::AllPower],
             Profile::Primary => vec![Kind::PrimaryCutOff, Kind::PrimaryDies, Kind::Paused],
             Profile::Commits => vec![Kind::OsdKill, Kind::PowerMidCommit],
+            Profile::Monitors => MONITORS.into_iter().filter(|_| rng.chance(1, 2)).collect(),
         };
         let pause = Duration::from_millis(rng.range(500, 8000));
         let any = profile == Profile::Any;
@@ -242,8 +260,9 @@ impl Nemesis {
 
     /// Whether it could be done.
     fn carry_out(&mut self, kind: Kind, cluster: &mut Cluster) -> Option<()> {
-        let (mon, daemons) = (cluster.mon, cluster.daemons());
+        let daemons = cluster.daemons();
         let osd = *self.rng.pick(&cluster.osds);
+        let mon = self.a_mon(cluster);
         let all = [&daemons[..], &cluster.clients[..]].concat();
         match kind {
             Kind::OsdKill => self.down(osd, Crash::Process, cluster),
@@ -266,6 +285,14 @@ impl Nemesis {
                 for other in daemons.into_iter().filter(|d| *d != osd) {
                     self.cut(osd, other, cluster);
                     self.cut(other, osd, cluster);
+                }
+                Some(())
+            }
+            Kind::MonIsolated => {
+                // Clients still reach it: a leader that was deposed must not tell them old things.
+                for other in daemons.into_iter().filter(|d| *d != mon) {
+                    self.cut(mon, other, cluster);
+                    self.cut(other, mon, cluster);
                 }
                 Some(())
             }
@@ -302,6 +329,11 @@ impl Nemesis {
                 cluster.world.pause(slot, until)
             }
         }
+    }
+
+    /// One of the monitors. No draw where there is one alone.
+    fn a_mon(&mut self, cluster: &Cluster) -> Slot {
+        if cluster.mons.len() == 1 { cluster.mons[0] } else { *self.rng.pick(&cluster.mons) }
     }
 
     /// A client and the OSD that it last had an answer from, which is the primary that it knows.

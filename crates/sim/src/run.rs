@@ -7,7 +7,7 @@ use crate::faults::Faults;
 use crate::nemesis::{Nemesis, Profile};
 use crate::oracle;
 use crate::trace::Trace;
-use crate::workload::{FileLoad, Load, ObjectLoad};
+use crate::workload::{CommandLoad, FileLoad, Load, ObjectLoad};
 use crate::world::Slot;
 use fsclient::{Answer, Request};
 use std::collections::BTreeMap;
@@ -107,6 +107,16 @@ fn run(seed: u64, profile: Profile, trace: Trace, lines: &mut Vec<String>) -> Re
     Err(Box::new(Failure { seed, profile, checker: found.0, what: found.1, trace: lines.clone() }))
 }
 
+/// How many monitors there are. Drawn apart, so that a seed is the same run otherwise.
+fn monitors(seed: u64, profile: Profile) -> u32 {
+    let mut rng = Rng::from_seed(seed ^ 0x006d_6f6e_6974_6f72);
+    match profile {
+        Profile::Monitors => *rng.pick(&[3, 3, 3, 5]),
+        Profile::Any => *rng.pick(&[1, 1, 1, 1, 3, 3, 3, 5]),
+        _ => 1,
+    }
+}
+
 /// A checker's name and what it found.
 struct Found(&'static str, String);
 
@@ -125,6 +135,7 @@ impl Scenario {
     fn new(seed: u64, profile: Profile, trace: Trace) -> Self {
         let mut rng = Rng::from_seed(seed ^ 0x6e61_6372_6500_0000);
         let spec = Spec {
+            mons: monitors(seed, profile),
             osds: if rng.chance(1, 5) { 4 } else { 3 },
             clients: if profile == Profile::Primary { 3 } else { rng.range(1, 5) as u32 },
             fs: profile.has_files().unwrap_or_else(|| rng.chance(1, 2)),
@@ -171,6 +182,11 @@ impl Scenario {
             let load = ObjectLoad::new(self.rng.fork(), &clients, self.calls, now);
             let primary = self.profile == Profile::Primary;
             self.loads.push(Box::new(if primary { load.with_readers() } else { load }));
+        }
+        if self.cluster.mons.len() > 1 {
+            // With draws of its own, so that the others are what they are with one monitor.
+            let rng = Rng::from_seed(self.rng.clone().u64());
+            self.loads.push(Box::new(CommandLoad::new(rng, &clients, self.calls, now)));
         }
         if fs {
             self.loads.push(Box::new(FileLoad::new(self.rng.fork(), &clients, self.calls, now)));
@@ -288,11 +304,14 @@ impl Scenario {
             let disk = std::mem::take(self.cluster.world.disk(slot, 0));
             disks.push((self.cluster.world.name(slot).to_owned(), disk));
         }
-        let mon = self.cluster.mon;
-        self.cluster.world.crash(mon, Crash::Process);
-        let mon = ("mon.a".to_owned(), std::mem::take(self.cluster.world.disk(mon, 0)));
+        let mut mons = Vec::new();
+        for slot in self.cluster.mons.clone() {
+            self.cluster.world.crash(slot, Crash::Process);
+            let disk = std::mem::take(self.cluster.world.disk(slot, 0));
+            mons.push((self.cluster.world.name(slot).to_owned(), disk));
+        }
         oracle::stores::check(&disks)
-            .and_then(|()| oracle::stores::check(&[mon]))
+            .and_then(|()| oracle::stores::check(&mons))
             .map_err(|what| Found("stores_sound", what))?;
         let objects =
             oracle::replicas::check(&mut disks, 3).map_err(|what| Found("replicas_identical", what))?;

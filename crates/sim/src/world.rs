@@ -660,7 +660,8 @@ impl<Req, Rep> World<Req, Rep> {
     /// A global id belongs to one life of one node for ever (DESIGN, decision 12).
     fn note_identity(&mut self, slot: Slot, life: u64, global_id: u64) {
         // Nodes without a monitor session authenticate with the method `none`, which knows no ids.
-        if global_id == 0 {
+        // Monitors find one another before there are any.
+        if global_id == 0 || global_id == auth::GlobalIds::MON {
             return;
         }
         let owner = *self.identities.entry(global_id).or_insert((slot, life));

@@ -52,10 +52,10 @@ fn acknowledged_writes_survive_the_whole_clusters_power() {
 #[test]
 fn writes_go_on_while_the_monitor_is_away() {
     let mut c = cluster(&Spec::default());
-    c.mon().crash(Crash::Process);
+    c.mon(0).crash(Crash::Process);
     c.client(0).write("a", b"1");
     assert_eq!(c.client(1).read("a").as_deref(), Some(&b"1"[..]));
-    c.mon().start();
+    c.mon(0).start();
     c.wait_healthy(SOON).expect("healthy with its monitor back");
 }
 

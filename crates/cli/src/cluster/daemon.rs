@@ -79,6 +79,11 @@ impl Daemon {
         Ok(Self { name, conf, dir, osd_size })
     }
 
+    /// Its directory.
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// Where its process id goes.
     pub(crate) fn pid_file(&self) -> Option<PathBuf> {
         self.conf.get(&self.name, "pid_file").map(PathBuf::from)

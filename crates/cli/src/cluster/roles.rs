@@ -25,9 +25,17 @@ impl Daemon {
         let addrs = self.mon_addrs()?.into_iter().filter_map(|m| m.addr);
         let mons: Vec<(String, SocketAddr)> = names.zip(addrs).collect();
         let own = mons.iter().zip(0..).find(|((name, _), _)| *name == self.name.id);
-        let ((_, addr), rank) =
-            own.with_context(|| format!("`mon host` has no address for {}", self.name))?;
-        let listener = Listener::bind(*addr)?;
+        // One that was added later need not be in `mon host`.
+        let (addr, rank) = match self.conf.get(&self.name, "mon_addr") {
+            Some(text) => {
+                let addr = text.parse().with_context(|| format!("`mon addr = {text}` is no IP:PORT"))?;
+                (addr, own.map_or(mons.len() as u32, |(_, rank)| rank))
+            }
+            None => own.map(|((_, addr), rank)| (*addr, rank)).with_context(|| {
+                format!("neither `mon host` nor `mon addr` has an address for {}", self.name)
+            })?,
+        };
+        let listener = Listener::bind(addr)?;
         let disk = self.disk(MON_SIZE, pool)?;
         let info = disk.info();
         let config = mon::MonConfig {
@@ -38,6 +46,7 @@ impl Daemon {
             options: self.conf.all(&self.name),
             hostname: hostname(),
             disk: info,
+            store_path: self.dir().join("block").display().to_string(),
         };
         let host = self.metadata();
         let make = move || {

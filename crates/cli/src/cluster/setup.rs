@@ -11,11 +11,13 @@ use wire::{EntityName, EntityType, Uuid};
 /// What `nacre dev` was asked for; `None` where the option was not given.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
+    /// Monitors.
+    pub(crate) mons: Option<u32>,
     /// OSDs.
     pub(crate) osds: Option<u32>,
     /// The address of all daemons.
     pub(crate) addr: Option<IpAddr>,
-    /// The monitor's port.
+    /// The first monitor's port.
     pub(crate) port: Option<u16>,
     /// Whether clients prove themselves by cephx.
     pub(crate) cephx: Option<bool>,
@@ -28,8 +30,8 @@ pub(crate) struct Cluster {
     pub(crate) layout: Layout,
     /// Its identity.
     pub(crate) fsid: Uuid,
-    /// The monitor's address.
-    pub(crate) mon: SocketAddr,
+    /// The monitors' addresses: those of a, b, c …
+    pub(crate) mons: Vec<SocketAddr>,
     /// The numbers of its OSDs.
     pub(crate) osds: Vec<u32>,
     /// Whether clients prove themselves by cephx.
@@ -48,15 +50,17 @@ pub(crate) fn open_or_create(layout: &Layout, wanted: &Wanted) -> Result<Cluster
         Err(e) => return Err(advise("read", &layout.conf(), e)),
     };
     let is_new = found.is_none();
-    let (fsid, mon, cephx) = match found {
+    let (fsid, mons, cephx) = match found {
         Some(text) => existing(layout, &text, wanted)?,
         None => {
             layout.check_space()?;
             let ip = wanted.addr.unwrap_or(IpAddr::from([127, 0, 0, 1]));
             let mut bytes = [0; 16];
             runtime::rng().fill(&mut bytes);
-            let port = wanted.port.unwrap_or(DEFAULT_PORT);
-            (Uuid::from_random(bytes), SocketAddr::new(ip, port), wanted.cephx.unwrap_or(true))
+            let first = wanted.port.unwrap_or(DEFAULT_PORT);
+            let ports = (first..=u16::MAX).take(wanted.mons.unwrap_or(1) as usize);
+            let mons: Vec<SocketAddr> = ports.map(|port| SocketAddr::new(ip, port)).collect();
+            (Uuid::from_random(bytes), mons, wanted.cephx.unwrap_or(true))
         }
     };
     let mut osds = layout.osds()?;
@@ -77,7 +81,7 @@ pub(crate) fn open_or_create(layout: &Layout, wanted: &Wanted) -> Result<Cluster
         );
     }
     osds.extend((osds.len() as u32..count).collect::<Vec<_>>());
-    let names = daemon_names(&osds);
+    let names = daemon_names(mons.len(), &osds);
     for name in &names {
         let dir = layout.daemon(&name.to_string());
         std::fs::create_dir_all(&dir).map_err(|e| advise("create", &dir, e))?;
@@ -85,12 +89,12 @@ pub(crate) fn open_or_create(layout: &Layout, wanted: &Wanted) -> Result<Cluster
     keyrings(layout, &names)?;
     if is_new {
         // Last: where it is there, everything else is.
-        files::write(&layout.conf(), &conf_text(layout, fsid, mon, cephx, osds.len()), 0o644)?;
+        files::write(&layout.conf(), &conf_text(layout, fsid, &mons, cephx, osds.len()), 0o644)?;
     }
-    Ok(Cluster { layout: layout.clone(), fsid, mon, osds, cephx })
+    Ok(Cluster { layout: layout.clone(), fsid, mons, osds, cephx })
 }
 
-fn existing(layout: &Layout, text: &str, wanted: &Wanted) -> Result<(Uuid, SocketAddr, bool)> {
+fn existing(layout: &Layout, text: &str, wanted: &Wanted) -> Result<(Uuid, Vec<SocketAddr>, bool)> {
     let path = layout.conf();
     let conf = Conf::parse(text).with_context(|| path.display().to_string())?;
     let admin = EntityName::new(EntityType::CLIENT, "admin");
@@ -98,7 +102,8 @@ fn existing(layout: &Layout, text: &str, wanted: &Wanted) -> Result<(Uuid, Socke
     let fsid =
         fsid.with_context(|| format!("{}: no `fsid`: this is no cluster's directory", path.display()))?;
     let mons = conf.mon_hosts(&admin).with_context(|| path.display().to_string())?;
-    let mon = mons.first().and_then(|m| m.addr).context("`mon host` is empty")?;
+    let mons: Vec<SocketAddr> = mons.into_iter().filter_map(|m| m.addr).collect();
+    let mon = *mons.first().context("`mon host` is empty")?;
     let cephx = conf.uses_cephx(&admin);
     let differs = |option: &str, is: String| {
         anyhow::anyhow!(
@@ -112,15 +117,19 @@ fn existing(layout: &Layout, text: &str, wanted: &Wanted) -> Result<(Uuid, Socke
     if wanted.addr.is_some_and(|a| a != mon.ip()) {
         return Err(differs("--addr", mon.ip().to_string()));
     }
+    if wanted.mons.is_some_and(|n| n as usize != mons.len()) {
+        return Err(differs("--mons", mons.len().to_string()));
+    }
     if wanted.cephx.is_some_and(|c| c != cephx) {
         return Err(differs("--auth", if cephx { "cephx" } else { "none" }.to_owned()));
     }
-    Ok((fsid, mon, cephx))
+    Ok((fsid, mons, cephx))
 }
 
-/// The daemons of a cluster with these OSDs.
-pub(crate) fn daemon_names(osds: &[u32]) -> Vec<EntityName> {
-    let mut out = vec![EntityName::new(EntityType::MON, "a")];
+/// The daemons of a cluster with so many monitors and these OSDs.
+pub(crate) fn daemon_names(mons: usize, osds: &[u32]) -> Vec<EntityName> {
+    let letters = ('a'..='z').take(mons).map(String::from);
+    let mut out: Vec<EntityName> = letters.map(|id| EntityName::new(EntityType::MON, id)).collect();
     out.extend(osds.iter().map(|n| EntityName::new(EntityType::OSD, n.to_string())));
     out.push(EntityName::new(EntityType::MDS, "a"));
     out
@@ -138,9 +147,13 @@ fn keyrings(layout: &Layout, daemons: &[EntityName]) -> Result<Keyring> {
         take_key(&path, name.clone(), daemon_caps(name.ty), &mut all)?;
     }
     for name in daemons.iter().filter(|n| n.ty == EntityType::MON) {
+        // All monitors share one key: what the first one has or gets, the others get.
         let path = layout.daemon(&name.to_string()).join("keyring");
         let had = Keyring::parse(&std::fs::read_to_string(&path).unwrap_or_default()).unwrap_or_default();
-        take_key(&path, EntityName::new(EntityType::MON, ""), daemon_caps(name.ty), &mut all)?;
+        let shared = EntityName::new(EntityType::MON, "");
+        if !all.0.contains_key(&shared) {
+            take_key(&path, shared, daemon_caps(name.ty), &mut all)?;
+        }
         if had != all {
             files::write(&path, &all.to_string(), 0o600)?;
         }
@@ -185,14 +198,16 @@ fn take_key(
 
 /// A file that real clients and our daemons read alike. Paths of daemons stand in the daemons' sections, so that
 /// no client writes a log or a socket there.
-fn conf_text(layout: &Layout, fsid: Uuid, mon: SocketAddr, cephx: bool, osds: usize) -> String {
+fn conf_text(layout: &Layout, fsid: Uuid, mons: &[SocketAddr], cephx: bool, osds: usize) -> String {
     // All OSDs are on one host, so copies are spread over OSDs, not hosts.
     let size = osds.clamp(1, 3);
     let min_size = size - size / 2;
     let dir = layout.dir().display();
     let auth = if cephx { "cephx" } else { "none" };
+    let hosts: Vec<String> = mons.iter().map(|mon| format!("[v2:{mon}]")).collect();
+    let hosts = hosts.join(",");
     let mut out = format!(
-        "[global]\n\tfsid = {fsid}\n\tmon host = [v2:{mon}]\n\tkeyring = {dir}/keyring\n\
+        "[global]\n\tfsid = {fsid}\n\tmon host = {hosts}\n\tkeyring = {dir}/keyring\n\
          \tauth cluster required = {auth}\n\tauth service required = {auth}\n\tauth client required = {auth}\n\
          \tosd crush chooseleaf type = 0\n\tosd pool default size = {size}\n\tosd pool default min size = {min_size}\n"
     );

@@ -5,7 +5,7 @@ use super::{Layout, Wanted, open_or_create};
 use std::os::unix::fs::PermissionsExt;
 use wire::EntityName;
 
-const NOTHING: Wanted = Wanted { osds: None, addr: None, port: None, cephx: None };
+const NOTHING: Wanted = Wanted { mons: None, osds: None, addr: None, port: None, cephx: None };
 
 fn layout() -> (tempfile::TempDir, Layout) {
     let dir = tempfile::tempdir().expect("temporary directory");
@@ -18,9 +18,9 @@ fn a_new_cluster_is_read_back_as_it_was_made() {
     let (_dir, layout) = layout();
     let made =
         open_or_create(&layout, &Wanted { osds: Some(2), port: Some(4400), ..NOTHING }).expect("creates");
-    assert_eq!((made.osds.as_slice(), made.mon.port(), made.cephx), (&[0, 1][..], 4400, true));
+    assert_eq!((made.osds.as_slice(), made.mons[0].port(), made.cephx), (&[0, 1][..], 4400, true));
     let again = open_or_create(&layout, &NOTHING).expect("opens");
-    assert_eq!((again.fsid, again.mon, again.osds), (made.fsid, made.mon, made.osds));
+    assert_eq!((again.fsid, again.mons, again.osds), (made.fsid, made.mons, made.osds));
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn keys_are_for_the_owner_only_and_clients_find_theirs_by_the_configuration() {
     let args = ClientArgs { conf: Some(layout.conf()), name, keyring: None };
     let conf = args.read().expect("reads");
     assert!(conf.credentials.key.is_some());
-    assert_eq!((conf.fsid, conf.mons[0].addr), (Some(made.fsid), Some(made.mon)));
+    assert_eq!((conf.fsid, conf.mons[0].addr), (Some(made.fsid), Some(made.mons[0])));
 }
 
 #[test]
@@ -59,4 +59,24 @@ fn without_authentication_no_key_is_used() {
     let name = EntityName::parse("client.admin").expect("a name");
     let conf = ClientArgs { conf: Some(layout.conf()), name, keyring: None }.read().expect("reads");
     assert!(conf.credentials.key.is_none());
+}
+
+#[test]
+fn several_monitors_share_one_key_and_take_ports_in_a_row() {
+    let (_dir, layout) = layout();
+    let made =
+        open_or_create(&layout, &Wanted { mons: Some(3), port: Some(4400), ..NOTHING }).expect("creates");
+    let ports: Vec<u16> = made.mons.iter().map(|m| m.port()).collect();
+    assert_eq!(ports, [4400, 4401, 4402]);
+    let key = |name: &str| {
+        let text = std::fs::read_to_string(layout.daemon(name).join("keyring")).expect("was written");
+        let ring = auth::Keyring::parse(&text).expect("a keyring");
+        ring.key(&EntityName::parse("mon.").expect("a name")).cloned().expect("the shared key")
+    };
+    assert_eq!((key("mon.b"), key("mon.c")), (key("mon.a"), key("mon.a")));
+    let again = open_or_create(&layout, &NOTHING).expect("opens");
+    assert_eq!(again.mons, made.mons);
+    let refused =
+        open_or_create(&layout, &Wanted { mons: Some(5), ..NOTHING }).map(|_| ()).expect_err("refused");
+    assert!(refused.to_string().contains("--mons 3"), "{refused}");
 }

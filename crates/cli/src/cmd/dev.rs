@@ -24,16 +24,16 @@ pub(crate) struct DevArgs {
     /// Object storage daemons [default: 3, or as many as there are].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
     osds: Option<u32>,
-    /// Monitors.
-    #[arg(long, default_value_t = 1)]
-    mons: u32,
+    /// Monitors [default: 1, or as many as there are].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=9))]
+    mons: Option<u32>,
     /// Metadata servers.
     #[arg(long, default_value_t = 1)]
     mds: u32,
     /// The address that all daemons listen on [default: 127.0.0.1].
     #[arg(long)]
     addr: Option<IpAddr>,
-    /// The monitor's port; the others take free ones [default: 3300].
+    /// The first monitor's port, the next ones follow; other daemons take free ones [default: 3300].
     #[arg(long)]
     port: Option<u16>,
     /// How clients prove who they are [default: cephx].
@@ -60,13 +60,11 @@ pub(crate) enum AuthMethod {
 }
 
 pub(crate) fn run(args: &DevArgs) -> Result<()> {
-    if args.mons != 1 {
-        bail!("--mons {}: several monitors are not supported yet, leave the option out", args.mons);
-    }
     if args.mds != 1 {
         bail!("--mds {}: several metadata servers are not supported yet, leave the option out", args.mds);
     }
     let wanted = Wanted {
+        mons: args.mons,
         osds: args.osds,
         addr: args.addr,
         port: args.port,
@@ -114,7 +112,7 @@ fn together(
     let cores = available_parallelism().map_or(1, usize::from);
     let mut daemons = Daemons::new(cores, tx.clone())?;
     let mut handles = Vec::new();
-    let names = daemon_names(&cluster.osds);
+    let names = daemon_names(cluster.mons.len(), &cluster.osds);
     for name in &names {
         let daemon = Daemon::new(name.clone(), &cluster.layout.conf(), args.osd_size)?;
         handles.push(daemons.start(&daemon)?);
@@ -142,7 +140,7 @@ fn separate(
     notices: &Receiver<Notice>,
 ) -> Result<()> {
     let mut processes = Processes::new(&cluster.layout);
-    let names = daemon_names(&cluster.osds);
+    let names = daemon_names(cluster.mons.len(), &cluster.osds);
     for name in &names {
         processes.start(name, args.osd_size, tx.clone())?;
     }
@@ -244,6 +242,7 @@ fn commander(cluster: &Cluster, on: &EventLoop, tx: &Sender<Notice>) -> Result<H
 fn greeting(cluster: &Cluster) -> String {
     let conf = cluster.layout.conf();
     let conf = conf.display();
+    let mons: Vec<String> = cluster.mons.iter().map(ToString::to_string).collect();
     let secret = if cluster.cephx { ",secret=KEY" } else { "" };
     format!(
         "nacre: ready\n\
@@ -254,7 +253,8 @@ fn greeting(cluster: &Cluster) -> String {
          \x20 mount       nacre mount -c {conf} MNT, or ceph-fuse -c {conf} MNT, or\n\
          \x20             mount -t ceph admin@{}.cephfs=/ MNT -o mon_addr={}{secret},ms_mode=crc\n\
          \x20 stop        Ctrl-C\n",
-        cluster.fsid, cluster.mon
+        cluster.fsid,
+        mons.join("/")
     )
 }
 

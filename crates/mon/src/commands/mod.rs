@@ -25,6 +25,7 @@ pub(crate) mod pool;
 pub(crate) mod pool_change;
 pub(crate) mod pool_opts;
 pub(crate) mod pool_read;
+pub(crate) mod quorum;
 pub(crate) mod status;
 mod table;
 
@@ -128,7 +129,7 @@ fn admin_commands() -> Vec<(&'static str, &'static str)> {
 
 /// Whether a command, as JSON, is one of the admin socket: told to this monitor it is meant for its process, also where the
 /// monitors' table has one of the same name.
-fn is_local(text: &str) -> bool {
+pub(crate) fn is_local(text: &str) -> bool {
     let parsed: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
     let prefix = parsed["prefix"].as_str().unwrap_or_default();
     admin_commands().into_iter().any(|(signature, _)| decl::describe::prefix(signature) == prefix)
@@ -188,8 +189,11 @@ impl<S: Storage> Mon<S> {
                 ),
             },
         };
+        let again = self.origin.is_some_and(|o| o.is_again);
         let (r, rs, data) = match outcome {
             Ok(reply) => (0, reply.status, reply.data),
+            // It was done, which is why it can't be done again.
+            Err(_) if again => (0, String::new(), Vec::new()),
             Err(failure) => (-failure.errno, failure.text, Vec::new()),
         };
         let ack = msgs::MonCommandAck {
@@ -290,7 +294,7 @@ impl<S: Storage> Mon<S> {
         }
         match parsed["prefix"].as_str().unwrap_or_default() {
             "mon_status" => text(self.mon_status_json()),
-            "quorum_status" => text(mon_cmds::quorum_json(&self.view(now))),
+            "quorum_status" => text(quorum::quorum_json(&self.view(now))),
             "status" => text(status::status_json(&self.view(now))),
             "version" => text(
                 serde_json::json!({ "version": status::version(), "release": "pacific", "release_type": "dev" }),
@@ -319,8 +323,10 @@ fn handler(cmd: Cmd) -> Handler {
         Cmd::Version => Read(status::version_cmd),
         Cmd::Versions => Read(status::versions),
         Cmd::Features => Read(status::features),
-        Cmd::QuorumStatus => Read(mon_cmds::quorum_status),
-        Cmd::MonStat => Read(mon_cmds::stat),
+        Cmd::QuorumStatus => Read(quorum::quorum_status),
+        Cmd::MonStat => Read(quorum::stat),
+        Cmd::MonAdd => Change(quorum::add),
+        Cmd::MonRm | Cmd::MonRemove => Change(quorum::rm),
         Cmd::MonDump => Read(mon_cmds::dump),
         Cmd::MonGetmap => Read(mon_cmds::getmap),
         Cmd::MonMetadata => Read(mon_cmds::metadata),
@@ -333,7 +339,7 @@ fn handler(cmd: Cmd) -> Handler {
         Cmd::MgrMetadata => Read(mon_cmds::mgr_metadata),
         Cmd::MgrModuleLs => Read(mon_cmds::mgr_module_ls),
         Cmd::MgrServices => Read(mon_cmds::mgr_services),
-        Cmd::TimeSyncStatus => Read(mon_cmds::time_sync_status),
+        Cmd::TimeSyncStatus => Read(quorum::time_sync_status),
         Cmd::NodeLs => Read(mon_cmds::node_ls),
         Cmd::Log => Log,
         Cmd::LogLast => Read(mon_cmds::log_last),

@@ -1,18 +1,13 @@
 //! The monitors themselves, the cluster log, and what belongs to no other family.
 
-use super::format::{addrs, addrvec, answer, legacy_addr, pretty, stamp_z, structured};
+use super::format::{addrs, addrvec, answer, legacy_addr, stamp_z, structured};
 use super::{Outcome, Reply, View, missing, output};
-use crate::mon::Mon;
-use crate::storage::Storage;
 use crate::syslog::{LogLevel, format_line};
 use decl::Args;
 use maps::{MonMap, release};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use wire::{AddrVec, EntityName, EntityType, Writer};
-
-/// There are no elections yet; an even number would say that one is going on.
-pub const ELECTION_EPOCH: u64 = 1;
 
 /// What Pacific's monitors need of one another, by bit of the feature mask.
 const FEATURES: [&str; 8] =
@@ -28,7 +23,7 @@ pub fn fsid(view: &View<'_>, args: &Args) -> Outcome {
 }
 
 /// The map of monitors in JSON.
-fn monmap_json(map: &MonMap) -> Value {
+pub(super) fn monmap_json(map: &MonMap) -> Value {
     let mons: Vec<Value> = map
         .ranks
         .iter()
@@ -64,60 +59,8 @@ fn monmap_json(map: &MonMap) -> Value {
     })
 }
 
-fn features(bits: u64) -> Vec<&'static str> {
+pub(super) fn features(bits: u64) -> Vec<&'static str> {
     FEATURES.iter().enumerate().filter(|(i, _)| bits >> i & 1 == 1).map(|(_, f)| *f).collect()
-}
-
-/// `quorum_status` in JSON.
-pub fn quorum_json(view: &View<'_>) -> Value {
-    let map = &view.state.monmap;
-    json!({
-        "election_epoch": ELECTION_EPOCH,
-        "quorum": (0..map.ranks.len()).collect::<Vec<_>>(),
-        "quorum_names": map.ranks,
-        "quorum_leader_name": map.ranks.first(),
-        "quorum_age": view.now.mono.since(view.soft.since).as_secs(),
-        "features": { "quorum_con": "4540138312169291775", "quorum_mon": features(map.persistent_features.bits) },
-        "monmap": monmap_json(map),
-    })
-}
-
-pub fn quorum_status(view: &View<'_>, args: &Args) -> Outcome {
-    let json = quorum_json(view);
-    // Without a format the original prints one line; scripts rely on that.
-    match args.format() {
-        "json-pretty" => output(pretty(&json)),
-        _ => output(json.to_string()),
-    }
-}
-
-pub fn stat(view: &View<'_>, args: &Args) -> Outcome {
-    let map = &view.state.monmap;
-    let leader = map.ranks.first().cloned().unwrap_or_default();
-    let quorum: Vec<Value> =
-        map.ranks.iter().enumerate().map(|(rank, name)| json!({ "rank": rank, "name": name })).collect();
-    let json = || {
-        json!({
-            "epoch": map.epoch,
-            "min_mon_release_name": release::name(map.min_mon_release),
-            "num_mons": map.mons.len(),
-            "leader": leader,
-            "quorum": quorum,
-        })
-    };
-    let plain = || {
-        let mons: Vec<_> = map.mons.values().map(|m| format!("{}={}", m.name, addrs(&m.addrs))).collect();
-        let ranks: Vec<_> = (0..map.ranks.len()).map(|r| r.to_string()).collect();
-        format!(
-            "e{}: {} mons at {{{}}} removed_ranks: {{}}, election epoch {ELECTION_EPOCH}, leader 0 {leader}, quorum {} {}\n",
-            map.epoch,
-            map.mons.len(),
-            mons.join(","),
-            ranks.join(","),
-            map.ranks.join(",")
-        )
-    };
-    answer(args, json, plain)
 }
 
 /// The map of an epoch; only the newest is kept.
@@ -133,7 +76,7 @@ pub fn dump(view: &View<'_>, args: &Args) -> Outcome {
     let map = at_epoch(view, args)?;
     let json = || {
         let mut json = monmap_json(map);
-        json["quorum"] = (0..map.ranks.len()).collect::<Vec<_>>().into();
+        json["quorum"] = view.soft.quorum.ranks(map).into();
         json
     };
     let plain = || {
@@ -216,12 +159,6 @@ pub fn feature_ls(view: &View<'_>, args: &Args) -> Outcome {
     answer(args, json, plain)
 }
 
-pub fn time_sync_status(_: &View<'_>, args: &Args) -> Outcome {
-    // One monitor has nobody to differ from.
-    let json = json!({ "timechecks": { "epoch": ELECTION_EPOCH, "round": 0, "round_status": "finished" } });
-    structured(args, &json)
-}
-
 /// There is no manager: monitors answer what it would.
 pub fn mgr_stat(_: &View<'_>, args: &Args) -> Outcome {
     structured(args, &json!({ "epoch": 1, "available": false, "active_name": "", "num_standby": 0 }))
@@ -271,8 +208,7 @@ pub fn node_ls(view: &View<'_>, args: &Args) -> Outcome {
         all.entry(kind).or_default().entry(host).or_default().push(who);
     };
     for name in &view.state.monmap.ranks {
-        let host = if *name == view.config.name { view.config.hostname.clone() } else { "unknown".into() };
-        add("mon", host, name.clone().into());
+        add("mon", host_of(&EntityName::new(EntityType::MON, name.clone())), name.clone().into());
     }
     for (id, _) in view.state.osdmap().existing() {
         add("osd", host_of(&EntityName::new(EntityType::OSD, id.to_string())), id.0.into());
@@ -317,36 +253,4 @@ pub fn log_last(view: &View<'_>, args: &Args) -> Outcome {
     };
     let plain = || lines.iter().map(|l| format!("{}\n", format_line(l))).collect();
     answer(args, json, plain)
-}
-
-impl<S: Storage> Mon<S> {
-    /// Gives it what `ceph mon metadata` tells of its host.
-    pub fn with_host(mut self, host: BTreeMap<String, String>) -> Self {
-        self.soft.host = host;
-        self
-    }
-
-    /// This monitor's place, as `ping` and the admin socket tell it.
-    pub(crate) fn mon_status_json(&self) -> Value {
-        let map = &self.log.state().monmap;
-        json!({
-            "name": self.config.name,
-            "rank": self.rank(),
-            "state": "leader",
-            "election_epoch": ELECTION_EPOCH,
-            "quorum": (0..map.ranks.len()).collect::<Vec<_>>(),
-            "quorum_age": self.ticker.next().since(self.soft.since).as_secs(),
-            "features": {
-                "required_con": "2449958747317026820", "required_mon": features(map.persistent_features.bits),
-                "quorum_con": "4540138312169291775", "quorum_mon": features(map.persistent_features.bits),
-            },
-            "outside_quorum": [],
-            "extra_probe_peers": [],
-            "sync_provider": [],
-            "version": self.log.state().version,
-            "monmap": monmap_json(map),
-            "feature_map": super::status::features_json(&self.view_now()),
-            "stretch_mode": false,
-        })
-    }
 }

@@ -214,10 +214,10 @@ pub fn status_json(view: &View<'_>) -> Value {
     json!({
         "fsid": state.monmap.fsid.to_string(),
         "health": Health::of(view).json(false),
-        "election_epoch": super::mon_cmds::ELECTION_EPOCH,
-        "quorum": (0..state.monmap.ranks.len()).collect::<Vec<_>>(),
-        "quorum_names": state.monmap.ranks,
-        "quorum_age": view.now.mono.since(view.soft.since).as_secs(),
+        "election_epoch": view.soft.quorum.epoch,
+        "quorum": view.soft.quorum.ranks(&state.monmap),
+        "quorum_names": view.soft.quorum.names,
+        "quorum_age": view.now.mono.since(view.soft.quorum.since).as_secs(),
         "monmap": {
             "epoch": state.monmap.epoch,
             "min_mon_release_name": maps::release::name(state.monmap.min_mon_release),
@@ -310,12 +310,15 @@ fn status_text(view: &View<'_>) -> String {
     for c in health.heard() {
         out.push_str(&format!("            {}\n", c.summary));
     }
-    let quorum = view.now.mono.since(view.soft.since).as_secs();
+    let quorum = &view.soft.quorum;
+    let missing = quorum.missing(&state.monmap);
+    let missing =
+        if missing.is_empty() { String::new() } else { format!(", out of quorum: {}", missing.join(", ")) };
     out.push_str(&format!(
-        " \n  services:\n    mon: {} daemons, quorum {} (age {})\n    mgr: not needed\n",
+        " \n  services:\n    mon: {} daemons, quorum {} (age {}){missing}\n    mgr: not needed\n",
         state.monmap.mons.len(),
-        state.monmap.ranks.join(","),
-        age(quorum)
+        quorum.names.join(","),
+        age(view.now.mono.since(quorum.since).as_secs())
     ));
     if !state.fsmap.filesystems.is_empty() || !state.fsmap.standby_daemons.is_empty() {
         out.push_str(&format!("    mds: {}\n", mds_line(view)));

@@ -12,9 +12,12 @@ pub use rows::Row;
 use crate::entry::{Change, LogEntry};
 use auth::{EntityAuth, RotatingKeys};
 use maps::{FsMap, Fscid, MdsMap, MdsState, MonMap, OsdMap};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use wire::{DecodeError, EntityName, EntityType};
+
+/// Commands whose being done is remembered.
+const DONE: usize = 1024;
 
 /// What a daemon says of itself and its host.
 pub type Metadata = BTreeMap<String, String>;
@@ -24,6 +27,12 @@ pub type Metadata = BTreeMap<String, String>;
 pub struct State {
     /// Index of the last entry applied.
     pub version: u64,
+    /// Term of that entry.
+    pub term: u64,
+    /// Which stores vote in consensus, with the names of their monitors; none in stores of before there was more than one.
+    pub voters: Arc<BTreeMap<u64, String>>,
+    /// The last commands that changed something: client's global id and tid.
+    pub done: Arc<VecDeque<(u64, u64)>>,
     /// Monitors.
     pub monmap: Arc<MonMap>,
     /// OSDs, pools, placement, with history.
@@ -65,7 +74,7 @@ impl State {
         for change in &entry.changes {
             self.apply_change(change, &mut rows)?;
         }
-        self.version = entry.index;
+        (self.version, self.term) = (entry.index, entry.term);
         Ok(rows)
     }
 
@@ -108,6 +117,18 @@ impl State {
             Change::Kv(key, value) => {
                 set(&mut self.kv, key, value.as_ref());
                 rows.push(Row::Kv(key.clone()));
+            }
+            Change::Done(client, tid) => {
+                let done = Arc::make_mut(&mut self.done);
+                done.push_back((*client, *tid));
+                if done.len() > DONE {
+                    done.pop_front();
+                }
+                rows.push(Row::Done);
+            }
+            Change::Voters(voters) => {
+                self.voters = Arc::new(voters.clone());
+                rows.push(Row::Voters);
             }
             Change::Metadata(name, values) => {
                 set(&mut self.metadata, name, values.as_ref());

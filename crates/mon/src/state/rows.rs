@@ -37,6 +37,12 @@ pub enum Row {
     Metadata(EntityName),
     /// The map in which a file system last took clients back.
     ReconnectMap(Fscid),
+    /// Who votes.
+    Voters,
+    /// Term of the last entry applied.
+    Term,
+    /// The last commands.
+    Done,
 }
 
 impl Row {
@@ -76,6 +82,9 @@ impl Row {
                 w.put(&13u8);
                 w.put(name);
             }
+            Self::Voters => w.put(&32u8),
+            Self::Term => w.put(&33u8),
+            Self::Done => w.put(&34u8),
             Self::ReconnectMap(id) => {
                 w.put(&14u8);
                 w.put(id);
@@ -100,6 +109,9 @@ impl Row {
             11 => Self::Config(r.get()?, r.get()?),
             12 => Self::Kv(r.get()?),
             13 => Self::Metadata(r.get()?),
+            32 => Self::Voters,
+            33 => Self::Term,
+            34 => Self::Done,
             14 => Self::ReconnectMap(r.get()?),
             tag => return Err(r.error(format!("a row of kind {tag}: written by a newer version?"))),
         })
@@ -124,7 +136,25 @@ impl State {
             Row::Kv(key) => self.kv.get(key)?.clone(),
             Row::Metadata(name) => Writer::encode(self.metadata.get(name)?),
             Row::ReconnectMap(id) => Writer::encode(self.reconnect_maps.get(id)?),
+            Row::Voters => Writer::encode(&*self.voters),
+            Row::Term => Writer::encode(&self.term),
+            Row::Done => Writer::encode(&self.done.iter().copied().collect::<Vec<_>>()),
         })
+    }
+
+    /// All rows, for a monitor that is too far behind to be told the changes.
+    pub fn all_rows(&self) -> Vec<Row> {
+        let mut rows =
+            vec![Row::Version, Row::Term, Row::Voters, Row::Done, Row::MonMap, Row::FsMap, Row::GlobalIds];
+        rows.extend([Row::OsdFull, Row::OsdOldest, Row::Nacre]);
+        rows.extend((self.osd.oldest().0 + 1..=self.osd.epoch().0).map(|e| Row::OsdInc(Epoch(e))));
+        rows.extend(self.auth.keys().cloned().map(Row::Auth));
+        rows.extend(self.rotating.keys().copied().map(Row::Rotating));
+        rows.extend(self.config.keys().map(|(who, name)| Row::Config(who.clone(), name.clone())));
+        rows.extend(self.kv.keys().cloned().map(Row::Kv));
+        rows.extend(self.metadata.keys().cloned().map(Row::Metadata));
+        rows.extend(self.reconnect_maps.keys().copied().map(Row::ReconnectMap));
+        rows
     }
 
     /// The state of a stored snapshot.
@@ -134,6 +164,10 @@ impl State {
         for (key, value) in rows {
             let row = Row::parse(key)?;
             state.load(row, value, &mut incs)?;
+        }
+        if state.version > 0 && state.term == 0 {
+            // Written before there were elections.
+            state.term = 1;
         }
         let get = |row: Row| rows.get(&row.key()).map(Vec::as_slice);
         if let (Some(full), Some(oldest), Some(nacre)) =
@@ -174,6 +208,9 @@ impl State {
             Row::Metadata(name) => {
                 Arc::make_mut(&mut self.metadata).insert(name, get(value)?);
             }
+            Row::Voters => self.voters = Arc::new(get(value)?),
+            Row::Term => self.term = get(value)?,
+            Row::Done => self.done = Arc::new(get::<Vec<(u64, u64)>>(value)?.into()),
             Row::ReconnectMap(id) => {
                 Arc::make_mut(&mut self.reconnect_maps).insert(id, get(value)?);
             }

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 mod store;
+pub mod world;
 
 use mon::{Mon, MonConfig};
 use node::{CloseReason, ConnId, Input, Msg, Node, Output, Peer};
@@ -24,6 +25,7 @@ pub struct Rig {
     pub options: BTreeMap<String, String>,
     now: u64,
     next_conn: u64,
+    next_tid: u64,
     /// Everything put out and not yet taken.
     pub outs: Vec<Out>,
     starts: u64,
@@ -70,6 +72,7 @@ pub fn config(options: &BTreeMap<String, String>) -> MonConfig {
         options: options.clone(),
         hostname: "host1".into(),
         disk: node::DiskInfo { id: node::DiskId(0), size: 1 << 30, sector: 512 },
+        store_path: "/var/lib/nacre/mon.a/block".into(),
     }
 }
 
@@ -90,7 +93,16 @@ impl Rig {
     pub fn unstarted(options: BTreeMap<String, String>) -> Self {
         let disk = Disk::default();
         let mon = Mon::new(config(&options), FakeStore::new(disk.clone()), Rng::from_seed(1));
-        Self { mon, disk, options, now: 1_000_000_000, next_conn: 0, outs: Vec::new(), starts: 1 }
+        Self {
+            mon,
+            disk,
+            options,
+            now: 1_000_000_000,
+            next_conn: 0,
+            next_tid: 100,
+            outs: Vec::new(),
+            starts: 1,
+        }
     }
 
     pub fn now(&self) -> Now {
@@ -154,7 +166,8 @@ impl Rig {
     }
 
     pub fn admin(&mut self) -> ConnId {
-        self.connect("client.admin", "allow *", 5000)
+        // Another client each time: a tid of one client is a command of its own.
+        self.connect("client.admin", "allow *", 5000 + self.next_conn)
     }
 
     pub fn close(&mut self, conn: ConnId) {
@@ -212,7 +225,8 @@ impl Rig {
     }
 
     pub fn command_on(&mut self, conn: ConnId, json: &str) -> Answer {
-        self.send_command(conn, 9, json, b"");
+        self.next_tid += 1;
+        self.send_command(conn, self.next_tid, json, b"");
         self.answer(conn).unwrap_or_else(|| panic!("no answer to {json}"))
     }
 

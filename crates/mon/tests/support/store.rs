@@ -70,6 +70,12 @@ fn apply(objects: &mut BTreeMap<ObjectKey, Omap>, op: TxnOp) {
         TxnOp::OmapRemoveRange(key, from, to) => {
             objects.entry(key).or_default().retain(|k, _| *k < from || *k >= to)
         }
+        TxnOp::Remove(key) => drop(objects.remove(&key)),
+        TxnOp::Rename(from, to) => {
+            if let Some(object) = objects.remove(&from) {
+                objects.insert(to, object);
+            }
+        }
         other => panic!("the log does not use {other:?}"),
     }
 }

@@ -1,8 +1,10 @@
 //! What clients do to a cluster during a run, and the record of it that the oracles judge.
 
+mod commands;
 mod files;
 mod objects;
 
+pub use commands::CommandLoad;
 pub use files::FileLoad;
 pub use objects::{ObjectLoad, object_request};
 

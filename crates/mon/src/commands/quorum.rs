@@ -1,0 +1,201 @@
+//! The quorum: who is in it, whose clocks differ, monitors added and removed.
+
+use super::format::{addrs, answer, pretty, structured};
+use super::mon_cmds::{features, monmap_json};
+use super::{Failure, Outcome, View, invalid, output, said};
+use crate::edit::Edit;
+use crate::entry::Change;
+use crate::mon::Mon;
+use crate::storage::Storage;
+use decl::Args;
+use maps::{MonInfo, release};
+use msgs::errno;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use wire::EntityAddr;
+
+/// Ceph's port of monitors.
+const PORT: u16 = 3300;
+
+/// `quorum_status` in JSON.
+pub fn quorum_json(view: &View<'_>) -> Value {
+    let (map, quorum) = (&view.state.monmap, &view.soft.quorum);
+    json!({
+        "election_epoch": quorum.epoch,
+        "quorum": quorum.ranks(map),
+        "quorum_names": quorum.names,
+        "quorum_leader_name": quorum.leader,
+        "quorum_age": view.now.mono.since(quorum.since).as_secs(),
+        "features": { "quorum_con": "4540138312169291775", "quorum_mon": features(map.persistent_features.bits) },
+        "monmap": monmap_json(map),
+    })
+}
+
+pub fn quorum_status(view: &View<'_>, args: &Args) -> Outcome {
+    let json = quorum_json(view);
+    // Without a format the original prints one line; scripts rely on that.
+    match args.format() {
+        "json-pretty" => output(pretty(&json)),
+        _ => output(json.to_string()),
+    }
+}
+
+pub fn stat(view: &View<'_>, args: &Args) -> Outcome {
+    let (map, quorum) = (&view.state.monmap, &view.soft.quorum);
+    let ranks = quorum.ranks(map);
+    let json = || {
+        let one = |(rank, name): (&usize, &String)| json!({ "rank": rank, "name": name });
+        json!({
+            "epoch": map.epoch,
+            "min_mon_release_name": release::name(map.min_mon_release),
+            "num_mons": map.mons.len(),
+            "leader": quorum.leader,
+            "quorum": ranks.iter().zip(&quorum.names).map(one).collect::<Vec<Value>>(),
+        })
+    };
+    let plain = || {
+        let mons: Vec<_> = map.mons.values().map(|m| format!("{}={}", m.name, addrs(&m.addrs))).collect();
+        let numbers: Vec<_> = ranks.iter().map(ToString::to_string).collect();
+        format!(
+            "e{}: {} mons at {{{}}} removed_ranks: {{}}, election epoch {}, leader {} {}, quorum {} {}\n",
+            map.epoch,
+            map.mons.len(),
+            mons.join(","),
+            quorum.epoch,
+            map.rank_of(&quorum.leader).unwrap_or_default(),
+            quorum.leader,
+            numbers.join(","),
+            quorum.names.join(",")
+        )
+    };
+    answer(args, json, plain)
+}
+
+pub fn time_sync_status(view: &View<'_>, args: &Args) -> Outcome {
+    let allowed: f64 = view.option("mon_clock_drift_allowed");
+    let quorum = &view.soft.quorum;
+    let mut skews = Map::new();
+    for name in &quorum.names {
+        let (skew, latency) = quorum.clocks.get(name).copied().unwrap_or_default();
+        let health = if skew.abs() > allowed { "HEALTH_WARN" } else { "HEALTH_OK" };
+        skews.insert(name.clone(), json!({ "skew": skew, "latency": latency, "health": health }));
+    }
+    let timechecks = json!({ "epoch": quorum.epoch, "round": 0, "round_status": "finished" });
+    structured(
+        args,
+        &match view.state.monmap.mons.len() {
+            // One monitor has nobody to differ from.
+            1 => json!({ "timechecks": timechecks }),
+            _ => json!({ "time_skew_status": skews, "timechecks": timechecks }),
+        },
+    )
+}
+
+/// `v2:10.0.0.4:3300/0`, the same in brackets, `10.0.0.4:3300` or `10.0.0.4`.
+fn parse_addr(text: &str) -> Option<EntityAddr> {
+    let bare = text.trim_start_matches('[').trim_end_matches(']');
+    let socket = bare.parse::<SocketAddr>().or_else(|_| bare.parse::<IpAddr>().map(|ip| (ip, PORT).into()));
+    socket.ok().map(|addr| EntityAddr::msgr2(addr, 0)).or_else(|| EntityAddr::parse(bare))
+}
+
+pub fn add(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let (name, text) = (args.str("name").to_owned(), args.str("addr"));
+    let Some(addr) = parse_addr(text) else {
+        return invalid(format!("`{text}` is no address: give IP:PORT, such as 10.0.0.4:{PORT}"));
+    };
+    let map = &edit.base.monmap;
+    let same = |m: &MonInfo| m.addrs.0.iter().any(|a| a.addr == addr.addr);
+    if let Some(known) = map.mons.get(&name) {
+        return match same(known) {
+            true => said(format!("mon.{name} at {} already exists", addrs(&known.addrs))),
+            false => {
+                let text = format!("mon.{name} already exists at {}: remove it first", addrs(&known.addrs));
+                Err(Failure::new(errno::EEXIST, text))
+            }
+        };
+    }
+    if let Some(other) = map.mons.values().find(|m| same(m)) {
+        return Err(Failure::new(errno::EEXIST, format!("mon.{} has the address {text}", other.name)));
+    }
+    let mut next = (**map).clone();
+    let info = MonInfo { name: name.clone(), addrs: addr.into(), ..MonInfo::default() };
+    let shown = addrs(&info.addrs);
+    next.mons.insert(name.clone(), info);
+    next.ranks.push(name.clone());
+    next.epoch += 1;
+    next.last_changed = edit.stamp();
+    edit.notes.push(format!("mon.{name} at {shown} is added"));
+    edit.push(Change::MonMap(Box::new(next)));
+    said(format!("adding mon.{name} at {shown}; start it on an empty directory"))
+}
+
+pub fn rm(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
+    let name = args.str("name").to_owned();
+    let map = &edit.base.monmap;
+    let Some(info) = map.mons.get(&name) else {
+        return said(format!("mon.{name} does not exist or has already been removed"));
+    };
+    let shown = addrs(&info.addrs);
+    if map.mons.len() == 1 {
+        return invalid(format!("mon.{name} is the last monitor"));
+    }
+    let rest: BTreeMap<u64, String> =
+        edit.base.voters.iter().filter(|(_, n)| **n != name).map(|(id, n)| (*id, n.clone())).collect();
+    let alive = rest.values().filter(|n| edit.soft.quorum.names.contains(n)).count();
+    if alive <= rest.len() / 2 {
+        let text = format!("without mon.{name} only {alive} of {} monitors would be in quorum", rest.len());
+        return Err(Failure::new(errno::EBUSY, text));
+    }
+    let mut next = (**map).clone();
+    next.mons.remove(&name);
+    next.ranks.retain(|n| *n != name);
+    next.epoch += 1;
+    next.last_changed = edit.stamp();
+    let left = next.mons.len();
+    if rest.len() < edit.base.voters.len() {
+        edit.push(Change::Voters(rest));
+    }
+    edit.notes.push(format!("mon.{name} at {shown} is removed"));
+    edit.push(Change::MonMap(Box::new(next)));
+    said(format!("removing mon.{name} at {shown}, there will be {left} monitors"))
+}
+
+impl<S: Storage> Mon<S> {
+    /// Gives it what `ceph mon metadata` tells of its host.
+    pub fn with_host(mut self, host: BTreeMap<String, String>) -> Self {
+        self.soft.host = host;
+        self
+    }
+
+    /// This monitor's place, as `ping` and the admin socket tell it.
+    pub(crate) fn mon_status_json(&self) -> Value {
+        let (map, quorum) = (&self.log.state().monmap, &self.soft.quorum);
+        let name = &self.config.name;
+        let state = match quorum.leader.as_str() {
+            "" if self.log.is_blank() => "synchronizing",
+            "" => "electing",
+            leader if leader == name => "leader",
+            _ => "peon",
+        };
+        json!({
+            "name": name,
+            "rank": map.rank_of(name).map_or(-1, |r| r as i64),
+            "state": state,
+            "election_epoch": quorum.epoch,
+            "quorum": quorum.ranks(map),
+            "quorum_age": self.ticker.next().since(quorum.since).as_secs(),
+            "features": {
+                "required_con": "2449958747317026820", "required_mon": features(map.persistent_features.bits),
+                "quorum_con": "4540138312169291775", "quorum_mon": features(map.persistent_features.bits),
+            },
+            "outside_quorum": quorum.missing(map),
+            "extra_probe_peers": [],
+            "sync_provider": [],
+            "version": self.log.state().version,
+            "monmap": monmap_json(map),
+            "feature_map": super::status::features_json(&self.view_now()),
+            "stretch_mode": false,
+        })
+    }
+}

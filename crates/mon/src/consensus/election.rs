@@ -1,0 +1,153 @@
+//! Elections: first a question whether one would succeed, so that a monitor that was cut off disturbs nobody when it is back; then
+//! the vote.
+
+use super::raft::{Leadership, Role};
+use super::replicate::Progress;
+use super::{Effect, Message, Position, Raft, VoterId};
+use std::collections::{BTreeMap, BTreeSet};
+use stdx::Instant;
+
+impl Raft {
+    /// Nobody leads: asks whether it may.
+    pub(super) fn stand(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        self.leader = None;
+        self.reset_election(now);
+        if self.is_alone() {
+            // Nobody is told anything before the vote is durable, see `Leadership::mark`: it is written with the first entry.
+            self.set_hard(self.term + 1, Some(self.own));
+            return self.lead(now, out);
+        }
+        self.role = Role::PreCandidate(BTreeSet::from([self.own]));
+        let (term, last) = (self.term + 1, self.log.last());
+        self.ask_all(out, |_, to, out| out.push(Effect::Send(to, Message::PreVote { term, last })));
+    }
+
+    fn ask_all(&mut self, out: &mut Vec<Effect>, mut ask: impl FnMut(&mut Self, VoterId, &mut Vec<Effect>)) {
+        let others: Vec<VoterId> = self.log.voters().keys().copied().filter(|v| *v != self.own).collect();
+        others.into_iter().for_each(|to| ask(self, to, out));
+    }
+
+    /// Whether a leader that this voter heard may still rely on it.
+    fn is_loyal(&self, now: Instant) -> bool {
+        if stdx::mutants::is_active("mon_votes_during_lease") {
+            return false;
+        }
+        match self.role {
+            Role::Leader(_) => self.lease_until().is_some_and(|until| now < until),
+            _ => now < self.loyal_until,
+        }
+    }
+
+    pub(super) fn asked_before_vote(
+        &mut self,
+        now: Instant,
+        from: VoterId,
+        term: u64,
+        last: Position,
+        out: &mut Vec<Effect>,
+    ) {
+        let granted = term > self.term && last >= self.log.last() && !self.is_loyal(now);
+        let term = if granted { term } else { self.term };
+        out.push(Effect::Send(from, Message::PreVoteReply { term, granted }));
+    }
+
+    pub(super) fn pre_vote_answered(
+        &mut self,
+        now: Instant,
+        from: VoterId,
+        term: u64,
+        granted: bool,
+        out: &mut Vec<Effect>,
+    ) {
+        if !granted {
+            if term > self.term {
+                self.follow(now, term, None);
+            }
+            return;
+        }
+        let (quorum, known) = (self.quorum(), self.log.voters().contains_key(&from));
+        let Role::PreCandidate(yes) = &mut self.role else { return };
+        if term != self.term + 1 || !known {
+            return;
+        }
+        yes.insert(from);
+        if yes.len() < quorum {
+            return;
+        }
+        self.role = Role::Candidate(BTreeSet::new());
+        self.set_hard(term, Some(self.own));
+        self.reset_election(now);
+        let last = self.log.last();
+        self.ask_all(out, |raft, to, out| raft.send_saved(to, Message::Vote { term, last }, out));
+    }
+
+    pub(super) fn asked_for_vote(
+        &mut self,
+        now: Instant,
+        from: VoterId,
+        term: u64,
+        last: Position,
+        out: &mut Vec<Effect>,
+    ) {
+        if term < self.term {
+            return out.push(Effect::Send(from, Message::VoteReply { term: self.term, granted: false }));
+        }
+        if self.is_loyal(now) {
+            return;
+        }
+        if term > self.term {
+            self.follow(now, term, None);
+        }
+        let free = self.vote.is_none_or(|v| v == from);
+        let stands = matches!(self.role, Role::Candidate(_) | Role::Leader(_));
+        if !free || stands || last < self.log.last() {
+            return out.push(Effect::Send(from, Message::VoteReply { term, granted: false }));
+        }
+        (self.role, self.leader) = (Role::Follower, None);
+        self.set_hard(term, Some(from));
+        self.reset_election(now);
+        self.send_saved(from, Message::VoteReply { term, granted: true }, out);
+    }
+
+    pub(super) fn vote_answered(
+        &mut self,
+        now: Instant,
+        from: VoterId,
+        term: u64,
+        granted: bool,
+        out: &mut Vec<Effect>,
+    ) {
+        if term > self.term {
+            return self.follow(now, term, None);
+        }
+        let known = self.log.voters().contains_key(&from);
+        if let Role::Candidate(yes) = &mut self.role
+            && term == self.term
+            && granted
+            && known
+        {
+            yes.insert(from);
+            self.count_votes(now, out);
+        }
+    }
+
+    /// Leads once a quorum has voted for it, itself included when its vote is durable.
+    pub(super) fn count_votes(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        let own = usize::from(self.saved_changes == self.changes && self.is_voter());
+        let quorum = self.quorum();
+        if matches!(&self.role, Role::Candidate(yes) if yes.len() + own >= quorum) {
+            self.lead(now, out);
+        }
+    }
+
+    fn lead(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        let last = self.log.last().index;
+        let others = self.log.voters().keys().filter(|v| **v != self.own);
+        let peers: BTreeMap<_, _> = others.map(|v| (*v, Progress::new(last + 1))).collect();
+        self.leader = Some(self.own);
+        let (first, mark) = (last + 1, self.changes);
+        let (heartbeat_at, since) = (now, now);
+        self.role = Role::Leader(Leadership { peers, first, heartbeat_at, commit_told: 0, since, mark });
+        self.heartbeat(now, out);
+    }
+}

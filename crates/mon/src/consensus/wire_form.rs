@@ -1,0 +1,51 @@
+//! What monitors say to one another about elections and entries.
+
+use super::{Entry, Position};
+
+/// One message. Terms are the sender's, except in a [`Message::PreVote`] and its granted reply: there it is the term that the
+/// sender would begin.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Message {
+    /// Would you vote for me? Nothing is promised by asking or answering.
+    PreVote { term: u64, last: Position },
+    /// Whether.
+    PreVoteReply { term: u64, granted: bool },
+    /// Vote for me.
+    Vote { term: u64, last: Position },
+    /// Whether.
+    VoteReply { term: u64, granted: bool },
+    /// The leader's entries after `prev`; without any it is a sign of life.
+    Append {
+        term: u64,
+        prev: Position,
+        /// Committed up to here.
+        commit: u64,
+        /// The leader's monotonic clock, in nanoseconds; comes back in the reply.
+        sent: u64,
+        entries: Vec<Entry>,
+    },
+    /// The answer, and again when more has become durable.
+    AppendReply {
+        term: u64,
+        /// Of the message answered; 0 where none is.
+        sent: u64,
+        /// Whether `prev` was there.
+        agrees: bool,
+        /// Where it agrees: durable and equal to the leader's log up to here. Else where to look next.
+        matched: u64,
+    },
+}
+
+impl Message {
+    /// Its term.
+    pub fn term(&self) -> u64 {
+        match self {
+            Self::PreVote { term, .. }
+            | Self::PreVoteReply { term, .. }
+            | Self::Vote { term, .. }
+            | Self::VoteReply { term, .. }
+            | Self::Append { term, .. }
+            | Self::AppendReply { term, .. } => *term,
+        }
+    }
+}

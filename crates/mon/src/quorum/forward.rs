@@ -1,0 +1,318 @@
+//! Clients and daemons at a monitor that does not lead. It answers what is about its own session and tells of maps as they are
+//! committed; everything else goes to the leader, whose answer it passes on once it has applied what the answer speaks of. Requests
+//! that are not answered yet are kept, and given to the next leader where one comes: commands may be carried out twice, as with
+//! clients that lose their monitor.
+
+use crate::mon::{Mon, Out};
+use crate::storage::Storage;
+use msgs::Body as Client;
+use node::{Body, ConnId, Event, Level, Msg, Output, Peer};
+use std::collections::BTreeMap;
+use stdx::{Instant, Now};
+use wire::{EntityName, RawMsg};
+
+/// The bit of connections that stand for sessions at other monitors. No such number leaves this node.
+const PROXY: u64 = 1 << 62;
+/// Requests that may wait at one monitor; beyond it the oldest is forgotten, as with a lost session.
+const MAX_WAITING: usize = 10_000;
+
+/// Whether a connection stands for a session at another monitor.
+pub(crate) fn is_proxy(conn: ConnId) -> bool {
+    conn.0 & ConnId::ACCEPTED == 0 && conn.0 & PROXY != 0
+}
+
+/// Sessions at other monitors, and requests without an answer.
+#[derive(Debug, Default)]
+pub(crate) struct Forward {
+    /// By our number: the accepted connection of the other monitor, and its number of the session.
+    proxies: BTreeMap<ConnId, (ConnId, u64)>,
+    by_session: BTreeMap<(ConnId, u64), ConnId>,
+    next_proxy: u64,
+    waiting: BTreeMap<u64, Waiting>,
+    next_waiting: u64,
+    /// Connections of which the leader has heard.
+    told_of: std::collections::BTreeSet<ConnId>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    conn: ConnId,
+    msg: Msg,
+    /// Handed to this monitor's own services or to the leader.
+    handed: bool,
+}
+
+/// Whether this monitor answers by itself, leader or not: what concerns the session or this process. `is_own` says that the session
+/// may do everything.
+fn is_local(body: &Body, is_own: bool) -> bool {
+    match body {
+        Body::Client(Client::MonCommand(m)) => is_static(&m.cmd),
+        Body::Client(Client::Command(m)) => {
+            let text = m.cmd.join(" ");
+            let unknown = decl::Args::parse(&text).is_err();
+            unknown || is_static(&m.cmd) || is_own && crate::commands::is_local(&text)
+        }
+        Body::Client(body) => matches!(
+            body,
+            Client::MonSubscribe(_)
+                | Client::MonGetMap(_)
+                | Client::Auth(_)
+                | Client::GetConfig(_)
+                | Client::Ping(_)
+        ),
+        Body::Peer(peer::Body::Hello(_)) => true,
+        Body::Peer(_) => false,
+    }
+}
+
+fn is_static(cmd: &[String]) -> bool {
+    decl::Args::parse(&cmd.join(" ")).is_ok_and(|(cmd, _)| cmd == decl::Cmd::Descriptions)
+}
+
+/// Whether somebody waits for an answer to it.
+fn is_request(body: &Body) -> bool {
+    matches!(
+        body,
+        Body::Client(
+            Client::MonCommand(_)
+                | Client::Command(_)
+                | Client::MonGetVersion(_)
+                | Client::Statfs(_)
+                | Client::GetPoolStats(_)
+                | Client::PoolOp(_)
+        )
+    )
+}
+
+fn answers(request: &Msg, reply: &Msg) -> bool {
+    let (Body::Client(asked), Body::Client(said)) = (&request.body, &reply.body) else { return false };
+    match (asked, said) {
+        (Client::MonGetVersion(a), Client::MonGetVersionReply(b)) => a.handle == b.handle,
+        (Client::MonCommand(_), Client::MonCommandAck(_))
+        | (Client::Command(_), Client::CommandReply(_))
+        | (Client::Statfs(_), Client::StatfsReply(_))
+        | (Client::GetPoolStats(_), Client::GetPoolStatsReply(_))
+        | (Client::PoolOp(_), Client::PoolOpReply(_)) => request.tid == reply.tid,
+        _ => false,
+    }
+}
+
+impl<S: Storage> Mon<S> {
+    /// A message of a session, here or at another monitor.
+    pub(crate) fn dispatch(&mut self, now: Now, conn: ConnId, msg: Msg, out: &mut Vec<Out>) {
+        let is_own = self.sessions.get(conn).is_some_and(|s| s.caps.is_allow_all());
+        if is_local(&msg.body, is_own) {
+            return self.serve(now, conn, msg, out);
+        }
+        if !is_request(&msg.body) {
+            // Reports are told again to a new leader.
+            match self.log.leads() {
+                true => self.serve(now, conn, msg, out),
+                false => drop(self.hand_on(now.mono, conn, &msg, out)),
+            }
+            return;
+        }
+        if self.forward.waiting.len() >= MAX_WAITING {
+            self.forward.waiting.pop_first();
+        }
+        self.forward.next_waiting += 1;
+        let id = self.forward.next_waiting;
+        self.forward.waiting.insert(id, Waiting { conn, msg, handed: false });
+        self.hand_out(now, out);
+    }
+
+    /// Gives requests that wait to whoever can answer them now.
+    pub(crate) fn hand_out(&mut self, now: Now, out: &mut Vec<Out>) {
+        let here = self.log.raft().is_some_and(|r| r.may_read(now.mono));
+        if !here && (self.log.leads() || self.standing.leader.is_none()) {
+            return;
+        }
+        let free = self.forward.waiting.iter().filter(|(_, w)| !w.handed);
+        let free: Vec<u64> = free.map(|(id, _)| *id).collect();
+        for id in free {
+            let Some(waiting) = self.forward.waiting.get_mut(&id) else { continue };
+            let (conn, msg) = (waiting.conn, waiting.msg.clone());
+            waiting.handed = true;
+            if here {
+                if !self.must_wait(&msg) {
+                    self.serve(now, conn, msg, out);
+                    continue;
+                }
+            } else if self.hand_on(now.mono, conn, &msg, out) {
+                continue;
+            }
+            if let Some(waiting) = self.forward.waiting.get_mut(&id) {
+                waiting.handed = false;
+            }
+        }
+    }
+
+    /// Voters change one by one.
+    fn must_wait(&self, msg: &Msg) -> bool {
+        let Body::Client(Client::MonCommand(m)) = &msg.body else { return false };
+        let removes = |cmd| matches!(cmd, decl::Cmd::MonRm | decl::Cmd::MonRemove);
+        decl::Args::parse(&m.cmd.join(" ")).is_ok_and(|(cmd, _)| removes(cmd))
+            && !self.log.raft().is_some_and(|r| r.may_change_voters())
+    }
+
+    /// Sends a session's message to the leader; `false` where it can't be reached.
+    fn hand_on(&mut self, now: Instant, conn: ConnId, msg: &Msg, out: &mut Vec<Out>) -> bool {
+        let Some(session) = self.sessions.get(conn).filter(|_| !is_proxy(conn)) else { return false };
+        let peer = &session.peer;
+        let body = peer::MonForward {
+            session: conn.0,
+            from: peer.id,
+            global_id: peer.global_id,
+            name: peer.name.to_string(),
+            caps: peer.caps.clone(),
+            addrs: peer.addrs.clone(),
+            socket_addr: peer.socket_addr.into(),
+            features: peer.features,
+            msg: msg.to_raw().into(),
+        };
+        let Some(leader) = self.leader_name() else { return false };
+        let sent = self.tell_mon(now, &leader, body, out);
+        if sent {
+            self.forward.told_of.insert(conn);
+        }
+        sent
+    }
+
+    /// The name of the leader where that is another monitor.
+    pub(crate) fn leader_name(&self) -> Option<String> {
+        let (store, _) = self.standing.leader.filter(|(store, _)| *store != self.own_store())?;
+        let voters = self.log.raft()?.voters();
+        self.links.name_of(store).or_else(|| voters.get(&store).map(String::as_str)).map(str::to_owned)
+    }
+
+    /// A message from a session at another monitor.
+    pub(crate) fn forwarded(&mut self, now: Now, conn: ConnId, m: peer::MonForward, out: &mut Vec<Out>) {
+        self.heard(conn);
+        if !self.log.leads() {
+            // It will see who leads and send it again.
+            return;
+        }
+        let raw: RawMsg = m.msg.clone().into();
+        let msg = match Msg::from_raw(raw) {
+            Ok(msg) => msg,
+            Err(error) => {
+                let text = format!("from {} through {}: {error}", m.name, self.who(conn));
+                return out.push(Output::Event(Event::new(Level::Warn, "mon_message_undecodable", text)));
+            }
+        };
+        let Some(proxy) = self.proxy(conn, m) else { return };
+        self.dispatch(now, proxy, msg, out);
+    }
+
+    /// Our number for a session at another monitor.
+    fn proxy(&mut self, conn: ConnId, m: peer::MonForward) -> Option<ConnId> {
+        if let Some(known) = self.forward.by_session.get(&(conn, m.session)) {
+            return Some(*known);
+        }
+        let peer = Peer {
+            name: EntityName::parse(&m.name)?,
+            id: m.from,
+            global_id: m.global_id,
+            addrs: m.addrs,
+            socket_addr: m.socket_addr.front(),
+            features: m.features,
+            caps: m.caps,
+            tickets: None,
+        };
+        self.forward.next_proxy += 1;
+        let proxy = ConnId(PROXY | self.forward.next_proxy);
+        self.forward.proxies.insert(proxy, (conn, m.session));
+        self.forward.by_session.insert((conn, m.session), proxy);
+        self.sessions.add(proxy, Box::new(peer));
+        Some(proxy)
+    }
+
+    /// A session at another monitor has ended.
+    pub(crate) fn forward_ended(&mut self, now: Instant, conn: ConnId, m: &peer::MonForwardEnd) {
+        if let Some(proxy) = self.forward.by_session.get(&(conn, m.session)).copied() {
+            self.end_proxy(now, proxy);
+        }
+    }
+
+    fn end_proxy(&mut self, now: Instant, proxy: ConnId) {
+        if let Some(key) = self.forward.proxies.remove(&proxy) {
+            self.forward.by_session.remove(&key);
+            self.closed(now, proxy);
+        }
+    }
+
+    /// The sessions of one monitor are not here any more, or those of all.
+    pub(crate) fn end_proxies(&mut self, now: Instant, of: Option<ConnId>) {
+        let gone = self.forward.proxies.iter().filter(|(_, (conn, _))| of.is_none_or(|of| of == *conn));
+        for proxy in gone.map(|(p, _)| *p).collect::<Vec<_>>() {
+            self.end_proxy(now, proxy);
+        }
+    }
+
+    /// What a session asked is of no interest any more; the leader forgets it.
+    pub(crate) fn forget_requests(&mut self, now: Instant, conn: ConnId, out: &mut Vec<Out>) {
+        self.forward.waiting.retain(|_, w| w.conn != conn);
+        if self.forward.told_of.remove(&conn)
+            && let Some(leader) = self.leader_name()
+        {
+            self.tell_mon(now, &leader, peer::MonForwardEnd { session: conn.0 }, out);
+        }
+    }
+
+    /// A monitor may not have got what it was sent.
+    pub(crate) fn requests_lost(&mut self, name: &str) {
+        if self.leader_name().as_deref() == Some(name) {
+            self.take_back_requests();
+        }
+    }
+
+    /// All requests without an answer wait again.
+    pub(crate) fn take_back_requests(&mut self) {
+        self.forward.waiting.values_mut().for_each(|w| w.handed = false);
+        self.forward.told_of.clear();
+    }
+
+    /// The leader's answer to a session here.
+    pub(crate) fn forward_answered(&mut self, conn: ConnId, m: peer::MonForwardReply, out: &mut Vec<Out>) {
+        self.heard(conn);
+        let session = ConnId(m.session);
+        let raw: RawMsg = m.msg.into();
+        match Msg::from_raw(raw) {
+            Ok(msg) if self.sessions.get(session).is_some() && !is_proxy(session) => {
+                self.after(m.version, Output::Send { conn: session, msg }, out);
+            }
+            Ok(_) => {}
+            Err(error) => {
+                let text = format!("{}: {error}", self.who(conn));
+                out.push(Output::Event(Event::new(Level::Warn, "mon_message_undecodable", text)));
+            }
+        }
+    }
+
+    /// Looks at what goes out from `start` on: requests are answered, and answers to sessions elsewhere go there.
+    pub(crate) fn route_answers(&mut self, now: Instant, start: usize, out: &mut Vec<Out>) {
+        let version = self.log.state().version;
+        let fresh = out.split_off(start);
+        for output in fresh {
+            let Output::Send { conn, msg } = output else {
+                if !matches!(&output, Output::Close { conn } if is_proxy(*conn)) {
+                    out.push(output);
+                }
+                continue;
+            };
+            let done = self.forward.waiting.iter().find(|(_, w)| w.conn == conn && answers(&w.msg, &msg));
+            if let Some(id) = done.map(|(id, _)| *id) {
+                self.forward.waiting.remove(&id);
+            }
+            if !is_proxy(conn) {
+                out.push(Output::Send { conn, msg });
+                continue;
+            }
+            let Some((speaker, session)) = self.forward.proxies.get(&conn).copied() else { continue };
+            if let Some(name) = self.links.speaker(speaker).map(|h| h.name.clone()) {
+                let body = peer::MonForwardReply { session, version, msg: msg.to_raw().into() };
+                self.tell_mon(now, &name, body, out);
+            }
+        }
+    }
+}

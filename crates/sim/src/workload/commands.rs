@@ -1,0 +1,208 @@
+//! Clients that give monitors commands: values are set, read and removed under a few keys. Each key is a register, and what all
+//! clients saw of it must be what one monitor would have answered.
+
+use super::{ClientWorld, Load};
+use crate::oracle::linear::{self, Entry, Judgement, Step};
+use crate::world::Slot;
+use fsclient::{Answer, Reply, Request};
+use msgs::errno;
+use node::RequestId;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use stdx::{Bufs, Instant, Rng};
+
+/// What a client asks of a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Action {
+    Get,
+    Set(u32),
+    Remove,
+}
+
+/// A call with its answer: the value that was read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Call {
+    action: Action,
+    read: Option<u32>,
+}
+
+/// The value of a key.
+#[derive(Clone, Hash, PartialEq, Eq, Debug)]
+struct Register(Option<u32>);
+
+impl linear::Model for Register {
+    type Call = Call;
+
+    fn apply(&self, call: &Call) -> Step<Self> {
+        match call.action {
+            Action::Get if self.0 == call.read => Step::Same,
+            Action::Get => Step::Wrong,
+            _ => self.apply_unknown(call).map_or(Step::Same, Step::To),
+        }
+    }
+
+    fn apply_unknown(&self, call: &Call) -> Option<Self> {
+        let next = match call.action {
+            Action::Get => return None,
+            Action::Set(value) => Self(Some(value)),
+            Action::Remove => Self(None),
+        };
+        (next != *self).then_some(next)
+    }
+
+    fn is_read(call: &Call) -> bool {
+        call.action == Action::Get
+    }
+}
+
+struct Pending {
+    client: usize,
+    key: usize,
+    number: usize,
+}
+
+/// See the module.
+pub struct CommandLoad {
+    rng: Rng,
+    clients: Vec<(Slot, Instant, bool)>,
+    left: usize,
+    next_value: u32,
+    clock: u64,
+    pending: BTreeMap<RequestId, Pending>,
+    history: Vec<Vec<Entry<Call>>>,
+    answered: usize,
+    last_look: usize,
+}
+
+/// Between two calls of one client, at most.
+const THINK: Duration = Duration::from_millis(300);
+
+impl CommandLoad {
+    /// `calls` calls by these clients.
+    pub fn new(mut rng: Rng, clients: &[Slot], calls: usize, now: Instant) -> Self {
+        let keys = rng.range(1, 4) as usize;
+        Self {
+            rng,
+            clients: clients.iter().map(|slot| (*slot, now, false)).collect(),
+            left: calls,
+            next_value: 0,
+            clock: 0,
+            pending: BTreeMap::new(),
+            history: vec![Vec::new(); keys],
+            answered: 0,
+            last_look: 0,
+        }
+    }
+
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    fn call(&mut self, world: &mut ClientWorld, client: usize, key: usize, action: Action) {
+        let name = format!("register/{key}");
+        let command = match action {
+            Action::Get => json!({ "prefix": "config-key get", "key": name }),
+            Action::Set(value) => {
+                json!({ "prefix": "config-key set", "key": name, "val": value.to_string() })
+            }
+            Action::Remove => json!({ "prefix": "config-key rm", "key": name }),
+        };
+        let entry = Entry { call: self.tick(), ret: None, what: Call { action, read: None } };
+        self.history[key].push(entry);
+        let number = self.history[key].len() - 1;
+        let request = Request::Command { command: command.to_string(), input: Bufs::default() };
+        let id = world.request(self.clients[client].0, request);
+        self.clients[client].2 = true;
+        self.pending.insert(id, Pending { client, key, number });
+    }
+}
+
+impl Load for CommandLoad {
+    fn wants_at(&self) -> Option<Instant> {
+        if self.left == 0 && self.last_look == 0 {
+            return None;
+        }
+        self.clients.iter().filter(|(_, _, busy)| !busy).map(|(_, at, _)| *at).min()
+    }
+
+    fn issue(&mut self, world: &mut ClientWorld) {
+        for client in 0..self.clients.len() {
+            let (slot, at, busy) = self.clients[client];
+            if at > world.now() || busy {
+                continue;
+            }
+            let pause = Duration::from_nanos(self.rng.below(THINK.as_nanos() as u64) + 1);
+            self.clients[client].1 = world.now() + pause;
+            if !world.is_up(slot) {
+                continue;
+            }
+            if self.last_look > 0 {
+                self.last_look -= 1;
+                self.call(world, client, self.last_look, Action::Get);
+            } else if self.left > 0 {
+                self.left -= 1;
+                self.next_value += 1;
+                let key = self.rng.below(self.history.len() as u64) as usize;
+                let action = match self.rng.below(10) {
+                    0..5 => Action::Get,
+                    5 => Action::Remove,
+                    _ => Action::Set(self.next_value),
+                };
+                self.call(world, client, key, action);
+            }
+        }
+    }
+
+    fn answered(&mut self, _: &mut ClientWorld, _: Slot, id: RequestId, reply: &Reply) -> bool {
+        let Some(Pending { client, key, number }) = self.pending.remove(&id) else { return false };
+        self.clients[client].2 = false;
+        let now = self.tick();
+        let entry = &mut self.history[key][number];
+        let read = match reply {
+            Ok(Answer::Command { code: 0, output, .. }) => {
+                let text = String::from_utf8_lossy(&output.to_vec()).into_owned();
+                text.trim().parse().ok()
+            }
+            Ok(Answer::Command { code, .. }) if *code == -errno::ENOENT => None,
+            // The client gave up: nobody knows.
+            _ => return true,
+        };
+        if entry.what.action == Action::Get {
+            entry.what.read = read;
+        }
+        entry.ret = Some(now);
+        self.answered += 1;
+        true
+    }
+
+    fn died(&mut self, slot: Slot) {
+        self.pending.retain(|_, p| self.clients[p.client].0 != slot);
+        self.clients.iter_mut().filter(|(s, ..)| *s == slot).for_each(|(_, _, busy)| *busy = false);
+    }
+
+    fn finish(&mut self, _: &ClientWorld) {
+        self.left = 0;
+        self.last_look = self.history.len();
+    }
+
+    fn in_flight(&self) -> Vec<String> {
+        let line =
+            |p: &Pending| format!("client.{} {:?}", p.client, self.history[p.key][p.number].what.action);
+        self.pending.values().map(line).collect()
+    }
+
+    fn answered_calls(&self) -> usize {
+        self.answered
+    }
+
+    fn verdicts(&self) -> Vec<(&'static str, Judgement)> {
+        let mut judgement = Judgement::default();
+        for (key, history) in self.history.iter().enumerate() {
+            let verdict = linear::check(&Register(None), history);
+            judgement.add(verdict, || format!("register {key}: {history:?}"));
+        }
+        vec![("commands_linearizable", judgement)]
+    }
+}
