@@ -503,3 +503,14 @@ fn a_request_goes_on_when_what_it_is_about_was_found_by_its_number() {
     assert_eq!(asked[0].1.op, MdsOp::LOOKUP);
     assert_eq!(answers(&rig.found(asked[0].0, b"a", 2, DIR_CAPS)).len(), 1);
 }
+
+#[test]
+fn a_writer_that_needs_more_room_asks_the_next_mds_again() {
+    let mut rig = Rig::new();
+    let asked = cap_messages(&rig.write(2 << 30, 10));
+    assert!(asked[0].file().max_size > 2 << 30);
+    rig.input(Input::Closed { conn: rig.conn, reason: CloseReason::Refused });
+    rig.conn = rig.client.mds.pretend_reconnecting();
+    let again = cap_messages(&rig.mds_says(0, ClientSession::of(session_op::OPEN, 0)));
+    assert_eq!(again.iter().map(|m| m.file().max_size).collect::<Vec<_>>(), [asked[0].file().max_size]);
+}

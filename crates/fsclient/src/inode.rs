@@ -167,6 +167,7 @@ impl Inode {
     /// The capability is gone, and the belief in whatever rested on it.
     pub(crate) fn lose_cap(&mut self) {
         self.cap = None;
+        self.requested_max_size = 0;
         self.shared_gen += 1;
         self.complete = None;
     }

@@ -252,7 +252,7 @@ impl Client {
             return;
         }
         self.mds.state = State::Reconnecting;
-        let caps = self.inodes.values().filter_map(|i| Some((i.ino, claim(i)?))).collect();
+        let caps = self.inodes.values_mut().filter_map(|i| Some((i.ino, claim(i)?))).collect();
         self.mds.send(msgs::Body::from(ClientReconnect { caps, realms: Vec::new(), more: false }), 0, out);
     }
 
@@ -501,6 +501,8 @@ impl Inode {
         if self.growth != Growth::Durable {
             self.growth = Growth::Untold;
         }
+        // It has not heard what its predecessor was asked for.
+        self.requested_max_size = 0;
         let Some(cap) = &mut self.cap else { return };
         (cap.seq, cap.issue_seq, cap.mseq) = (0, 0, 0);
         for caps in unacknowledged.into_values() {
@@ -511,12 +513,15 @@ impl Inode {
 }
 
 /// What we say to a new MDS that we hold on an inode.
-fn claim(inode: &Inode) -> Option<CapReconnect> {
-    let cap = inode.cap.as_ref()?;
+fn claim(inode: &mut Inode) -> Option<CapReconnect> {
+    let wanted = inode.wanted();
+    let cap = inode.cap.as_mut()?;
+    // All that it knows of what we want is this.
+    cap.wanted = wanted;
     Some(CapReconnect {
         path: Vec::new(),
         cap_id: cap.id,
-        wanted: inode.wanted().0,
+        wanted: wanted.0,
         issued: cap.implemented.0,
         snaprealm: cap.realm,
         pathbase: inode.ino,
