@@ -221,7 +221,7 @@ fn log_since(state: &State, log: &ClusterLog, what: &str, sub: &mut Sub) -> Bodi
     if entries.is_empty() {
         return Vec::new();
     }
-    let paxos = msgs::Paxos { version: total, ..msgs::Paxos::default() };
+    let paxos = msgs::Paxos { version: total };
     vec![msgs::Body::from(msgs::Log { paxos, fsid: state.monmap.fsid, entries }).into()]
 }
 

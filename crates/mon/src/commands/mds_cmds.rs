@@ -77,11 +77,8 @@ pub fn ok_to_stop(view: &View<'_>, args: &Args) -> Outcome {
     let map = &view.state.fsmap;
     let mut stop = Vec::new();
     for who in args.list("ids") {
-        match find(map, &who) {
-            Some(gid) => stop.push(gid),
-            // One that is not there can be stopped.
-            None => {}
-        }
+        // One that is not there can be stopped.
+        stop.extend(find(map, &who));
     }
     let active = all(map).filter(|i| i.rank.0 >= 0 && stop.contains(&i.gid)).count();
     let spare = map.standby_daemons.keys().filter(|g| !stop.contains(g)).count();
