@@ -27,19 +27,19 @@ macro_rules! mutants {
 }
 
 mutants! {
-    osd_answers_before_replicas in Any within 400 by "objects_linearizable" | "namespace_linearizable" | "replicas_identical";
-    osd_forgets_what_it_answered in Any within 400 by "objects_linearizable" | "namespace_linearizable";
-    osd_misses_nothing in Any within 400 by "replicas_identical" | "objects_linearizable";
+    osd_answers_before_replicas in Any within 400 by "objects_linearizable" | "namespace_linearizable" | "replicas_identical" | "files_linearizable";
+    osd_forgets_what_it_answered in Any within 400 by "objects_linearizable" | "namespace_linearizable" | "files_linearizable";
+    osd_misses_nothing in Any within 400 by "replicas_identical" | "objects_linearizable" | "files_linearizable";
     osd_shows_what_is_not_durable in Primary within 100 by "objects_linearizable";
     osd_keeps_divergent_objects in Primary within 100 by "replicas_identical" | "objects_linearizable";
     osd_reads_without_lease in Primary within 200 by "objects_linearizable";
     mon_publishes_before_commit in Commits within 50 by "one_content_per_epoch";
-    store_skips_flush in Any within 400 by "keeps_running" | "objects_linearizable" | "replicas_identical" | "one_content_per_epoch";
+    store_skips_flush in Any within 400 by "keeps_running" | "objects_linearizable" | "replicas_identical" | "one_content_per_epoch" | "files_linearizable";
     store_accepts_torn_records in Objects within 400 by "keeps_running" | "unexpected_event" | "replicas_identical" | "objects_linearizable";
     mon_reuses_global_ids in Any within 400 by "global_ids_unique";
     mds_answers_before_journal in Files within 200 by "namespace_linearizable" | "files_linearizable";
     mds_forgets_completed_requests in Files within 400 by "namespace_linearizable" | "files_linearizable";
     mds_loses_revocation in Any within 400 by "answers_everything" | "namespace_linearizable" | "files_linearizable";
     client_drops_dirty_data in Files within 200 by "files_linearizable";
-    client_believes_old_names in Any within 400 by "namespace_linearizable";
+    client_believes_old_names in Any within 400 by "namespace_linearizable" | "files_linearizable";
 }
