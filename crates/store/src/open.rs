@@ -141,22 +141,7 @@ impl Store {
                 opening.phase = Phase::Superblocks;
             }
             Phase::Superblocks => self.find_super(opening)?,
-            Phase::Blank(at) => {
-                let (from, read) = (*at, opening.take());
-                let log = self.sup.log_bytes;
-                if let Some(bytes) = read.first() {
-                    if bytes.iter().any(|b| *b != 0) {
-                        let zeros = Buf::zeros(bytes.len());
-                        self.io.write(Purpose::Open(0), self.sup.log_offset() + from, zeros, out);
-                        opening.pending += 1;
-                    }
-                    opening.phase = Phase::Blank(from + bytes.len() as u64);
-                } else if from < log {
-                    opening.ask(self.sup.log_offset() + from, LOG_PIECE.min(log - from), &mut self.io, out);
-                } else {
-                    opening.phase = Phase::Make(0);
-                }
-            }
+            Phase::Blank(_) => self.make_blank(opening, out),
             Phase::Make(step) => match *step {
                 0..4 => {
                     // The second copy first: where the first one is valid, the store is complete.
@@ -201,22 +186,27 @@ impl Store {
                 }
             }
             Phase::Scan(_) | Phase::Verify(_) | Phase::Tail(_) => self.scan_log(opening, out)?,
-            Phase::Replay(_) => {
-                // Checkpoints bound what is held of a long log.
-                self.release();
-                let mut progress = self.step_checkpoint(out)?;
-                let crowded =
-                    self.checkpoint.is_some() && self.core.active.memory() > self.config.table_bytes;
-                if !crowded && !self.commit.is_applied() {
-                    progress |= self.apply_next(out)?;
-                }
-                if crowded || progress || !self.commit.is_applied() {
-                    return Ok(progress);
-                }
-                self.replay(opening, out)?;
-            }
+            Phase::Replay(_) => return self.step_replay(opening, out),
         }
         Ok(true)
+    }
+
+    /// Overwrites what of the log's place is not zeros, piece by piece.
+    fn make_blank(&mut self, opening: &mut Opening, out: &mut Vec<StoreOut>) {
+        let Phase::Blank(from) = opening.phase else { unreachable!("only while making a store") };
+        let left = self.sup.log_bytes - from;
+        let place = self.sup.log_offset() + from;
+        match opening.take().first() {
+            Some(bytes) => {
+                if bytes.iter().any(|b| *b != 0) {
+                    self.io.write(Purpose::Open(0), place, Buf::zeros(bytes.len()), out);
+                    opening.pending += 1;
+                }
+                opening.phase = Phase::Blank(from + bytes.len() as u64);
+            }
+            None if left > 0 => opening.ask(place, LOG_PIECE.min(left), &mut self.io, out),
+            None => opening.phase = Phase::Make(0),
+        }
     }
 
     fn find_super(&mut self, opening: &mut Opening) -> Result<(), Stop> {
@@ -439,6 +429,21 @@ impl Store {
             }
         }
         Ok(())
+    }
+
+    /// Applies what is in the log; checkpoints bound what is held of a long one.
+    fn step_replay(&mut self, opening: &mut Opening, out: &mut Vec<StoreOut>) -> Result<bool, Stop> {
+        self.release();
+        let mut progress = self.step_checkpoint(out)?;
+        let crowded = self.checkpoint.is_some() && self.core.active.memory() > self.config.table_bytes;
+        if !crowded && !self.commit.is_applied() {
+            progress |= self.apply_next(out)?;
+        }
+        if crowded || progress || !self.commit.is_applied() {
+            return Ok(progress);
+        }
+        self.replay(opening, out)?;
+        Ok(true)
     }
 
     /// Reads the next record to be applied; opens the store where there is none.
