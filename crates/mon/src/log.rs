@@ -174,8 +174,10 @@ impl<S: Storage> Log<S> {
 
     /// Begins to take part as the store `own`. A store of before there were voters has this one alone.
     pub fn begin(&mut self, now: Instant, own: VoterId, name: &str, rng: Rng) {
+        let blank = self.is_blank();
         let mut restored = std::mem::take(&mut self.restored);
-        if restored.voters.is_empty() && !self.is_blank() {
+        let nobody = restored.voters.is_empty() && restored.entries.iter().all(|e| e.voters.is_none());
+        if nobody && !blank {
             restored.voters = Voters::from([(own, name.to_owned())]);
         }
         self.raft = Some(Raft::new(own, Timing::default(), rng, restored, now));

@@ -149,3 +149,15 @@ fn boots_that_come_during_a_write_share_the_next_epoch() {
     rig.pass(Duration::from_secs(1));
     assert_eq!(osdmap(&mut rig).epoch.0, 2, "and nothing moves by itself");
 }
+
+#[test]
+fn a_store_of_before_there_were_several_monitors_goes_on_at_once() {
+    let (mut rig, _) = three_osds();
+    assert_eq!(rig.command(CREATE).status, "pool 'p' created");
+    rig.disk.make_old();
+    rig.crash_and_restart();
+    assert!(rig.outs.iter().any(|o| matches!(o, Output::Ready)), "ready without waiting for anybody");
+    assert_eq!(rig.ok(LS), "p\n");
+    rig.crash_and_restart();
+    assert_eq!(rig.json(r#"{"prefix":"quorum_status"}"#)["quorum_names"], serde_json::json!(["a"]));
+}

@@ -51,6 +51,22 @@ impl Disk {
         self.0.borrow().durable.values().map(BTreeMap::len).sum()
     }
 
+    /// Makes the store one of before there were several monitors: no votes, no voters.
+    pub fn make_old(&self) {
+        let mut inner = self.0.borrow_mut();
+        for (key, omap) in &mut inner.durable {
+            match key.name.as_slice() {
+                b"mon.ident" => drop(omap.remove(b"vote".as_slice())),
+                b"mon.log" => omap.values_mut().for_each(|value| {
+                    let mut entry: mon::LogEntry = wire::Reader::new(value).get().expect("an entry");
+                    entry.changes.retain(|c| !matches!(c, mon::Change::Voters(_) | mon::Change::Done(..)));
+                    *value = wire::Writer::encode(&entry);
+                }),
+                _ => {}
+            }
+        }
+    }
+
     /// Flips the second byte of the first value of the object with this name.
     pub fn damage(&self, object: &str) {
         let mut inner = self.0.borrow_mut();
