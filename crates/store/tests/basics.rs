@@ -186,7 +186,7 @@ fn a_disk_error_stops_the_store_and_nothing_is_acknowledged_after() {
 #[test]
 fn what_another_store_left_in_the_place_of_the_log_is_erased() {
     let mut disk = SimDisk::new(8 << 20, 512, 1);
-    disk.fill(256 << 10, Buf::pattern(3, 300_000));
+    disk.fill(256 << 10, Buf::pattern(3, 512 * 600));
     let mut bench = Bench::open(disk, small());
     bench.commit(txn(vec![TxnOp::SetAttr(key("a"), b"n".to_vec(), b"v".to_vec())]));
     // Not closed in order: the log is read, and nothing in it looks damaged.
