@@ -97,7 +97,7 @@ fn maps_as_crushtool_does_where_it_is_installed() {
     );
 }
 
-/// Whether each node of the trees weighs as much as the two below it. When crushtool 16.2 compiles a map with classes, the
+/// Whether each node of the trees weighs as much as the two below it, and the way down ends at an item. When crushtool 16.2 compiles a map with classes, the
 /// shadows of tree buckets come out with whatever was in its memory, and its mapper then reads behind their items.
 fn has_sound_trees(map: &CrushMap) -> bool {
     let sound = |bucket: &Bucket| {
@@ -108,7 +108,9 @@ fn has_sound_trees(map: &CrushMap) -> bool {
             let half = 1 << (node.trailing_zeros() - 1);
             weight(node) == weight(node - half).wrapping_add(weight(node + half))
         });
-        leaves && inner
+        // From a root without weight the way leads to the last leaf, behind which there may be no item.
+        let root = weight(node_weights.len() / 2);
+        leaves && inner && (root > 0 || 2 * bucket.items.len() >= node_weights.len())
     };
     map.buckets.iter().flatten().all(sound)
 }
