@@ -12,11 +12,14 @@ use std::collections::BTreeMap;
 pub struct BalanceOptions {
     /// Copies moved at most, those left out that are kept from moving.
     pub max_moves: usize,
+    /// How far from its share an OSD may stay, as a part of [`Shares::tolerance`]. With less than 1 there is room for the
+    /// small changes of all shares that follow from a change of one weight: nothing has to move for them.
+    pub slack: f64,
 }
 
 impl Default for BalanceOptions {
     fn default() -> Self {
-        Self { max_moves: usize::MAX }
+        Self { max_moves: usize::MAX, slack: 1.0 }
     }
 }
 
@@ -43,7 +46,7 @@ pub fn balance(
     for (id, pool) in &map.pools {
         if let Some(shares) = Shares::new(map, pool) {
             let mut work = Work::new(map, *id, pool, &shares, held);
-            while moves > 0 && work.step() {
+            while moves > 0 && work.step(options.slack) {
                 moves -= 1;
             }
             out.extend(work.pgs.iter().filter_map(|pg| work.change(pg)));
@@ -152,10 +155,10 @@ impl<'a> Work<'a> {
     }
 
     /// Moves one copy; `false` where nothing is left to do, or nothing helps.
-    fn step(&mut self) -> bool {
+    fn step(&mut self, slack: f64) -> bool {
         let mut order: Vec<(OsdId, f64)> = self.shares.osds().map(|osd| (osd, self.excess(osd))).collect();
         order.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let beyond = |(osd, excess): &(OsdId, f64)| excess.abs() > self.shares.tolerance(*osd);
+        let beyond = |(osd, excess): &(OsdId, f64)| excess.abs() > slack * self.shares.tolerance(*osd);
         let full: Vec<_> = order.iter().take_while(|o| o.1 > 0.0).filter(|o| beyond(o)).copied().collect();
         for source in &full {
             if let Some(found) = order.iter().rev().find_map(|target| self.candidate(*source, *target)) {

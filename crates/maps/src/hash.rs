@@ -16,26 +16,23 @@ fn mix([mut a, mut b, mut c]: [u32; 3]) -> [u32; 3] {
 /// The hash of a string.
 pub fn ceph_str_hash_rjenkins(text: &[u8]) -> u32 {
     let mut state = [0x9e37_79b9, 0x9e37_79b9, 0];
-    let mut words = text.chunks_exact(12);
-    for chunk in &mut words {
-        add_words(&mut state, chunk, 0);
-        state = mix(state);
+    let (blocks, rest) = text.as_chunks::<12>();
+    for block in blocks {
+        state = mix(plus(state, block));
     }
     // The last word's lowest byte belongs to the length.
-    let rest = words.remainder();
+    let mut last = [0; 12];
+    let (low, high) = rest.split_at(rest.len().min(8));
+    last[..low.len()].copy_from_slice(low);
+    last[9..9 + high.len()].copy_from_slice(high);
     state[2] = state[2].wrapping_add(text.len() as u32);
-    add_words(&mut state, &rest[..rest.len().min(8)], 0);
-    if rest.len() > 8 {
-        add_words(&mut state, &rest[8..], 9);
-    }
-    mix(state)[2]
+    mix(plus(state, &last))[2]
 }
 
-/// Adds up to 12 bytes as little-endian words, the first of them at byte `at` of the three words.
-fn add_words(state: &mut [u32; 3], bytes: &[u8], at: usize) {
-    for (i, byte) in (at..).zip(bytes) {
-        state[i / 4] = state[i / 4].wrapping_add(u32::from(*byte) << (8 * (i % 4)));
-    }
+/// Adds a block as three little-endian words.
+fn plus(state: [u32; 3], block: &[u8; 12]) -> [u32; 3] {
+    let word = |at: usize| u32::from_le_bytes([block[at], block[at + 1], block[at + 2], block[at + 3]]);
+    [state[0].wrapping_add(word(0)), state[1].wrapping_add(word(4)), state[2].wrapping_add(word(8))]
 }
 
 /// The hash of an object: of its locator's key where it has one, else of its name, within its namespace.

@@ -113,6 +113,12 @@ pub fn apply(map: &mut OsdMap, changes: Vec<UpmapChange>) {
     }
 }
 
+/// Balances a map at leisure, as far as it goes.
+pub fn balance_well(map: &mut OsdMap) {
+    let changes = balance(map, &BTreeMap::new(), &BalanceOptions { slack: 0.5, ..BalanceOptions::default() });
+    apply(map, changes);
+}
+
 /// Balances a map whose copies are where `held` says.
 pub fn rebalance(map: &mut OsdMap, held: &BTreeMap<PgId, Vec<OsdId>>) {
     let changes = balance(map, held, &BalanceOptions::default());
@@ -139,7 +145,7 @@ fn moved(before: &BTreeMap<PgId, Vec<OsdId>>, after: &BTreeMap<PgId, Vec<OsdId>>
 /// Balances a cluster, changes it and balances it again.
 pub fn run(rng: &mut Rng, bare: &OsdMap, what: Change) -> Outcome {
     let mut map = bare.clone();
-    rebalance(&mut map, &BTreeMap::new());
+    balance_well(&mut map);
     let (before, spread_before) = (placements(&map), spread(&map).0);
     let shares = |map: &OsdMap| Shares::new(map, &map.pools[&1]).expect("a rule with shares");
     let old = shares(&map);
