@@ -99,10 +99,7 @@ impl Rank {
         let Some(inode) = self.cache.inodes.get_mut(&ino) else { return };
         for (client, range) in &inode.data.ranges {
             let client = ClientId(*client);
-            if !self.missing.clients.contains_key(&client)
-                || inode.caps.contains_key(&client)
-                || stdx::mutants::is_active("mds_forgets_missing_holders")
-            {
+            if !self.missing.clients.contains_key(&client) || inode.caps.contains_key(&client) {
                 continue;
             }
             let bits = if range.max_size > 0 { cap::LONER } else { msgs::cap::PIN };
@@ -274,7 +271,7 @@ impl Rank {
         let held = self.sessions.map.get(&client).map(|s| s.inodes.clone()).unwrap_or_default();
         for ino in held.intersection(&self.missing.changed).copied().collect::<Vec<_>>() {
             let Some(inode) = self.cache.inodes.get_mut(&ino) else { continue };
-            if inode.is_recorded(client) || stdx::mutants::is_active("mds_keeps_old_beliefs") {
+            if inode.is_recorded(client) {
                 continue;
             }
             let Some(cap) = inode.caps.get_mut(&client) else { continue };
