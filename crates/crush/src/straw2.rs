@@ -47,9 +47,10 @@ fn shortest(x: u32, r: u32, ids: &[i32], weights: &[u32], first: usize, mut best
     if best.length != u64::MAX {
         limit = limit.min(best.length as f32 * MARGIN);
     }
-    for i in 0..n {
-        if block.lengths[i] <= limit && weights[i] != 0 {
-            let length = shortfall(block.hashes[i]) / u64::from(weights[i]);
+    let draws = block.lengths.iter().zip(&block.hashes).zip(&weights[..n]);
+    for (i, ((about, hash), weight)) in draws.enumerate() {
+        if *about <= limit && *weight != 0 {
+            let length = shortfall(*hash) / u64::from(*weight);
             if length < best.length {
                 best = Straw { length, index: first + i };
             }

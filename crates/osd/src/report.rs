@@ -44,7 +44,8 @@ impl Osd {
                 node::Body::Client(msgs::Body::OsdMap(maps)) => self.take_maps(&maps),
                 node::Body::Peer(peer::Body::NacreMap(m)) => self.take_nacre(m.map),
                 node::Body::Client(msgs::Body::Config(m)) => {
-                    if self.settings.set_central(m.config) {
+                    let changed = self.settings.set_central(m.config);
+                    if changed {
                         self.core.config.options.apply(&self.settings);
                     }
                 }

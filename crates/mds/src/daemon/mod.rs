@@ -240,7 +240,8 @@ impl Mds {
                 self.take_map(now, &m, out)
             }
             Told::Message(Msg { body: node::Body::Client(Body::Config(m)), .. }) => {
-                if self.settings.set_central(m.config) {
+                let changed = self.settings.set_central(m.config);
+                if changed {
                     self.apply_settings();
                 }
             }
