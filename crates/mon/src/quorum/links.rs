@@ -208,6 +208,8 @@ impl<S: Storage> Mon<S> {
             self.sessions.remove(conn);
             return out.push(Output::Close { conn });
         }
+        // Answers that its earlier connection had under way are lost, and only we know the questions.
+        self.requests_lost(&m.name);
         let hello = Hello { name: m.name, store: VoterId(m.store), empty: m.empty, metadata: m.metadata };
         self.links.hellos.insert(conn, hello);
     }
