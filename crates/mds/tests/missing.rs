@@ -3,32 +3,14 @@
 
 mod world;
 
-use mds::{ClientId, MdsOptions, Stage};
+use mds::{ClientId, Stage};
 use msgs::{MdsOp, cap};
 use std::time::Duration;
 use world::World;
 use world::client::{
     create, getattr, lookup, mkdir, open, readdir, request, setattr_mode, setattr_size, two,
 };
-
-const A: u64 = 10;
-const B: u64 = 20;
-
-fn two_clients(seed: u64) -> World {
-    let mut w = World::new(seed, MdsOptions::default());
-    w.connect(A);
-    w.connect(B);
-    w
-}
-
-fn ino(reply: &msgs::ClientReply) -> u64 {
-    assert_eq!(reply.result, 0, "{:?}", reply.op);
-    reply.trace.target.as_ref().expect("a target").ino
-}
-
-fn caps(w: &World, client: u64, ino: u64) -> u32 {
-    w.clients[&client].held.get(&ino).map_or(0, |h| h.caps)
-}
+use world::pair::{A, B, caps, ino, two_clients};
 
 fn size(w: &mut World, client: u64, path: &str) -> u64 {
     w.call(client, getattr(path, cap::FILE_SHARED)).trace.target.expect("a target").size

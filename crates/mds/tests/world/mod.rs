@@ -5,6 +5,7 @@
 
 pub mod client;
 pub mod model;
+pub mod pair;
 
 pub use client::Client;
 

@@ -43,6 +43,21 @@ pub fn name(text: &str) -> EntityName {
     EntityName::parse(text).expect("TYPE.ID")
 }
 
+/// Who is at the other end of a connection from `addr`.
+fn peer(who: EntityName, global_id: u64, addr: &str, caps: &str) -> Box<Peer> {
+    let addr = EntityAddr::parse(addr).expect("an address");
+    Box::new(Peer {
+        id: EntityId::new(who.ty, global_id as i64),
+        name: who,
+        global_id,
+        addrs: addr.into(),
+        socket_addr: addr,
+        features: 0x3f01_cfbd_7ffd_ffff,
+        caps: caps.to_owned(),
+        tickets: None,
+    })
+}
+
 pub fn fsid() -> Uuid {
     Uuid::parse("11111111-2222-4333-8444-555555555555").expect("a uuid")
 }
@@ -148,20 +163,9 @@ impl Rig {
     pub fn connect(&mut self, who: &str, caps: &str, global_id: u64) -> ConnId {
         self.next_conn += 1;
         let conn = ConnId(ConnId::ACCEPTED | self.next_conn);
-        let who = name(who);
-        let addr =
-            EntityAddr::parse(&format!("v2:127.0.0.1:7{:03}/{global_id}", self.next_conn)).expect("addr");
-        let peer = Peer {
-            id: EntityId::new(who.ty, global_id as i64),
-            name: who,
-            global_id,
-            addrs: addr.into(),
-            socket_addr: addr,
-            features: 0x3f01_cfbd_7ffd_ffff,
-            caps: caps.to_owned(),
-            tickets: None,
-        };
-        self.input(Input::Connected { conn, peer: Box::new(peer) });
+        let addr = format!("v2:127.0.0.1:7{:03}/{global_id}", self.next_conn);
+        let peer = peer(name(who), global_id, &addr, caps);
+        self.input(Input::Connected { conn, peer });
         conn
     }
 

@@ -1,16 +1,15 @@
 //! Several monitors that hear one another at once, or not at all: connections are made without a handshake, messages arrive in the
 //! order in which they were sent.
 
-use super::{Answer, Disk, FakeStore, config, name};
+use super::{Answer, Disk, EPOCH, FakeStore, config, name, peer};
 use mon::{Mon, MonConfig};
 use node::{Body, CloseReason, ConnId, Input, Msg, Node, Output, Peer};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 use stdx::{Bufs, Instant, Now, Rng, Wall};
-use wire::{EntityAddr, EntityId, EntityName, EntityType};
+use wire::{EntityName, EntityType};
 
-const EPOCH: u64 = 1_767_225_600_000_000_000;
 /// Between a message and its arrival.
 const DELAY: u64 = 200_000;
 
@@ -162,8 +161,8 @@ impl World {
                 let other = End(target, ConnId(ConnId::ACCEPTED | self.next_conn));
                 self.ends.insert(own, other);
                 self.ends.insert(other, own);
-                self.due(target, Due::Connected(other, peer("mon.", 1)));
-                self.due(n, Due::Connected(own, peer("mon.", 1)));
+                self.due(target, Due::Connected(other, monitor()));
+                self.due(n, Due::Connected(own, monitor()));
             }
             Output::Send { conn, msg } => match self.ends.get(&End(n, conn)).copied() {
                 Some(other) if self.cut.contains(&(n, other.0)) => {}
@@ -231,8 +230,8 @@ impl World {
     pub fn client(&mut self, n: usize, who: &str, caps: &str) -> ConnId {
         self.next_conn += 1;
         let conn = ConnId(ConnId::ACCEPTED | self.next_conn);
-        let mut peer = peer(who, 5000 + self.next_conn);
-        peer.caps = caps.to_owned();
+        let global_id = 5000 + self.next_conn;
+        let peer = peer(name(who), global_id, &format!("v2:127.0.0.1:7000/{global_id}"), caps);
         self.feed(n, Input::Connected { conn, peer });
         conn
     }
@@ -311,20 +310,6 @@ impl World {
     }
 }
 
-fn peer(who: &str, global_id: u64) -> Box<Peer> {
-    let who = match who {
-        "mon." => EntityName::new(EntityType::MON, ""),
-        who => name(who),
-    };
-    let addr = EntityAddr::parse(&format!("v2:127.0.0.1:7000/{global_id}")).expect("an address");
-    Box::new(Peer {
-        id: EntityId::new(who.ty, global_id as i64),
-        name: who,
-        global_id,
-        addrs: addr.into(),
-        socket_addr: addr,
-        features: 0x3f01_cfbd_7ffd_ffff,
-        caps: String::new(),
-        tickets: None,
-    })
+fn monitor() -> Box<Peer> {
+    peer(EntityName::new(EntityType::MON, ""), 1, "v2:127.0.0.1:7000/1", "")
 }
