@@ -29,7 +29,7 @@ pub struct Cluster {
 impl Cluster {
     /// Connects, and waits at most `patience` until objects (and, where wanted, the file system) can be used.
     pub fn connect(options: &Options, patience: Duration) -> Result<Self, Error> {
-        let config = options.client_config()?;
+        let config = options.read()?;
         let start = |e: std::io::Error| Error::Connect(format!("cannot start a thread: {e}"));
         let event_loop = EventLoop::start("client").map_err(start)?;
         let (tx, notices) = mpsc::channel();

@@ -4,18 +4,20 @@ use auth::{Credentials, Keyring};
 use decl::Conf;
 use fsclient::{ClientConfig, ClientOptions};
 use std::path::{Path, PathBuf};
-use wire::EntityName;
+use wire::{EntityName, Uuid};
 
 /// Why a cluster can't be reached or used: one line that says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file can't be read.
-    #[error("cannot read {path}: {error}")]
+    #[error("cannot read {path}: {error}; give another with {option}")]
     File {
         /// Which.
         path: PathBuf,
         /// Why.
         error: std::io::Error,
+        /// The option that chooses another.
+        option: &'static str,
     },
     /// The configuration or keyring does not say what is needed.
     #[error("{0}")]
@@ -69,14 +71,22 @@ impl Options {
         }
     }
 
-    pub(crate) fn client_config(&self) -> Result<ClientConfig, Error> {
-        let conf = Conf::parse(&read(&self.conf)?)
+    /// Reads the files: what a client node is to be run with.
+    pub fn read(&self) -> Result<ClientConfig, Error> {
+        let conf = Conf::parse(&read(&self.conf, "--conf")?)
             .map_err(|e| Error::Config(format!("{}: {e}", self.conf.display())))?;
         let in_conf = |e: decl::ConfError| Error::Config(format!("{}: {e}", self.conf.display()));
+        let fsid = match conf.get(&self.name, "fsid") {
+            Some(text) => Some(Uuid::parse(&text).ok_or_else(|| {
+                Error::Config(format!("{}: `fsid = {text}` is no uuid", self.conf.display()))
+            })?),
+            None => None,
+        };
         let key = if conf.uses_cephx(&self.name) { Some(self.key(&conf)?) } else { None };
         Ok(ClientConfig {
             credentials: Credentials { name: self.name.clone(), key },
             mons: conf.mon_hosts(&self.name).map_err(in_conf)?,
+            fsid,
             mount: self.mount,
             hostname: self.hostname.clone(),
             mount_point: self.mount_point.clone(),
@@ -90,15 +100,16 @@ impl Options {
             (None, Some(path)) => PathBuf::from(path),
             (None, None) => PathBuf::from(format!("/etc/ceph/ceph.{}.keyring", self.name)),
         };
-        let ring =
-            Keyring::parse(&read(&path)?).map_err(|e| Error::Config(format!("{}: {e}", path.display())))?;
+        let ring = Keyring::parse(&read(&path, "--keyring")?)
+            .map_err(|e| Error::Config(format!("{}: {e}", path.display())))?;
         let missing = || {
-            Error::Config(format!("{} has no key for {}: choose another --name", path.display(), self.name))
+            let what = format!("{} has no key for {}", path.display(), self.name);
+            Error::Config(format!("{what}: choose another --name or --keyring"))
         };
         ring.key(&self.name).cloned().ok_or_else(missing)
     }
 }
 
-fn read(path: &Path) -> Result<String, Error> {
-    std::fs::read_to_string(path).map_err(|error| Error::File { path: path.to_owned(), error })
+fn read(path: &Path, option: &'static str) -> Result<String, Error> {
+    std::fs::read_to_string(path).map_err(|error| Error::File { path: path.to_owned(), error, option })
 }

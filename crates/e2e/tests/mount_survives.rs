@@ -5,7 +5,7 @@
     reason = "tests with real files and processes"
 )]
 
-use e2e::{Cluster, Mount, Options, run};
+use e2e::{Cluster, Mount, Options, has, run};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
@@ -94,4 +94,27 @@ fn a_copied_tree_survives_the_death_of_the_cluster_and_of_the_mount() {
     std::fs::write(mount.point().join("news"), "from one mount").expect("writes");
     let seen = std::fs::read_to_string(other.point().join("news")).expect("reads");
     assert_eq!(seen, "from one mount", "seen by the other at once");
+}
+
+#[test]
+fn a_metadata_server_whose_place_is_given_away_begins_anew() {
+    if !Mount::is_possible() || !has("ceph") {
+        return;
+    }
+    let cluster = Cluster::start(Options::default());
+    let mount = Mount::new(&cluster, "m");
+    let mut open = std::fs::File::create(mount.point().join("open")).expect("creates");
+    open.write_all(b"before ").expect("writes");
+    let gid = |status: &serde_json::Value| status["fsmap"]["by_rank"][0]["gid"].as_u64();
+    let first = gid(&cluster.status()).expect("a server has the rank");
+    cluster.client("ceph", &["mds", "fail", "a"]).ok();
+    cluster.wait_for("another life of mds.a", |status| {
+        let rank = &status["fsmap"]["by_rank"][0];
+        rank["status"] == "up:active" && gid(status).is_some_and(|gid| gid != first)
+    });
+    open.write_all(b"after").expect("writes");
+    open.sync_all().expect("syncs");
+    std::fs::create_dir(mount.point().join("dir")).expect("makes");
+    let text = std::fs::read_to_string(mount.point().join("open")).expect("reads");
+    assert_eq!(text, "before after");
 }

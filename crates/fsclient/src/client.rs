@@ -366,6 +366,13 @@ impl Client {
                 let why = format!("the monitors do not accept the key of {name}: check the keyring");
                 out.push(Output::Stop(Err(why)));
             }
+            Told::MonMap(map) if self.config.fsid.is_some_and(|fsid| fsid != map.fsid) => {
+                let theirs = map.fsid;
+                let why = format!(
+                    "the monitors serve cluster {theirs}, the configuration says another fsid: check `fsid` and `mon host`"
+                );
+                out.push(Output::Stop(Err(why)));
+            }
             Told::Reply { token, body } => self.arrived.push_back(Arrived::Monitor(token, body)),
             Told::Message(Msg { body: node::Body::Client(Body::MdsMap(map)), .. }) => {
                 if let Ok(decoded) = Reader::new(&map.map).get() {

@@ -35,6 +35,7 @@ impl Rig {
         let config = ClientConfig {
             credentials: Credentials { name: EntityName::new(EntityType::CLIENT, "admin"), key: None },
             mons: Vec::new(),
+            fsid: None,
             mount: true,
             hostname: "h".into(),
             mount_point: "/m".into(),

@@ -1,7 +1,7 @@
 //! How a client is made.
 
 use auth::Credentials;
-use wire::EntityAddr;
+use wire::{EntityAddr, Uuid};
 
 /// What a client needs to know at its start.
 #[derive(Clone, Debug)]
@@ -10,6 +10,8 @@ pub struct ClientConfig {
     pub credentials: Credentials,
     /// Where monitors are.
     pub mons: Vec<EntityAddr>,
+    /// The cluster that is meant, where that is known: monitors of another one end the client.
+    pub fsid: Option<Uuid>,
     /// Whether to open a file system session; without it only objects and commands work.
     pub mount: bool,
     /// For the monitor's log and `session ls`.

@@ -161,6 +161,9 @@ pub enum Output<Reply> {
     Ready,
     /// End this node; the process exits with status 0 for `Ok`, 1 and the text for `Err`.
     Stop(Result<(), String>),
+    /// End this node and start it anew, as if its process had been started again: with its disks, another nonce, and no memory.
+    /// For a daemon whose place the cluster has given away while it was silent; the text says so.
+    Restart(String),
 }
 
 /// Where a connection goes, and as whom.

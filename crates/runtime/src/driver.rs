@@ -57,6 +57,16 @@ impl<Req, Rep> Inbox<Req, Rep> {
 pub(crate) type OnReady = Box<dyn FnOnce() + Send>;
 
 /// A node with all that the world holds for it.
+/// How a node has ended.
+pub(crate) enum End {
+    /// As it was asked to.
+    Done,
+    /// It can't go on.
+    Failed(String),
+    /// To begin anew.
+    Restart(String),
+}
+
 pub(crate) struct Driver<N: Node> {
     node: N,
     name: String,
@@ -70,7 +80,7 @@ pub(crate) struct Driver<N: Node> {
     listener: Option<Listener<N::Reply>>,
     next_id: u64,
     outputs: Vec<Output<N::Reply>>,
-    stopped: Option<Result<(), String>>,
+    stopped: Option<End>,
 }
 
 /// Events handled before other tasks of the loop get their turn.
@@ -111,7 +121,7 @@ where
     pub(crate) async fn run(
         mut self,
         mut events: mpsc::UnboundedReceiver<Event<N::Request, N::Reply>>,
-    ) -> Result<(), String> {
+    ) -> End {
         self.step(Input::Start);
         let mut timer = Timer::new();
         while self.stopped.is_none() {
@@ -139,7 +149,7 @@ where
             }
         }
         self.net.shut_down().await;
-        self.stopped.unwrap_or(Ok(()))
+        self.stopped.unwrap_or(End::Done)
     }
 
     fn take(&mut self, event: Event<N::Request, N::Reply>) {
@@ -173,7 +183,7 @@ where
                 self.step(Input::Request { id, request });
             }
             Event::Listen(listener) => self.listener = Some(listener),
-            Event::Stop => self.stopped = Some(Ok(())),
+            Event::Stop => self.stopped = Some(End::Done),
         }
     }
 
@@ -232,7 +242,8 @@ where
                     ready();
                 }
             }
-            Output::Stop(result) => self.stopped = Some(result),
+            Output::Stop(result) => self.stopped = Some(result.map_or_else(End::Failed, |()| End::Done)),
+            Output::Restart(why) => self.stopped = Some(End::Restart(why)),
         }
     }
 

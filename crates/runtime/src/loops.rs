@@ -2,7 +2,7 @@
 
 use crate::admin::AdminSocket;
 use crate::disk::DiskBackend;
-use crate::driver::{Driver, Inbox};
+use crate::driver::{Driver, End, Inbox};
 use crate::handle::Handle;
 use crate::metrics::Metrics;
 use crate::net::{Limits, Listener, Net, NetSpec};
@@ -40,6 +40,8 @@ pub enum Notice {
     Ready(EntityName),
     /// It has ended; an error says why.
     Ended(EntityName, Result<(), String>),
+    /// It has ended and is to be started anew ([`node::Output::Restart`]).
+    Restart(EntityName, String),
     /// The process was asked to end.
     Signal,
 }
@@ -94,8 +96,12 @@ impl EventLoop {
             match prepare(spec, make, inbox, metrics, on_ready) {
                 Ok(driver) => drop(spawn_local(async move {
                     let result = spawn_local(driver.run(events)).await;
-                    let result = result.unwrap_or_else(|e| Err(format!("internal error: {e}")));
-                    drop(notices.send(Notice::Ended(name, result)));
+                    let end = result.unwrap_or_else(|e| End::Failed(format!("internal error: {e}")));
+                    drop(notices.send(match end {
+                        End::Done => Notice::Ended(name, Ok(())),
+                        End::Failed(why) => Notice::Ended(name, Err(why)),
+                        End::Restart(why) => Notice::Restart(name, why),
+                    }));
                 })),
                 Err(error) => drop(notices.send(Notice::Ended(name, Err(error)))),
             }

@@ -46,6 +46,7 @@ impl<N: Node<Request = Never, Reply = Never>, Request, Reply> Node for Daemon<N,
             Output::Event(event) => Output::Event(event),
             Output::Ready => Output::Ready,
             Output::Stop(result) => Output::Stop(result),
+            Output::Restart(why) => Output::Restart(why),
         }));
     }
 

@@ -496,6 +496,7 @@ fn client_spec(name: &str, host: u8, mount: bool, id: &Identity) -> SlotSpec<Req
     let config = ClientConfig {
         credentials: id.credentials(EntityType::CLIENT, name),
         mons: id.mons.clone(),
+        fsid: Some(id.fsid),
         mount,
         hostname: format!("sim-client-{name}"),
         mount_point: "/".to_owned(),

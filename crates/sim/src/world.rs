@@ -528,9 +528,10 @@ impl<Req, Rep> World<Req, Rep> {
         let mut out = std::mem::take(&mut self.scratch);
         let Some(node) = &mut self.places[slot.0].node else { return };
         node.handle(now, input, &mut out);
+        let life = self.places[slot.0].life;
         for output in out.drain(..) {
             // A node that has stopped says nothing more.
-            if self.places[slot.0].node.is_some() {
+            if self.places[slot.0].node.is_some() && self.places[slot.0].life == life {
                 self.put_out(slot, output);
             }
         }
@@ -580,6 +581,12 @@ impl<Req, Rep> World<Req, Rep> {
             Output::Stop(result) => {
                 self.crash(slot, Crash::Process);
                 self.places[slot.0].stopped = Some(result);
+            }
+            Output::Restart(why) => {
+                let name = &self.places[slot.0].spec.name;
+                self.trace.note(self.now, &[12, slot.0 as u64], format_args!("{name} begins anew: {why}"));
+                self.crash(slot, Crash::Process);
+                self.start(slot);
             }
         }
     }

@@ -1,16 +1,14 @@
 //! What a new cluster gets through the monitor's ordinary commands: pools and a file system.
 
-use super::CommandReply;
 use super::client::ask;
 use anyhow::{Context, Result};
-use runtime::Handle;
 use serde_json::{Value, json};
 
 /// The name of the file system that `nacre dev` makes.
 pub(crate) const FS_NAME: &str = "cephfs";
 
 /// Makes the pools and the file system unless there is one.
-pub(crate) fn make_file_system(admin: &Handle<String, CommandReply>) -> Result<()> {
+pub(crate) fn make_file_system(admin: &client::Cluster) -> Result<()> {
     let found = ask(admin, &json!({ "prefix": "fs ls", "format": "json" }))?;
     let found: Value = serde_json::from_slice(&found).context("the monitor's list of file systems")?;
     if found.as_array().is_some_and(|list| !list.is_empty()) {

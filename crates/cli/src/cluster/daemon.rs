@@ -56,11 +56,6 @@ impl Daemons {
         }
         .with_context(|| daemon.name.to_string())
     }
-
-    /// The first loop, for nodes of other kinds.
-    pub(crate) fn any_loop(&self) -> &EventLoop {
-        &self.loops[0]
-    }
 }
 
 impl Daemon {

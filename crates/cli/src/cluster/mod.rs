@@ -2,7 +2,6 @@
 
 mod bootstrap;
 mod client;
-mod commander;
 mod daemon;
 mod files;
 mod host;
@@ -13,8 +12,7 @@ mod setup;
 mod supervise;
 
 pub(crate) use bootstrap::make_file_system;
-pub(crate) use client::{ClientArgs, Session, spawn as spawn_session};
-pub(crate) use commander::{CommandReply, Commander};
+pub(crate) use client::{ClientArgs, PATIENCE, ask};
 pub(crate) use daemon::{Daemon, Daemons};
 pub(crate) use layout::{Layout, advise};
 pub(crate) use lock::DirLock;

@@ -1,7 +1,7 @@
 //! A cluster's files in a temporary directory.
 
-use super::client::ClientArgs;
 use super::{Layout, Wanted, open_or_create};
+use client::Options;
 use std::os::unix::fs::PermissionsExt;
 use wire::EntityName;
 
@@ -33,9 +33,7 @@ fn keys_are_for_the_owner_only_and_clients_find_theirs_by_the_configuration() {
         let mode = std::fs::metadata(&file).expect("was written").permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{}", file.display());
     }
-    let name = EntityName::parse("client.admin").expect("a name");
-    let args = ClientArgs { conf: Some(layout.conf()), name, keyring: None };
-    let conf = args.read().expect("reads");
+    let conf = Options::new(layout.conf()).read().expect("reads");
     assert!(conf.credentials.key.is_some());
     assert_eq!((conf.fsid, conf.mons[0].addr), (Some(made.fsid), Some(made.mons[0])));
 }
@@ -56,8 +54,7 @@ fn what_contradicts_the_cluster_is_refused_with_what_it_is() {
 fn without_authentication_no_key_is_used() {
     let (_dir, layout) = layout();
     open_or_create(&layout, &Wanted { cephx: Some(false), ..NOTHING }).expect("creates");
-    let name = EntityName::parse("client.admin").expect("a name");
-    let conf = ClientArgs { conf: Some(layout.conf()), name, keyring: None }.read().expect("reads");
+    let conf = Options::new(layout.conf()).read().expect("reads");
     assert!(conf.credentials.key.is_none());
 }
 

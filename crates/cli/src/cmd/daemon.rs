@@ -30,7 +30,7 @@ pub(crate) fn run(role: EntityType, args: &DaemonArgs) -> Result<()> {
     let (tx, notices) = mpsc::channel();
     signals::watch(tx.clone())?;
     let mut daemons = Daemons::new(1, tx)?;
-    let handle = daemons.start(&daemon)?;
+    let mut handle = daemons.start(&daemon)?;
     let _pid = PidFile::write(daemon.pid_file())?;
     let mut stopping = false;
     for notice in &notices {
@@ -43,6 +43,11 @@ pub(crate) fn run(role: EntityType, args: &DaemonArgs) -> Result<()> {
             Notice::Signal => {
                 stopping = true;
                 handle.stop();
+            }
+            Notice::Restart(_, _) if stopping => return Ok(()),
+            Notice::Restart(name, why) => {
+                tracing::warn!(%name, "begins anew: {why}");
+                handle = daemons.start(&daemon)?;
             }
             Notice::Ended(_, result) => return result.map_err(|why| anyhow::anyhow!("{name}: {why}")),
         }

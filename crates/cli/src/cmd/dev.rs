@@ -1,14 +1,15 @@
 //! `nacre dev`: a whole cluster in the foreground.
 
 use crate::cluster::{
-    ClientArgs, Cluster, CommandReply, Daemon, Daemons, DirLock, Layout, MountProcess, Processes, Wanted,
-    advise, daemon_names, make_file_system, open_or_create, spawn_session,
+    Cluster, Daemon, Daemons, DirLock, Layout, MountProcess, PATIENCE, Processes, Wanted, advise,
+    daemon_names, make_file_system, open_or_create,
 };
 use crate::{logging, signals};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use runtime::{EventLoop, Handle, Notice};
-use std::collections::BTreeSet;
+use node::Never;
+use runtime::{Handle, Notice};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -76,11 +77,17 @@ pub(crate) fn run(args: &DevArgs) -> Result<()> {
     logging::start(Some(&layout.log("nacre")))?;
     let (tx, notices) = mpsc::channel();
     signals::watch(tx.clone())?;
-    if args.separate {
-        separate(&cluster, args, &tx, &notices)
+    let running = if args.separate {
+        Running::Separate(Processes::new(&cluster.layout))
     } else {
-        together(&cluster, args, &tx, &notices)
-    }
+        let cores = available_parallelism().map_or(1, usize::from);
+        Running::Together(Daemons::new(cores, tx.clone())?, BTreeMap::new())
+    };
+    let waiting = daemon_names(cluster.mons.len(), &cluster.osds).into_iter().collect();
+    let mut foreground = Foreground { cluster: &cluster, args, tx, notices, running, waiting };
+    let result = foreground.run();
+    foreground.running.stop(&foreground.notices);
+    result
 }
 
 /// Mounts the file system where that was asked for. Without arguments it is a convenience: that it can't be done is
@@ -102,82 +109,119 @@ fn mount(cluster: &Cluster, args: &DevArgs) -> Result<Option<(MountProcess, Path
     }
 }
 
-/// All daemons in this process.
-fn together(
-    cluster: &Cluster,
-    args: &DevArgs,
-    tx: &Sender<Notice>,
-    notices: &Receiver<Notice>,
-) -> Result<()> {
-    let cores = available_parallelism().map_or(1, usize::from);
-    let mut daemons = Daemons::new(cores, tx.clone())?;
-    let mut handles = Vec::new();
-    let names = daemon_names(cluster.mons.len(), &cluster.osds);
-    for name in &names {
-        let daemon = Daemon::new(name.clone(), &cluster.layout.conf(), args.osd_size)?;
-        handles.push(daemons.start(&daemon)?);
-    }
-    let mut waiting: BTreeSet<EntityName> = names.into_iter().collect();
-    let result =
-        until_ready(cluster, daemons.any_loop(), tx, notices, &mut waiting, true).and_then(|go_on| {
-            let mount = if go_on { greet(cluster, args)? } else { return Ok(()) };
-            let result = until_end(cluster, notices, true);
-            drop(mount);
-            result
-        });
-    for handle in &handles {
-        handle.stop();
-    }
-    drain(notices, handles.len());
-    result
+/// The daemons of a cluster that runs.
+enum Running {
+    /// In this process.
+    Together(Daemons, BTreeMap<EntityName, Handle<Never, Never>>),
+    /// Every daemon a process of its own.
+    Separate(Processes),
 }
 
-/// Every daemon a process of its own.
-fn separate(
-    cluster: &Cluster,
-    args: &DevArgs,
-    tx: &Sender<Notice>,
-    notices: &Receiver<Notice>,
-) -> Result<()> {
-    let mut processes = Processes::new(&cluster.layout);
-    let names = daemon_names(cluster.mons.len(), &cluster.osds);
-    for name in &names {
-        processes.start(name, args.osd_size, tx.clone())?;
+impl Running {
+    fn start(
+        &mut self,
+        cluster: &Cluster,
+        name: &EntityName,
+        args: &DevArgs,
+        tx: &Sender<Notice>,
+    ) -> Result<()> {
+        match self {
+            Self::Together(daemons, handles) => {
+                let daemon = Daemon::new(name.clone(), &cluster.layout.conf(), args.osd_size)?;
+                handles.insert(name.clone(), daemons.start(&daemon)?);
+                Ok(())
+            }
+            Self::Separate(processes) => processes.start(name, args.osd_size, tx.clone()),
+        }
     }
-    let own = EventLoop::start("admin").context("cannot start a thread")?;
-    let mut waiting: BTreeSet<EntityName> = names.into_iter().collect();
-    if until_ready(cluster, &own, tx, notices, &mut waiting, false)? {
-        let _mount = greet(cluster, args)?;
-        until_end(cluster, notices, false)?;
+
+    /// Ends them.
+    fn stop(self, notices: &Receiver<Notice>) {
+        if let Self::Together(_daemons, handles) = self {
+            handles.values().for_each(Handle::stop);
+            drain(notices, handles.len());
+        }
     }
-    Ok(())
 }
 
-/// Waits for the daemons; makes the file system once the monitor and the OSDs are there, which the metadata server needs.
-/// `false` where a signal came first.
-fn until_ready(
-    cluster: &Cluster,
-    on: &EventLoop,
-    tx: &Sender<Notice>,
-    notices: &Receiver<Notice>,
-    waiting: &mut BTreeSet<EntityName>,
-    fatal: bool,
-) -> Result<bool> {
-    let admin = commander(cluster, on, tx)?;
-    let mut made = false;
-    while !waiting.is_empty() {
-        match notices.recv()? {
-            Notice::Ready(name) => drop(waiting.remove(&name)),
+/// A cluster that runs in the foreground.
+struct Foreground<'a> {
+    cluster: &'a Cluster,
+    args: &'a DevArgs,
+    tx: Sender<Notice>,
+    notices: Receiver<Notice>,
+    running: Running,
+    /// Those that have not been ready yet.
+    waiting: BTreeSet<EntityName>,
+}
+
+impl Foreground<'_> {
+    fn run(&mut self) -> Result<()> {
+        for name in self.waiting.clone() {
+            self.running.start(self.cluster, &name, self.args, &self.tx)?;
+        }
+        if !self.until_ready()? {
+            return Ok(());
+        }
+        let _mount = greet(self.cluster, self.args)?;
+        self.until_end()
+    }
+
+    /// Waits for the daemons; makes the file system once the monitor and the OSDs are there, which the metadata server needs.
+    /// `false` where a signal came first.
+    fn until_ready(&mut self) -> Result<bool> {
+        let mut made = false;
+        while !self.waiting.is_empty() {
+            if !self.next()? {
+                return Ok(false);
+            }
+            if !made && self.waiting.iter().all(|name| name.ty == EntityType::MDS) {
+                made = true;
+                let admin = client::Options::new(self.cluster.layout.conf());
+                make_file_system(&client::Cluster::connect(&admin, PATIENCE)?)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Waits for the end.
+    fn until_end(&mut self) -> Result<()> {
+        while self.next()? {}
+        Ok(())
+    }
+
+    /// Takes what becomes of the daemons. `false` where a signal asks for the end.
+    fn next(&mut self) -> Result<bool> {
+        match self.notices.recv()? {
             Notice::Signal => return Ok(false),
-            Notice::Ended(name, result) => ended(cluster, &name, result, fatal || waiting.contains(&name))?,
+            Notice::Ready(name) => {
+                tracing::info!(%name, "ready");
+                self.waiting.remove(&name);
+            }
+            Notice::Restart(name, why) => {
+                tracing::warn!(%name, "begins anew: {why}");
+                self.running.start(self.cluster, &name, self.args, &self.tx)?;
+            }
+            Notice::Ended(name, result) => self.ended(&name, result)?,
         }
-        if !made && waiting.iter().all(|name| name.ty == EntityType::MDS) {
-            made = true;
-            make_file_system(&admin)?;
-        }
+        Ok(true)
     }
-    admin.stop();
-    Ok(true)
+
+    /// A daemon has ended: fatal where it shares this process or was never ready, otherwise something to tell.
+    fn ended(&self, name: &EntityName, result: Result<(), String>) -> Result<()> {
+        let why = result.err().unwrap_or_else(|| "it has stopped".to_owned());
+        if matches!(self.running, Running::Together(..)) || self.waiting.contains(name) {
+            bail!("{name}: {why}");
+        }
+        let conf = self.cluster.layout.conf();
+        eprintln!(
+            "nacre: {name}: {why}; start it again with `nacre {} --conf {} --id {}`",
+            name.ty.name(),
+            conf.display(),
+            name.id
+        );
+        Ok(())
+    }
 }
 
 /// Mounts where asked for, and tells that all is ready.
@@ -191,52 +235,16 @@ fn greet(cluster: &Cluster, args: &DevArgs) -> Result<Option<MountProcess>> {
     Ok(mounted.map(|(process, _)| process))
 }
 
-/// Waits for the end.
-fn until_end(cluster: &Cluster, notices: &Receiver<Notice>, fatal: bool) -> Result<()> {
-    loop {
-        match notices.recv()? {
-            Notice::Signal => return Ok(()),
-            Notice::Ended(name, result) => ended(cluster, &name, result, fatal)?,
-            Notice::Ready(name) => tracing::info!(%name, "ready"),
-        }
-    }
-}
-
-/// A node has ended: fatal where it shares this process, otherwise something to tell.
-fn ended(cluster: &Cluster, name: &EntityName, result: Result<(), String>, fatal: bool) -> Result<()> {
-    if name.ty == EntityType::CLIENT {
-        return Ok(());
-    }
-    let why = result.err().unwrap_or_else(|| "it has stopped".to_owned());
-    if fatal {
-        bail!("{name}: {why}");
-    }
-    let conf = cluster.layout.conf();
-    eprintln!(
-        "nacre: {name}: {why}; start it again with `nacre {} --conf {} --id {}`",
-        name.ty.name(),
-        conf.display(),
-        name.id
-    );
-    Ok(())
-}
-
 /// Waits for `count` nodes to end after they were asked to.
 fn drain(notices: &Receiver<Notice>, mut count: usize) {
     while count > 0 {
         match notices.recv_timeout(std::time::Duration::from_secs(2)) {
-            Ok(Notice::Ended(name, _)) if name.ty != EntityType::CLIENT => count -= 1,
+            Ok(Notice::Ended(..)) => count -= 1,
             // A second Ctrl-C: at once.
             Ok(Notice::Signal) | Err(_) => return,
             Ok(_) => {}
         }
     }
-}
-
-fn commander(cluster: &Cluster, on: &EventLoop, tx: &Sender<Notice>) -> Result<Handle<String, CommandReply>> {
-    let name = EntityName::new(EntityType::CLIENT, "admin");
-    let conf = ClientArgs { conf: Some(cluster.layout.conf()), name, keyring: None }.read()?;
-    Ok(spawn_session(on, conf, tx.clone()))
 }
 
 fn greeting(cluster: &Cluster) -> String {

@@ -1,13 +1,12 @@
 //! `nacre rados`: objects from the command line.
 
 use super::Format;
-use crate::cluster::ClientArgs;
+use crate::cluster::{ClientArgs, PATIENCE};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use client::{Cluster, Pool};
 use std::io::{Read, Write};
 use std::path::PathBuf;
-use std::time::Duration;
 use stdx::Buf;
 
 #[derive(Args)]
@@ -45,7 +44,7 @@ enum RadosCommand {
 }
 
 pub(crate) fn run(args: &RadosArgs) -> Result<()> {
-    let cluster = Cluster::connect(&args.client.options()?, Duration::from_secs(30))?;
+    let cluster = Cluster::connect(&args.client.options()?, PATIENCE)?;
     let pool = cluster.pool(&args.pool).in_namespace(args.namespace.as_bytes());
     match &args.command {
         RadosCommand::Put { object, file } => put(&pool, object, file)?,

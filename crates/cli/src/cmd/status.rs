@@ -1,7 +1,7 @@
 //! `nacre status`.
 
 use super::Format;
-use crate::cluster::{ClientArgs, Session};
+use crate::cluster::{ClientArgs, PATIENCE, ask};
 use anyhow::Result;
 use clap::Args;
 use serde_json::json;
@@ -21,8 +21,8 @@ pub(crate) fn run(args: &StatusArgs) -> Result<()> {
         Format::Plain => "plain",
         Format::Json => "json",
     };
-    let session = Session::open(&args.client)?;
-    let output = session.ask(&json!({ "prefix": "status", "format": format }))?;
+    let cluster = client::Cluster::connect(&args.client.options()?, PATIENCE)?;
+    let output = ask(&cluster, &json!({ "prefix": "status", "format": format }))?;
     let mut stdout = std::io::stdout().lock();
     stdout.write_all(&output)?;
     if !output.ends_with(b"\n") {

@@ -63,8 +63,7 @@ impl Mds {
         let was_in = self.map.mds_info.contains_key(&self.gid());
         self.map = Arc::new(map);
         if was_in && !self.map.mds_info.contains_key(&self.gid()) {
-            let text = "the monitors have given our rank to another metadata server: start this one again as a standby";
-            return self.stop(Err(text.to_owned()), out);
+            return self.begin_anew("the monitors have given our place to another metadata server", out);
         }
         if let Some(rank) = &mut self.rank {
             rank.set_map_epoch(self.map.epoch);

@@ -276,14 +276,23 @@ impl Mds {
             }
             Effect::Reached(stage) => self.reached(now, stage),
             Effect::Event(level, name, detail) => out.push(Output::Event(Event::new(level, name, detail))),
-            Effect::Fail(text) => self.stop(Err(text), out),
+            Effect::Fail(text) => self.stop(Output::Stop(Err(text)), out),
+            Effect::Replaced => {
+                self.begin_anew("the OSDs refuse us: the monitors have put us on the blocklist", out)
+            }
         }
     }
 
-    fn stop(&mut self, result: Result<(), String>, out: &mut Out) {
+    /// Another may serve our rank by now: nothing of what is held here counts any more. The next life is a standby.
+    fn begin_anew(&mut self, why: &str, out: &mut Out) {
+        out.push(Output::Event(Event::new(Level::Warn, "begins_anew", why.to_owned())));
+        self.stop(Output::Restart(why.to_owned()), out);
+    }
+
+    fn stop(&mut self, how: Output<Never>, out: &mut Out) {
         if !self.stopped {
             self.stopped = true;
-            out.push(Output::Stop(result));
+            out.push(how);
         }
     }
 

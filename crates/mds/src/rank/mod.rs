@@ -74,6 +74,8 @@ pub enum Effect {
     Event(Level, &'static str, String),
     /// The rank can't go on.
     Fail(String),
+    /// The OSDs refuse this instance: another one has its place.
+    Replaced,
 }
 
 /// A rank.
@@ -217,6 +219,10 @@ impl Rank {
         if let Err(errno) = &result
             && !(*errno == msgs::errno::ENOENT || *errno == msgs::errno::ENODATA)
         {
+            if *errno == msgs::errno::EBLOCKLISTED {
+                self.out.push(Effect::Replaced);
+                return;
+            }
             let name = msgs::errno::name(*errno).unwrap_or("an unknown error");
             self.out.push(Effect::Fail(format!(
                 "{why:?} failed with {name}: the rank can't trust what is stored"

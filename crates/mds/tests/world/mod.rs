@@ -126,6 +126,7 @@ impl World {
             Effect::Event(node::Level::Error | node::Level::Warn, name, detail) => panic!("{name}: {detail}"),
             Effect::Event(_, name, detail) => self.log.push(format!("{name}: {detail}")),
             Effect::Fail(text) => panic!("the rank failed: {text}"),
+            Effect::Replaced => panic!("the rank was refused by the OSDs"),
         }
     }
 
