@@ -515,3 +515,26 @@ fn a_writer_that_needs_more_room_asks_the_next_mds_again() {
     let again = cap_messages(&rig.mds_says(0, ClientSession::of(session_op::OPEN, 0)));
     assert_eq!(again.iter().map(|m| m.file().max_size).collect::<Vec<_>>(), [asked[0].file().max_size]);
 }
+
+#[test]
+fn what_is_no_file_is_not_opened_by_creating_it() {
+    for (mode, errno) in
+        [(0o120_777, msgs::errno::ELOOP), (0o040_755, msgs::errno::EISDIR), (0o010_644, msgs::errno::EEXIST)]
+    {
+        let mut rig = Rig::with_dir(DIR_CAPS);
+        let create = FsRequest::Create { parent: DIR, name: b"a".to_vec(), mode: 0o644, flags: 2 };
+        let asked = requests(&rig.ask(create));
+        assert_eq!(asked[0].1.op, MdsOp::CREATE);
+        let (caps, wanted) = (READERS, cap::PIN | cap::FILE_RD | cap::FILE_WR);
+        let held = msgs::InodeStatCap { caps, wanted, cap_id: 8, seq: 1, ..msgs::InodeStatCap::default() };
+        let target =
+            msgs::InodeStat { ino: INO + 1, mode, nlink: 1, cap: held, ..msgs::InodeStat::default() };
+        let trace = msgs::ReplyTrace { dentry: None, target: Some(Box::new(target)) };
+        let reply = ClientReply { op: MdsOp::CREATE, safe: true, trace, ..ClientReply::default() };
+        let out = rig.mds_says(asked[0].0, reply);
+        assert_eq!(answers(&out), [&Err(Errno(errno))]);
+        assert_eq!(rig.client.files.len(), 1, "only the one that was open before");
+        let told: Vec<Caps> = cap_messages(&out).iter().map(|m| m.wanted).collect();
+        assert_eq!(told, [Caps::NONE], "nothing is wanted of what is not open");
+    }
+}

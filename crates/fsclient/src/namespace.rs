@@ -3,7 +3,7 @@
 use crate::api::{Answer, Caller, FsRequest, Ino, SetAttr};
 use crate::cache::{Name, STAT_CAPS, path, path_in};
 use crate::client::{Client, FileHandle, Op, Outs, Stage, Step, fail};
-use msgs::errno::{EEXIST, EINVAL, EIO, ENAMETOOLONG, ENODATA, ENOENT, EOPNOTSUPP, ESTALE};
+use msgs::errno::{EEXIST, EINVAL, EIO, EISDIR, ELOOP, ENAMETOOLONG, ENODATA, ENOENT, EOPNOTSUPP, ESTALE};
 use msgs::{Caps, cap, request_flag, setattr_mask};
 use msgs::{
     ClientReply, ClientRequest, FilePath, GetattrArgs, MdsOp, MkdirArgs, MknodArgs, OpenArgs, SetattrArgs,
@@ -351,7 +351,14 @@ impl Client {
     }
 
     fn created(&mut self, ino: Option<Ino>, flags: u32) -> Step {
-        let Some((ino, entry)) = ino.and_then(|ino| Some((ino, self.entry(ino)?))) else { return fail(EIO) };
+        let Some(inode) = ino.and_then(|ino| self.inodes.get(&ino)) else { return fail(EIO) };
+        // Without `O_EXCL` the MDS gives what has the name. Only a file is opened: the caller looks again, and follows.
+        let (ino, errno) = (inode.ino, not_a_file(inode));
+        if let Some(errno) = errno {
+            self.touch(ino);
+            return fail(errno);
+        }
+        let Some(entry) = self.entry(ino) else { return fail(EIO) };
         let fh = self.add_handle(ino, flags);
         Step::Done(Ok(Answer::Created { entry, fh }))
     }
@@ -373,6 +380,17 @@ impl Client {
 /// The capability bits that opening with `flags` needs to go without the MDS.
 fn needed_for(flags: u32) -> u32 {
     match flags & open_flag::ACCESS {
+/// Why what has a name can't be what opens a file by it.
+fn not_a_file(inode: &crate::inode::Inode) -> Option<i32> {
+    const S_IFLNK: u32 = 0o120_000;
+    match inode.mode & 0o170_000 {
+        _ if inode.is_file() => None,
+        _ if inode.is_dir() => Some(EISDIR),
+        S_IFLNK => Some(ELOOP),
+        _ => Some(EEXIST),
+    }
+}
+
         open_flag::WRONLY => STAT_CAPS | cap::FILE_WR | cap::FILE_BUFFER,
         open_flag::RDWR => STAT_CAPS | cap::FILE_RD | cap::FILE_CACHE | cap::FILE_WR | cap::FILE_BUFFER,
         _ => STAT_CAPS | cap::FILE_RD | cap::FILE_CACHE,

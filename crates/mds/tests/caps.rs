@@ -372,3 +372,13 @@ fn who_claims_a_cap_on_what_is_gone_is_told_so() {
     w.crash(&[A, B]);
     assert!(!w.clients[&A].held.contains_key(&GONE));
 }
+
+#[test]
+fn of_a_symbolic_link_nothing_is_wanted_however_it_is_opened() {
+    let mut w = two_clients(9);
+    let link = ino(&w.call(A, two(MdsOp::SYMLINK, "l", "f")));
+    for reply in [w.call(B, create("l", 2)), w.call(B, open("l", 2))] {
+        let stat = reply.trace.target.expect("what has the name");
+        assert_eq!((stat.ino, stat.cap.wanted), (link, cap::PIN));
+    }
+}

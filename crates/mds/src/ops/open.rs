@@ -39,7 +39,8 @@ fn open_existing(cx: &Cx<'_>, ino: Ino, place: Option<Place>) -> Result<Plan, St
     if !data.is_dir() && flags & flag::DIRECTORY != 0 {
         return Err(Errno(errno::ENOTDIR).into());
     }
-    let want = if data.is_dir() { cap::PIN } else { wanted(flags) };
+    // Only files have data to want caps for. What to do with a symbolic link is the client's business.
+    let want = if data.is_file() { wanted(flags) } else { cap::PIN };
     let dentry = place.filter(|_| cx.wants_dentry());
     let reply = Reply { dentry, target: Some(ino), want, ..Reply::default() };
     let mut draft = Draft::new(cx.cache, cx.now);
