@@ -296,3 +296,25 @@ fn write_bits_that_nobody_wants_are_taken_back_and_not_kept_after_a_restart() {
     w.rank.evicted(w.now, ClientId(A));
     assert!(waits(&w, B, tid), "nobody asked for an eviction");
 }
+
+#[test]
+fn room_to_write_that_was_given_and_not_heard_of_is_told_when_it_is_asked_for_again() {
+    for seed in 200..220 {
+        let mut w = two_clients(seed);
+        let f = ino(&w.call(A, create("f", 2)));
+        let ask = |w: &mut World| {
+            let (tid, mut m) = w.clients.get_mut(&A).expect("a").update(f);
+            let msgs::Body::ClientCaps(m) = &mut m else { panic!("it is about a cap") };
+            let file = msgs::CapFile { max_size: 80 << 20, ..m.file() };
+            m.body = msgs::CapBody::File(file);
+            let m = m.clone();
+            w.send(A, tid, msgs::Body::ClientCaps(m));
+        };
+        ask(&mut w);
+        assert_eq!(w.clients[&A].held[&f].max_size, 4 << 20, "what is not durable is not said");
+        w.restart(&[A, B]);
+        ask(&mut w);
+        w.quiet();
+        assert!(w.clients[&A].held[&f].max_size >= 80 << 20, "seed {seed}: the writer waits for ever");
+    }
+}

@@ -103,27 +103,31 @@ impl Rank {
 
     /// Lets a writer write further, where it asks for more than it has or has nothing yet.
     fn grow_range(&mut self, ino: Ino, client: ClientId, asks: u64) {
-        let data = &self.cache.inodes[&ino].data;
+        let inode = &self.cache.inodes[&ino];
+        let data = &inode.data;
         let has = data.ranges.get(&client.0).map_or(0, |r| r.max_size);
-        if has > 0 && asks <= has {
-            return;
-        }
         let max_size = self.new_max_size(data.size, asks);
-        if max_size <= has {
-            return;
-        }
-        let mut next = data.clone();
-        next.ranges.insert(client.0, ClientRange { max_size, follows: 0 });
-        next.max_size_ever = next.max_size_ever.max(max_size);
-        self.put_inode("grow range", next, Vec::new());
-        if has > 0 || self.cache.inodes[&ino].caps.get(&client).is_some_and(|c| c.pending & cap::FILE_WR != 0)
-        {
-            let now = self.now.mono;
-            if let Some(c) = self.cache.inodes.get_mut(&ino).and_then(|i| i.caps.get_mut(&client)) {
-                c.give(c.pending, now);
+        if (has == 0 || asks > has) && max_size > has {
+            let mut next = data.clone();
+            next.ranges.insert(client.0, ClientRange { max_size, follows: 0 });
+            next.max_size_ever = next.max_size_ever.max(max_size);
+            let tells = has > 0 || inode.caps.get(&client).is_some_and(|c| c.pending & cap::FILE_WR != 0);
+            self.put_inode("grow range", next, Vec::new());
+            if tells {
+                self.tell_range(ino, client);
             }
-            self.send_cap(cap_op::GRANT, ino, client);
+        } else if asks > 0 && has > 0 {
+            // It has it and asks: a former life of ours gave it and died before it said so.
+            self.tell_range(ino, client);
         }
+    }
+
+    fn tell_range(&mut self, ino: Ino, client: ClientId) {
+        let now = self.now.mono;
+        if let Some(c) = self.cache.inodes.get_mut(&ino).and_then(|i| i.caps.get_mut(&client)) {
+            c.give(c.pending, now);
+        }
+        self.send_cap(cap_op::GRANT, ino, client);
     }
 
     /// Journals an inode that changed without moving.
