@@ -49,6 +49,8 @@ pub(crate) struct Op {
     pub(crate) id: RequestId,
     pub(crate) request: Request,
     pub(crate) stage: Stage,
+    /// The MDS was asked more than once: it may have done it long ago, and others since then something else.
+    pub(crate) is_repeat: bool,
 }
 
 /// How far an operation has come.
@@ -223,8 +225,9 @@ impl Client {
     }
 
     /// The MDS has answered an operation.
-    pub(crate) fn give_reply(&mut self, op: u64, reply: ClientReply) {
+    pub(crate) fn give_reply(&mut self, op: u64, reply: ClientReply, is_repeat: bool) {
         if let Some(entry) = self.ops.get_mut(&op) {
+            entry.is_repeat |= is_repeat;
             entry.stage = Stage::Answered(Box::new(reply));
             self.wake(op);
         }
@@ -276,7 +279,7 @@ impl Client {
     fn begin(&mut self, id: RequestId, request: Request) {
         let number = self.next_op;
         self.next_op += 1;
-        self.ops.insert(number, Op { id, request, stage: Stage::New });
+        self.ops.insert(number, Op { id, request, stage: Stage::New, is_repeat: false });
         self.wake(number);
     }
 

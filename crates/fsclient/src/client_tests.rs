@@ -538,3 +538,27 @@ fn what_is_no_file_is_not_opened_by_creating_it() {
         assert_eq!(told, [Caps::NONE], "nothing is wanted of what is not open");
     }
 }
+
+#[test]
+fn what_is_answered_to_a_repeated_request_may_be_long_ago() {
+    for repeats in [false, true] {
+        let mut rig = Rig::with_dir(DIR_CAPS);
+        let (name, new_name) = (b"a".to_vec(), b"b".to_vec());
+        let rename = FsRequest::Rename { parent: DIR, name, new_parent: DIR, new_name, flags: 0 };
+        let asked = requests(&rig.ask(rename));
+        assert_eq!(asked[0].1.num_retry, 0);
+        if repeats {
+            rig.input(Input::Closed { conn: rig.conn, reason: CloseReason::Refused });
+            rig.conn = rig.client.mds.pretend_reconnecting();
+            let again = requests(&rig.mds_says(0, ClientSession::of(session_op::OPEN, 0)));
+            assert_eq!(
+                (again[0].0, again[0].1.num_retry),
+                (asked[0].0, 1),
+                "the MDS looks whether it knows it"
+            );
+        }
+        rig.found(asked[0].0, b"b", 2, DIR_CAPS);
+        let old_name = asked_mds(&rig.lookup(b"a"));
+        assert_eq!(old_name.is_empty(), !repeats, "somebody else may have made it again");
+    }
+}

@@ -47,7 +47,10 @@ pub(crate) struct InFlight {
     request: Box<ClientRequest>,
     /// The operation that waits for the answer.
     op: u64,
+    /// In this session.
     sent: bool,
+    /// How often it was sent, in all sessions.
+    attempts: u32,
     /// The first, unsafe answer has come; kept until the safe one.
     answered: bool,
     recall: Recall,
@@ -148,9 +151,9 @@ impl Mds {
         let oldest = self.in_flight.first_key_value().map_or(tid, |(t, _)| *t);
         let epoch = self.map.epoch;
         let Some(entry) = self.in_flight.get_mut(&tid) else { return };
-        if entry.sent {
-            entry.request.num_retry += 1;
-        }
+        // An MDS of Ceph looks whether it was carried out before only where it is told that it may have been.
+        entry.request.num_retry = entry.attempts;
+        entry.attempts = entry.attempts.saturating_add(1);
         entry.sent = true;
         entry.request.oldest_client_tid = oldest;
         entry.request.mdsmap_epoch = epoch;
@@ -176,7 +179,9 @@ impl Client {
     fn enqueue(&mut self, op: u64, request: Box<ClientRequest>, recall: Recall, out: &mut Outs) {
         let tid = self.mds.next_tid;
         self.mds.next_tid += 1;
-        self.mds.in_flight.insert(tid, InFlight { request, op, sent: false, answered: false, recall });
+        self.mds
+            .in_flight
+            .insert(tid, InFlight { request, op, sent: false, attempts: 0, answered: false, recall });
         if self.mds.serves() {
             self.mds.transmit(tid, out);
         }
@@ -421,7 +426,7 @@ impl Client {
     /// The answer to a request.
     pub(crate) fn mds_reply(&mut self, now: Now, tid: u64, reply: ClientReply, out: &mut Outs) {
         let Some(entry) = self.mds.in_flight.get_mut(&tid) else { return };
-        let (op, first) = (entry.op, !entry.answered);
+        let (op, first, is_repeat) = (entry.op, !entry.answered, entry.attempts > 1);
         let mut ended = None;
         if reply.safe {
             ended = self.mds.in_flight.remove(&tid);
@@ -434,7 +439,7 @@ impl Client {
             self.learn(now, &reply);
             let again = ended.is_some_and(|entry| self.asks_again(entry, reply.result, out));
             if !again {
-                self.give_reply(op, reply);
+                self.give_reply(op, reply, is_repeat);
             }
         }
         if !self.mds.has_unsafe() {

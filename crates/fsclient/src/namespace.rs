@@ -45,7 +45,7 @@ impl Client {
         out: &mut Outs,
     ) -> Step {
         if let Stage::Answered(reply) = stage {
-            return self.namespace_answer(request, &reply);
+            return self.namespace_answer(request, &reply, op.is_repeat);
         }
         if name_of(request).is_some_and(|name| name.len() > NAME_MAX) {
             return fail(ENAMETOOLONG);
@@ -251,7 +251,7 @@ impl Client {
         }
     }
 
-    fn namespace_answer(&mut self, request: &FsRequest, reply: &ClientReply) -> Step {
+    fn namespace_answer(&mut self, request: &FsRequest, reply: &ClientReply, is_repeat: bool) -> Step {
         use FsRequest as R;
         if reply.result < 0 {
             self.correct_cache(request, -reply.result);
@@ -263,7 +263,7 @@ impl Client {
                 self.answer_entry(target)
             }
             R::Mkdir { .. } => {
-                if let Some(inode) = target.and_then(|ino| self.inodes.get_mut(&ino)) {
+                if let Some(inode) = target.and_then(|ino| self.inodes.get_mut(&ino)).filter(|_| !is_repeat) {
                     // It is new, so all its names are known: none.
                     inode.complete = Some(inode.shared_gen);
                 }
@@ -280,7 +280,10 @@ impl Client {
                 None => fail(ESTALE),
             },
             R::Unlink { parent, name } | R::Rmdir { parent, name } => {
-                self.name_removed(*parent, name);
+                // What has the name now the answer says: it may have been made again since.
+                if reply.trace.dentry.is_none() {
+                    self.drop_dentry(*parent, name);
+                }
                 Step::Done(Ok(Answer::Done))
             }
             R::Rename { parent, name, .. } => {
@@ -289,7 +292,7 @@ impl Client {
                     target.and_then(|ino| self.inodes.get(&ino)).is_some_and(|i| i.is_dir() || i.nlink == 1);
                 match request {
                     R::Rename { new_parent, new_name, .. } if (new_parent, new_name) == (parent, name) => {}
-                    _ if moved => self.name_removed(*parent, name),
+                    _ if moved && !is_repeat => self.name_removed(*parent, name),
                     _ => self.drop_dentry(*parent, name),
                 }
                 Step::Done(Ok(Answer::Done))
@@ -377,9 +380,6 @@ impl Client {
     }
 }
 
-/// The capability bits that opening with `flags` needs to go without the MDS.
-fn needed_for(flags: u32) -> u32 {
-    match flags & open_flag::ACCESS {
 /// Why what has a name can't be what opens a file by it.
 fn not_a_file(inode: &crate::inode::Inode) -> Option<i32> {
     const S_IFLNK: u32 = 0o120_000;
@@ -391,6 +391,9 @@ fn not_a_file(inode: &crate::inode::Inode) -> Option<i32> {
     }
 }
 
+/// The capability bits that opening with `flags` needs to go without the MDS.
+fn needed_for(flags: u32) -> u32 {
+    match flags & open_flag::ACCESS {
         open_flag::WRONLY => STAT_CAPS | cap::FILE_WR | cap::FILE_BUFFER,
         open_flag::RDWR => STAT_CAPS | cap::FILE_RD | cap::FILE_CACHE | cap::FILE_WR | cap::FILE_BUFFER,
         _ => STAT_CAPS | cap::FILE_RD | cap::FILE_CACHE,

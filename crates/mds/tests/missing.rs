@@ -318,3 +318,67 @@ fn room_to_write_that_was_given_and_not_heard_of_is_told_when_it_is_asked_for_ag
         assert!(w.clients[&A].held[&f].max_size >= 80 << 20, "seed {seed}: the writer waits for ever");
     }
 }
+
+/// A's request goes down with the rank; B finds it carried out or not, and does `then` where it was, before A comes again.
+fn overtaken(
+    seed: u64,
+    asked: msgs::ClientRequest,
+    happened: impl Fn(&mut World) -> bool,
+    then: &[msgs::ClientRequest],
+) -> Option<(World, msgs::ClientReply)> {
+    let mut w = two_clients(seed);
+    w.call(A, mkdir("d"));
+    w.call(A, two(MdsOp::SYMLINK, "f", "x"));
+    w.call(A, two(MdsOp::SYMLINK, "d/x", "x"));
+    let tid = w.start(A, asked);
+    w.restart(&[B]);
+    if !happened(&mut w) {
+        return None;
+    }
+    for request in then {
+        assert_eq!(w.call(B, request.clone()).result, 0);
+    }
+    w.come_back(A);
+    w.quiet();
+    let reply = w.reply(A, tid);
+    assert_eq!(reply.result, 0, "it was carried out");
+    Some((w, reply))
+}
+
+fn is_there(w: &mut World, path: &str) -> bool {
+    w.call(B, lookup(path)).result == 0
+}
+
+#[test]
+fn a_request_that_comes_again_is_answered_with_what_others_have_made_of_it() {
+    let mut seen = [0; 4];
+    for seed in 300..330 {
+        let again = [two(MdsOp::SYMLINK, "f", "other")];
+        let unlink = request(MdsOp::UNLINK, "f");
+        if let Some((mut w, reply)) = overtaken(seed, unlink, |w| !is_there(w, "f"), &again) {
+            let now = ino(&w.call(B, lookup("f")));
+            let told = reply.trace.target.map(|t| t.ino);
+            assert_eq!(told, Some(now), "the name is taken again");
+            seen[0] += 1;
+        }
+        let moved_on = [two(MdsOp::RENAME, "h", "g")];
+        let rename = two(MdsOp::RENAME, "g", "f");
+        if let Some((_, reply)) = overtaken(seed, rename, |w| is_there(w, "g"), &moved_on) {
+            assert!(reply.trace.dentry.is_some() && reply.trace.target.is_none(), "nothing has the name");
+            seen[1] += 1;
+        }
+        let replaced = [two(MdsOp::RENAME, "n", "m"), mkdir("m")];
+        if let Some((mut w, reply)) = overtaken(seed, mkdir("m"), |w| is_there(w, "m"), &replaced) {
+            assert_eq!(ino(&reply), ino(&w.call(B, lookup("n"))), "the directory that it made");
+            assert!(reply.trace.dentry.is_none(), "its name leads to another");
+            seen[2] += 1;
+        }
+        let gone = [request(MdsOp::RMDIR, "d")];
+        let inner = request(MdsOp::UNLINK, "d/x");
+        if let Some((_, reply)) = overtaken(seed, inner, |w| !is_there(w, "d/x"), &gone) {
+            assert!(reply.trace.dentry.is_none(), "not even its directory is there");
+            seen[3] += 1;
+        }
+    }
+    assert!(seen.iter().all(|n| *n > 0), "{seen:?}");
+}

@@ -102,7 +102,8 @@ impl Rank {
             .with_session(&self.sessions.map[&client], done)
             .at(self.stamp());
         let result = ops::prepare(&cx);
-        let seen = cx.seen();
+        // What was carried out before is not told before it is durable, whatever is left of it.
+        let seen = if done.is_some() { self.journal.last } else { cx.seen() };
         if let Some(op) = self.ops.get_mut(&id) {
             op.last_run = self.cache.tick;
         }
