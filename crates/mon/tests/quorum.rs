@@ -236,6 +236,27 @@ fn daemons_hear_of_a_new_leader_and_their_reports_reach_it() {
 }
 
 #[test]
+fn daemons_report_anew_when_the_way_to_the_leader_was_interrupted() {
+    let mut w = three();
+    let leader = w.leader(0);
+    let there = (leader + 1) % 3;
+    let osd = w.client(there, "osd.0", "allow profile osd");
+    w.break_links(there, leader);
+    w.send(there, osd, 0, peer::Body::from(support::boot(0, 77)));
+    let told = |w: &mut World| {
+        let told = w.sent.remove(&osd).into_iter().flatten();
+        told.filter(|m| matches!(&m.body, Body::Peer(peer::Body::MonLeader(_)))).count()
+    };
+    w.pass(S / 10);
+    assert_eq!(told(&mut w), 0, "there is no way yet");
+    w.pass(S);
+    assert_eq!(told(&mut w), 1);
+    w.send(there, osd, 0, peer::Body::from(support::boot(0, 77)));
+    w.pass(S);
+    assert_eq!(w.json(leader, r#"{"prefix":"osd stat"}"#)["num_up_osds"], 1);
+}
+
+#[test]
 fn a_monitor_with_a_damaged_store_says_how_to_rebuild_it() {
     let mut w = three();
     w.kill(1);

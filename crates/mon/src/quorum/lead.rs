@@ -77,7 +77,7 @@ impl<S: Storage> Mon<S> {
         let Soft { log, log_published, host, settings, .. } = old;
         self.soft = Soft { log, log_published, host, settings, since: now.mono, ..Soft::default() };
         self.soft.quorum.clocks = old.quorum.clocks;
-        let Some((_, term)) = leader else {
+        if leader.is_none() {
             self.standing.lonely_since = Some(now.mono);
             self.refresh_quorum(now.mono);
             return self.publish_keys(out);
@@ -87,6 +87,21 @@ impl<S: Storage> Mon<S> {
         self.start_soft(now.mono);
         self.refresh_quorum(now.mono);
         self.publish_keys(out);
+        self.ask_daemons_anew(out);
+        if self.standing.ids.is_empty() && !self.log.leads() {
+            self.want_ids(now, out);
+        }
+        self.hand_out(now, out);
+        self.note_ready(out);
+    }
+
+    /// Daemons here announce themselves and report anew, once there is a way for that to the leader: what it was not told is lost.
+    pub(crate) fn ask_daemons_anew(&mut self, out: &mut Vec<Out>) {
+        let Some((_, term)) = self.standing.leader else { return };
+        let reachable = self.leader_name().is_none_or(|name| self.links.conn_to(&name).is_some());
+        if !reachable {
+            return;
+        }
         let daemons = self.sessions.conns().into_iter().filter(|conn| {
             let session = self.sessions.get(*conn);
             session.is_some_and(|s| s.is(EntityType::OSD) || s.is(EntityType::MDS)) && !super::is_proxy(*conn)
@@ -94,11 +109,6 @@ impl<S: Storage> Mon<S> {
         for conn in daemons.collect::<Vec<_>>() {
             out.push(Self::send(conn, 0, peer::Body::from(peer::MonLeader { term })));
         }
-        if self.standing.ids.is_empty() && !self.log.leads() {
-            self.want_ids(now, out);
-        }
-        self.hand_out(now, out);
-        self.note_ready(out);
     }
 
     /// Says once that it serves.

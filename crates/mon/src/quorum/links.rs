@@ -149,9 +149,13 @@ impl<S: Storage> Mon<S> {
             feature_level: 1,
             metadata: self.own_metadata(),
         };
-        let Some((_, link)) = self.links.by_conn(conn) else { return };
+        let Some((name, link)) = self.links.by_conn(conn) else { return };
         (link.ready, link.asked) = (true, None);
+        let name = name.clone();
         out.push(Self::send(conn, 0, peer::Body::from(hello)));
+        if self.leader_name().as_ref() == Some(&name) {
+            self.ask_daemons_anew(out);
+        }
     }
 
     pub(crate) fn own_store(&self) -> VoterId {

@@ -135,6 +135,19 @@ impl World {
         self.cut.clear();
     }
 
+    /// The connections that one monitor opened to another break, with what is under way on them.
+    pub fn break_links(&mut self, from: usize, to: usize) {
+        let own = |a: &End, b: &End| a.0 == from && a.1.0 & ConnId::ACCEPTED == 0 && b.0 == to;
+        let ends: Vec<(End, End)> =
+            self.ends.iter().filter(|(a, b)| own(a, b)).map(|(a, b)| (*a, *b)).collect();
+        for (own, other) in ends {
+            self.ends.remove(&own);
+            self.ends.remove(&other);
+            self.due(own.0, Due::Closed(own, CloseReason::Lost));
+            self.due(other.0, Due::Closed(other, CloseReason::Lost));
+        }
+    }
+
     fn due(&mut self, to: usize, due: Due) {
         self.next += 1;
         self.queue.insert((self.now + DELAY, self.next), (self.lives[to], due));
