@@ -170,6 +170,19 @@ impl FsMap {
         self.filesystems.values().find(|fs| fs.mds_map.fs_name == name)
     }
 
+    /// The map as it would be without the file systems that `keep` does not want.
+    #[must_use]
+    pub fn only(&self, keep: impl Fn(&str) -> bool) -> Self {
+        let mut map = self.clone();
+        map.filesystems.retain(|_, fs| keep(&fs.mds_map.fs_name));
+        let known: BTreeSet<Fscid> = map.filesystems.keys().copied().collect();
+        map.mds_roles.retain(|_, fs| *fs == Fscid::NONE || known.contains(fs));
+        if !known.contains(&map.legacy_client_fscid) {
+            map.legacy_client_fscid = Fscid::NONE;
+        }
+        map
+    }
+
     /// The names for clients.
     pub fn user_map(&self) -> FsMapUser {
         let info = |fs: &Filesystem| FsInfo { fscid: fs.fscid, name: fs.mds_map.fs_name.clone() };

@@ -27,7 +27,7 @@ impl<S: Storage> Mon<S> {
         out: &mut Vec<Out>,
     ) {
         let is_mds = self.sessions.get(conn).is_some_and(|s| {
-            s.is(EntityType::MDS) && s.name().id == m.name && s.caps.allows("mds", auth::Perm::RW)
+            s.is(EntityType::MDS) && s.name().id == m.name && s.caps.allows("mds", auth::Perm::X)
         });
         if !is_mds || m.fsid != self.log.state().monmap.fsid {
             let text = format!("beacon of mds.{} from {}", m.name, self.who(conn));

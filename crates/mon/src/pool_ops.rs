@@ -4,7 +4,7 @@ use crate::commands::pool;
 use crate::edit::Edit;
 use crate::mon::{Mon, Out};
 use crate::storage::Storage;
-use auth::{OsdCap, OsdTarget, Perm};
+use auth::{OsdCap, Perm};
 use maps::{Pool, PoolStat, SnapId, StatCollection, pool_flags};
 use msgs::{errno, pool_op};
 use node::ConnId;
@@ -91,28 +91,32 @@ impl<S: Storage> Mon<S> {
         self.after(index, Self::send(conn, tid, msgs::Body::from(reply)), out);
     }
 
+    /// Whether numbers on pools may be asked for.
+    pub(crate) fn may_ask(&self, conn: ConnId, body: &node::Body) -> bool {
+        match body {
+            node::Body::Client(msgs::Body::Statfs(_) | msgs::Body::GetPoolStats(_)) => {
+                self.sessions.get(conn).is_some_and(|s| s.caps.allows("pg", Perm::R))
+            }
+            _ => true,
+        }
+    }
+
     /// Monitor capabilities for everything; for snapshots that clients manage it is enough that the client may write to
     /// the pool.
     fn may_change_pool(&self, conn: ConnId, m: &msgs::PoolOp) -> bool {
         let Some(session) = self.sessions.get(conn) else { return false };
-        if session.caps.allows("osd", Perm::RW) {
-            return true;
+        if !matches!(m.op, pool_op::CREATE_UNMANAGED_SNAP | pool_op::DELETE_UNMANAGED_SNAP) {
+            return session.caps.allows("osd", Perm::W);
         }
         let state = self.log.state();
-        let unmanaged = matches!(m.op, pool_op::CREATE_UNMANAGED_SNAP | pool_op::DELETE_UNMANAGED_SNAP);
-        let pool_id = i64::from(m.pool);
-        let (Some(pool), Some(own)) = (state.osdmap().pools.get(&pool_id), state.auth.get(session.name()))
-        else {
-            return false;
-        };
-        let caps = own.caps.get("osd").and_then(|text| OsdCap::parse(text).ok()).unwrap_or_default();
-        let target = OsdTarget {
-            pool: state.osdmap().pool_name(pool_id),
-            applications: &pool.application_metadata,
-            namespace: b"",
-            object: b"",
-        };
-        unmanaged && caps.allows(&target, false, true, &[])
+        let pool = state.osdmap().pool_name(i64::from(m.pool));
+        let args = [("poolname".to_owned(), pool.to_owned())].into();
+        if session.caps.allows_command("osd", Perm::W, "osd pool op unmanaged-snap", &args) {
+            return true;
+        }
+        let own = state.auth.get(session.name()).and_then(|auth| auth.caps.get("osd"));
+        let caps = own.and_then(|text| OsdCap::parse(text).ok()).unwrap_or_default();
+        caps.for_peer(session.peer.socket_addr.addr.map(|a| a.ip())).may_snap(pool)
     }
 }
 

@@ -94,8 +94,7 @@ impl<S: Storage> Mon<S> {
                 }
                 ("nacremap", _) => nacremap(state, sub),
                 ("mdsmap", fs) => mdsmap(state, session, fs, sub),
-                ("fsmap", "user") => fsmap_user(state, sub),
-                ("fsmap", _) => fsmap(state, sub),
+                ("fsmap", which) => fsmap(state, session, which == "user", sub),
                 ("config", _) => config(state, session),
                 ("mgrmap", _) => mgrmap(sub),
                 _ => Vec::new(),
@@ -192,7 +191,8 @@ fn mdsmap_for(state: &State, session: &Session, fs: &str) -> (Arc<MdsMap>, Strin
     } else {
         fs.parse().map_or(fsmap.legacy_client_fscid, Fscid)
     };
-    if let Some(found) = fsmap.filesystems.get(&fscid) {
+    let found = fsmap.filesystems.get(&fscid);
+    if let Some(found) = found.filter(|f| session.sees_fs(&f.mds_map.fs_name)) {
         return (Arc::new(found.mds_map.clone()), found.mds_map.fs_name.clone());
     }
     // No file system: an empty map, in which a standby finds itself.
@@ -225,24 +225,19 @@ fn log_since(state: &State, log: &ClusterLog, what: &str, sub: &mut Sub) -> Bodi
     vec![msgs::Body::from(msgs::Log { paxos, fsid: state.monmap.fsid, entries }).into()]
 }
 
-fn fsmap(state: &State, sub: &mut Sub) -> Bodies {
-    let epoch = u64::from(state.fsmap.epoch.0);
-    if sub.next > epoch {
+/// All file systems that the session may see, or their names alone.
+fn fsmap(state: &State, session: &Session, names: bool, sub: &mut Sub) -> Bodies {
+    let epoch = state.fsmap.epoch;
+    if sub.next > u64::from(epoch.0) {
         return Vec::new();
     }
-    sub.next = epoch + 1;
-    let map = Writer::encode(&*state.fsmap);
-    vec![msgs::Body::from(msgs::FsMap { epoch: state.fsmap.epoch, map: msgs::Rest(map) }).into()]
-}
-
-fn fsmap_user(state: &State, sub: &mut Sub) -> Bodies {
-    let epoch = u64::from(state.fsmap.epoch.0);
-    if sub.next > epoch {
-        return Vec::new();
-    }
-    sub.next = epoch + 1;
-    let map = state.fsmap.user_map();
-    vec![msgs::Body::from(msgs::FsMapUser { epoch: state.fsmap.epoch, map }).into()]
+    sub.next = u64::from(epoch.0) + 1;
+    let map = session.fsmap(&state.fsmap);
+    let body = match names {
+        true => msgs::Body::from(msgs::FsMapUser { epoch, map: map.user_map() }),
+        false => msgs::Body::from(msgs::FsMap { epoch, map: msgs::Rest(Writer::encode(&*map)) }),
+    };
+    vec![body.into()]
 }
 
 fn mgrmap(sub: &mut Sub) -> Bodies {

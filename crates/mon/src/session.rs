@@ -1,9 +1,10 @@
 //! Sessions of clients and daemons, and what each subscribed to.
 
-use auth::MonCap;
-use maps::Epoch;
+use auth::{MonCap, Perm};
+use maps::{Epoch, FsMap};
 use node::{ConnId, Peer};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use stdx::FastMap;
 use wire::{EntityName, EntityType};
 
@@ -37,6 +38,19 @@ impl Session {
         self.peer.name.ty == ty
     }
 
+    /// Whether it may know of this file system.
+    pub fn sees_fs(&self, name: &str) -> bool {
+        !self.caps.hides_fs() || self.caps.allows_fs(name, Perm::R)
+    }
+
+    /// The file systems that it may know of.
+    pub fn fsmap(&self, all: &Arc<FsMap>) -> Arc<FsMap> {
+        match self.caps.hides_fs() {
+            true => Arc::new(all.only(|name| self.sees_fs(name))),
+            false => all.clone(),
+        }
+    }
+
     /// Its name.
     pub fn name(&self) -> &EntityName {
         &self.peer.name
@@ -52,7 +66,8 @@ pub struct Sessions {
 impl Sessions {
     /// A new connection.
     pub fn add(&mut self, conn: ConnId, peer: Box<Peer>) {
-        let caps = MonCap::parse(&peer.caps).unwrap_or_default();
+        let from = peer.socket_addr.addr.map(|a| a.ip());
+        let caps = MonCap::parse(&peer.caps).unwrap_or_default().for_peer(&peer.name, from);
         let session = Session { peer, caps, subs: BTreeMap::new(), config: None, osdmap_sent: Epoch(0) };
         self.by_conn.insert(conn, session);
     }

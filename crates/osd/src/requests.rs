@@ -34,6 +34,8 @@ enum Verdict {
     /// The client will ask again, or another OSD.
     Drop,
     Refuse(i32),
+    /// Its key does not allow it.
+    Deny,
 }
 
 impl Osd {
@@ -75,9 +77,10 @@ impl Osd {
         self.share_maps(conn, op.epoch);
         match verdict {
             Verdict::Drop => self.core.count("requests_dropped", 1),
-            Verdict::Refuse(errno) => {
-                let reply = OsdOpReply::to(&op, -errno, self.core.epoch());
-                self.core.send(conn, tid, msgs::Body::from(reply));
+            Verdict::Refuse(errno) => self.refuse(conn, tid, &op, errno),
+            Verdict::Deny => {
+                self.note_denied(conn, &op);
+                self.refuse(conn, tid, &op, EPERM);
             }
             Verdict::Serve => {
                 let Some(session) = self.core.sessions.get(&conn) else { return };
@@ -101,6 +104,29 @@ impl Osd {
         }
     }
 
+    fn refuse(&mut self, conn: ConnId, tid: u64, op: &OsdOp, errno: i32) {
+        let reply = OsdOpReply::to(op, -errno, self.core.epoch());
+        self.core.send(conn, tid, msgs::Body::from(reply));
+    }
+
+    /// Counts it, and says once for each session who asked for what from where.
+    fn note_denied(&mut self, conn: ConnId, op: &OsdOp) {
+        let core = &mut self.core;
+        let Some(session) = core.sessions.get_mut(&conn) else { return };
+        if std::mem::replace(&mut session.refused, true) {
+            return core.count("request_denied", 1);
+        }
+        let pool = op.pgid.pgid.pool;
+        let names: Vec<String> = op.ops.iter().map(|sub| sub.op.code().to_string()).collect();
+        let (who, from) = (&session.peer.name, session.peer.socket_addr);
+        let text = format!(
+            "{} on pool {} by {who} from {from}: its key does not allow it",
+            names.join("+"),
+            core.map.pool_name(pool)
+        );
+        core.event(Level::Info, "request_denied", text);
+    }
+
     fn judge(&self, conn: ConnId, op: &OsdOp) -> Verdict {
         let map = &self.core.map;
         let Some(session) = self.core.sessions.get(&conn) else { return Verdict::Drop };
@@ -121,12 +147,16 @@ impl Osd {
             pool: map.pool_name(pgid.pool),
             applications: &pool.application_metadata,
             namespace: &op.locator.ns,
-            object: if is_pg_op { b"" } else { &op.oid },
+            object: match (is_pg_op, op.locator.key.is_empty()) {
+                (true, _) => b"",
+                (false, true) => &op.oid,
+                (false, false) => &op.locator.key,
+            },
         };
         let reads = op.ops.iter().any(|o| o.op.code().reads());
         let calls = calls(op);
         if !session.caps.allows(&target, reads, op.ops.iter().any(|o| o.op.code().writes()), &calls) {
-            return Verdict::Refuse(EPERM);
+            return Verdict::Deny;
         }
         if pool.has_flag(pool_flags::EIO) {
             return Verdict::Refuse(EIO);

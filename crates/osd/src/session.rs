@@ -14,6 +14,8 @@ pub struct Session {
     pub caps: OsdCap,
     /// Which OSD, once it has said so.
     pub osd: Option<OsdId>,
+    /// Whether it was said in the log that it asked for what it may not.
+    pub refused: bool,
     /// The newest map that it has, as far as we know.
     pub epoch: Epoch,
 }
@@ -21,8 +23,9 @@ pub struct Session {
 impl Session {
     /// A new connection. Capabilities that can't be parsed allow nothing.
     pub fn new(peer: Box<Peer>) -> Self {
-        let caps = OsdCap::parse(&peer.caps).unwrap_or_default();
-        Self { peer, caps, osd: None, epoch: Epoch(0) }
+        let from = peer.socket_addr.addr.map(|a| a.ip());
+        let caps = OsdCap::parse(&peer.caps).unwrap_or_default().for_peer(from);
+        Self { peer, caps, osd: None, refused: false, epoch: Epoch(0) }
     }
 
     /// Whether it has authenticated as an OSD.

@@ -3,8 +3,11 @@
 mod mds;
 mod mon;
 mod mon_profiles;
+mod network;
 mod osd;
 mod parser;
+#[cfg(test)]
+mod table_tests;
 #[cfg(test)]
 mod tests;
 

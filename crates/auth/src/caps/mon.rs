@@ -1,13 +1,16 @@
 //! `mon` capabilities.
 
+use super::network::Placed;
 use super::parser::Parser;
 use super::{CapsError, Perm, mon_profiles};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
+use wire::EntityName;
 
 /// What a principal may do at the monitors.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct MonCap {
-    grants: Vec<MonGrant>,
+    grants: Vec<Placed<MonGrant>>,
 }
 
 /// One thing allowed. Profiles are expanded when parsed.
@@ -21,10 +24,17 @@ pub(super) enum MonGrant {
     Command { prefix: String, args: BTreeMap<String, Constraint> },
 }
 
+/// What an argument must be; it must be given.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Constraint {
     Equals(String),
     Prefix(String),
+    /// Begins with `daemon-private/NAME/`, where NAME is the principal's own.
+    Private,
+    /// One client, `ADDR/NONCE`: not a whole host or network.
+    OneClient,
+    /// `osd` capabilities made of nothing but profiles of rbd, each for one pool at most.
+    RbdProfiles,
 }
 
 impl Constraint {
@@ -32,33 +42,81 @@ impl Constraint {
         match self {
             Self::Equals(v) => value == v,
             Self::Prefix(p) => value.starts_with(p.as_str()),
+            Self::Private => false,
+            Self::OneClient => value.split_once('/').is_some_and(|(addr, nonce)| {
+                !addr.is_empty() && !nonce.is_empty() && nonce.bytes().all(|b| b.is_ascii_digit())
+            }),
+            Self::RbdProfiles => is_rbd_profiles(value),
         }
     }
+}
+
+fn is_rbd_profiles(text: &str) -> bool {
+    let profile = |p: &mut Parser<'_>| {
+        if !p.eat_word("profile") || !p.value("a profile")?.starts_with("rbd") {
+            return Err(p.error("a profile of rbd"));
+        }
+        if p.eat_word("pool") {
+            p.value("a pool")?;
+        }
+        Ok(())
+    };
+    Parser::grants(text, profile).is_ok_and(|grants| !grants.is_empty())
 }
 
 impl MonCap {
     /// Parses a capability string.
     pub fn parse(text: &str) -> Result<Self, CapsError> {
-        let grants = Parser::grants(text, grant)?;
+        let grants = Parser::grants(text, |p| {
+            let grants = grant(p)?;
+            Placed::parse(p, grants)
+        })?;
         Ok(Self { grants: grants.into_iter().flatten().collect() })
+    }
+
+    /// What of it counts for the principal `name` that connects from `from`. Before this, grants for a network or for the
+    /// principal's own things allow nothing.
+    #[must_use]
+    pub fn for_peer(self, name: &EntityName, from: Option<IpAddr>) -> Self {
+        let mut grants = Placed::seen_from(self.grants, from);
+        for placed in &mut grants {
+            if let MonGrant::Command { args, .. } = &mut placed.grant {
+                for constraint in args.values_mut().filter(|c| **c == Constraint::Private) {
+                    *constraint = Constraint::Prefix(format!("daemon-private/{name}/"));
+                }
+            }
+        }
+        Self { grants }
+    }
+
+    fn grants(&self) -> impl Iterator<Item = &MonGrant> {
+        Placed::everywhere(&self.grants)
     }
 
     /// Whether it is `allow *`.
     pub fn is_allow_all(&self) -> bool {
-        let all = MonGrant::Service { service: None, perm: Perm::ALL };
-        self.grants.contains(&all)
+        self.grants().any(|g| *g == MonGrant::Service { service: None, perm: Perm::ALL })
     }
 
-    /// Whether `perm` is granted on `service`; several grants add up.
-    pub fn allows(&self, service: &str, perm: Perm) -> bool {
-        let sum = self.grants.iter().fold(Perm::NONE, |sum, grant| match grant {
-            MonGrant::Service { service: s, perm } if s.as_deref().is_none_or(|s| s == service) => {
+    /// What is granted on `service`; several grants add up.
+    fn on_service(&self, service: &str) -> Perm {
+        if self.is_allow_all() {
+            return Perm::ALL;
+        }
+        // Secrets are kept there: what is granted on everything means them only where it is `*`.
+        let blanket = service != "config-key";
+        self.grants().fold(Perm::NONE, |sum, grant| match grant {
+            MonGrant::Service { service: Some(s), perm } if s == service => sum.and(*perm),
+            MonGrant::Service { service: None, perm } | MonGrant::FileSystem { perm, .. } if blanket => {
                 sum.and(*perm)
             }
-            MonGrant::FileSystem { perm, .. } => sum.and(*perm),
             _ => sum,
-        });
-        sum.has(perm)
+        })
+    }
+
+    /// Whether `perm` is granted on `service`.
+    pub fn allows(&self, service: &str, perm: Perm) -> bool {
+        self.on_service(service).has(perm)
     }
 
     /// Whether the command `prefix` with `args`, which belongs to `service` and needs `perm` there, may run.
@@ -70,7 +128,7 @@ impl MonCap {
         args: &BTreeMap<String, String>,
     ) -> bool {
         self.allows(service, perm)
-            || self.grants.iter().any(|grant| match grant {
+            || self.grants().any(|grant| match grant {
                 MonGrant::Command { prefix: p, args: wanted } => {
                     p == prefix && wanted.iter().all(|(name, c)| args.get(name).is_some_and(|v| c.holds(v)))
                 }
@@ -78,17 +136,28 @@ impl MonCap {
             })
     }
 
-    /// Whether the file system `name` may be seen.
-    pub fn allows_fs(&self, name: &str) -> bool {
-        let sees = |grant: &MonGrant| match grant {
-            MonGrant::Service { service, perm } => {
-                service.as_deref().is_none_or(|s| s == "mds" || s == "fs") && perm.has(Perm::R)
-            }
-            MonGrant::FileSystem { name: n, perm } => n == name && perm.has(Perm::R),
-            MonGrant::Command { .. } => false,
-        };
-        self.grants.iter().any(sees)
+    /// Whether `perm` is granted on the file system `name`.
+    pub fn allows_fs(&self, name: &str, perm: Perm) -> bool {
+        self.grants().any(|grant| match grant {
+            MonGrant::FileSystem { name: n, perm: p } => n == name && p.has(perm),
+            other => is_on_all_fs(other, perm),
+        })
     }
+
+    /// Whether something is granted for file systems by name: then each of them is looked at.
+    pub fn names_fs(&self) -> bool {
+        self.grants().any(|g| matches!(g, MonGrant::FileSystem { .. }))
+    }
+
+    /// Whether there are file systems that it must not see.
+    pub fn hides_fs(&self) -> bool {
+        self.names_fs() && !self.grants().any(|g| is_on_all_fs(g, Perm::R))
+    }
+}
+
+fn is_on_all_fs(grant: &MonGrant, perm: Perm) -> bool {
+    let MonGrant::Service { service, perm: p } = grant else { return false };
+    service.as_deref().is_none_or(|s| s == "mds" || s == "fs") && p.has(perm)
 }
 
 fn grant(p: &mut Parser<'_>) -> Result<Vec<MonGrant>, CapsError> {
@@ -126,7 +195,7 @@ pub(super) fn check_mgr(text: &str) -> Result<(), CapsError> {
         while p.eat_word("pool") || p.eat_word("namespace") {
             p.value("a name")?;
         }
-        Ok(())
+        Placed::parse(p, vec![()])
     })
     .map(drop)
 }
@@ -137,7 +206,7 @@ fn constraints(p: &mut Parser<'_>) -> Result<BTreeMap<String, Constraint>, CapsE
     if !p.eat_word("with") {
         return Ok(out);
     }
-    while !p.grant_ends() {
+    while !p.grant_ends() && (out.is_empty() || p.peek() != "network") {
         let name = p.word("an argument's name")?;
         let constraint = if p.eat_word("prefix") {
             Constraint::Prefix(p.word("a prefix")?)
@@ -148,5 +217,8 @@ fn constraints(p: &mut Parser<'_>) -> Result<BTreeMap<String, Constraint>, CapsE
         };
         out.insert(name, constraint);
     }
-    Ok(out)
+    match out.is_empty() {
+        true => Err(p.error("an argument's name")),
+        false => Ok(out),
+    }
 }

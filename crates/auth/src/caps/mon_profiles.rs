@@ -6,74 +6,89 @@ use super::mon::{Constraint, MonGrant};
 /// The grants of a profile; `None` where it is not known: a grant that we would not enforce is refused, not stored.
 pub(super) fn expand(name: &str) -> Option<Vec<MonGrant>> {
     let rwx = Perm::RW.and(Perm::X);
-    let w = Perm::W;
-    let r = Perm::R;
+    let (r, w, rw) = (Perm::R, Perm::W, Perm::RW);
     let reader = [("mon", r), ("osd", r), ("pg", r)];
-    Some(match name {
-        "admin" => vec![MonGrant::Service { service: None, perm: Perm::ALL }],
-        "mon" => services(&[
-            ("mon", Perm::ALL),
-            ("osd", rwx),
-            ("mds", rwx),
-            ("auth", rwx),
-            ("log", w),
-            ("config", rwx),
-            ("pg", rwx),
-        ]),
-        "osd" => services(&[("mon", r), ("osd", rwx), ("auth", r), ("log", w), ("pg", rwx), ("config", r)]),
-        "mds" => services(&[
-            ("mon", r),
-            ("mds", rwx),
-            ("fs", r),
-            ("osd", r),
-            ("auth", r),
-            ("log", w),
-            ("pg", r),
-            ("config", r),
-        ])
-        .into_iter()
-        .chain([
-            command("osd blocklist", &[("blocklistop", "add")]),
-            command("osd blacklist", &[("blacklistop", "add")]),
-        ])
-        .collect(),
+    let everywhere = |perm| vec![MonGrant::Service { service: None, perm }];
+    let mut grants = match name {
+        "read-only" => everywhere(r),
+        "read-write" => everywhere(rw),
+        "mon" => services(&[("mon", rwx), ("log", rwx)]),
+        "osd" => services(&[("osd", rwx), ("mon", r), ("pg", rw), ("log", w)]),
+        "mds" => {
+            let mut grants = services(&[("mds", rwx), ("mon", r), ("osd", r), ("log", w)]);
+            let commands = ["osd pool rmsnap", "osd blocklist", "osd blacklist"];
+            grants.extend(commands.map(|prefix| command(prefix, &[])));
+            grants
+        }
         "mgr" => services(&[
-            ("mon", Perm::ALL),
-            ("osd", Perm::ALL),
-            ("mds", Perm::ALL),
-            ("fs", Perm::ALL),
-            ("mgr", Perm::ALL),
-            ("pg", Perm::ALL),
-            ("auth", r),
-            ("log", Perm::RW),
-            ("config", rwx),
-            ("config-key", rwx),
+            ("mgr", rwx),
+            ("log", rw),
+            ("mon", rw),
+            ("mds", rw),
+            ("fs", rw),
+            ("osd", rw),
+            ("pg", rw),
+            ("auth", rwx),
+            ("config-key", rw),
+            ("config", rw),
         ]),
-        "rbd" | "rbd-mirror" | "simple-rados-client-with-blocklist" => services(&reader)
-            .into_iter()
-            .chain([
-                command("osd blocklist", &[("blocklistop", "add")]),
-                command("osd blacklist", &[("blacklistop", "add")]),
-            ])
-            .collect(),
-        "rbd-read-only" | "simple-rados-client" | "crash" => services(&reader),
-        "fs-client" => services(&[("mon", r), ("mds", r), ("fs", r), ("osd", r), ("pg", r)]),
-        "role-definer" => services(&[("mon", r), ("auth", Perm::ALL)]),
-        "bootstrap-osd" => vec![
-            MonGrant::Service { service: Some("mon".into()), perm: r },
-            MonGrant::Command { prefix: "osd new".into(), args: Default::default() },
-            MonGrant::Command { prefix: "osd purge-new".into(), args: Default::default() },
-            MonGrant::Command { prefix: "mon getmap".into(), args: Default::default() },
+        "rbd" | "rbd-mirror" => {
+            let mut grants = services(&reader);
+            grants.extend(blocklist());
+            if name == "rbd-mirror" {
+                grants.push(key_command("config-key get", Constraint::Prefix("rbd/mirror/".into())));
+            }
+            grants
+        }
+        "simple-rados-client-with-blocklist" => services(&reader).into_iter().chain(blocklist()).collect(),
+        "rbd-read-only" | "simple-rados-client" => services(&reader),
+        "fs-client" => services(&[("mon", r), ("mds", r), ("osd", r), ("pg", r)]),
+        // Reports of crashes go to the manager elsewhere; here monitors keep them.
+        "crash" => services(&[("mon", r)]).into_iter().chain([command("crash post", &[])]).collect(),
+        "role-definer" => services(&[("mon", r), ("auth", rwx)]),
+        bootstrap => bootstrap.strip_prefix("bootstrap-").and_then(bootstrap_of)?,
+    };
+    if matches!(name, "osd" | "mds" | "mon" | "mgr") {
+        let commands =
+            ["config-key get", "config-key put", "config-key set", "config-key exists", "config-key delete"];
+        grants.extend(commands.map(|prefix| key_command(prefix, Constraint::Private)));
+    }
+    Some(grants)
+}
+
+/// What a new daemon or client of one kind is made with.
+fn bootstrap_of(kind: &str) -> Option<Vec<MonGrant>> {
+    let equals = |text: &str| Constraint::Equals(text.to_owned());
+    let prefix = |text: &str| Constraint::Prefix(text.to_owned());
+    let create = match kind {
+        "osd" => return Some(bootstrap(&[("osd new", &[]), ("osd purge-new", &[])])),
+        "mds" => vec![
+            ("entity", prefix("mds.")),
+            ("caps_mon", equals("allow profile mds")),
+            ("caps_osd", equals("allow rwx")),
+            ("caps_mds", equals("allow")),
         ],
-        "bootstrap-mds" => bootstrap(
-            "mds.",
-            &[("caps_mon", "allow profile mds"), ("caps_osd", "allow rwx"), ("caps_mds", "allow")],
-        ),
-        "bootstrap-mgr" => bootstrap("mgr.", &[("caps_mon", "allow profile mgr")]),
-        "bootstrap-rgw" => bootstrap("client.rgw.", &[("caps_mon", "allow rw"), ("caps_osd", "allow rwx")]),
-        "bootstrap-rbd" | "bootstrap-rbd-mirror" => bootstrap("client.", &[("caps_mon", "profile rbd")]),
+        "mgr" => vec![("entity", prefix("mgr.")), ("caps_mon", equals("allow profile mgr"))],
+        "rgw" => vec![
+            ("entity", prefix("client.rgw.")),
+            ("caps_mon", equals("allow rw")),
+            ("caps_osd", equals("allow rwx")),
+        ],
+        "rbd" | "rbd-mirror" => vec![
+            ("entity", prefix("client.")),
+            ("caps_mon", equals(if kind == "rbd" { "profile rbd" } else { "profile rbd-mirror" })),
+            ("caps_osd", Constraint::RbdProfiles),
+        ],
         _ => return None,
-    })
+    };
+    Some(bootstrap(&[("auth get-or-create", &create)]))
+}
+
+fn bootstrap(commands: &[(&str, &[(&str, Constraint)])]) -> Vec<MonGrant> {
+    let mut grants = services(&[("mon", Perm::R), ("osd", Perm::R)]);
+    grants.push(command("mon getmap", &[]));
+    grants.extend(commands.iter().map(|(prefix, args)| command(prefix, args)));
+    grants
 }
 
 fn services(list: &[(&str, Perm)]) -> Vec<MonGrant> {
@@ -82,20 +97,18 @@ fn services(list: &[(&str, Perm)]) -> Vec<MonGrant> {
     list.iter().map(grant).collect()
 }
 
-fn command(prefix: &str, args: &[(&str, &str)]) -> MonGrant {
-    let equals = |&(k, v): &(&str, &str)| (k.to_owned(), Constraint::Equals(v.to_owned()));
-    MonGrant::Command { prefix: prefix.to_owned(), args: args.iter().map(equals).collect() }
+fn command(prefix: &str, args: &[(&str, Constraint)]) -> MonGrant {
+    let args = args.iter().map(|(name, c)| ((*name).to_owned(), c.clone())).collect();
+    MonGrant::Command { prefix: prefix.to_owned(), args }
 }
 
-/// May create one kind of principal, with exactly these capabilities.
-fn bootstrap(entity: &str, caps: &[(&str, &str)]) -> Vec<MonGrant> {
-    let create = |prefix: &str| {
-        let MonGrant::Command { prefix, mut args } = command(prefix, caps) else {
-            unreachable!("command() makes commands")
-        };
-        args.insert("entity".to_owned(), Constraint::Prefix(entity.to_owned()));
-        MonGrant::Command { prefix, args }
-    };
-    let read = MonGrant::Service { service: Some("mon".into()), perm: Perm::R };
-    vec![read, create("auth get-or-create"), create("auth add")]
+fn key_command(prefix: &str, key: Constraint) -> MonGrant {
+    command(prefix, &[("key", key)])
+}
+
+/// A client that is gone and holds a lock may be shut out, but no more than that one.
+fn blocklist() -> [MonGrant; 2] {
+    [("osd blocklist", "blocklistop"), ("osd blacklist", "blacklistop")].map(|(prefix, op)| {
+        command(prefix, &[(op, Constraint::Equals("add".into())), ("addr", Constraint::OneClient)])
+    })
 }

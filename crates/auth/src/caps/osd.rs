@@ -1,13 +1,15 @@
 //! `osd` capabilities.
 
+use super::network::Placed;
 use super::parser::Parser;
 use super::{CapsError, Perm};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 /// What a principal may do at the OSDs.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct OsdCap {
-    grants: Vec<OsdGrant>,
+    grants: Vec<Placed<OsdGrant>>,
 }
 
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -37,7 +39,7 @@ pub struct OsdTarget<'a> {
     pub applications: &'a BTreeMap<String, BTreeMap<String, String>>,
     /// Its namespace.
     pub namespace: &'a [u8],
-    /// Its name; empty for operations on a whole PG.
+    /// What it is placed by: its locator's key, or its name where there is none; empty for operations on a whole PG.
     pub object: &'a [u8],
 }
 
@@ -57,24 +59,51 @@ pub struct ClassCall<'a> {
 impl OsdCap {
     /// Parses a capability string.
     pub fn parse(text: &str) -> Result<Self, CapsError> {
-        let grants = Parser::grants(text, grant)?;
+        let grants = Parser::grants(text, |p| {
+            let grants = grant(p)?;
+            Placed::parse(p, grants)
+        })?;
         Ok(Self { grants: grants.into_iter().flatten().collect() })
+    }
+
+    /// What of it counts for whoever connects from `from`. Before this, grants for a network allow nothing.
+    #[must_use]
+    pub fn for_peer(self, from: Option<IpAddr>) -> Self {
+        Self { grants: Placed::seen_from(self.grants, from) }
+    }
+
+    fn grants(&self) -> impl Iterator<Item = &OsdGrant> {
+        Placed::everywhere(&self.grants)
     }
 
     /// Whether it is `allow *`.
     pub fn is_allow_all(&self) -> bool {
-        self.grants.iter().any(OsdGrant::is_all)
+        self.grants().any(OsdGrant::is_all)
     }
 
-    /// Whether an operation that reads, writes and calls as given may run on `target`. Grants add up.
+    /// Whether an operation that reads, writes and calls as given may run on `target`. One grant must allow its reads and
+    /// writes together; methods may be allowed by several such grants.
     pub fn allows(&self, target: &OsdTarget<'_>, read: bool, write: bool, calls: &[ClassCall<'_>]) -> bool {
-        let matching: Vec<_> = self.grants.iter().filter(|g| g.what.matches(target)).collect();
-        let sum = matching.iter().fold(Perm::NONE, |sum, g| sum.and(g.perm));
-        let called = |call: &ClassCall<'_>| {
-            (!call.read || sum.has(Perm::CLASS_READ)) && (!call.write || sum.has(Perm::CLASS_WRITE))
-                || matching.iter().any(|g| g.names(call))
+        let fits = |g: &&OsdGrant| {
+            g.what.matches(target) && (!read || g.perm.has(Perm::R)) && (!write || g.perm.has(Perm::W))
         };
-        (!read || sum.has(Perm::R)) && (!write || sum.has(Perm::W)) && calls.iter().all(called)
+        let mut allowed = vec![false; calls.len()];
+        for grant in self.grants().filter(fits) {
+            allowed.iter_mut().zip(calls).for_each(|(allowed, call)| *allowed |= grant.may_call(call));
+            if allowed.iter().all(|a| *a) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether a client may manage snapshots of its own in the pool: it writes to all of it, or to a part of it that is named
+    /// with the pool.
+    pub fn may_snap(&self, pool: &str) -> bool {
+        let writes = |g: &OsdGrant| {
+            g.perm.has(Perm::W) && (g.what == What::default() || g.what.pool.as_deref() == Some(pool))
+        };
+        self.grants().any(writes)
     }
 }
 
@@ -83,10 +112,13 @@ impl OsdGrant {
         self.perm == Perm::ALL && self.what == What::default()
     }
 
-    fn names(&self, call: &ClassCall<'_>) -> bool {
-        self.class.as_ref().is_some_and(|(class, method)| {
-            class == call.class && method.as_ref().is_none_or(|m| m == call.method)
-        })
+    fn may_call(&self, call: &ClassCall<'_>) -> bool {
+        let by_kind = (!call.read || self.perm.has(Perm::CLASS_READ))
+            && (!call.write || self.perm.has(Perm::CLASS_WRITE));
+        by_kind
+            || self.class.as_ref().is_some_and(|(class, method)| {
+                class == call.class && method.as_ref().is_none_or(|m| m == call.method)
+            })
     }
 }
 
@@ -108,24 +140,25 @@ impl What {
             && self.tag.as_ref().is_none_or(tagged)
     }
 
-    /// Takes one condition if it is next.
+    /// Takes one condition if it is next. None may come twice: it would not be clear which one is meant.
     fn parse_one(&mut self, p: &mut Parser<'_>) -> Result<bool, CapsError> {
-        if p.eat_word("pool") {
-            self.pool = Some(p.value("a pool's name")?);
+        let twice = p.error("each condition once");
+        let is_new = if p.eat_word("pool") {
+            self.pool.replace(p.value("a pool's name")?).is_none()
         } else if p.eat_word("namespace") {
-            self.namespace = Some(p.value("a namespace")?);
+            self.namespace.replace(p.value("a namespace")?).is_none()
         } else if p.eat_word("object_prefix") {
-            self.object_prefix = Some(p.value("a prefix of object names")?);
+            self.object_prefix.replace(p.value("a prefix of object names")?).is_none()
         } else if p.eat_word("tag") {
             let (app, key) = (p.word("an application")?, p.word("a key")?);
             if !p.eat('=') {
                 return Err(p.error("`=`"));
             }
-            self.tag = Some((app, key, p.word("a value")?));
+            self.tag.replace((app, key, p.word("a value")?)).is_none()
         } else {
             return Ok(false);
-        }
-        Ok(true)
+        };
+        if is_new { Ok(true) } else { Err(twice) }
     }
 }
 
@@ -147,8 +180,11 @@ fn grant(p: &mut Parser<'_>) -> Result<Vec<OsdGrant>, CapsError> {
         if out.what.parse_one(p)? {
         } else if p.eat_word("class") {
             let class = p.word("a class")?;
-            let method = if p.grant_ends() { None } else { Some(p.word("a method")?) };
-            out.class = Some((class, method));
+            let ends = p.grant_ends() || p.peek() == "network";
+            let method = if ends { None } else { Some(p.word("a method")?) };
+            if out.class.replace((class, method)).is_some() {
+                return Err(p.error("one class in a grant"));
+            }
         } else if p.eat_word("class-read") {
             out.perm = out.perm.and(Perm::CLASS_READ);
         } else if p.eat_word("class-write") {
@@ -172,27 +208,31 @@ fn profile(name: &str, what: What) -> Option<Vec<OsdGrant>> {
         perm,
         class: None,
     };
-    let method = |prefix: Option<&str>, method: &str| OsdGrant {
-        what: What { object_prefix: prefix.map(str::to_owned), ..what.clone() },
+    let rbd = |what: What, method: &str| OsdGrant {
+        what,
         perm: Perm::NONE,
         class: Some(("rbd".to_owned(), Some(method.to_owned()))),
     };
+    // Metadata of an image in any of the pool's namespaces.
+    let metadata = || rbd(What { pool: what.pool.clone(), ..What::default() }, "metadata_list");
+    let header = || What { object_prefix: Some("rbd_header.".to_owned()), ..what.clone() };
     let whole = |perm| OsdGrant { what: what.clone(), perm, class: None };
     Some(match name {
-        "osd" | "mds" | "mgr" | "admin" => vec![whole(Perm::ALL)],
+        "read-only" => vec![whole(Perm::R)],
+        "read-write" => vec![whole(Perm::RW)],
         // The objects by which images of other pools are found are readable in all pools.
         "rbd" => vec![
             on("rbd_info", Perm::R),
             on("rbd_children", Perm::CLASS_READ),
             on("rbd_mirroring", Perm::CLASS_READ),
-            method(None, "metadata_list"),
+            metadata(),
             whole(Perm::RW.and(Perm::X)),
         ],
         "rbd-read-only" => vec![
             on("rbd_info", Perm::R),
-            method(None, "metadata_list"),
-            method(Some("rbd_header."), "child_attach"),
-            method(Some("rbd_header."), "child_detach"),
+            metadata(),
+            rbd(header(), "child_attach"),
+            rbd(header(), "child_detach"),
             whole(Perm::R.and(Perm::CLASS_READ)),
         ],
         _ => return None,

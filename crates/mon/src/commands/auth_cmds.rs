@@ -210,29 +210,83 @@ pub fn rm(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     said("updated")
 }
 
+/// One `PATH PERMISSION [root_squash]` of `fs authorize`.
+struct PathGrant<'a> {
+    path: &'a str,
+    perm: &'a str,
+    root_squash: bool,
+}
+
+fn path_grants(words: &[String]) -> Result<Vec<PathGrant<'_>>, Failure> {
+    let mut out = Vec::new();
+    let mut words = words.iter().map(String::as_str).peekable();
+    while let Some(path) = words.next() {
+        let Some(perm) = words.next() else { return invalid("give pairs of path and permission, as / rw") };
+        check_permission(perm)?;
+        let root_squash = words.next_if_eq(&"root_squash").is_some();
+        out.push(PathGrant { path, perm, root_squash });
+    }
+    if out.is_empty() { invalid("give pairs of path and permission, as / rw") } else { Ok(out) }
+}
+
+fn check_permission(perm: &str) -> Result<(), Failure> {
+    let flags = match (perm.strip_prefix("rw"), perm) {
+        (Some(flags), _) => flags,
+        (None, "r") => "",
+        _ => return invalid("Permission flags must start with 'r' or 'rw'."),
+    };
+    let mut last = '\0';
+    for flag in flags.chars() {
+        if last >= flag {
+            return invalid("Permission flags (except 'rw') must be specified in alphabetical order.");
+        }
+        if !matches!(flag, 'p' | 's') {
+            return invalid(format!("Unknown permission flag '{flag}'."));
+        }
+        last = flag;
+    }
+    Ok(())
+}
+
 pub fn fs_authorize(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     let fs = args.str("filesystem");
     let name = entity(args)?;
-    if edit.fsmap_now().by_name(fs).is_none() && !matches!(fs, "*" | "all") {
+    let all = matches!(fs, "*" | "all");
+    if !all && edit.fsmap_now().by_name(fs).is_none() {
         return invalid(format!("filesystem {fs} does not exist."));
     }
-    let pairs = args.list("caps");
-    if pairs.is_empty() || !pairs.len().is_multiple_of(2) {
-        return invalid("give pairs of path and permission, as / rw");
+    let only = if all { String::new() } else { format!(" fsname={fs}") };
+    let words = args.list("caps");
+    let grants = path_grants(&words)?;
+    let one = |g: &PathGrant<'_>| {
+        let path = if g.path == "/" { String::new() } else { format!(" path={}", g.path) };
+        let squash = if g.root_squash { " root_squash" } else { "" };
+        format!("allow {}{only}{path}{squash}", g.perm)
+    };
+    let mds: Vec<String> = grants.iter().map(one).collect();
+    let access = if grants.iter().any(|g| g.perm.starts_with("rw")) { "rw" } else { "r" };
+    let data = if all { "*" } else { fs };
+    let list = [
+        "mds",
+        &mds.join(", "),
+        "mon",
+        &format!("allow r{only}"),
+        "osd",
+        &format!("allow {access} tag cephfs data={data}"),
+    ];
+    let caps = parse_caps(&list.map(str::to_owned))?;
+    // A key that allows other things too is not widened or narrowed by this.
+    if let Some(old) = edit.base.auth.get(&name)
+        && caps.iter().any(|(service, text)| old.caps.get(service) != Some(text))
+    {
+        return invalid(format!(
+            "{name} already has fs capabilities that differ from those supplied. To generate a new auth key for {name}, \
+             first remove {name} from configuration files, execute 'ceph auth rm {name}', then execute this command again."
+        ));
     }
-    let (mut mds, mut writes) = (Vec::new(), false);
-    for pair in pairs.chunks_exact(2) {
-        let (path, perm) = (pair[0].trim_start_matches('/'), &pair[1]);
-        if !matches!(perm.as_str(), "r" | "rw" | "rwp" | "rws" | "rwps" | "rps") {
-            return invalid(format!("`{perm}` is no permission: write r, rw, rwp, rws or rwps"));
-        }
-        writes |= perm.contains('w');
-        let path = if path.is_empty() { String::new() } else { format!(" path=/{path}") };
-        mds.push(format!("allow {perm} fsname={fs}{path}"));
-    }
-    let osd = format!("allow {} tag cephfs data={fs}", if writes { "rw" } else { "r" });
-    let list =
-        ["mds", &mds.join(", "), "mon", &format!("allow r fsname={fs}"), "osd", &osd].map(str::to_owned);
-    let auth = make(edit, &name, parse_caps(&list)?)?;
+    let auth = match edit.base.auth.get(&name) {
+        Some(old) => old.clone(),
+        None => make(edit, &name, caps)?,
+    };
     answer(args, || json!([entity_json(&name, &auth)]), || short_keyring(&name, &auth))
 }

@@ -174,19 +174,8 @@ impl<S: Storage> Mon<S> {
         let (outcome, index) = match outcome {
             Err(failure) => (Err(failure), 0),
             Ok((cmd, args)) => match self.may_run(conn, cmd, &args) {
-                true => self.run(now, cmd, &args, &m.data.to_vec()),
-                false => (
-                    Err(Failure::new(
-                        errno::EACCES,
-                        format!(
-                            "access denied: `{}` needs mon caps `{}` on {}",
-                            cmd.prefix(),
-                            cmd.decl().perm,
-                            cmd.decl().module
-                        ),
-                    )),
-                    0,
-                ),
+                true => self.run(now, conn, cmd, &args, &m.data.to_vec()),
+                false => (Err(self.denied(conn, cmd, out)), 0),
             },
         };
         let again = self.origin.is_some_and(|o| o.is_again);
@@ -217,14 +206,17 @@ impl<S: Storage> Mon<S> {
                 ((0, String::new(), all.into_bytes()), 0)
             }
             Ok((cmd, args)) if self.may_run(conn, cmd, &args) => {
-                let (outcome, index) = self.run(now, cmd, &args, &m.data.to_vec());
+                let (outcome, index) = self.run(now, conn, cmd, &args, &m.data.to_vec());
                 let answer = match outcome {
                     Ok(reply) => (0, reply.status, reply.data),
                     Err(failure) => (-failure.errno, failure.text, Vec::new()),
                 };
                 (answer, index)
             }
-            Ok(_) => ((-errno::EACCES, "access denied".to_owned(), Vec::new()), 0),
+            Ok((cmd, _)) => {
+                let failure = self.denied(conn, cmd, out);
+                ((-failure.errno, failure.text, Vec::new()), 0)
+            }
             Err(_) if is_own => self.tell_admin(now, &text),
             Err(error) => ((-errno::EINVAL, error.0, Vec::new()), 0),
         };
@@ -247,10 +239,17 @@ impl<S: Storage> Mon<S> {
     }
 
     /// Runs a command; its answer may go out once the index is committed.
-    fn run(&mut self, now: Now, cmd: Cmd, args: &Args, input: &[u8]) -> (Outcome, u64) {
+    fn run(&mut self, now: Now, conn: ConnId, cmd: Cmd, args: &Args, input: &[u8]) -> (Outcome, u64) {
         match handler(cmd) {
-            Handler::Read(read) => (read(&self.view(now), args), 0),
+            Handler::Read(read) => {
+                let visible = self.visible_state(conn);
+                let state = visible.as_ref().unwrap_or(self.log.state());
+                (read(&View { state, ..self.view(now) }, args), 0)
+            }
             Handler::Change(change) => {
+                if let Err(failure) = self.may_change_fs(conn, cmd, args) {
+                    return (Err(failure), 0);
+                }
                 // A refusal may rest on what is not committed yet: it waits like everything else.
                 self.edit(now, |edit| {
                     let outcome = change(edit, args, input);
@@ -265,6 +264,39 @@ impl<S: Storage> Mon<S> {
                 (said(""), 0)
             }
         }
+    }
+
+    /// The state with the file systems alone that the session may see, where that is not all of it.
+    fn visible_state(&self, conn: ConnId) -> Option<State> {
+        let session = self.sessions.get(conn).filter(|s| s.caps.hides_fs())?;
+        let state = self.log.state();
+        Some(State { fsmap: session.fsmap(&state.fsmap), ..state.clone() })
+    }
+
+    /// Where a key names file systems, others are not changed with it.
+    fn may_change_fs(&self, conn: ConnId, cmd: Cmd, args: &Args) -> Result<(), Failure> {
+        let session = self.sessions.get(conn).filter(|s| s.caps.names_fs());
+        let (Some(session), Some(name)) = (session, args.opt_str("fs_name").filter(|_| cmd != Cmd::FsNew))
+        else {
+            return Ok(());
+        };
+        let exists = self.log.tail().fsmap.by_name(name).is_some();
+        if exists && !session.sees_fs(name) {
+            return missing(format!("Filesystem not found: '{name}'"));
+        }
+        if exists && !session.caps.allows_fs(name, Perm::W) {
+            return Err(Failure::new(errno::EPERM, format!("Permission denied: '{name}'")));
+        }
+        Ok(())
+    }
+
+    /// What is said of a command that the session may not give.
+    fn denied(&self, conn: ConnId, cmd: Cmd, out: &mut Vec<Out>) -> Failure {
+        let (prefix, decl) = (cmd.prefix(), cmd.decl());
+        let text = format!("`{prefix}` of {}", self.who(conn));
+        out.push(node::Output::Event(node::Event::new(node::Level::Info, "command_denied", text)));
+        let needs = format!("needs mon caps `{}` on {}", decl.perm, decl.module);
+        Failure::new(errno::EACCES, format!("access denied: `{prefix}` {needs}"))
     }
 
     fn may_run(&self, conn: ConnId, cmd: Cmd, args: &Args) -> bool {

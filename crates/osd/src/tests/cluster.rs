@@ -53,6 +53,8 @@ pub struct Cluster {
     pub stats: BTreeMap<PgId, peer::PgStat>,
     pub filter: Option<Filter>,
     client_conns: BTreeMap<usize, ConnId>,
+    /// What the client's key allows at OSDs.
+    client_caps: String,
     pub replies: BTreeMap<u64, Vec<OsdOpReply>>,
     /// The newest map that the client was sent by OSDs.
     pub told: Epoch,
@@ -122,6 +124,7 @@ impl Cluster {
             stats: BTreeMap::new(),
             filter: None,
             client_conns: BTreeMap::new(),
+            client_caps: "allow *".to_owned(),
             replies: BTreeMap::new(),
             told: Epoch(0),
             next_tid: 0,
@@ -486,6 +489,12 @@ impl Cluster {
         placed.acting.iter().map(|o| o.0 as usize).collect()
     }
 
+    /// The client comes back with another key.
+    pub fn client_with(&mut self, caps: &str) {
+        self.client_caps = caps.to_owned();
+        self.client_conns.clear();
+    }
+
     /// Sends a request to an OSD; gives its tid.
     pub fn send_op(&mut self, osd: usize, tid: Option<u64>, name: &str, ops: Vec<Op>) -> u64 {
         let tid = tid.unwrap_or_else(|| {
@@ -513,7 +522,9 @@ impl Cluster {
                     (ConnId(self.next_accepted), ConnId(ConnId::ACCEPTED | self.next_accepted));
                 self.ends.insert((CLIENT, mine), (osd, theirs));
                 self.ends.insert((osd, theirs), (CLIENT, mine));
-                let connected = Input::Connected { conn: theirs, peer: peer_of(CLIENT, 77) };
+                let mut peer = peer_of(CLIENT, 77);
+                peer.caps.clone_from(&self.client_caps);
+                let connected = Input::Connected { conn: theirs, peer };
                 let delay = self.delay(CLIENT, osd);
                 self.push(delay, osd, Event::Input(connected));
                 self.client_conns.insert(osd, mine);

@@ -5,6 +5,7 @@ use maps::Epoch;
 use msgs::op::input;
 use msgs::{Extent, Op, OsdOpReply};
 use node::{Body, Msg};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -432,4 +433,48 @@ fn another_osds_disk_is_refused() {
     c.run(SECOND);
     assert_eq!(c.stopped.len(), 1);
     assert!(c.stopped[0].1.contains("osd.0 of cluster"), "{:?}", c.stopped);
+}
+
+#[test]
+fn a_key_allows_what_it_says_and_no_more() {
+    let mut c = Cluster::new(1, 1, 1, 8);
+    c.write("a.1", "text");
+    c.wait_clean();
+    let read = || vec![Op::Stat];
+    let write = || vec![write_full("other")];
+    let call = || {
+        let (class, method) = ("lock".to_owned(), "lock".to_owned());
+        vec![Op::Call { class, method, input: Default::default() }]
+    };
+    for (caps, reads, writes, calls) in [
+        ("allow *", 0, 0, -95),
+        ("allow rw", 0, 0, -1),
+        ("allow r", 0, -1, -1),
+        ("allow w", -1, 0, -1),
+        ("allow r, allow x", 0, -1, -95),
+        ("allow class lock", -1, -1, -95),
+        ("allow rwx pool=p", 0, 0, -95),
+        ("allow rwx pool=q", -1, -1, -1),
+        ("allow rw namespace=n", -1, -1, -1),
+        ("allow rw object_prefix a.", 0, 0, -1),
+        ("allow rw object_prefix b.", -1, -1, -1),
+        ("allow rw tag cephfs data=*", -1, -1, -1),
+        ("allow rw network 10.0.0.0/24", 0, 0, -1),
+        ("allow rw network 10.0.1.0/24", -1, -1, -1),
+        ("nonsense", -1, -1, -1),
+        ("", -1, -1, -1),
+    ] {
+        c.client_with(caps);
+        let results = [read(), write(), call()].map(|ops| c.op("a.1", ops).result);
+        assert_eq!(results, [reads, writes, calls], "{caps}");
+    }
+    c.client_with("allow rw tag cephfs data=one");
+    assert_eq!(c.op("a.1", write()).result, -1);
+    c.change(|map, _| {
+        let data = BTreeMap::from([("data".to_owned(), "one".to_owned())]);
+        let pool = map.pools.values_mut().next().expect("a pool");
+        pool.application_metadata.insert("cephfs".into(), data);
+    });
+    assert_eq!(c.op("a.1", write()).result, 0, "the pool is now the file system's");
+    assert!(c.counted("request_denied") > 20);
 }
