@@ -4,8 +4,9 @@
 use node::{Event, Level};
 
 /// Names that a healthy implementation may say under these faults, and why.
-const EXPECTED: [(&str, &str); 3] = [
+const EXPECTED: [(&str, &str); 4] = [
     ("marked_down", "an OSD that was cut off or slow sees the map that gave it up, and boots again"),
+    ("begins_anew", "a metadata server that was silent for too long sees that it was given up"),
     ("object_unfound", "the newest version of an object is on disks that are away; its requests wait"),
     (
         "mds_session_lost",
