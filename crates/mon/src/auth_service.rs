@@ -58,7 +58,7 @@ impl<S: Storage> Mon<S> {
         out: &mut Vec<Out>,
     ) {
         match body {
-            msgs::Body::MonSubscribe(m) => self.subscribe(conn, *m, out),
+            msgs::Body::MonSubscribe(m) => self.subscribe(now.mono, conn, *m, out),
             msgs::Body::MonGetMap(_) => {
                 let map = wire::Writer::encode(&*self.log.state().monmap);
                 out.push(Self::send(conn, tid, msgs::Body::from(msgs::MonMap { map })));

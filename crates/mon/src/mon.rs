@@ -275,7 +275,7 @@ impl<S: Storage> Mon<S> {
                 self.tick(now, out);
             }
             if self.phase == Phase::Running {
-                self.publish_log(out);
+                self.publish_log(now.mono, out);
             }
             if self.log.leads() {
                 self.grant_wishes(now);
@@ -440,6 +440,7 @@ impl<S: Storage> Node for Mon<S> {
             self.log.deadline(),
             self.links.deadline(),
             self.lonely_deadline(),
+            self.boots_deadline(),
         ];
         parts.into_iter().flatten().min()
     }

@@ -2,6 +2,7 @@
 
 use crate::commands::osd_state::flags_of;
 use crate::mon::{Mon, Out};
+use crate::osd_wishes::GATHER_BOOTS;
 use crate::publish::osdmaps_since;
 use crate::soft::Soft;
 use crate::storage::Storage;
@@ -48,7 +49,8 @@ impl<S: Storage> Mon<S> {
             return;
         }
         self.soft.osd_seen.insert(m.osd, now.mono);
-        self.soft.wanted.boots.insert(m.osd, (conn, m));
+        self.soft.boots.until.get_or_insert(now.mono + GATHER_BOOTS);
+        self.soft.boots.by_osd.insert(m.osd, m);
     }
 
     /// A primary needs to be known alive in a newer epoch before its PGs go active.

@@ -5,30 +5,78 @@ use crate::crush_edit;
 use crate::edit::Edit;
 use crate::entry::Change;
 use crate::mon::Mon;
-use crate::soft::OsdWishes;
+use crate::soft::{Boots, OsdWishes, Soft};
 use crate::storage::Storage;
-use maps::{OsdId, OsdXinfo, WEIGHT_IN, osd_flags, osd_state};
+use maps::{OsdEntry, OsdId, OsdXinfo, WEIGHT_IN, osd_flags, osd_state};
 use std::collections::{BTreeMap, BTreeSet};
-use stdx::Now;
+use std::time::Duration;
+use stdx::{Instant, Now};
 use wire::{EntityName, EntityType};
 
+/// For how long an OSD that boots waits for others that are expected to: what restarts together comes up in one epoch, and its PGs
+/// agree once.
+pub(crate) const GATHER_BOOTS: Duration = Duration::from_millis(100);
+/// An OSD that has been down for longer is not expected.
+const EXPECTED_FOR: Duration = Duration::from_secs(20);
+
 impl<S: Storage> Mon<S> {
-    /// Proposes the next OSD map, if somebody waits for one and none is being written.
+    /// Proposes the next OSD map, if somebody waits for one and none is being written. Boots may wait for one another; all else is
+    /// granted at once, as PGs wait for it.
     pub(crate) fn grant_wishes(&mut self, now: Now) {
-        if self.soft.wanted.is_empty() || self.log.proposed() != self.log.state().version {
+        if !self.may_grant() {
+            return;
+        }
+        let boots = match self.boots_are_due(now.mono) {
+            true => std::mem::take(&mut self.soft.boots),
+            false => Boots::default(),
+        };
+        if boots.by_osd.is_empty() && self.soft.wanted.is_empty() {
             return;
         }
         let wanted = std::mem::take(&mut self.soft.wanted);
         let refused = std::mem::take(&mut self.soft.refused);
-        let (later, _) = self.edit(now, |edit| grant(edit, wanted, &refused));
-        self.soft.wanted.boots = later;
+        let (later, _) = self.edit(now, |edit| grant(edit, wanted, boots, &refused));
+        if !later.is_empty() {
+            // They have waited.
+            self.soft.boots.until = Some(now.mono);
+            self.soft.boots.by_osd.extend(later);
+        }
+    }
+
+    /// No OSD map is being written: what is asked meanwhile shares the next one.
+    fn may_grant(&self) -> bool {
+        self.log.proposed() == self.log.state().version
+    }
+
+    /// When boots that wait for others do so no longer.
+    pub(crate) fn boots_deadline(&self) -> Option<Instant> {
+        self.soft.boots.until.filter(|_| self.log.leads() && self.may_grant())
+    }
+
+    /// Nobody is expected to boot whose boot is not here, or they have waited for long enough.
+    fn boots_are_due(&self, now: Instant) -> bool {
+        let Soft { boots, osd_down, osd_gone, .. } = &self.soft;
+        if boots.until.is_none_or(|until| until <= now) {
+            return true;
+        }
+        let map = self.log.state().osdmap();
+        let is_expected = |(id, osd): (OsdId, &OsdEntry)| {
+            let lately = osd_down.get(&id).is_some_and(|since| now.since(*since) < EXPECTED_FOR);
+            let was_up =
+                if osd.is_up() { osd_gone.contains_key(&id) } else { lately && osd.info.up_from.0 > 0 };
+            was_up && !boots.by_osd.contains_key(&id)
+        };
+        !map.existing().any(is_expected)
     }
 }
 
-type Boots = BTreeMap<OsdId, (node::ConnId, Box<peer::OsdBoot>)>;
-
 /// Gives the boots that have to wait for another epoch.
-fn grant(edit: &mut Edit<'_>, wanted: OsdWishes, refused: &BTreeSet<OsdId>) -> Boots {
+fn grant(
+    edit: &mut Edit<'_>,
+    wanted: OsdWishes,
+    boots: Boots,
+    refused: &BTreeSet<OsdId>,
+) -> BTreeMap<OsdId, Box<peer::OsdBoot>> {
     let mut later = BTreeMap::new();
     for (osd, addrs) in wanted.down {
         let entry = edit.osdmap().osd(osd).filter(|o| o.is_up());
@@ -36,14 +84,14 @@ fn grant(edit: &mut Edit<'_>, wanted: OsdWishes, refused: &BTreeSet<OsdId>) -> B
             mark_down(edit, osd, refused.contains(&osd));
         }
     }
-    for (osd, (conn, boot)) in wanted.boots {
+    for (osd, boot) in boots.by_osd {
         match edit.osdmap().osd(osd) {
             Some(entry) if entry.is_up() && entry.client_addrs == boot.addrs => {}
             Some(entry) if entry.is_up() => {
                 // A new run of a process that is still up in the map: the old one must go down first, in an epoch of
                 // its own. It is dead, as the new one holds its store.
                 mark_down(edit, osd, true);
-                later.insert(osd, (conn, boot));
+                later.insert(osd, boot);
             }
             _ => boot_osd(edit, &boot),
         }

@@ -2,7 +2,7 @@
 
 use crate::config::{Target, resolve};
 use crate::mon::{Mon, Out};
-use crate::session::{Session, Sub};
+use crate::session::{Session, Sub, SubEnd};
 use crate::state::State;
 use crate::storage::Storage;
 use crate::syslog::{ClusterLog, LogLevel};
@@ -11,11 +11,15 @@ use msgs::SUBSCRIBE_ONCE;
 use node::ConnId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use stdx::Now;
+use std::time::Duration;
+use stdx::{Instant, Now};
 use wire::{EntityType, Writer};
 
 /// Incrementals in one message.
 const INCS_IN_MESSAGE: u32 = 64;
+/// For how long a subscription to one OSD map brings those that follow too. Ceph's clients ask for the next map when they lose an OSD,
+/// and where that map has the OSD down but not yet up again, they ask for another only after 5 to 15 s.
+const NEXT_MAPS: Duration = Duration::from_secs(30);
 
 impl<S: Storage> Mon<S> {
     /// After the committed state has moved.
@@ -27,12 +31,18 @@ impl<S: Storage> Mon<S> {
         self.follow_osdmap(now.mono, &map);
         self.follow_fsmap(now.mono);
         for conn in self.sessions.conns() {
-            self.publish_to(conn, out);
+            self.publish_to(now.mono, conn, out);
         }
     }
 
     /// `MMonSubscribe`.
-    pub(crate) fn subscribe(&mut self, conn: ConnId, m: msgs::MonSubscribe, out: &mut Vec<Out>) {
+    pub(crate) fn subscribe(
+        &mut self,
+        now: Instant,
+        conn: ConnId,
+        m: msgs::MonSubscribe,
+        out: &mut Vec<Out>,
+    ) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         for (what, item) in m.what {
             let service = what.split('.').next().unwrap_or_default();
@@ -55,26 +65,27 @@ impl<S: Storage> Mon<S> {
                 // Who watches the cluster log wants to see what happens from now on.
                 let is_log = log_level(service).is_some() && item.start == 0;
                 let start = if is_log { self.soft.log.total() + 1 } else { item.start };
-                session.subs.insert(what, Sub { next: start, once: item.flags & SUBSCRIBE_ONCE != 0 });
+                let end = if item.flags & SUBSCRIBE_ONCE == 0 { SubEnd::Never } else { SubEnd::Once };
+                session.subs.insert(what, Sub { next: start, end });
             }
         }
-        self.publish_to(conn, out);
+        self.publish_to(now, conn, out);
     }
 
     /// Sends new lines of the cluster log to those who watch it.
-    pub(crate) fn publish_log(&mut self, out: &mut Vec<Out>) {
+    pub(crate) fn publish_log(&mut self, now: Instant, out: &mut Vec<Out>) {
         let total = self.soft.log.total();
         if self.soft.log_published == total {
             return;
         }
         self.soft.log_published = total;
         for conn in self.sessions.conns() {
-            self.publish_to(conn, out);
+            self.publish_to(now, conn, out);
         }
     }
 
     /// Sends what a session subscribed to and has not got.
-    pub(crate) fn publish_to(&mut self, conn: ConnId, out: &mut Vec<Out>) {
+    pub(crate) fn publish_to(&mut self, now: Instant, conn: ConnId, out: &mut Vec<Out>) {
         let state = self.log.state();
         if state.is_empty() {
             return;
@@ -82,6 +93,9 @@ impl<S: Storage> Mon<S> {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let mut subs = std::mem::take(&mut session.subs);
         subs.retain(|what, sub| {
+            if matches!(sub.end, SubEnd::At(end) if end <= now) {
+                return false;
+            }
             let sent = match what.split_once('.').unwrap_or((what, "")) {
                 (what, _) if log_level(what).is_some() => log_since(state, &self.soft.log, what, sub),
                 ("monmap", _) => monmap(state, sub),
@@ -101,7 +115,11 @@ impl<S: Storage> Mon<S> {
             };
             let answered = !sent.is_empty();
             out.extend(sent.into_iter().map(|body| Self::send(conn, 0, body)));
-            !(answered && sub.once)
+            if !answered || sub.end != SubEnd::Once {
+                return true;
+            }
+            sub.end = SubEnd::At(now + NEXT_MAPS);
+            what == "osdmap"
         });
         session.subs = subs;
     }

@@ -5,7 +5,7 @@ use maps::{Epoch, FsMap};
 use node::{ConnId, Peer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use stdx::FastMap;
+use stdx::{FastMap, Instant};
 use wire::{EntityName, EntityType};
 
 /// One authenticated connection.
@@ -28,8 +28,19 @@ pub struct Session {
 pub struct Sub {
     /// The oldest version that is still of interest.
     pub next: u64,
-    /// Ends with the first answer.
-    pub once: bool,
+    /// How it ends.
+    pub end: SubEnd,
+}
+
+/// How a subscription ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SubEnd {
+    /// With the session.
+    Never,
+    /// With the first answer.
+    Once,
+    /// It was answered; what comes before then is told as well.
+    At(Instant),
 }
 
 impl Session {

@@ -30,6 +30,8 @@ pub struct Soft {
     pub refused: BTreeSet<OsdId>,
     /// What OSDs ask of the next OSD map.
     pub wanted: OsdWishes,
+    /// OSDs that ask to be marked up in it.
+    pub boots: Boots,
     /// When each MDS was last heard of, and on which connection.
     pub mds_seen: BTreeMap<Gid, MdsSeen>,
     /// What was wrong when it was last looked at, for lines in the log: summary by code.
@@ -49,8 +51,6 @@ pub struct Soft {
 /// Requests for the next OSD map, gathered so that one epoch serves many.
 #[derive(Debug, Default)]
 pub struct OsdWishes {
-    /// To be marked up.
-    pub boots: BTreeMap<OsdId, (ConnId, Box<peer::OsdBoot>)>,
     /// `up_thru` wanted.
     pub up_thru: BTreeMap<OsdId, Epoch>,
     /// Acting sets wanted.
@@ -62,8 +62,17 @@ pub struct OsdWishes {
 impl OsdWishes {
     /// Whether nobody asks for anything.
     pub fn is_empty(&self) -> bool {
-        self.boots.is_empty() && self.up_thru.is_empty() && self.pg_temp.is_empty() && self.down.is_empty()
+        self.up_thru.is_empty() && self.pg_temp.is_empty() && self.down.is_empty()
     }
+}
+
+/// OSDs that ask to be marked up.
+#[derive(Debug, Default)]
+pub struct Boots {
+    /// What each says of itself.
+    pub by_osd: BTreeMap<OsdId, Box<peer::OsdBoot>>,
+    /// Until when they wait for others that start at the same time.
+    pub until: Option<Instant>,
 }
 
 /// When an MDS was last heard of.

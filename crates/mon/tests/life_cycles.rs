@@ -95,6 +95,67 @@ fn a_restarted_osd_goes_down_and_up_in_two_epochs() {
 }
 
 #[test]
+fn osds_that_restart_together_come_up_in_one_epoch() {
+    let (mut rig, conns) = three_osds();
+    let before = osdmap(&mut rig);
+    conns.into_iter().for_each(|conn| rig.close(conn));
+    rig.boot_osd(1, 201);
+    rig.pass(Duration::from_millis(40));
+    rig.boot_osd(0, 200);
+    assert_eq!(osdmap(&mut rig).epoch, before.epoch, "the third one is expected");
+    rig.boot_osd(2, 202);
+    let after = osdmap(&mut rig);
+    assert_eq!(after.epoch.0, before.epoch.0 + 2, "nobody is waited for any more");
+    assert!(after.existing().all(|(_, o)| o.is_up() && o.info.up_from == after.epoch));
+}
+
+#[test]
+fn who_boots_does_not_wait_long_for_others_and_failures_do_not_wait() {
+    let (mut rig, conns) = three_osds();
+    let before = osdmap(&mut rig);
+    rig.close(conns[0]);
+    rig.close(conns[2]);
+    rig.boot_osd(0, 200);
+    rig.pass(Duration::from_millis(40));
+    rig.send(conns[1], 0, peer::Body::from(failure(1, 2, 102, true)));
+    let map = osdmap(&mut rig);
+    assert!(map.is_down(OsdId(2)), "at once");
+    assert_eq!(map.osd(OsdId(0)).expect("there").client_addrs, boot(0, 100).addrs);
+    rig.pass(Duration::from_millis(60));
+    let map = osdmap(&mut rig);
+    assert_eq!(
+        (map.epoch.0, &map.osd(OsdId(0)).expect("there").client_addrs),
+        (before.epoch.0 + 3, &boot(0, 200).addrs)
+    );
+}
+
+#[test]
+fn whoever_asks_for_the_next_map_gets_those_that_follow_for_a_while() {
+    let (mut rig, conns) = three_osds();
+    let client = rig.connect("client.x", "allow r", 7000);
+    let next = u64::from(osdmap(&mut rig).epoch.next().0);
+    let mut want = msgs::MonSubscribe::default();
+    want.what.insert("osdmap".into(), msgs::SubscribeItem { start: next, flags: msgs::SUBSCRIBE_ONCE });
+    rig.send(client, 0, msgs::Body::from(want));
+    let newest = |rig: &mut Rig| {
+        let maps = rig.sent(client).into_iter().map(|msg| match msg.body {
+            node::Body::Client(msgs::Body::OsdMap(m)) => u64::from(m.newest.0),
+            other => panic!("{other:?}"),
+        });
+        maps.collect::<Vec<u64>>()
+    };
+    rig.pass(Duration::from_secs(100));
+    assert_eq!(newest(&mut rig), [0; 0]);
+    // Down, then up again: Ceph's clients ask only once.
+    rig.close(conns[1]);
+    rig.boot_osd(1, 201);
+    assert_eq!(newest(&mut rig), [next, next + 1]);
+    rig.pass(Duration::from_secs(31));
+    rig.send(conns[0], 0, peer::Body::from(failure(0, 2, 102, true)));
+    assert_eq!(newest(&mut rig), [0; 0]);
+}
+
+#[test]
 fn another_store_under_the_same_number_is_refused() {
     let (mut rig, _) = three_osds();
     let conn = rig.connect("osd.1", "allow profile osd", 6101);
