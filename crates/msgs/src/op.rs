@@ -47,6 +47,16 @@ impl Extent {
     pub fn new(off: u64, len: u64) -> Self {
         Self { off, len, ..Self::default() }
     }
+
+    /// The newest truncation that the client knows of, as (number, size); (0, 0) where there was none. CephFS's files begin
+    /// with number 1 and no size, and the kernel's client says so in each request: that is no truncation either
+    /// (PROTOCOL.md 5.4).
+    pub fn truncation(&self) -> (u32, u64) {
+        match (self.truncate_seq, self.truncate_size) {
+            (1, u64::MAX) => (0, 0),
+            known => known,
+        }
+    }
 }
 
 /// The fixed part of an operation without the length of its data, as requests carry and replies repeat it.

@@ -16,7 +16,8 @@ const CRC32C: u8 = 2;
 impl Exec<'_> {
     /// The size that a read sees: a truncation that the client knows of and that has not come here yet counts.
     fn visible_size(&self, e: &Extent) -> u64 {
-        if e.truncate_seq > self.info.truncate_seq { self.size.min(e.truncate_size) } else { self.size }
+        let (seq, size) = e.truncation();
+        if seq > self.info.truncate_seq { self.size.min(size) } else { self.size }
     }
 
     /// The range of `e` that exists, as (offset, length).

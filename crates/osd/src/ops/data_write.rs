@@ -22,15 +22,15 @@ impl Exec<'_> {
     /// Carries out a truncation that the client made before this write and that has not come here yet. CephFS sends
     /// truncations to objects lazily and relies on their number in each later request.
     fn catch_up_truncation(&mut self, e: &Extent) -> Result<(), OpError> {
-        if e.truncate_seq <= self.info.truncate_seq {
+        let (seq, size) = e.truncation();
+        if seq <= self.info.truncate_seq {
             return Ok(());
         }
-        if self.exists && e.truncate_size != self.size {
-            self.check_range(e.truncate_size, 0)?;
-            self.set_size(e.truncate_size);
+        if self.exists && size != self.size {
+            self.check_range(size, 0)?;
+            self.set_size(size);
         }
-        self.info.truncate_seq = e.truncate_seq;
-        self.info.truncate_size = e.truncate_size;
+        (self.info.truncate_seq, self.info.truncate_size) = (seq, size);
         Ok(())
     }
 
@@ -40,7 +40,7 @@ impl Exec<'_> {
         }
         self.check_range(e.off, e.len)?;
         let mut data = data.clone();
-        if e.truncate_seq != 0 && e.truncate_seq < self.info.truncate_seq && e.off + e.len > self.size {
+        if e.truncation().0 < self.info.truncate_seq && e.off + e.len > self.size {
             // Sent before a truncation that is already carried out: what lies behind the end was cut off by it.
             let keep = self.size.saturating_sub(e.off).min(e.len);
             data = data.slice(0..keep as usize);
@@ -109,15 +109,15 @@ impl Exec<'_> {
             return done();
         }
         self.check_range(to, 0)?;
-        if e.truncate_seq != 0 {
-            if to != e.truncate_size {
+        let (seq, size) = e.truncation();
+        if seq != 0 {
+            if to != size {
                 return Err(EINVAL);
             }
-            if e.truncate_seq <= self.info.truncate_seq {
+            if seq <= self.info.truncate_seq {
                 return done();
             }
-            self.info.truncate_seq = e.truncate_seq;
-            self.info.truncate_size = e.truncate_size;
+            (self.info.truncate_seq, self.info.truncate_size) = (seq, size);
         }
         self.modified = true;
         self.set_size(to);

@@ -124,6 +124,21 @@ fn a_write_from_before_a_truncation_does_not_bring_the_end_back() {
 }
 
 #[test]
+fn a_file_that_was_never_truncated_says_so_and_is_written_whatever_made_its_object() {
+    // The kernel's client first asks whether it may write by an exclusive CREATE of the object, without a truncation.
+    let never = Extent { truncate_seq: 1, truncate_size: u64::MAX, ..Extent::new(0, 3) };
+    let out = run(Some(""), vec![Op::Write { extent: never, data: bufs("abc") }]);
+    assert_eq!((out.result, out.size, out.info.truncate_seq), (0, 3, 0));
+    assert_eq!(run(Some("abc"), vec![Op::Read(never)]).ops[0].data.to_vec(), b"abc");
+    let out = run(Some("abcd"), vec![Op::Zero(never)]);
+    assert_eq!((out.result, out.size), (0, 4));
+    // Sent before a truncation that was carried out since, it does not bring back what was cut off.
+    let info = ObjectInfo { truncate_seq: 2, truncate_size: 1, ..ObjectInfo::default() };
+    let out = run_on(Some("a"), info, vec![Op::Write { extent: never, data: bufs("xyz") }.into()]);
+    assert_eq!((out.result, out.size), (0, 1));
+}
+
+#[test]
 fn limits_and_bad_arguments_are_refused() {
     let far = Op::Write { extent: Extent::new(128 << 20, 1), data: bufs("x") };
     assert_eq!(run(None, vec![far]).result, -27);
