@@ -104,12 +104,12 @@ impl Client {
         let Some(striper) = Striper::new(&inode.layout) else { return fail(EIO) };
         let pieces = striper.pieces(offset, len);
         let (pool, ns) = (inode.layout.pool, inode.layout.pool_ns.clone().into_bytes());
-        let (truncate_size, truncate_seq) = (inode.truncate_size, inode.truncate_seq);
+        let truncation = (inode.truncate_seq, inode.truncate_size);
         inode.reads += 1;
         let results = vec![None; pieces.len()];
         let buffered = snapshot(&inode.dirty, offset, len);
         for (piece, p) in pieces.iter().enumerate() {
-            let extent = Extent { off: p.offset, len: p.len, truncate_size, truncate_seq };
+            let extent = extent(truncation, &striper, p.object_no, p.offset, p.len);
             let oid = striper::object_name(ino, p.object_no);
             let request = rados::Request::read(pool, &ns, oid, vec![ObjectOp::Read(extent)]);
             self.submit(now, Token::Piece { op: number, piece }, request, out);
@@ -233,8 +233,7 @@ impl Client {
             let Some(flight) = inode.dirty.take_off(MAX_FLIGHT, unit) else { return };
             let (object_no, off) = striper.locate(flight.offset);
             let len = flight.data.len() as u64;
-            let (truncate_size, truncate_seq) = (inode.truncate_size, inode.truncate_seq);
-            let extent = Extent { off, len, truncate_size, truncate_seq };
+            let extent = extent((inode.truncate_seq, inode.truncate_size), &striper, object_no, off, len);
             let (pool, ns) = (inode.layout.pool, inode.layout.pool_ns.clone().into_bytes());
             let oid = striper::object_name(ino, object_no);
             let mut request =
@@ -442,10 +441,10 @@ impl Client {
         let Some(striper) = Striper::new(&inode.layout) else { return fail(EIO) };
         let pieces = striper.pieces(offset, zero_end - offset);
         let (pool, ns) = (inode.layout.pool, inode.layout.pool_ns.clone().into_bytes());
-        let (truncate_size, truncate_seq) = (inode.truncate_size, inode.truncate_seq);
+        let truncation = (inode.truncate_seq, inode.truncate_size);
         let results = vec![None; pieces.len()];
         for (piece, p) in pieces.iter().enumerate() {
-            let extent = Extent { off: p.offset, len: p.len, truncate_size, truncate_seq };
+            let extent = extent(truncation, &striper, p.object_no, p.offset, p.len);
             let oid = striper::object_name(ino, p.object_no);
             let request = rados::Request::write(pool, &ns, oid, vec![ObjectOp::Zero(extent)]);
             self.submit(now, Token::Piece { op: number, piece }, request, out);
@@ -575,6 +574,12 @@ fn lock_answer(request: &FsRequest, reply: &msgs::ClientReply) -> Step {
     Step::Done(Ok(Answer::Lock(FileLock { start: found.start, end, kind, pid: found.pid as u32 })))
 }
 
+/// A range of object `object_no`, with the file's newest truncation as it concerns that object.
+fn extent((truncate_seq, size): (u32, u64), striper: &Striper, object_no: u64, off: u64, len: u64) -> Extent {
+    let truncate_size = if size == u64::MAX { size } else { striper.object_len(object_no, size) };
+    Extent { off, len, truncate_size, truncate_seq }
+}
+
 /// What is buffered in a range, as (a mask and) bytes laid out flat: first one byte for each byte (1 where buffered), then the
 /// bytes. Empty where nothing is.
 fn snapshot(dirty: &Dirty, offset: u64, len: u64) -> Bufs {
@@ -603,4 +608,24 @@ fn overlay_snapshot(data: Bufs, snapshot: &Bufs) -> Bufs {
         }
     }
     bytes.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use maps::FileLayout;
+
+    #[test]
+    fn requests_name_the_objects_part_of_a_truncation() {
+        let layout = FileLayout {
+            stripe_unit: 4 << 20,
+            stripe_count: 1,
+            object_size: 4 << 20,
+            ..FileLayout::default()
+        };
+        let striper = Striper::new(&layout).expect("makes sense");
+        let part = |truncation, object_no| extent(truncation, &striper, object_no, 0, 1).truncate_size;
+        assert_eq!([0, 49, 50, 51].map(|n| part((2, (200 << 20) + 5), n)), [4 << 20, 4 << 20, 5, 0]);
+        assert_eq!(part((1, u64::MAX), 3), u64::MAX, "as it is told where there was none");
+    }
 }
