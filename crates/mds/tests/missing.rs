@@ -8,7 +8,7 @@ use msgs::{MdsOp, cap};
 use std::time::Duration;
 use world::World;
 use world::client::{
-    create, getattr, lookup, mkdir, open, readdir, request, setattr_mode, setattr_size, two,
+    Held, create, getattr, lookup, mkdir, open, readdir, request, setattr_mode, setattr_size, two,
 };
 use world::pair::{A, B, caps, ino, two_clients};
 
@@ -381,4 +381,21 @@ fn a_request_that_comes_again_is_answered_with_what_others_have_made_of_it() {
         }
     }
     assert!(seen.iter().all(|n| *n > 0), "{seen:?}");
+}
+
+#[test]
+fn what_is_revoked_while_claims_are_looked_for_is_told_afterwards() {
+    let mut w = two_clients(6);
+    w.call(A, readdir("", b"", 10));
+    assert_ne!(caps(&w, A, 1) & cap::FILE_SHARED, 0);
+    w.restart(&[B]);
+    w.call(B, lookup("m"));
+    let gone = Held { cap_id: 1000, caps: cap::PIN, ..Held::default() };
+    w.clients.get_mut(&A).expect("a").held.insert(0x100_0000_0999, gone);
+    w.come_back(A);
+    let made = w.start(B, mkdir("m"));
+    assert!(waits(&w, B, made), "A may believe that it knows all names");
+    w.quiet();
+    assert_eq!(w.reply(B, made).result, 0);
+    assert_eq!(caps(&w, A, 1) & cap::FILE_SHARED, 0);
 }

@@ -265,17 +265,16 @@ impl Rank {
     }
 
     /// Takes back what a client that came late can't hold any more, because the inode has changed without it. Write and
-    /// exclusive bits were kept for it.
+    /// exclusive bits were kept for it. What was revoked between its claims and now it is told now.
     fn take_old_beliefs(&mut self, client: ClientId) {
         let now = self.now.mono;
         let held = self.sessions.map.get(&client).map(|s| s.inodes.clone()).unwrap_or_default();
-        for ino in held.intersection(&self.missing.changed).copied().collect::<Vec<_>>() {
+        for ino in held {
+            let has_changed = self.missing.changed.contains(&ino);
             let Some(inode) = self.cache.inodes.get_mut(&ino) else { continue };
-            if inode.is_recorded(client) {
-                continue;
-            }
+            let is_outdated = has_changed && !inode.is_recorded(client);
             let Some(cap) = inode.caps.get_mut(&client) else { continue };
-            if cap.give(msgs::cap::PIN, now) {
+            if is_outdated && cap.give(msgs::cap::PIN, now) || cap.is_revoking() {
                 self.send_cap(cap_op::REVOKE, ino, client);
             }
         }
