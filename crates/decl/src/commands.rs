@@ -305,6 +305,14 @@ commands! {
     ConfigKeyList = "config-key" "r" "config-key list" "Old spelling of `config-key ls`", hidden;
     ConfigKeyDump = "config-key" "r" "config-key dump key:str?" "Prints stored values, of keys that begin so";
 
+    BalancerStatus = "mgr" "r" "balancer status" "Says what the balancer does";
+    BalancerMode = "mgr" "rw" "balancer mode mode:choice(none|crush-compat|upmap)" "Says how to balance";
+    BalancerOn = "mgr" "rw" "balancer on" "Spreads placement groups evenly from now on";
+    BalancerOff = "mgr" "rw" "balancer off" "Leaves placement groups where they are";
+    BalancerEval = "mgr" "r" "balancer eval option:str?" "Says how uneven the cluster is, or a pool";
+    BalancerEvalVerbose = "mgr" "r" "balancer eval-verbose option:str?" "Says how uneven the cluster is, or a pool, and by what";
+    BalancerLs = "mgr" "r" "balancer ls" "Lists plans: none are kept";
+
     CrashLs = "mgr" "r" "crash ls" "Lists crash reports";
     CrashLsNew = "mgr" "r" "crash ls-new" "Lists crash reports that nobody has archived";
     CrashInfo = "mgr" "r" "crash info id:str" "Prints a crash report";

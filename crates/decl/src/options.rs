@@ -97,6 +97,10 @@ options! {
     "mon_osd_full_ratio" Float "0.95" "advanced" "use of an OSD at which writes stop; for new clusters";
     "mon_osd_backfillfull_ratio" Float "0.90" "advanced" "use of an OSD at which it takes no more backfill; for new clusters";
     "mon_osd_nearfull_ratio" Float "0.85" "advanced" "use of an OSD at which a warning appears; for new clusters";
+    "mgr/balancer/active" Bool "true" "advanced" "whether placement groups are spread evenly by exceptions to CRUSH";
+    "mgr/balancer/mode" Str "upmap" "advanced" "how: upmap, or none";
+    "mgr/balancer/upmap_max_optimizations" Uint "10" "advanced" "placement groups that the balancer changes at a time";
+    "target_max_misplaced_ratio" Float "0.05" "basic" "part of all objects that may be misplaced while the balancer goes on";
     "mgr_crash_warn_recent_interval" Secs "1209600" "advanced" "how long a crash that nobody has archived is a health warning";
     "mon_log_max" Uint "10000" "advanced" "lines of the cluster log kept in memory";
     "mon_min_osdmap_epochs" Uint "500" "advanced" "OSD map epochs kept";

@@ -15,11 +15,13 @@ pub struct BalanceOptions {
     /// How far from its share an OSD may stay, as a part of [`Shares::tolerance`]. With less than 1 there is room for the
     /// small changes of all shares that follow from a change of one weight: nothing has to move for them.
     pub slack: f64,
+    /// How many copies are looked at for one to move: a bound on the time taken, for who must not think for long.
+    pub effort: usize,
 }
 
 impl Default for BalanceOptions {
     fn default() -> Self {
-        Self { max_moves: usize::MAX, slack: 1.0 }
+        Self { max_moves: usize::MAX, slack: 1.0, effort: usize::MAX }
     }
 }
 
@@ -42,30 +44,54 @@ pub fn balance(
     options: &BalanceOptions,
 ) -> Vec<UpmapChange> {
     let mut out = Vec::new();
-    let mut moves = options.max_moves;
+    let mut left = *options;
     for (id, pool) in &map.pools {
         if let Some(shares) = Shares::new(map, pool) {
-            let mut work = Work::new(map, *id, pool, &shares, held);
-            while moves > 0 && work.step(options.slack) {
-                moves -= 1;
-            }
-            out.extend(work.pgs.iter().filter_map(|pg| work.change(pg)));
+            let pgs = pool.pgs(*id).map(|pg| Pg::new(map, pool, pg, held.get(&pg))).collect();
+            out.extend(balance_pool(map, pool, &shares, pgs, &mut left));
         }
     }
     out
 }
 
+/// Balances one pool; `left` is what may still be done.
+pub(crate) fn balance_pool(
+    map: &OsdMap,
+    pool: &Pool,
+    shares: &Shares,
+    pgs: Vec<Pg>,
+    left: &mut BalanceOptions,
+) -> Vec<UpmapChange> {
+    let mut work = Work::new(map, pool, shares, pgs, left.effort);
+    while left.max_moves > 0 && work.step(left.slack) {
+        left.max_moves -= 1;
+    }
+    left.effort = work.effort;
+    work.pgs.iter().filter_map(|pg| work.change(pg)).collect()
+}
+
 /// One PG.
-struct Pg {
-    pg: PgId,
+#[derive(Debug)]
+pub(crate) struct Pg {
+    pub pg: PgId,
     /// Where CRUSH alone has it.
-    raw: Vec<OsdId>,
+    pub raw: Vec<OsdId>,
     /// Where the map has it.
     up: Vec<OsdId>,
     /// Where its copies are.
     held: Vec<OsdId>,
     /// Where it is to be.
     wanted: Vec<OsdId>,
+}
+
+impl Pg {
+    /// A PG whose copies are at `held`, or where the map has them.
+    pub fn new(map: &OsdMap, pool: &Pool, pg: PgId, held: Option<&Vec<OsdId>>) -> Self {
+        let raw = map.pg_to_raw_osds(pg);
+        let up = map.with_exceptions(pool, pg, &raw);
+        let held = held.unwrap_or(&up).clone();
+        Self { pg, raw, wanted: up.clone(), up, held }
+    }
 }
 
 /// The PGs of one pool, and who holds them.
@@ -76,21 +102,15 @@ struct Work<'a> {
     pgs: Vec<Pg>,
     /// By OSD, the indices of the PGs that are to be there.
     on: Vec<Vec<usize>>,
+    /// Copies that may still be looked at.
+    effort: usize,
 }
 
 impl<'a> Work<'a> {
-    fn new(
-        map: &'a OsdMap,
-        id: i64,
-        pool: &'a Pool,
-        shares: &'a Shares,
-        held: &BTreeMap<PgId, Vec<OsdId>>,
-    ) -> Self {
-        let mut work = Self { map, pool, shares, pgs: Vec::new(), on: vec![Vec::new(); map.osds.len()] };
-        for pg in pool.pgs(id) {
-            let (raw, up) = (map.pg_to_raw_osds(pg), map.pg_up_when_all_are_up(pg));
-            let held = held.get(&pg).unwrap_or(&up).clone();
-            let mut pg = Pg { pg, raw, wanted: up.clone(), up, held };
+    fn new(map: &'a OsdMap, pool: &'a Pool, shares: &'a Shares, pgs: Vec<Pg>, effort: usize) -> Self {
+        let on = vec![Vec::new(); map.osds.len()];
+        let mut work = Self { map, pool, shares, pgs: Vec::new(), on, effort };
+        for mut pg in pgs {
             pg.wanted = work.kept(&pg);
             for osd in pg.wanted.iter().filter_map(|osd| osd.index()) {
                 if let Some(on) = work.on.get_mut(osd) {
@@ -161,14 +181,16 @@ impl<'a> Work<'a> {
         let beyond = |(osd, excess): &(OsdId, f64)| excess.abs() > slack * self.shares.tolerance(*osd);
         let full: Vec<_> = order.iter().take_while(|o| o.1 > 0.0).filter(|o| beyond(o)).copied().collect();
         for source in &full {
-            if let Some(found) = order.iter().rev().find_map(|target| self.candidate(*source, *target)) {
+            let mut helped = order.iter().rev().take_while(|target| helps(*source, **target));
+            if let Some(found) = helped.find_map(|target| self.candidate(*source, *target)) {
                 return self.apply(found);
             }
         }
         let poor: Vec<_> =
             order.iter().rev().take_while(|o| o.1 < 0.0).filter(|o| beyond(o)).copied().collect();
         for target in &poor {
-            if let Some(found) = order.iter().find_map(|source| self.candidate(*source, *target)) {
+            let mut helping = order.iter().take_while(|source| helps(**source, *target));
+            if let Some(found) = helping.find_map(|source| self.candidate(*source, *target)) {
                 return self.apply(found);
             }
         }
@@ -177,10 +199,11 @@ impl<'a> Work<'a> {
 
     /// The copy on one OSD that costs least to have on another, where that evens them out: one that is only on its way
     /// there, then one that CRUSH wants there. (PG, from, to.)
-    fn candidate(&self, from: (OsdId, f64), to: (OsdId, f64)) -> Option<(usize, OsdId, OsdId)> {
-        if to.1 + 1.0 >= from.1 || !self.map.is_up(to.0) {
+    fn candidate(&mut self, from: (OsdId, f64), to: (OsdId, f64)) -> Option<(usize, OsdId, OsdId)> {
+        if self.effort == 0 || !self.map.is_up(to.0) {
             return None;
         }
+        self.effort = self.effort.saturating_sub(self.on[from.0.index()?].len().max(1));
         let mut best: Option<(u8, usize)> = None;
         for index in self.on[from.0.index()?].iter().copied() {
             let pg = &self.pgs[index];
@@ -256,6 +279,11 @@ impl<'a> Work<'a> {
         }
         Some(UpmapChange { pg: pg.pg, items: self.items(&pg.raw, &pg.wanted)? })
     }
+}
+
+/// Whether a copy that goes from one OSD to another, given with what they have too many, evens them out.
+fn helps(from: (OsdId, f64), to: (OsdId, f64)) -> bool {
+    to.1 + 1.0 < from.1
 }
 
 fn replaced(osds: &[OsdId], from: OsdId, to: OsdId) -> Vec<OsdId> {

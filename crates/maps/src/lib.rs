@@ -23,6 +23,7 @@ mod osdmap_codec;
 mod pg;
 mod placement;
 mod pool;
+mod pool_balance;
 mod pool_codec;
 mod primary_table;
 mod sample;
@@ -48,6 +49,7 @@ pub use osd::{AFFINITY_DEFAULT, OsdEntry, OsdInfo, OsdXinfo, WEIGHT_IN, osd_stat
 pub use osdmap::{OsdMap, osd_flags, release};
 pub use pg::{EVersion, PgId, ReqId, Spg, UpActing, Version};
 pub use pool::{MergeMeta, Pool, PoolOpt, PoolSnap, pool_flags, pool_opt, pool_type};
+pub use pool_balance::PoolBalance;
 pub use primary_table::PrimaryTable;
 pub use shares::Shares;
 pub use stats::{ObjectStatSum, PoolStat, StatCollection, StoreStatfs};

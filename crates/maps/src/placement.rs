@@ -75,6 +75,13 @@ impl OsdMap {
         (osds, pps)
     }
 
+    /// Where a PG is by its exceptions, once CRUSH gave it `raw`.
+    pub(crate) fn with_exceptions(&self, pool: &Pool, pg: PgId, raw: &[OsdId]) -> Vec<OsdId> {
+        let mut osds = raw.to_vec();
+        self.apply_upmap(pool, pg, &mut osds);
+        osds
+    }
+
     /// Whether an exception may not lead here: it is an OSD of the map, and out.
     fn is_marked_out(&self, osd: OsdId) -> bool {
         osd.index().and_then(|i| self.osds.get(i)).is_some_and(|o| o.weight == 0)

@@ -59,7 +59,8 @@ fn moves_are_limited_and_each_limited_step_helps() {
     let mut map = cluster(&mut Rng::from_seed(6), 512);
     let mut steps = 0;
     loop {
-        let changes = balance(&map, &BTreeMap::new(), &BalanceOptions { max_moves: 10, slack: 1.0 });
+        let changes =
+            balance(&map, &BTreeMap::new(), &BalanceOptions { max_moves: 10, ..BalanceOptions::default() });
         assert!(changes.len() <= 10);
         if changes.is_empty() {
             break;
@@ -137,4 +138,28 @@ fn osds_that_are_down_or_weigh_nothing_get_nothing() {
     assert_eq!(shares.of(OsdId(4)), 0.0);
     let sum: f64 = shares.osds().map(|osd| shares.of(osd)).sum();
     assert!((sum - 512.0 * 3.0).abs() < 1e-6, "{sum}");
+}
+
+#[test]
+fn a_pool_looked_at_in_parts_comes_to_the_same() {
+    let map = cluster(&mut Rng::from_seed(3), 512);
+    let options = BalanceOptions { max_moves: 20, ..BalanceOptions::default() };
+    let mut parts = PoolBalance::new(std::sync::Arc::new(map.clone()), 1).expect("a pool");
+    let looks = (1..).take_while(|_| parts.look(100) == 0).count();
+    assert_eq!((looks, parts.idle()), (5, Vec::new()));
+    assert_eq!(parts.moves(&options), balance(&map, &BTreeMap::new(), &options));
+    assert!(PoolBalance::new(std::sync::Arc::new(map), 2).is_none());
+}
+
+#[test]
+fn thinking_has_an_end_where_nothing_helps() {
+    let mut map = cluster(&mut Rng::from_seed(13), 256);
+    let options = BalanceOptions { effort: 50, ..BalanceOptions::default() };
+    let some = balance(&map, &BTreeMap::new(), &options);
+    assert!(some.len() <= 50 && some.len() < balance(&map, &BTreeMap::new(), &all()).len());
+    // Two failure domains for three copies: CRUSH leaves a place empty, which no exception can fill.
+    map.pools.get_mut(&1).expect("the pool").size = 30;
+    let mut parts = PoolBalance::new(std::sync::Arc::new(map), 1).expect("a pool");
+    assert!(parts.look(1000) > 0);
+    assert_eq!(parts.moves(&all()), []);
 }

@@ -67,7 +67,9 @@ pub fn entries(kv: &Kv) -> Vec<Entry> {
             entry.cause = r.get().unwrap_or_default();
             continue;
         };
-        let Some((who, name)) = option.rsplit_once('/') else { continue };
+        // Names of the manager's options have slashes of their own.
+        let of_manager = option.find("/mgr/").map(|at| (&option[..at], &option[at + 1..]));
+        let Some((who, name)) = of_manager.or_else(|| option.rsplit_once('/')) else { continue };
         let value = Some(String::from_utf8_lossy(value).into_owned());
         let found = entry.changes.iter().position(|c| c.who == who && c.name == name);
         let at = found.unwrap_or_else(|| {

@@ -9,6 +9,7 @@
 //! Entry points: [`Mon`], [`MonConfig`]; commands are in [`commands`], one file a family.
 
 mod auth_service;
+mod balancer;
 mod bootstrap;
 mod commands;
 mod config;

@@ -44,6 +44,8 @@ pub struct Soft {
     pub settings: Option<decl::Settings>,
     /// Who is in quorum, for people.
     pub quorum: crate::quorum::QuorumInfo,
+    /// The balancer, at the leader.
+    pub balancer: crate::balancer::Balancer,
     /// When this monitor became ready, or another one leader.
     pub since: Instant,
 }

@@ -2,6 +2,7 @@
 //! the proposed state and is answered when that is committed.
 
 pub(crate) mod auth_cmds;
+pub(crate) mod balancer_cmds;
 pub(crate) mod config_cmds;
 pub(crate) mod crash;
 pub(crate) mod crush_change;
@@ -542,6 +543,13 @@ fn handler(cmd: Cmd) -> Handler {
         Cmd::AuthAdd => Change(auth_cmds::add),
         Cmd::AuthGetOrCreate => Change(auth_cmds::get_or_create),
         Cmd::AuthGetOrCreateKey => Change(auth_cmds::get_or_create_key),
+        Cmd::BalancerStatus => Read(balancer_cmds::status),
+        Cmd::BalancerMode => Change(balancer_cmds::mode),
+        Cmd::BalancerOn => Change(|edit, _, _| balancer_cmds::switch(edit, true)),
+        Cmd::BalancerOff => Change(|edit, _, _| balancer_cmds::switch(edit, false)),
+        Cmd::BalancerEval => Read(|view, args| balancer_cmds::eval(view, args, false)),
+        Cmd::BalancerEvalVerbose => Read(|view, args| balancer_cmds::eval(view, args, true)),
+        Cmd::BalancerLs => Read(|_, args| format::structured(args, &serde_json::json!([]))),
         Cmd::AuthCaps => Change(auth_cmds::caps),
         Cmd::AuthRm | Cmd::AuthDel => Change(auth_cmds::rm),
         Cmd::ConfigSet => Change(config_cmds::set),
