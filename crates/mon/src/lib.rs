@@ -38,4 +38,5 @@ mod tick;
 pub use config::MonConfig;
 pub use entry::{Change, LogEntry};
 pub use mon::Mon;
+pub use quorum::{Seen, read_lease, seen};
 pub use storage::Storage;

@@ -16,6 +16,7 @@
 use crate::any::Daemon;
 use crate::disk::Crash;
 use crate::faults::Faults;
+use crate::oracle::terms::Terms;
 use crate::world::{Boot, Observer, Slot, SlotSpec, World};
 use auth::{Credentials, Key, Keyring, KeyringEntry, Method};
 use fsclient::{Answer, ClientConfig, ClientOptions, Reply, Request};
@@ -89,6 +90,8 @@ pub struct Cluster {
     pub admin: Slot,
     /// The OSD that last answered each client, kept up to date by [`Self::watch_with`].
     pub primaries: Rc<RefCell<BTreeMap<Slot, Slot>>>,
+    /// Who led the monitors when, in the same way.
+    pub terms: Rc<RefCell<Terms>>,
     spec: Spec,
     /// Answers that nobody has asked for yet.
     answers: BTreeMap<RequestId, (Slot, Reply)>,
@@ -165,6 +168,7 @@ impl Cluster {
             clients,
             admin,
             primaries: Default::default(),
+            terms: Rc::new(RefCell::new(Terms::new(spec.mons as usize))),
             spec: spec.clone(),
             answers: BTreeMap::new(),
         }
@@ -210,14 +214,15 @@ impl Cluster {
         Ok(())
     }
 
-    /// Has all messages looked at: by `observer`, and for [`Self::primaries`].
+    /// Has all messages looked at: by `observer`, and for [`Self::primaries`] and [`Self::terms`].
     pub fn watch_with(&mut self, mut observer: Observer) {
-        let primaries = self.primaries.clone();
-        self.world.observer = Some(Box::new(move |from, to, msg| {
+        let (primaries, terms) = (self.primaries.clone(), self.terms.clone());
+        self.world.observer = Some(Box::new(move |now, from, to, msg| {
             if matches!(msg.body, node::Body::Client(msgs::Body::OsdOpReply(_))) {
                 primaries.borrow_mut().insert(to, from);
             }
-            observer(from, to, msg)
+            let found = terms.borrow_mut().observe(now, from, msg);
+            observer(now, from, to, msg).or(found)
         }));
     }
 

@@ -125,8 +125,8 @@ impl<Req, Rep> World<Req, Rep> {
         let (Some(from), Some(to)) = (link.ends[side], link.ends[1 - side]) else { return };
         let lossless = link.lossless;
         if let Some(mut observer) = self.observer.take() {
-            let found = observer(from.slot, to.slot, &msg);
-            self.violations.extend(found.map(|what| ("one_content_per_epoch", what)));
+            let found = observer(self.now(), from.slot, to.slot, &msg);
+            self.violations.extend(found);
             self.observer = Some(observer);
         }
         if self.is_cut(from.slot, to.slot) {

@@ -27,6 +27,9 @@ enum Kind {
     PowerMidCommit,
     Paused,
     MonIsolated,
+    LeaderEstranged,
+    LeaderStalled,
+    PowerMidElection,
 }
 
 const ALL: [Kind; 14] = [
@@ -64,6 +67,9 @@ impl Kind {
             Self::PowerMidCommit => "power_lost_mid_commit",
             Self::Paused => "process_paused",
             Self::MonIsolated => "mon_isolated",
+            Self::LeaderEstranged => "leader_estranged",
+            Self::LeaderStalled => "leader_stalled",
+            Self::PowerMidElection => "power_lost_mid_election",
         }
     }
 }
@@ -81,7 +87,7 @@ const OBJECTS: [Kind; 8] = [
 ];
 
 /// Those that monitors suffer from.
-const MONITORS: [Kind; 7] = [
+const MONITORS: [Kind; 10] = [
     Kind::MonKill,
     Kind::MonPower,
     Kind::MonIsolated,
@@ -89,6 +95,9 @@ const MONITORS: [Kind; 7] = [
     Kind::CutOneWay,
     Kind::PowerMidCommit,
     Kind::Paused,
+    Kind::LeaderEstranged,
+    Kind::LeaderStalled,
+    Kind::PowerMidElection,
 ];
 
 /// Which part of the cluster a run is about.
@@ -150,10 +159,20 @@ pub struct Nemesis {
     next_end: u64,
     /// Whose power goes the next time that it writes, after so many more inputs of the world.
     armed: Option<(Slot, u64)>,
+    /// What strikes as soon as the monitors have a leader of a newer term than this.
+    upon_election: Option<(u64, Upon)>,
     /// Clients that died since they were last asked for.
     died: Vec<Slot>,
     /// How often each kind struck.
     pub counts: BTreeMap<&'static str, u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Upon {
+    /// No other monitor hears of the one that led, nor it of them; clients reach it.
+    Isolated(Slot),
+    /// All monitors lose their power.
+    NoPower,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -189,14 +208,20 @@ impl Nemesis {
             ends: BTreeMap::new(),
             next_end: 0,
             armed: None,
+            upon_election: None,
             died: Vec::new(),
             counts: BTreeMap::new(),
         }
     }
 
     /// Whether it strikes now, by the number of inputs or because somebody's disk is at what it waited for.
-    pub fn is_provoked(&self, world: &ClientWorld) -> bool {
-        self.has_inputs(world) || self.is_triggered(world)
+    pub fn is_provoked(&self, cluster: &Cluster) -> bool {
+        self.has_inputs(&cluster.world) || self.is_triggered(&cluster.world) || self.has_elected(cluster)
+    }
+
+    fn has_elected(&self, cluster: &Cluster) -> bool {
+        let newest = || cluster.terms.borrow().newest();
+        self.upon_election.is_some_and(|(term, _)| newest().is_some_and(|(newest, _)| newest > term))
     }
 
     fn has_inputs(&self, world: &ClientWorld) -> bool {
@@ -226,6 +251,11 @@ impl Nemesis {
             && let Some((slot, _)) = self.armed.take()
         {
             self.down(slot, Crash::Power, cluster);
+        }
+        if self.has_elected(cluster)
+            && let Some((_, upon)) = self.upon_election.take()
+        {
+            self.elected(upon, cluster);
         }
         let by_time = self.inputs.is_none() && self.next_at <= now && !self.kinds.is_empty();
         if by_time || self.has_inputs(&cluster.world) {
@@ -307,6 +337,9 @@ impl Nemesis {
                 }
                 Some(())
             }
+            Kind::LeaderEstranged | Kind::LeaderStalled | Kind::PowerMidElection => {
+                self.strike_leader(kind, cluster)
+            }
             Kind::PrimaryCutOff => self.cut_off_primary(cluster),
             Kind::PrimaryDies => {
                 let (_, primary) = self.a_primary(cluster)?;
@@ -328,6 +361,56 @@ impl Nemesis {
                 let until = cluster.world.now() + Duration::from_millis(self.rng.range(100, 9_000));
                 cluster.world.pause(slot, until)
             }
+        }
+    }
+
+    /// Something between the monitors' leader and the others.
+    fn strike_leader(&mut self, kind: Kind, cluster: &mut Cluster) -> Option<()> {
+        let (term, leader) = cluster.terms.borrow().newest()?;
+        match kind {
+            Kind::LeaderEstranged => {
+                let others: Vec<Slot> = cluster.mons.iter().copied().filter(|m| *m != leader).collect();
+                let other = *self.rng.pick(&others);
+                let span = self.rng.range(1_500, 6_000);
+                self.cut_for(leader, other, (span, span + 1), cluster);
+                self.cut_for(other, leader, (span, span + 1), cluster);
+                self.upon_election = Some((term, Upon::Isolated(leader)));
+            }
+            Kind::LeaderStalled => {
+                let span = self.rng.range(1_000, 4_000);
+                let until = cluster.world.now() + Duration::from_millis(span);
+                cluster.world.pause_before_timers(leader, until)?;
+                let longer = self.rng.range(10, 1_000);
+                self.isolate_mon(leader, span + longer, cluster);
+            }
+            _ => {
+                self.down_for(leader, Crash::Process, (20, 6_000), cluster)?;
+                self.upon_election = Some((term, Upon::NoPower));
+            }
+        }
+        Some(())
+    }
+
+    /// The monitors have a new leader.
+    fn elected(&mut self, upon: Upon, cluster: &mut Cluster) {
+        match upon {
+            Upon::Isolated(former) => {
+                let span = self.rng.range(500, 4_000);
+                self.isolate_mon(former, span, cluster);
+            }
+            Upon::NoPower => {
+                for slot in cluster.mons.clone() {
+                    self.down_for(slot, Crash::Power, (20, 3_000), cluster);
+                }
+            }
+        }
+    }
+
+    /// Nothing passes between a monitor and other daemons, for so many milliseconds.
+    fn isolate_mon(&mut self, mon: Slot, ms: u64, cluster: &mut Cluster) {
+        for other in cluster.daemons().into_iter().filter(|m| *m != mon) {
+            self.cut_for(mon, other, (ms, ms + 1), cluster);
+            self.cut_for(other, mon, (ms, ms + 1), cluster);
         }
     }
 
@@ -395,7 +478,7 @@ impl Nemesis {
     /// Everything is well again, now.
     pub fn give_up(&mut self, cluster: &mut Cluster) {
         self.ends.clear();
-        self.armed = None;
+        (self.armed, self.upon_election) = (None, None);
         cluster.world.heal_all();
         cluster.world.resume_all();
         for slot in [cluster.daemons(), cluster.clients.clone()].concat() {

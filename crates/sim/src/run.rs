@@ -200,11 +200,11 @@ impl Scenario {
             let strikes = struck.then(|| self.nemesis.next_at());
             let next = wants.into_iter().chain(strikes).fold(until, Instant::min);
             while self.cluster.world.step(next) {
-                if self.answers() || struck && self.nemesis.is_provoked(&self.cluster.world) {
+                if self.answers() || struck && self.nemesis.is_provoked(&self.cluster) {
                     break;
                 }
             }
-            let provoked = self.nemesis.is_provoked(&self.cluster.world);
+            let provoked = self.nemesis.is_provoked(&self.cluster);
             if struck && (provoked || self.nemesis.next_at() <= self.cluster.world.now()) {
                 for slot in self.nemesis.strike(&mut self.cluster) {
                     self.loads.iter_mut().for_each(|l| l.died(slot));

@@ -85,10 +85,12 @@ struct Place<Req, Rep> {
 struct Paused<Req> {
     until: Instant,
     held: Vec<Input<Req>>,
+    /// Timers that were due meanwhile come behind everything else.
+    timers_last: bool,
 }
 
-/// Looks at each message as it is sent: (sender, receiver, message). What it finds wrong it says.
-pub type Observer = Box<dyn FnMut(Slot, Slot, &Msg) -> Option<String>>;
+/// Looks at each message as it is sent: (when, sender, receiver, message). What it finds wrong it says, as (checker, what).
+pub type Observer = Box<dyn FnMut(Instant, Slot, Slot, &Msg) -> Option<(&'static str, String)>>;
 
 /// What is due at some time.
 pub(crate) enum Due {
@@ -303,11 +305,20 @@ impl<Req, Rep> World<Req, Rep> {
     /// Stops a slot's process for a while, as a debugger, a full swap or a busy hypervisor does: its clock goes on, its disk
     /// ends what it was given, and everything that comes is there at once when it goes on. `None` where it does not run.
     pub fn pause(&mut self, slot: Slot, until: Instant) -> Option<()> {
+        self.pause_as(slot, until, false)
+    }
+
+    /// The same, and when it goes on it looks at what has come before it looks at the clock.
+    pub fn pause_before_timers(&mut self, slot: Slot, until: Instant) -> Option<()> {
+        self.pause_as(slot, until, true)
+    }
+
+    fn pause_as(&mut self, slot: Slot, until: Instant, timers_last: bool) -> Option<()> {
         let place = &mut self.places[slot.0];
         if place.node.is_none() || place.paused.is_some() {
             return None;
         }
-        place.paused = Some(Paused { until, held: Vec::new() });
+        place.paused = Some(Paused { until, held: Vec::new(), timers_last });
         let life = place.life;
         let name = &place.spec.name;
         self.trace.note(
@@ -330,7 +341,9 @@ impl<Req, Rep> World<Req, Rep> {
         let Some(paused) = self.places[slot.0].paused.take() else { return };
         let life = self.places[slot.0].life;
         self.trace.note(self.now, &[8, slot.0 as u64], format_args!("{slot} goes on"));
-        for input in paused.held {
+        // Without them: the timer is armed anew below.
+        let held = paused.held.into_iter().filter(|i| !(paused.timers_last && matches!(i, Input::Timer)));
+        for input in held.collect::<Vec<_>>() {
             if self.places[slot.0].life == life {
                 self.feed(slot, input);
             }

@@ -9,11 +9,13 @@ mod lead;
 mod links;
 mod members;
 mod snapshot;
+mod watch;
 
 pub(crate) use forward::{Forward, is_proxy};
 pub(crate) use info::QuorumInfo;
 pub(crate) use links::Links;
 pub(crate) use snapshot::Snapshots;
+pub use watch::{Seen, read_lease, seen};
 
 use crate::consensus::VoterId;
 use std::time::Duration;

@@ -13,7 +13,7 @@ type Which = (bool, u32);
 /// Watches all messages that carry OSD maps.
 pub fn observer() -> Observer {
     let mut seen: BTreeMap<Which, (u64, Slot)> = BTreeMap::new();
-    Box::new(move |from, _, msg: &Msg| {
+    Box::new(move |_, from, _, msg: &Msg| {
         let Body::Client(msgs::Body::OsdMap(maps)) = &msg.body else { return None };
         let parts = maps.incrementals.iter().map(|(e, bytes)| ((false, e.0), bytes));
         let parts = parts.chain(maps.fulls.iter().map(|(e, bytes)| ((true, e.0), bytes)));
@@ -25,10 +25,9 @@ pub fn observer() -> Observer {
             let (first, by) = *seen.entry(which).or_insert((hash, from));
             if first != hash {
                 let kind = if which.0 { "full" } else { "incremental" };
-                return Some(format!(
-                    "{kind} OSD map {} from {from} is not the one that {by} sent before",
-                    which.1
-                ));
+                let what =
+                    format!("{kind} OSD map {} from {from} is not the one that {by} sent before", which.1);
+                return Some(("one_content_per_epoch", what));
             }
         }
         None

@@ -12,3 +12,4 @@ pub mod namespace;
 pub mod objects;
 pub mod replicas;
 pub mod stores;
+pub mod terms;

@@ -73,6 +73,14 @@ pub struct CommandLoad {
     history: Vec<Vec<Entry<Call>>>,
     answered: usize,
     last_look: usize,
+    bursts: Option<Bursts>,
+}
+
+/// Calls come in bursts, so that in between the monitors' log is still: then one that was cut off for a while lacks nothing.
+#[derive(Clone, Copy)]
+struct Bursts {
+    from: Instant,
+    to: Instant,
 }
 
 /// Between two calls of one client, at most.
@@ -82,9 +90,14 @@ impl CommandLoad {
     /// `calls` calls by these clients.
     pub fn new(mut rng: Rng, clients: &[Slot], calls: usize, now: Instant) -> Self {
         let keys = rng.range(1, 4) as usize;
+        let bursts = rng.chance(1, 2).then_some(Bursts { from: now, to: now });
+        let (lanes, calls) = if bursts.is_some() { (2, 3 * calls) } else { (1, calls) };
         Self {
             rng,
-            clients: clients.iter().map(|slot| (*slot, now, false)).collect(),
+            clients: clients
+                .iter()
+                .flat_map(|slot| [(*slot, now, false); 2].into_iter().take(lanes))
+                .collect(),
             left: calls,
             next_value: 0,
             clock: 0,
@@ -92,7 +105,26 @@ impl CommandLoad {
             history: vec![Vec::new(); keys],
             answered: 0,
             last_look: 0,
+            bursts,
         }
+    }
+
+    /// When somebody calls next who is free now.
+    fn next_at(&mut self, now: Instant) -> Instant {
+        let Some(mut bursts) = self.bursts else {
+            return now + Duration::from_nanos(self.rng.below(THINK.as_nanos() as u64) + 1);
+        };
+        let mut ms = |least: u64, most: u64| Duration::from_micros(self.rng.range(1000 * least, 1000 * most));
+        let at = now + ms(1, 30);
+        if at < bursts.to {
+            return at;
+        }
+        if bursts.from <= now {
+            bursts.from = now + ms(300, 2_500);
+            bursts.to = bursts.from + ms(20, 200);
+            self.bursts = Some(bursts);
+        }
+        bursts.from + ms(1, 30)
     }
 
     fn tick(&mut self) -> u64 {
@@ -133,8 +165,7 @@ impl Load for CommandLoad {
             if at > world.now() || busy {
                 continue;
             }
-            let pause = Duration::from_nanos(self.rng.below(THINK.as_nanos() as u64) + 1);
-            self.clients[client].1 = world.now() + pause;
+            self.clients[client].1 = self.next_at(world.now());
             if !world.is_up(slot) {
                 continue;
             }

@@ -1,0 +1,101 @@
+//! Checkers of what makes monitors one, looked at from outside, by what they say to one another:
+//! `one_leader_per_term`, whatever each of them forgot with its power; `lease_is_exclusive`: nobody leads while the leader before
+//! may still answer reads; `reads_under_lease`: it does so no longer than that.
+
+use crate::world::Slot;
+use mon::Seen;
+use node::{Body, Msg};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use stdx::Instant;
+
+/// By which clocks may differ over the time of a lease.
+const DRIFT: Duration = Duration::from_millis(30);
+/// For so long after the end of its lease a leader may send what it decided before: an answer waits for what is being committed.
+const LATE: Duration = Duration::from_millis(150);
+
+/// Who led in which term, and what is known of the newest leader.
+#[derive(Default)]
+pub struct Terms {
+    voters: usize,
+    leaders: BTreeMap<u64, Slot>,
+    /// When the newest leader's messages were sent, by what they say themselves.
+    sent: BTreeMap<u64, Instant>,
+    /// When the newest of those was sent that each other monitor has heard.
+    heard: BTreeMap<Slot, Instant>,
+    /// Requests that somebody handed on: their answers are not the sender's own.
+    handed_on: BTreeSet<(Slot, u64)>,
+}
+
+impl Terms {
+    /// Of so many monitors.
+    pub fn new(voters: usize) -> Self {
+        Self { voters, ..Self::default() }
+    }
+
+    /// The newest term, and who leads in it.
+    pub fn newest(&self) -> Option<(u64, Slot)> {
+        self.leaders.last_key_value().map(|(term, slot)| (*term, *slot))
+    }
+
+    /// Looks at a message as it is sent.
+    pub fn observe(&mut self, now: Instant, from: Slot, msg: &Msg) -> Option<(&'static str, String)> {
+        if let Body::Client(msgs::Body::MonCommandAck(ack)) = &msg.body {
+            let reads = ack.cmd.iter().any(|text| text.contains("config-key get"));
+            return if reads { self.answered(now, from, msg.tid) } else { None };
+        }
+        match mon::seen(&msg.body)? {
+            Seen::Leads { term, sent } => self.leads(now, from, term, sent),
+            Seen::Hears { term, sent } => {
+                if let Some(at) = self.sent.get(&sent).filter(|_| self.newest().is_some_and(|n| n.0 == term))
+                {
+                    let heard = self.heard.entry(from).or_insert(*at);
+                    *heard = (*heard).max(*at);
+                }
+                None
+            }
+            Seen::HandsOn { tid } => {
+                self.handed_on.insert((from, tid));
+                None
+            }
+        }
+    }
+
+    fn leads(&mut self, now: Instant, from: Slot, term: u64, sent: u64) -> Option<(&'static str, String)> {
+        let former = self.newest();
+        let first = *self.leaders.entry(term).or_insert(from);
+        if first != from {
+            return Some(("one_leader_per_term", format!("{first} and {from} lead in term {term}")));
+        }
+        let mut found = None;
+        if former.is_none_or(|(newest, _)| newest < term) {
+            let ends = self.lease_ends().filter(|ends| *ends > now + DRIFT);
+            if let (Some((_, former)), Some(ends)) = (former.filter(|f| f.1 != from), ends) {
+                let what = format!("{from} leads term {term}, and {former} may answer until {ends:?}");
+                found = Some(("lease_is_exclusive", what));
+            }
+            self.sent.clear();
+            self.heard.clear();
+        }
+        if self.newest() == Some((term, from)) {
+            self.sent.entry(sent).or_insert(now);
+        }
+        found
+    }
+
+    fn answered(&self, now: Instant, from: Slot, tid: u64) -> Option<(&'static str, String)> {
+        let ends = self.lease_ends().filter(|_| self.newest().is_some_and(|n| n.1 == from))?;
+        let is_late = now > ends + LATE && !self.handed_on.contains(&(from, tid));
+        is_late.then(|| ("reads_under_lease", format!("{from} answers a read; its lease ended at {ends:?}")))
+    }
+
+    /// When the newest leader's lease ends; `None` before a quorum has heard it.
+    fn lease_ends(&self) -> Option<Instant> {
+        let mut heard: Vec<Instant> = self.heard.values().copied().collect();
+        heard.sort_unstable();
+        // With itself.
+        let others = self.voters / 2;
+        let nth = heard.len().checked_sub(others).filter(|_| others > 0)?;
+        Some(heard[nth] + mon::read_lease())
+    }
+}
