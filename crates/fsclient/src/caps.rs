@@ -163,7 +163,8 @@ impl Client {
             wanted == Caps::NONE && cap.wanted.has_any(cap::ANY_FILE_WR | cap::FILE_RD | cap::FILE_CACHE);
         let more_room =
             inode.wanted_max_size > inode.max_size && inode.wanted_max_size > inode.requested_max_size;
-        let more_room = more_room && issued.has(cap::FILE_WR);
+        // The MDS gives no room to who does not want to write: that wish waits for the next writer.
+        let more_room = more_room && issued.has(cap::FILE_WR) && wanted.has_any(cap::ANY_FILE_WR);
         if !(gives_back || asks || wants_less || flushes || more_room) {
             return;
         }

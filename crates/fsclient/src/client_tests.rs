@@ -562,3 +562,16 @@ fn what_is_answered_to_a_repeated_request_may_be_long_ago() {
         assert_eq!(old_name.is_empty(), !repeats, "somebody else may have made it again");
     }
 }
+
+#[test]
+fn room_is_asked_for_by_who_wants_to_write() {
+    let mut rig = Rig::new();
+    let inode = rig.client.inodes.get_mut(&INO).expect("it");
+    // A writer of before had wanted more than the MDS gives now.
+    (inode.wanted_max_size, inode.readers, inode.writers) = (3 << 30, 0, 0);
+    let told = cap_messages(&rig.caps(cap_op::GRANT, 2, ALONE));
+    assert!(told.iter().all(|m| m.file().max_size == 0 && m.wanted == Caps::NONE), "{told:?}");
+    rig.client.inodes.get_mut(&INO).expect("it").writers = 1;
+    let asked = cap_messages(&rig.write(2 << 30, 10));
+    assert!(asked[0].file().max_size > 2 << 30 && asked[0].wanted.has(cap::FILE_WR));
+}
