@@ -156,6 +156,8 @@ enum Stage {
     Data(Fh),
     /// An fsync.
     Sync(Fh),
+    /// A sync of everything: what was changed without a handle may lie in the client, and dies with it.
+    SyncAll,
     /// A close after the answer was recorded.
     Closing,
 }
@@ -327,6 +329,14 @@ impl FileLoad {
                 self.clients[client].doing.as_mut().expect("still at it").work =
                     Work::Data(entry.attr.ino, contents::Action::Stat);
                 self.close(client, *fh)
+            }
+            (Stage::First, Ok(_)) if matches!(work, Work::Data(_, contents::Action::Chmod(_))) => {
+                Some((Stage::SyncAll, FsRequest::Sync))
+            }
+            (Stage::SyncAll, reply) => {
+                let done = Outcome::Data(contents::Answer::Done);
+                self.record(client, if reply.is_ok() { done } else { Outcome::Failed(EIO) });
+                None
             }
             (Stage::First, reply) => {
                 self.record_single(client, &work, reply);
