@@ -5,9 +5,10 @@
 //! Each file is a history of its own, known by its inode number, so that a name that moves meanwhile confuses nobody. Whether
 //! a file that is said to be gone may be gone is the name space's business ([`super::namespace`]).
 
-use super::linear::{self, Entry, Judgement, Model, Step};
+use super::linear::{Entry, Judgement, Model, Step};
 use super::objects::{filled, runs};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// Bytes of one write, which lies at a multiple of this.
 pub const CELL: u64 = 16;
@@ -86,6 +87,13 @@ pub struct Call {
     pub action: Action,
     /// The answer, where one came.
     pub answer: Option<Answer>,
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let answer = self.answer.as_ref().map_or("no answer".to_owned(), |a| format!("{a:?}"));
+        write!(f, "client.{} {:?} = {answer}", self.client, self.action)
+    }
 }
 
 /// A file as the model has it.
@@ -203,21 +211,10 @@ impl History {
     pub fn check(&self) -> Judgement {
         let mut judgement = Judgement::default();
         for (ino, calls) in &self.files {
-            judgement.add(linear::check(&File::default(), calls), || explain(*ino, calls));
+            judgement.judge(&format!("inode {ino:x}"), &File::default(), calls);
         }
         judgement
     }
-}
-
-fn explain(ino: u64, calls: &[Entry<Call>]) -> String {
-    let wrong = linear::first_wrong(&File::default(), calls);
-    let mut text = format!("inode {ino:x}: no order of its operations explains the answer at {wrong}\n");
-    for Entry { call, ret, what } in calls.iter().filter(|e| e.call <= wrong) {
-        let ret = ret.map_or("-".to_owned(), |r| r.to_string());
-        let answer = what.answer.as_ref().map_or("no answer".to_owned(), |a| format!("{a:?}"));
-        text.push_str(&format!("  {call}..{ret} client.{} {:?} = {answer}\n", what.client, what.action));
-    }
-    text
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //! anything and is right now is placed at once: whatever order comes later, it may stand here too. And an operation whose
 //! answer nobody knows is only tried where it would change something.
 
+use std::fmt;
 use std::hash::{Hash, Hasher};
 use stdx::{FastSet, FoldHasher};
 
@@ -24,8 +25,8 @@ pub enum Step<S> {
 
 /// A sequential model.
 pub trait Model: Clone + Hash {
-    /// What was asked and, where it is known, what was answered.
-    type Call;
+    /// What was asked and, where it is known, what was answered; in words: who asked what, and the answer.
+    type Call: Clone + fmt::Display;
 
     /// Applies a call whose answer is known.
     fn apply(&self, call: &Self::Call) -> Step<Self>;
@@ -77,8 +78,12 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// Adds the verdict on one history; `explain` says what is wrong with it.
-    pub fn add(&mut self, verdict: Verdict, explain: impl FnOnce() -> String) {
+    /// Adds the verdict on one history; `of` says whose.
+    pub fn judge<M: Model>(&mut self, of: &str, initial: &M, history: &[Entry<M::Call>]) {
+        self.add(check(initial, history), || explain(of, initial, history));
+    }
+
+    fn add(&mut self, verdict: Verdict, explain: impl FnOnce() -> String) {
         self.histories += 1;
         match verdict {
             Verdict::Linearizable => {}
@@ -115,11 +120,21 @@ fn check_within<M: Model>(budget: usize, initial: &M, history: &[Entry<M::Call>]
     }
 }
 
-/// Of a history that is not linearizable: the moment of the first return that can't be explained.
-pub fn first_wrong<M: Model>(initial: &M, history: &[Entry<M::Call>]) -> u64
-where
-    M::Call: Clone,
-{
+/// What is wrong with a history that is not linearizable: all calls up to the first return that can't be explained.
+fn explain<M: Model>(of: &str, initial: &M, history: &[Entry<M::Call>]) -> String {
+    let wrong = first_wrong(initial, history);
+    let mut text = format!("{of}: no order of the operations explains the answer at {wrong}\n");
+    let mut calls: Vec<_> = history.iter().filter(|e| e.call <= wrong).collect();
+    calls.sort_by_key(|e| e.call);
+    for Entry { call, ret, what } in calls {
+        let ret = ret.map_or("-".to_owned(), |r| r.to_string());
+        text.push_str(&format!("  {call}..{ret} {what}\n"));
+    }
+    text
+}
+
+/// The moment of the first return that can't be explained.
+fn first_wrong<M: Model>(initial: &M, history: &[Entry<M::Call>]) -> u64 {
     let bad = |until: u64| {
         let seen = history.iter().filter(|e| e.call <= until).map(|e| {
             let ret = e.ret.filter(|r| *r <= until);
@@ -272,6 +287,12 @@ mod tests {
         Read(u32),
     }
 
+    impl fmt::Display for Call {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "{self:?}")
+        }
+    }
+
     impl Model for Register {
         type Call = Call;
         fn apply(&self, call: &Call) -> Step<Self> {
@@ -328,6 +349,10 @@ mod tests {
         let lost = [(1, 2, Write(1)), (3, 4, Read(0)), (5, 6, Write(2))];
         let entries = lost.map(|(call, ret, what)| Entry { call, ret: Some(ret), what });
         assert_eq!(first_wrong(&Register(0), &entries), 4, "the read is what is wrong");
+        let mut judgement = Judgement::default();
+        judgement.judge("r", &Register(0), &entries);
+        let why = "r: no order of the operations explains the answer at 4\n  1..2 Write(1)\n  3..4 Read(0)\n";
+        assert_eq!(judgement.wrong.as_deref(), Some(why));
         let twice = [unknown, (2, 3, Read(7)), (4, 5, Write(8)), (6, 7, Read(7))];
         assert!(matches!(verdict(&twice), Verdict::Violated { .. }));
     }

@@ -1,9 +1,10 @@
 //! Checker `objects_linearizable`: every object is one atomic thing. No acknowledged write is ever lost, no reply shows
 //! what is not durable, no write happens twice, whatever crashes (the paper's section 5.1; DESIGN, decisions 5 and 12).
 
-use super::linear::{self, Entry, Judgement, Model, Step};
+use super::linear::{Entry, Judgement, Model, Step};
 use msgs::errno::{ECANCELED, EEXIST, ENODATA, ENOENT};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 /// One object as the model has it; a read shows all of it.
@@ -17,8 +18,8 @@ pub struct State {
     pub attr: Option<Vec<u8>>,
 }
 
-impl std::fmt::Debug for State {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} bytes {}", self.data.len(), runs(&self.data))?;
         for (key, value) in &self.omap {
             write!(f, " {}={}", String::from_utf8_lossy(key), String::from_utf8_lossy(value))?;
@@ -135,6 +136,13 @@ pub struct Call {
     pub result: i32,
     /// Of a read.
     pub seen: Option<State>,
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "client.{} {:?} = {}", self.client, self.action, self.result)?;
+        self.seen.as_ref().map_or(Ok(()), |seen| write!(f, " {seen:?}"))
+    }
 }
 
 impl Model for Option<State> {
@@ -300,25 +308,10 @@ impl History {
     pub fn check(&self) -> Judgement {
         let mut judgement = Judgement::default();
         for (name, calls) in &self.objects {
-            judgement.add(linear::check(&None, calls), || explain(name, calls));
+            judgement.judge(name, &None, calls);
         }
         judgement
     }
-}
-
-fn explain(name: &str, calls: &[Entry<Call>]) -> String {
-    let wrong = linear::first_wrong(&None, calls);
-    let mut text = format!("{name}: no order of its operations explains the answer at {wrong}\n");
-    for entry in calls.iter().filter(|e| e.call <= wrong) {
-        let ret = entry.ret.map_or("-".to_owned(), |r| r.to_string());
-        let Call { client, action, result, seen } = &entry.what;
-        text.push_str(&format!("  {}..{ret} client.{client} {action:?} = {result}", entry.call));
-        if let Some(seen) = seen {
-            text.push_str(&format!(" {seen:?}"));
-        }
-        text.push('\n');
-    }
-    text
 }
 
 #[cfg(test)]

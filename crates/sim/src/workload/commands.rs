@@ -2,13 +2,14 @@
 //! clients saw of it must be what one monitor would have answered.
 
 use super::{ClientWorld, Load};
-use crate::oracle::linear::{self, Entry, Judgement, Step};
+use crate::oracle::linear::{Entry, Judgement, Model, Step};
 use crate::world::Slot;
 use fsclient::{Answer, Reply, Request};
 use msgs::errno;
 use node::RequestId;
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 use stdx::{Bufs, Instant, Rng};
 
@@ -23,15 +24,23 @@ enum Action {
 /// A call with its answer: the value that was read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Call {
+    client: usize,
     action: Action,
     read: Option<u32>,
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { client, action, read } = self;
+        write!(f, "client.{client} {action:?} = {read:?}")
+    }
 }
 
 /// The value of a key.
 #[derive(Clone, Hash, PartialEq, Eq, Debug)]
 struct Register(Option<u32>);
 
-impl linear::Model for Register {
+impl Model for Register {
     type Call = Call;
 
     fn apply(&self, call: &Call) -> Step<Self> {
@@ -141,7 +150,7 @@ impl CommandLoad {
             }
             Action::Remove => json!({ "prefix": "config-key rm", "key": name }),
         };
-        let entry = Entry { call: self.tick(), ret: None, what: Call { action, read: None } };
+        let entry = Entry { call: self.tick(), ret: None, what: Call { client, action, read: None } };
         self.history[key].push(entry);
         let number = self.history[key].len() - 1;
         let request = Request::Command { command: command.to_string(), input: Bufs::default() };
@@ -231,8 +240,7 @@ impl Load for CommandLoad {
     fn verdicts(&self) -> Vec<(&'static str, Judgement)> {
         let mut judgement = Judgement::default();
         for (key, history) in self.history.iter().enumerate() {
-            let verdict = linear::check(&Register(None), history);
-            judgement.add(verdict, || format!("register {key}: {history:?}"));
+            judgement.judge(&format!("register {key}"), &Register(None), history);
         }
         vec![("commands_linearizable", judgement)]
     }
