@@ -43,6 +43,8 @@ pub struct Tickets {
     pub global_id: u64,
     /// By service; that of AUTH renews the others.
     by_service: BTreeMap<EntityType, Ticket>,
+    /// What the monitor asked in the handshake; it may ask for the answer again.
+    challenge: u64,
 }
 
 impl Tickets {
@@ -57,9 +59,73 @@ impl Tickets {
         services.iter().filter(due).copied().collect()
     }
 
+    /// The tickets of `services` are to be renewed at `now`, whatever their age.
+    pub fn expire(&mut self, services: &[EntityType], now: Wall) {
+        for (_, ticket) in self.by_service.iter_mut().filter(|(s, _)| services.contains(s)) {
+            ticket.renew_after = ticket.renew_after.min(now);
+        }
+    }
+
     /// The soonest moment at which one of them should be renewed.
     pub fn next_renewal(&self) -> Option<Wall> {
-        self.by_service.iter().filter(|(s, _)| **s != EntityType::AUTH).map(|(_, t)| t.renew_after).min()
+        self.by_service.values().map(|t| t.renew_after).min()
+    }
+
+    /// Whether the ticket for the session itself should be renewed at `now`, or has ended.
+    pub fn is_session_due(&self, now: Wall) -> bool {
+        self.get(EntityType::AUTH).is_some_and(|t| t.renew_after <= now)
+    }
+
+    /// Whether the ticket for the session itself is of no more use.
+    pub fn is_session_over(&self, now: Wall) -> bool {
+        self.get(EntityType::AUTH).is_none_or(|t| t.expires <= now)
+    }
+
+    /// The request (payload of MAuth) for a new ticket of the session itself, and for tickets of `services`. By it a global id
+    /// outlives its first ticket: where that has ended, a new session gives a new global id.
+    pub fn session_renewal_request(&self, key: &Key, services: &[EntityType], rng: &mut Rng) -> Vec<u8> {
+        let client_challenge = rng.u64();
+        let mut w = Writer::new();
+        w.put(&cephx::GET_AUTH_SESSION_KEY);
+        w.put(&self.authenticate(key, self.challenge, client_challenge, services));
+        w.into_vec()
+    }
+
+    fn authenticate(&self, key: &Key, challenge: u64, own: u64, services: &[EntityType]) -> Authenticate {
+        Authenticate {
+            client_challenge: own,
+            key: challenge_answer(key, challenge, own),
+            old_ticket: self.get(EntityType::AUTH).map(|t| t.blob.clone()).unwrap_or_default(),
+            other_keys: mask(services) | u32::from(EntityType::AUTH.0),
+        }
+    }
+
+    /// Takes the answer to [`Self::session_renewal_request`].
+    pub fn apply_session_renewal(&mut self, reply: &[u8], key: &Key, now: Wall) -> Result<(), AuthError> {
+        let mut r = response(reply, cephx::GET_AUTH_SESSION_KEY)?;
+        let mut next = self.clone();
+        next.take_session(&mut r, key, now)?;
+        *self = next;
+        Ok(())
+    }
+
+    /// The AUTH ticket, the connection's secret still sealed, and service tickets. Gives the secret.
+    fn take_session<'a>(
+        &mut self,
+        r: &mut Reader<'a>,
+        key: &Key,
+        now: Wall,
+    ) -> Result<Reader<'a>, AuthError> {
+        self.take_tickets(r, key, now)?;
+        let auth = self.get(EntityType::AUTH);
+        let auth = auth.ok_or_else(|| AuthError::refused("no AUTH ticket in the answer"))?;
+        let session_key = auth.session_key.clone();
+        let secret = r.sub()?;
+        let mut extra = r.sub()?;
+        if !extra.is_empty() {
+            self.take_tickets(&mut extra, &session_key, now)?;
+        }
+        Ok(secret)
     }
 
     /// The request (payload of MAuth) for new tickets of `services`. `None` without a valid AUTH ticket: then the
@@ -237,16 +303,9 @@ impl Initiator {
                 let challenge: ServerChallenge = Reader::new(payload).get()?;
                 let client_challenge = rng.u64();
                 w.put(&cephx::GET_AUTH_SESSION_KEY);
-                w.put(&Authenticate {
-                    client_challenge,
-                    key: challenge_answer(key, challenge.server_challenge, client_challenge),
-                    old_ticket: self
-                        .tickets
-                        .get(EntityType::AUTH)
-                        .map(|t| t.blob.clone())
-                        .unwrap_or_default(),
-                    other_keys: mask(wanted) | u32::from(EntityType::AUTH.0),
-                });
+                self.tickets.challenge = challenge.server_challenge;
+                let challenge = challenge.server_challenge;
+                w.put(&self.tickets.authenticate(key, challenge, client_challenge, wanted));
             }
             Target::Service { service, nonce } => {
                 let ticket = self.tickets.get(*service).ok_or_else(|| no_ticket(*service))?;
@@ -305,16 +364,10 @@ impl Initiator {
         let mut r = response(blob, cephx::GET_AUTH_SESSION_KEY)?;
         let mut tickets = self.tickets.clone();
         tickets.global_id = global_id;
-        tickets.take_tickets(&mut r, key, now)?;
-        let auth = tickets
-            .get(EntityType::AUTH)
-            .ok_or_else(|| AuthError::refused("no AUTH ticket in the answer"))?;
+        let mut secret = tickets.take_session(&mut r, key, now)?;
+        let auth = tickets.get(EntityType::AUTH).ok_or_else(|| no_ticket(EntityType::AUTH))?;
         let session_key = auth.session_key.clone();
-        let connection_secret: Secret = get_sealed(&mut r.sub()?, &session_key)?;
-        let mut extra = r.sub()?;
-        if !extra.is_empty() {
-            tickets.take_tickets(&mut extra, &session_key, now)?;
-        }
+        let connection_secret: Secret = get_sealed(&mut secret, &session_key)?;
         Ok(InitiatorDone { session_key, connection_secret, tickets: Some(tickets) })
     }
 }

@@ -17,10 +17,9 @@ pub enum AuthError {
     /// The other end refused or answered something else than was asked.
     #[error("refused: {0}")]
     Refused(String),
-    /// A client wants a new AUTH ticket over its old connection (after three quarters of 72 hours). Close the connection:
-    /// the client comes back at once and gets it with a whole handshake, keeping its global id.
-    #[error("the client must authenticate anew")]
-    NeedsHandshake,
+    /// A ticket under a rotating key with this number, newer than all that are held here: they are out of date.
+    #[error("ticket under key {0}, which is not known yet")]
+    NewerKey(u64),
     /// A keyring file that cannot be read, with the line.
     #[error("keyring, line {line}: {what}")]
     Keyring {

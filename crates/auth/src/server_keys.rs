@@ -1,7 +1,8 @@
 //! What an acceptor knows: principals, rotating keys, what is allowed. A snapshot that never changes.
 
 use crate::cephx::{
-    self, AuthTicket, Authorize, CapsInfo, ServiceTicket, ServiceTicketInfo, ServiceTicketRequest,
+    self, AuthTicket, Authenticate, Authorize, CapsInfo, ServiceTicket, ServiceTicketInfo,
+    ServiceTicketRequest,
 };
 use crate::sealed::{self, get_sealed, put_sealed};
 use crate::{AuthError, Key, Method, RotatingKeys, TicketBlob};
@@ -75,11 +76,13 @@ impl ServerKeys {
         self.rotating.get(&service)
     }
 
-    /// The answer to a request that came as MAuth on an authenticated session: new service tickets, or the rotating
-    /// keys of the asker's role. `peer` is whom the connection was authenticated as. The bytes go into MAuthReply.
+    /// The answer to a request that came as MAuth on an authenticated session: new service tickets, a new ticket for the
+    /// session itself, or the rotating keys of the asker's role. `peer` and `global_id` are whom the connection was
+    /// authenticated as. The bytes go into MAuthReply.
     pub fn answer_request(
         &self,
         peer: &EntityName,
+        global_id: u64,
         request: &[u8],
         now: Now,
         rng: &mut Rng,
@@ -89,7 +92,7 @@ impl ServerKeys {
         match kind {
             cephx::GET_PRINCIPAL_SESSION_KEY => {
                 let info = self.verify_authorizer(EntityType::AUTH, &mut r, now)?.info;
-                if info.ticket.name != *peer {
+                if info.ticket.name != *peer || info.ticket.global_id != global_id {
                     return Err(AuthError::refused("the ticket is another principal's"));
                 }
                 let wanted: ServiceTicketRequest = r.get()?;
@@ -106,10 +109,43 @@ impl ServerKeys {
                 w.blob(&keys.seal_for(key));
                 Ok(w.into_vec())
             }
-            // It would be answered from the challenge of the connection's handshake, which is not kept.
-            cephx::GET_AUTH_SESSION_KEY => Err(AuthError::NeedsHandshake),
+            cephx::GET_AUTH_SESSION_KEY => self.renew_session(peer, global_id, &r.get()?, now, rng),
             other => Err(AuthError::refused(format!("request {other:#x} is not known"))),
         }
+    }
+
+    /// A new AUTH ticket within a session, and service tickets with it. The answer to the challenge is not looked at: the
+    /// connection has proven who it is, and what is given is sealed under the principal's key, so of use to nobody else.
+    /// The global id stays what it was proven to be.
+    fn renew_session(
+        &self,
+        peer: &EntityName,
+        global_id: u64,
+        asked: &Authenticate,
+        now: Now,
+        rng: &mut Rng,
+    ) -> Result<Vec<u8>, AuthError> {
+        let principal = self.entities.get(peer).filter(|p| !p.key.is_none() && global_id != 0);
+        let principal = principal.ok_or_else(|| AuthError::refused("unknown principal"))?;
+        if self.caps(peer, EntityType::MON).is_empty() {
+            return Err(AuthError::refused(format!("{peer} has no caps for mon")));
+        }
+        let old = self.open_ticket(EntityType::AUTH, &asked.old_ticket).ok();
+        let old = old.filter(|info| info.ticket.name == *peer && info.ticket.global_id == global_id);
+        let session_key = Key::generate(now.wall, rng);
+        let grant = self
+            .grant_auth(peer, global_id, session_key.clone(), now)
+            .ok_or_else(|| AuthError::refused("no rotating keys"))?;
+        let parent = grant.ticket.clone();
+        let mut w = response_header(cephx::GET_AUTH_SESSION_KEY);
+        w.raw(&encode_grants(&[grant], &principal.key, old.map(|info| info.session_key).as_ref()));
+        // The connection keeps its secret.
+        w.blob(&[]);
+        match asked.other_keys & !u32::from(EntityType::AUTH.0) {
+            0 => w.blob(&[]),
+            wanted => w.blob(&self.service_tickets(&session_key, &parent, wanted, now, rng)),
+        }
+        Ok(w.into_vec())
     }
 
     /// Opens a ticket of `service`, however old it is.
@@ -118,9 +154,13 @@ impl ServerKeys {
         service: EntityType,
         blob: &TicketBlob,
     ) -> Result<ServiceTicketInfo, AuthError> {
-        let key = self.rotating.get(&service).and_then(|k| k.get(blob.secret_id));
-        let key =
-            key.ok_or_else(|| AuthError::refused(format!("ticket under unknown key {}", blob.secret_id)))?;
+        let keys = self.rotating.get(&service);
+        let key = keys.and_then(|k| k.get(blob.secret_id)).ok_or_else(|| {
+            match keys.is_some_and(|k| blob.secret_id > k.max_ver) {
+                true => AuthError::NewerKey(blob.secret_id),
+                false => AuthError::refused(format!("ticket under unknown key {}", blob.secret_id)),
+            }
+        })?;
         sealed::open(key, &blob.blob)
     }
 

@@ -48,6 +48,8 @@ impl ServiceAuthenticator {
                 self.challenged = Some((server_challenge, mode));
                 AuthStep::More(seal(&authorizer.info.session_key, &AuthorizeChallenge { server_challenge }))
             }
+            // We were away while keys rotated, and will have the new ones soon.
+            Err(AuthError::NewerKey(_)) => AuthStep::NotReady("a ticket under a key that is not here yet"),
             Err(e) => denied(e),
         }
     }

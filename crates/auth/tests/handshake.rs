@@ -168,16 +168,16 @@ fn tickets_are_renewed_and_old_ones_end() {
     world.now.wall = first.renew_after;
     assert_eq!(tickets.due(&[EntityType::OSD], world.now.wall), vec![EntityType::OSD]);
     let request = tickets.renewal_request(&[EntityType::OSD], world.now.wall, &mut world.rng).expect("valid");
-    let reply = world.mon.answer_request(&world.name, &request, world.now, &mut world.rng).expect("granted");
+    let id = tickets.global_id;
+    let reply =
+        world.mon.answer_request(&world.name, id, &request, world.now, &mut world.rng).expect("granted");
     assert_eq!(tickets.apply_renewal(&reply, world.now.wall), Ok(()));
     assert!(tickets.get(EntityType::OSD).expect("renewed").expires > first.expires);
-    assert_eq!(
-        world.mon.answer_request(&world.name, &[0, 1], world.now, &mut world.rng),
-        Err(auth::AuthError::NeedsHandshake)
-    );
-    // Of another principal on that connection.
+    assert!(world.mon.answer_request(&world.name, id, &[0, 1], world.now, &mut world.rng).is_err());
+    // Of another principal on that connection, and of another session of this one.
     let other = EntityName::parse("client.b").expect("a name");
-    assert!(world.mon.answer_request(&other, &request, world.now, &mut world.rng).is_err());
+    assert!(world.mon.answer_request(&other, id, &request, world.now, &mut world.rng).is_err());
+    assert!(world.mon.answer_request(&world.name, id + 1, &request, world.now, &mut world.rng).is_err());
     let old = {
         let mut world = World::new();
         world.tickets()
@@ -235,12 +235,12 @@ fn daemons_fetch_the_rotating_keys_of_their_own_role() {
     let key = Key::generate(world.now.wall, &mut world.rng);
     world.mon.entities.insert(osd.clone(), EntityAuth { key: key.clone(), caps: BTreeMap::new() });
     let request = Tickets::rotating_request();
-    let reply = world.mon.answer_request(&osd, &request, world.now, &mut world.rng).expect("granted");
+    let reply = world.mon.answer_request(&osd, 7, &request, world.now, &mut world.rng).expect("granted");
     let keys = Tickets::open_rotating(&reply, &key).expect("opens");
     assert_eq!(Some(&keys), world.mon.rotating_for(EntityType::OSD));
     assert!(Tickets::open_rotating(&reply, &world.key).is_err(), "only with the daemon's own key");
     assert!(
-        world.mon.answer_request(&world.name, &request, world.now, &mut world.rng).is_err(),
+        world.mon.answer_request(&world.name, 7, &request, world.now, &mut world.rng).is_err(),
         "not for clients"
     );
 }
@@ -288,7 +288,8 @@ fn noise_is_refused_everywhere() {
         } else {
             rng.fill(&mut noise);
         }
-        granted += usize::from(world.mon.answer_request(&name, &noise, now, &mut rng).is_ok());
+        let id = tickets.global_id;
+        granted += usize::from(world.mon.answer_request(&name, id, &noise, now, &mut rng).is_ok());
         assert!(tickets.clone().apply_renewal(&noise, now.wall).is_err());
         for method in [Method::None, Method::Cephx] {
             let mut mon = MonAuthenticator::new(Arc::new(world.mon.clone()), world.ids.clone());
@@ -311,4 +312,140 @@ fn noise_is_refused_everywhere() {
     // Only the nonce and the mask of wanted services may be changed without notice.
     assert!(granted < 150, "{granted}");
     assert!(!MonCap::default().is_allow_all());
+}
+
+impl World {
+    /// What the leader's tick does.
+    fn rotate(&mut self) {
+        let now = self.now.wall;
+        for keys in self.mon.rotating.values_mut().filter(|keys| keys.needs_rotation(now)) {
+            *keys = keys.rotated(now, HOUR, &mut self.rng);
+        }
+    }
+
+    /// What a client's session does.
+    fn renew(&mut self, tickets: &mut Tickets) {
+        let (now, services) = (self.now, [EntityType::OSD]);
+        if tickets.is_session_due(now.wall) {
+            let request = tickets.session_renewal_request(&self.key, &services, &mut self.rng);
+            let id = tickets.global_id;
+            let reply = self.mon.answer_request(&self.name, id, &request, now, &mut self.rng);
+            let reply = reply.expect("granted");
+            assert_eq!(tickets.apply_session_renewal(&reply, &self.key, now.wall), Ok(()));
+        }
+        let due = tickets.due(&services, now.wall);
+        if !due.is_empty() {
+            let request = tickets.renewal_request(&due, now.wall, &mut self.rng).expect("a session");
+            let id = tickets.global_id;
+            let reply = self.mon.answer_request(&self.name, id, &request, now, &mut self.rng);
+            assert_eq!(tickets.apply_renewal(&reply.expect("granted"), now.wall), Ok(()));
+        }
+    }
+}
+
+/// Ten days with keys that last an hour, on one session: always welcome at OSDs, always the same global id.
+#[test]
+fn a_client_outlives_many_rotations_on_one_session() {
+    let mut world = World::new();
+    world.mon.auth_ticket_ttl = HOUR * 2;
+    let mut tickets = world.tickets();
+    let (id, mut last) = (tickets.global_id, world.mon.rotating[&EntityType::OSD].max_ver);
+    let mut rotations = 0;
+    for _ in 0..10 * 24 * 6 {
+        world.now.wall = world.now.wall + HOUR / 6;
+        world.rotate();
+        let newest = world.mon.rotating[&EntityType::OSD].max_ver;
+        rotations += newest - last;
+        last = newest;
+        world.renew(&mut tickets);
+        let (server, _) = visit(&mut world, &tickets, ConMode::Secure).expect("welcome");
+        assert_eq!(server.global_id, id);
+    }
+    assert!(rotations > 200, "{rotations}");
+    assert_eq!(world.login(tickets, ConMode::Crc).expect("welcome").0.global_id, id);
+    assert_eq!(world.ids.left(), 999, "one id was enough");
+}
+
+#[test]
+fn a_session_is_renewed_for_whom_it_is() {
+    let mut world = World::new();
+    let mut tickets = world.tickets();
+    let (id, mut rng) = (tickets.global_id, Rng::from_seed(4));
+    let request = tickets.session_renewal_request(&world.key, &[EntityType::OSD], &mut rng);
+    let mut ask = |name: &str, id: u64| {
+        let name = EntityName::parse(name).expect("a name");
+        world.mon.answer_request(&name, id, &request, world.now, &mut world.rng)
+    };
+    assert!(ask("client.b", id).is_err(), "unknown");
+    assert!(ask("client.a", 0).is_err(), "a session without a global id");
+    let reply = ask("client.a", id).expect("granted");
+    let other = Key::generate(world.now.wall, &mut rng);
+    let before = tickets.clone();
+    assert!(tickets.apply_session_renewal(&reply, &other, world.now.wall).is_err(), "sealed for one key");
+    assert_eq!(tickets, before);
+    // The ticket for another session of the same principal: its owner has not the key that seals this one.
+    let mut second =
+        world.login(Tickets::default(), ConMode::Crc).expect("welcome").1.tickets.expect("tickets");
+    assert!(second.apply_session_renewal(&reply, &world.key.clone(), world.now.wall).is_err());
+    assert_eq!(tickets.apply_session_renewal(&reply, &world.key.clone(), world.now.wall), Ok(()));
+    assert_ne!(tickets, before);
+    world.mon.entities.values_mut().for_each(|e| e.caps.clear());
+    let refused = world.mon.answer_request(&world.name, id, &request, world.now, &mut world.rng);
+    assert!(refused.is_err(), "it may not come to monitors any more");
+}
+
+#[test]
+fn a_global_id_is_given_back_only_to_whom_it_was_given() {
+    let mut world = World::new();
+    let mine = world.tickets();
+    assert_eq!(world.login(mine.clone(), ConMode::Crc).expect("reclaimed").0.global_id, mine.global_id);
+    // Another one's number, with an own ticket or with none.
+    let theirs = world.tickets();
+    let mut stolen = mine.clone();
+    stolen.global_id = theirs.global_id;
+    let refused = world.login(stolen, ConMode::Crc).expect_err("not its own");
+    assert!(matches!(*refused, AuthStep::Fail { errno: 13, .. }));
+    let (now, name) = (world.now, world.name.clone());
+    let mut w = wire::Writer::new();
+    w.put(&10u8);
+    w.put(&name);
+    w.put(&theirs.global_id);
+    let mut server = MonAuthenticator::new(Arc::new(world.mon.clone()), world.ids.clone());
+    let first = server.request(Method::Cephx, ConMode::Crc, w.as_slice(), now, &mut world.rng);
+    let AuthStep::More(challenge) = first else { panic!("a challenge comes first") };
+    let mut client = Initiator::mon(world.credentials(), Tickets::default(), vec![]);
+    client.start(now, &mut world.rng).expect("starts");
+    let InitiatorStep::More(answer) = client.reply_more(&challenge, now, &mut world.rng).expect("answers")
+    else {
+        panic!("an answer")
+    };
+    assert!(matches!(server.more(&answer, now, &mut world.rng), AuthStep::Fail { errno: 13, .. }));
+}
+
+/// An OSD that was cut off while keys rotated does not say no to tickets that it cannot judge: it has them come again.
+#[test]
+fn a_daemon_whose_keys_are_old_is_not_ready() {
+    let mut world = World::new();
+    let old = world.osd();
+    for _ in 0..8 {
+        world.now.wall = world.now.wall + HOUR / 2;
+        world.rotate();
+    }
+    let tickets = world.tickets();
+    let knock = |world: &mut World, keys: &Arc<ServerKeys>| {
+        let mut client = Initiator::service(world.credentials(), tickets.clone(), EntityType::OSD);
+        let (method, payload) = client.start(world.now, &mut world.rng).expect("a ticket");
+        let mut server = ServiceAuthenticator::new(keys.clone());
+        server.request(method, ConMode::Crc, &payload, world.now, &mut world.rng)
+    };
+    assert!(matches!(knock(&mut world, &old), AuthStep::NotReady(_)));
+    let new = world.osd();
+    assert!(matches!(knock(&mut world, &new), AuthStep::More(_)));
+    // A ticket under a key that has gone is refused for good.
+    for _ in 0..12 {
+        world.now.wall = world.now.wall + HOUR / 2;
+        world.rotate();
+    }
+    let newest = world.osd();
+    assert!(matches!(knock(&mut world, &newest), AuthStep::Fail { errno: 13, .. }));
 }

@@ -8,12 +8,12 @@ use msgs::errno;
 use node::{ConnId, Output};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use stdx::Now;
+use stdx::{Instant, Now};
 use wire::{EntityName, EntityType};
 
 impl<S: Storage> Mon<S> {
     /// Puts out the keys that acceptors check against, where they have changed.
-    pub(crate) fn publish_keys(&mut self, out: &mut Vec<Out>) {
+    pub(crate) fn publish_keys(&mut self, now: Instant, out: &mut Vec<Out>) {
         let state = self.log.state();
         let alone = self.known_monmap().mons.len() <= 1;
         let only_monitors = self.standing.leader.is_none();
@@ -33,10 +33,32 @@ impl<S: Storage> Mon<S> {
             service_ticket_ttl: self.option("auth_service_ticket_ttl"),
             ..ServerKeys::new(EntityType::MON, self.config.methods.clone())
         };
-        if self.keys.as_deref() != Some(&keys) {
-            let keys = Arc::new(keys);
-            self.keys = Some(keys.clone());
-            out.push(Output::Keys(keys));
+        if self.keys.as_deref() == Some(&keys) {
+            return;
+        }
+        let keys = Arc::new(keys);
+        let old = self.keys.replace(keys.clone());
+        let is_replaced = |service: &EntityType| {
+            let old = old.as_ref().and_then(|old| old.rotating.get(service));
+            let current = keys.rotating_for(*service).and_then(RotatingKeys::current);
+            current.is_some_and(|(id, _)| old.is_some_and(|old| old.get(id).is_none()))
+        };
+        let replaced: Vec<_> = [EntityType::OSD, EntityType::MDS].into_iter().filter(is_replaced).collect();
+        out.push(Output::Keys(keys));
+        self.call_back(now, &replaced, out);
+    }
+
+    /// Daemons of these roles come back, and fetch their rotating keys as the first thing they do. In turn they do that when a key
+    /// ends, and know the next one before; but a clock that jumps ends that too, and tickets under a newer one are of no use to
+    /// them.
+    fn call_back(&mut self, now: Instant, roles: &[EntityType], out: &mut Vec<Out>) {
+        for conn in self.sessions.conns() {
+            let is_called = self.sessions.get(conn).is_some_and(|s| roles.iter().any(|role| s.is(*role)));
+            if is_called && !crate::quorum::is_proxy(conn) {
+                out.push(Output::Close { conn });
+                self.closed(now, conn);
+                self.forget_requests(now, conn, out);
+            }
         }
     }
 
@@ -106,8 +128,8 @@ impl<S: Storage> Mon<S> {
     /// A renewal of tickets, or a daemon that asks for its rotating keys in Ceph's way.
     fn renew(&mut self, now: Now, conn: ConnId, tid: u64, m: &msgs::Auth, out: &mut Vec<Out>) {
         let (Some(session), Some(keys)) = (self.sessions.get(conn), self.keys.clone()) else { return };
-        let answer = keys.answer_request(session.name(), &m.payload, now, &mut self.rng);
         let global_id = session.peer.global_id;
+        let answer = keys.answer_request(session.name(), global_id, &m.payload, now, &mut self.rng);
         let (result, payload) = match answer {
             Ok(payload) => (0, payload),
             Err(error) => {

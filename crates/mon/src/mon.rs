@@ -161,7 +161,7 @@ impl<S: Storage> Mon<S> {
         let rng = self.rng.fork();
         self.log.begin(now.mono, own, &name, rng);
         self.phase = Phase::Electing;
-        self.publish_keys(out);
+        self.publish_keys(now.mono, out);
     }
 
     /// Daemons that were added to the keyring since the last start and have no key here get theirs: an OSD that is new

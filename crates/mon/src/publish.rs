@@ -24,7 +24,7 @@ const NEXT_MAPS: Duration = Duration::from_secs(30);
 impl<S: Storage> Mon<S> {
     /// After the committed state has moved.
     pub(crate) fn after_commit(&mut self, now: Now, out: &mut Vec<Out>) {
-        self.publish_keys(out);
+        self.publish_keys(now.mono, out);
         let state = self.log.state();
         let map = state.osdmap().clone();
         self.soft.pgs.follow(&map);

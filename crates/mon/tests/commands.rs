@@ -352,3 +352,34 @@ fn rotating_keys_move_on_before_the_current_one_ends() {
     let published = rig.outs.iter().filter(|o| matches!(o, node::Output::Keys(_))).count();
     assert!((3..8).contains(&published), "{published} sets of keys in five minutes");
 }
+
+fn published(rig: &Rig) -> std::sync::Arc<auth::ServerKeys> {
+    let keys = rig.outs.iter().rev().find_map(|o| match o {
+        node::Output::Keys(keys) => Some(keys.clone()),
+        _ => None,
+    });
+    keys.expect("published at the start")
+}
+
+/// With a clock that jumps, current and next key end at once: daemons, who can't know what comes after, are called back for it.
+#[test]
+fn daemons_are_called_back_where_they_do_not_know_the_current_key() {
+    let (mut rig, conns) = three_osds();
+    let closed = |rig: &Rig| {
+        let of = |o: &node::Output<node::Never>| match o {
+            node::Output::Close { conn } => conns.iter().position(|c| c == conn),
+            _ => None,
+        };
+        rig.outs.iter().filter_map(of).collect::<Vec<_>>()
+    };
+    let old = published(&rig);
+    for _ in 0..5 {
+        rig.pass(std::time::Duration::from_secs(1800));
+    }
+    assert_eq!(closed(&rig), Vec::<usize>::new(), "in turn they fetch keys themselves");
+    let newest = |keys: &auth::ServerKeys| keys.rotating[&wire::EntityType::OSD].max_ver;
+    assert_eq!(newest(&published(&rig)), newest(&old) + 1);
+    rig.jump(std::time::Duration::from_secs(100_000));
+    assert_eq!(newest(&published(&rig)), newest(&old) + 3);
+    assert_eq!(closed(&rig), [0, 1, 2]);
+}

@@ -38,7 +38,12 @@ pub struct Monc {
     subs: Subs,
     requests: Requests,
     monmap: Option<Arc<MonMap>>,
+    /// Handshakes refused since the last that was not.
+    denials: u32,
 }
+
+/// After so many refusals the old tickets may be the reason: monitors may not have the keys any more that open them.
+const DENIALS: u32 = 3;
 
 impl Monc {
     /// No connection is made before [`Self::start`] or the first timer.
@@ -54,6 +59,7 @@ impl Monc {
             subs,
             requests: Requests::default(),
             monmap: None,
+            denials: 0,
             config,
         }
     }
@@ -132,6 +138,7 @@ impl Monc {
             return;
         }
         self.state = State::Opening(conn, addr, give_up_at);
+        self.denials = 0;
         self.keeper.begin_session(&self.config, peer.tickets.as_deref(), now);
         if peer.tickets.is_some() {
             out.push(Told::Tickets(Box::new(self.keeper.tickets.clone())).into());
@@ -162,12 +169,22 @@ impl Monc {
             State::Connecting(ours, ..) | State::Opening(ours, ..) if ours == conn => {
                 if reason == CloseReason::Denied {
                     out.push(Told::Denied.into());
+                    self.denials += 1;
+                    if self.denials >= DENIALS {
+                        self.keeper.forget();
+                    }
                 }
                 self.try_next(now, out);
             }
             State::Open(ours, _) if ours == conn => self.lose(now, out),
             _ => {}
         }
+    }
+
+    /// An OSD or metadata server refused our ticket: new ones are fetched, where that was not tried a moment ago.
+    pub fn tickets_refused(&mut self, now: Now, out: &mut Vec<MoncOut>) {
+        self.keeper.service_refused(&self.config, now);
+        self.renew(now, out);
     }
 
     /// A message on one of our connections.

@@ -7,6 +7,8 @@ use stdx::{Instant, Now, Rng, Wall};
 
 /// After a refused renewal, and for keys that the monitor does not have yet.
 const RETRY: Duration = Duration::from_secs(5);
+/// Between two renewals because a service refused a ticket.
+const RENEW_REFUSED: Duration = Duration::from_secs(30);
 /// The method number of cephx in MAuth.
 const CEPHX: u32 = 2;
 
@@ -14,6 +16,8 @@ const CEPHX: u32 = 2;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Asked {
     Tickets,
+    /// A ticket for the session itself, with the others.
+    Session,
     RotatingKeys,
 }
 
@@ -31,6 +35,10 @@ pub(crate) struct Keeper {
     asked: Option<Asked>,
     renew_at: Option<Instant>,
     rotate_at: Option<Instant>,
+    /// The monitor would not renew the session: only a handshake helps once its ticket has ended.
+    refused: bool,
+    /// When a service last refused a ticket that looked good.
+    service_refused: Option<Instant>,
 }
 
 /// The monotonic moment of a wall time, as the clocks stand now.
@@ -40,12 +48,19 @@ fn mono(now: Now, at: Wall) -> Instant {
 
 impl Keeper {
     pub(crate) fn new() -> Self {
-        Self { tickets: Tickets::default(), asked: None, renew_at: None, rotate_at: None }
+        Self {
+            tickets: Tickets::default(),
+            asked: None,
+            renew_at: None,
+            rotate_at: None,
+            refused: false,
+            service_refused: None,
+        }
     }
 
     /// A handshake gave tickets. What was asked on the session before is not answered any more.
     pub(crate) fn begin_session(&mut self, config: &MoncConfig, tickets: Option<&Tickets>, now: Now) {
-        self.asked = None;
+        (self.asked, self.refused) = (None, false);
         if let Some(tickets) = tickets {
             self.tickets = tickets.clone();
         }
@@ -53,6 +68,21 @@ impl Keeper {
         if config.rotating_keys && config.credentials.key.is_some() {
             self.rotate_at = Some(now.mono);
         }
+    }
+
+    /// The tickets are of no use any more: the next handshake is that of somebody new.
+    pub(crate) fn forget(&mut self) {
+        self.tickets = Tickets::default();
+    }
+
+    /// An OSD or metadata server did not take a ticket: keys may have changed out of turn.
+    pub(crate) fn service_refused(&mut self, config: &MoncConfig, now: Now) {
+        if self.service_refused.is_some_and(|at| now.mono.since(at) < RENEW_REFUSED) {
+            return;
+        }
+        self.service_refused = Some(now.mono);
+        self.tickets.expire(&config.services, now.wall);
+        self.renew_at = self.tickets.next_renewal().map(|at| mono(now, at));
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
@@ -77,11 +107,17 @@ impl Keeper {
             (Asked::RotatingKeys, Tickets::rotating_request())
         } else if reached(self.renew_at) {
             let services = self.tickets.due(&config.services, now.wall);
-            if services.is_empty() {
+            let is_own_due = self.tickets.is_session_due(now.wall) && !self.refused;
+            if self.refused && self.tickets.is_session_over(now.wall) {
+                return Err(());
+            } else if let Some(key) = config.credentials.key.as_ref().filter(|_| is_own_due) {
+                (Asked::Session, self.tickets.session_renewal_request(key, &config.services, rng))
+            } else if services.is_empty() {
                 self.renew_at = self.tickets.next_renewal().map(|at| mono(now, at).max(now.mono + RETRY));
                 return Ok(None);
+            } else {
+                (Asked::Tickets, self.tickets.renewal_request(&services, now.wall, rng).ok_or(())?)
             }
-            (Asked::Tickets, self.tickets.renewal_request(&services, now.wall, rng).ok_or(())?)
         } else {
             return Ok(None);
         };
@@ -92,8 +128,17 @@ impl Keeper {
     /// Takes an MAuthReply.
     pub(crate) fn reply(&mut self, config: &MoncConfig, reply: &msgs::AuthReply, now: Now) -> Renewed {
         match self.asked.take() {
-            Some(Asked::Tickets) => {
-                let done = reply.result == 0 && self.tickets.apply_renewal(&reply.payload, now.wall).is_ok();
+            Some(asked @ (Asked::Tickets | Asked::Session)) => {
+                let (tickets, key) = (&mut self.tickets, config.credentials.key.as_ref());
+                let done = match (asked, key) {
+                    _ if reply.result != 0 => false,
+                    (Asked::Session, Some(key)) => {
+                        tickets.apply_session_renewal(&reply.payload, key, now.wall).is_ok()
+                    }
+                    _ => tickets.apply_renewal(&reply.payload, now.wall).is_ok(),
+                };
+                // The other tickets are renewed meanwhile, and then it is tried once more.
+                self.refused = asked == Asked::Session && !done;
                 let next = self.tickets.next_renewal().map(|at| mono(now, at));
                 self.renew_at = next.map(|at| at.max(now.mono + RETRY));
                 if done { Renewed::Tickets } else { Renewed::Failed }

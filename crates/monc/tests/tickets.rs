@@ -103,9 +103,9 @@ impl World {
             _ => None,
         });
         let (tid, request) = sent.expect("an MAuth was sent");
-        let name = self.credentials.name.clone();
+        let (name, id) = (self.credentials.name.clone(), self.monc.global_id());
         let payload =
-            self.keys.answer_request(&name, &request.payload, self.now, &mut self.rng).expect("answers");
+            self.keys.answer_request(&name, id, &request.payload, self.now, &mut self.rng).expect("answers");
         let reply = msgs::AuthReply { protocol: request.protocol, payload, ..Default::default() };
         self.monc.message(self.now, self.conn(), Msg::new(tid, Body::from(reply)), out);
     }
@@ -179,7 +179,7 @@ fn tickets_are_renewed_before_they_end_and_a_refusal_is_not_the_end() {
 }
 
 #[test]
-fn a_session_whose_own_ticket_has_ended_is_made_anew() {
+fn a_session_whose_own_ticket_has_ended_is_made_anew_where_it_cannot_be_renewed() {
     let (mut w, mut out) = opened();
     w.answer(&mut out);
     out.clear();
@@ -188,6 +188,11 @@ fn a_session_whose_own_ticket_has_ended_is_made_anew() {
     w.keys.rotating.insert(EntityType::OSD, RotatingKeys::default().rotated(w.now.wall, HOUR, &mut w.rng));
     w.keys.rotating.insert(EntityType::AUTH, RotatingKeys::default().rotated(w.now.wall, HOUR, &mut w.rng));
     w.answer(&mut out);
+    out.clear();
+    let refusal = msgs::AuthReply { result: -msgs::errno::EACCES, ..Default::default() };
+    w.monc.message(w.now, w.conn(), Msg::new(0, Body::from(refusal)), &mut out);
+    w.pass(w.sleeps());
+    w.monc.timer(w.now, &mut out);
     let closed = |o: &MoncOut| matches!(o, MoncOut::Net(Net::Close { conn }) if *conn == w.conn());
     assert!(out.iter().any(closed), "{out:?}");
     assert!(matches!(out.last(), Some(MoncOut::Net(Net::Connect { .. }))));
@@ -203,4 +208,98 @@ fn the_global_id_is_kept_over_sessions() {
     w.monc.closed(w.now, w.conn(), CloseReason::Lost, &mut out);
     w.connect(&mut out);
     assert_eq!((w.monc.global_id(), w.monc.is_open()), (id, true));
+}
+
+/// Keys rotate each hour, the session's own ticket lives four: nobody asks for a handshake, and the id stays.
+#[test]
+fn a_session_lives_on_past_many_rotations() {
+    let (mut w, mut out) = opened();
+    w.keys.auth_ticket_ttl = HOUR * 4;
+    let (id, end) = (w.monc.global_id(), w.now.wall + HOUR * 100);
+    let (mut fetched, mut renewed) = (0, 0);
+    while w.now.wall < end {
+        let now = w.now.wall;
+        for keys in w.keys.rotating.values_mut().filter(|keys| keys.needs_rotation(now)) {
+            *keys = keys.rotated(now, HOUR, &mut w.rng);
+        }
+        while out.iter().any(|o| matches!(o, MoncOut::Net(Net::Send { .. }))) {
+            w.answer(&mut out);
+            for told in out.iter().filter(|o| matches!(o, MoncOut::Told(_))) {
+                match told {
+                    MoncOut::Told(Told::RotatingKeys(keys)) => {
+                        fetched += 1;
+                        assert_eq!(**keys, w.keys.rotating[&EntityType::OSD]);
+                    }
+                    MoncOut::Told(Told::Tickets(_)) => renewed += 1,
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        out.clear();
+        let ticket = w.monc.tickets().get(EntityType::OSD).expect("a ticket");
+        assert!(ticket.expires > now && w.monc.global_id() == id && w.monc.is_open());
+        w.pass(w.sleeps().clamp(Duration::from_millis(1), HOUR / 10));
+        w.monc.timer(w.now, &mut out);
+        let lost = |o: &MoncOut| matches!(o, MoncOut::Net(Net::Close { .. } | Net::Connect { .. }));
+        assert!(!out.iter().any(lost), "{out:?}");
+    }
+    assert!(fetched > 90 && renewed > 100, "{fetched} {renewed}");
+    assert_eq!(w.ids.left(), 999);
+}
+
+#[test]
+fn a_daemon_that_was_cut_off_while_keys_rotated_gets_the_new_ones_at_once() {
+    let (mut w, mut out) = opened();
+    w.answer(&mut out);
+    let Some(MoncOut::Told(Told::RotatingKeys(old))) = out.pop() else { panic!("{out:?}") };
+    w.monc.closed(w.now, w.conn(), CloseReason::Lost, &mut out);
+    for _ in 0..6 {
+        w.pass(HOUR);
+        for keys in w.keys.rotating.values_mut() {
+            *keys = keys.rotated(w.now.wall, HOUR, &mut w.rng);
+        }
+    }
+    out.clear();
+    w.connect(&mut out);
+    w.answer(&mut out);
+    let keys = out.iter().find_map(|o| match o {
+        MoncOut::Told(Told::RotatingKeys(keys)) => Some(keys.clone()),
+        _ => None,
+    });
+    let keys = keys.expect("asked for with the first message");
+    assert!(old.secrets.keys().all(|id| !keys.secrets.contains_key(id)), "all are new");
+    assert_eq!(*keys, w.keys.rotating[&EntityType::OSD]);
+}
+
+#[test]
+fn old_tickets_that_nobody_can_open_are_given_up() {
+    let (mut w, mut out) = opened();
+    let id = w.monc.global_id();
+    w.monc.closed(w.now, w.conn(), CloseReason::Lost, &mut out);
+    for denials in 1..=3 {
+        assert_eq!(w.monc.global_id(), id, "after {denials} refusals");
+        w.conn += 1;
+        w.monc.closed(w.now, w.conn(), CloseReason::Denied, &mut out);
+        w.pass(HOUR);
+        w.monc.timer(w.now, &mut out);
+    }
+    w.connect(&mut out);
+    assert!(w.monc.is_open() && w.monc.global_id() != id);
+}
+
+#[test]
+fn tickets_that_a_service_refuses_are_renewed_but_not_all_the_time() {
+    let (mut w, mut out) = opened();
+    w.answer(&mut out);
+    out.clear();
+    let old = w.monc.tickets().get(EntityType::OSD).cloned();
+    w.monc.tickets_refused(w.now, &mut out);
+    w.answer(&mut out);
+    assert_ne!(w.monc.tickets().get(EntityType::OSD).cloned(), old);
+    out.clear();
+    w.monc.tickets_refused(w.now, &mut out);
+    assert!(out.is_empty(), "{out:?}");
+    w.pass(Duration::from_secs(31));
+    w.monc.tickets_refused(w.now, &mut out);
+    w.answer(&mut out);
 }

@@ -124,6 +124,9 @@ impl Osd {
                 return;
             };
             self.core.count("links_lost", 1);
+            if reason == CloseReason::Denied {
+                self.monc.tickets_refused(self.core.now, &mut self.monc_out);
+            }
             self.link_failed(osd, reason);
             if purpose == Purpose::Data {
                 for pg in self.pgs.values_mut() {

@@ -104,6 +104,9 @@ impl Cluster {
         if self.monc.owns(conn) {
             self.mon(now, out, |monc, outs| monc.closed(now, conn, reason, outs));
         } else {
+            if reason == CloseReason::Denied {
+                self.mon(now, out, |monc, outs| monc.tickets_refused(now, outs));
+            }
             self.rados(now, out, |rados, outs| rados.closed(now, conn, reason, outs));
         }
     }

@@ -80,13 +80,13 @@ impl<S: Storage> Mon<S> {
         if leader.is_none() {
             self.standing.lonely_since = Some(now.mono);
             self.refresh_quorum(now.mono);
-            return self.publish_keys(out);
+            return self.publish_keys(now.mono, out);
         };
         (self.standing.lonely_since, self.standing.closed) = (None, false);
         self.phase = Phase::Running;
         self.start_soft(now.mono);
         self.refresh_quorum(now.mono);
-        self.publish_keys(out);
+        self.publish_keys(now.mono, out);
         self.ask_daemons_anew(out);
         if self.standing.ids.is_empty() && !self.log.leads() {
             self.want_ids(now, out);
