@@ -6,8 +6,8 @@ use crate::client::{Client, Op, Outs, Stage, Step, Token, WRITE_BACK_AFTER, fail
 use crate::dirty::Dirty;
 use crate::inode::Growth;
 use crate::namespace::open_flag;
-use msgs::errno::{EBADF, EFBIG, EINVAL, EIO, ENOENT, EOPNOTSUPP};
-use msgs::{ClientRequest, Extent, FileLockArgs, GetattrArgs, MdsOp, Op as ObjectOp, cap};
+use msgs::errno::{EBADF, EFBIG, EINVAL, EIO, ENOENT, ENOSPC, EOPNOTSUPP};
+use msgs::{ClientRequest, Extent, FileLockArgs, GetattrArgs, MdsOp, Op as ObjectOp, cap, osd_flag};
 use stdx::{Bufs, Now};
 use striper::{Piece, Striper};
 use wire::{Reader, Utime};
@@ -151,6 +151,10 @@ impl Client {
         let Some(file) = self.files.get(&fh).filter(|f| f.writes) else { return fail(EBADF) };
         let (ino, append) = (file.ino, file.append);
         let max_file_size = self.mds.map.max_file_size;
+        let pool = self.inodes.get(&ino).map_or(0, |inode| inode.layout.pool);
+        if self.osdmap().is_full(pool) {
+            return fail(ENOSPC);
+        }
         let Some(inode) = self.inodes.get_mut(&ino) else { return fail(EBADF) };
         if !(inode.may(cap::FILE_WR) || inode.may_still(cap::FILE_WR)) {
             return self.wait_for_cap(now, number, op, ino, sized, out);
@@ -237,7 +241,9 @@ impl Client {
             let (pool, ns) = (inode.layout.pool, inode.layout.pool_ns.clone().into_bytes());
             let oid = striper::object_name(ino, object_no);
             let mut request =
-                rados::Request::write(pool, &ns, oid, vec![ObjectOp::Write { extent, data: flight.data }]);
+                rados::Request::write(pool, &ns, oid, vec![ObjectOp::Write { extent, data: flight.data }])
+                    // Where there is no room, whoever syncs is told, instead of waiting for somebody to remove something.
+                    .with_flags(osd_flag::FULL_TRY);
             request.mtime = Utime { sec: inode.mtime.sec, nsec: inode.mtime.nsec };
             self.submit(now, Token::Flight { ino, offset: flight.offset }, request, out);
         }
@@ -446,7 +452,8 @@ impl Client {
         for (piece, p) in pieces.iter().enumerate() {
             let extent = extent(truncation, &striper, p.object_no, p.offset, p.len);
             let oid = striper::object_name(ino, p.object_no);
-            let request = rados::Request::write(pool, &ns, oid, vec![ObjectOp::Zero(extent)]);
+            let request = rados::Request::write(pool, &ns, oid, vec![ObjectOp::Zero(extent)])
+                .with_flags(osd_flag::FULL_TRY);
             self.submit(now, Token::Piece { op: number, piece }, request, out);
         }
         op.stage =

@@ -1,6 +1,6 @@
 //! The OSD map: pools, OSDs, placement and its exceptions.
 
-use crate::{AFFINITY_DEFAULT, Epoch, IntervalSet, OsdEntry, OsdId, PgId, Pool};
+use crate::{AFFINITY_DEFAULT, Epoch, IntervalSet, OsdEntry, OsdId, PgId, Pool, pool_flags};
 use crush::CrushMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -302,6 +302,11 @@ impl OsdMap {
     /// Whether bit `flag` of [`osd_flags`] is set.
     pub fn has_flag(&self, flag: u32) -> bool {
         self.flags & flag != 0
+    }
+
+    /// Whether writes to a pool must wait, or fail, because there is no room.
+    pub fn is_full(&self, pool: i64) -> bool {
+        self.has_flag(osd_flags::FULL) || self.pools.get(&pool).is_some_and(|p| p.has_flag(pool_flags::FULL))
     }
 
     /// Whether no peer with this address may be served: it, or all of its host, is in the list.

@@ -382,3 +382,22 @@ fn of_a_symbolic_link_nothing_is_wanted_however_it_is_opened() {
         assert_eq!((stat.ino, stat.cap.wanted), (link, cap::PIN));
     }
 }
+
+#[test]
+fn in_a_full_cluster_nothing_new_is_made_and_everything_can_be_removed() {
+    let mut w = two_clients(11);
+    w.call(A, create("f", 2));
+    w.call(A, mkdir("d"));
+    w.rank.set_full(true);
+    for refused in [create("g", 2), mkdir("e"), two(MdsOp::SYMLINK, "s", "f"), two(MdsOp::LINK, "l", "f")] {
+        let op = refused.op;
+        assert_eq!(w.call(B, refused).result, -msgs::errno::ENOSPC, "{op:?}");
+    }
+    let open_or_create = w.call(B, create("f", 0));
+    assert_eq!(open_or_create.result, 0, "what is there is opened");
+    for (op, path) in [(MdsOp::UNLINK, "f"), (MdsOp::RMDIR, "d")] {
+        assert_eq!(w.call(A, request(op, path)).result, 0, "{op:?}");
+    }
+    w.rank.set_full(false);
+    assert_eq!(w.call(B, create("g", 2)).result, 0);
+}

@@ -341,6 +341,10 @@ impl Rados {
                 }
                 _ => op.sent = false,
             }
+            if is_paused(&self.map, locator.pool, op.request.flags) {
+                // An OSD that knew this map before us has passed over it.
+                op.sent = false;
+            }
             op.target = target;
         }
         self.fail_without_pool(out);

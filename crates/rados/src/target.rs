@@ -1,6 +1,6 @@
 //! Where an operation goes.
 
-use maps::{Epoch, ObjectLocator, OsdId, OsdMap, PgId, PrimaryTable, Spg, osd_flags, pool_flags};
+use maps::{Epoch, ObjectLocator, OsdId, OsdMap, PgId, PrimaryTable, Spg, osd_flags};
 use msgs::osd_flag;
 
 /// What an operation is about, as far as placement goes.
@@ -68,9 +68,7 @@ impl Placement {
 pub(crate) fn is_paused(map: &OsdMap, pool: i64, flags: u32) -> bool {
     let (reads, writes) = (flags & osd_flag::READ != 0, flags & osd_flag::WRITE != 0);
     let minds_full = writes && flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) == 0;
-    let full =
-        map.has_flag(osd_flags::FULL) || map.pools.get(&pool).is_some_and(|p| p.has_flag(pool_flags::FULL));
     map.has_flag(osd_flags::PAUSERD) && reads
         || map.has_flag(osd_flags::PAUSEWR) && writes
-        || full && minds_full
+        || minds_full && map.is_full(pool)
 }

@@ -151,6 +151,21 @@ fn a_full_pool_holds_writes_but_not_reads_nor_those_that_may_try() {
 }
 
 #[test]
+fn a_write_that_an_osd_of_a_full_pool_passed_over_is_sent_again_when_there_is_room() {
+    let (mut r, mut out) = (engine(), Vec::new());
+    r.osd_map(&full(&map(5)), &mut out);
+    r.submit(at(0), 1, write("o"), &mut out);
+    assert_eq!(sent(&out).len(), 1);
+    out.clear();
+    let mut m = map(6);
+    m.pools.get_mut(&POOL).expect("there").flags |= pool_flags::FULL;
+    r.osd_map(&full(&m), &mut out);
+    assert_eq!(show(&mut out), ["map 6"]);
+    r.osd_map(&full(&map(7)), &mut out);
+    assert_eq!(show(&mut out), ["map 7", "send 1 op 1 o e7 retry 1"]);
+}
+
+#[test]
 fn paused_reads_and_writes_wait_for_their_flag() {
     let (mut r, mut out) = (engine(), Vec::new());
     let paused = maps::OsdMap { flags: osd_flags::PAUSERD | osd_flags::PAUSEWR, ..map(5) };

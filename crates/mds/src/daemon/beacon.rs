@@ -71,6 +71,13 @@ impl Mds {
         self.follow_map(now, out);
     }
 
+    /// Whether there is no room for the file system.
+    pub(super) fn is_full(&self) -> bool {
+        let osdmap = self.cluster.engine().map();
+        let data = self.map.data_pools.first();
+        osdmap.is_full(self.map.metadata_pool) || data.is_some_and(|pool| osdmap.is_full(*pool))
+    }
+
     /// Does what the map says of us.
     pub(super) fn follow_map(&mut self, now: Now, out: &mut Out) {
         let Some(info) = self.map.mds_info.get(&self.gid()).cloned() else { return };
@@ -112,6 +119,7 @@ impl Mds {
             session_autoclose_s: self.map.session_autoclose,
             max_file_size: self.map.max_file_size,
             map_epoch: self.map.epoch,
+            full: self.is_full(),
             options: self.config.options.clone(),
         };
         self.state = info.state;

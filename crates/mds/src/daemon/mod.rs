@@ -220,6 +220,10 @@ impl Mds {
                 }
             }
             ClusterOut::Rados(RadosTold::Map(_)) => {
+                let full = self.is_full();
+                if let Some(rank) = &mut self.rank {
+                    rank.set_full(full);
+                }
                 self.follow_map(now, out);
                 self.finish_evictions(now);
             }

@@ -2,7 +2,7 @@
 
 use crate::io::{IoRequest, IoResult, ObjOp, ObjReply};
 use msgs::op::input::OmapGetVals;
-use msgs::{Extent, Op};
+use msgs::{Extent, Op, osd_flag};
 use rados::{Completion, Request};
 use std::collections::BTreeMap;
 use stdx::Bufs;
@@ -13,8 +13,11 @@ pub(super) fn request(io: IoRequest) -> Request {
     let writes = io.ops.iter().any(ObjOp::writes);
     let ops: Vec<Op> = io.ops.into_iter().map(op).collect();
     let (pool, ns) = (io.object.pool, io.object.ns.as_bytes());
-    let make = if writes { Request::write } else { Request::read };
-    make(pool, ns, io.object.name, ops)
+    if !writes {
+        return Request::read(pool, ns, io.object.name, ops);
+    }
+    // Also in a full cluster: nobody could remove anything otherwise. The rank makes nothing new then.
+    Request::write(pool, ns, io.object.name, ops).with_flags(osd_flag::FULL_FORCE)
 }
 
 fn op(op: ObjOp) -> Op {

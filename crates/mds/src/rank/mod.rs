@@ -53,6 +53,8 @@ pub struct RankConfig {
     pub max_file_size: u64,
     /// The MDS map, for replies.
     pub map_epoch: Epoch,
+    /// Whether the cluster is full: nothing new is made.
+    pub full: bool,
     /// Limits.
     pub options: MdsOptions,
 }
@@ -210,6 +212,11 @@ impl Rank {
     /// The MDS map has a new epoch.
     pub fn set_map_epoch(&mut self, epoch: Epoch) {
         self.cfg.map_epoch = epoch;
+    }
+
+    /// Whether the cluster, or a pool of the file system, is full.
+    pub fn set_full(&mut self, full: bool) {
+        self.cfg.full = full;
     }
 
     /// An object operation has ended.

@@ -45,6 +45,12 @@ impl Op {
     }
 }
 
+/// Whether more is stored afterwards, which is refused while the cluster is full. Renaming, truncating and attributes are not.
+fn grows(op: MdsOp, plan: &Plan) -> bool {
+    let names = matches!(op, MdsOp::LINK | MdsOp::SETXATTR) && !plan.updates.is_empty();
+    plan.created != Ino(0) || names
+}
+
 impl Rank {
     /// Starts a client's request.
     pub(super) fn start_op(&mut self, client: ClientId, tid: u64, request: ClientRequest) {
@@ -108,6 +114,10 @@ impl Rank {
             op.last_run = self.cache.tick;
         }
         match result {
+            Ok(plan) if self.cfg.full && grows(request.op, &plan) => {
+                self.drop_op(id);
+                self.fail(client, tid, request.op, Errno(msgs::errno::ENOSPC), seen);
+            }
             Ok(plan) => self.carry_out(id, plan, seen),
             Err(Stop::Fail(errno)) => {
                 self.drop_op(id);

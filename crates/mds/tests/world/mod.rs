@@ -45,6 +45,7 @@ pub fn config(options: MdsOptions) -> RankConfig {
         session_timeout_s: 60,
         session_autoclose_s: 300,
         max_file_size: 1 << 40,
+        full: false,
         map_epoch: maps::Epoch(5),
         options,
     }
