@@ -118,12 +118,8 @@ impl Balancer {
         }
         self.epoch = map.epoch;
         let bits = osd_state::EXISTS | osd_state::UP;
-        let crush = match self.common.crush == map.crush {
-            true => self.common.crush.clone(),
-            false => map.crush.clone(),
-        };
         let common = Common {
-            crush,
+            crush: map.crush.clone(),
             osds: map.osds.iter().map(|o| (o.weight, o.state & bits)).collect(),
             may_move: settings.may_move(),
             changes: settings.changes,
@@ -243,7 +239,7 @@ impl<S: Storage> Mon<S> {
     /// One step of the balancer, at the leader.
     pub(crate) fn tick_balancer(&mut self, now: Now) {
         // What is proposed would change what is thought about.
-        if self.log.proposed() != self.log.state().version {
+        if self.log.is_proposing() {
             return;
         }
         let settings = Settings::of(&self.view(now));

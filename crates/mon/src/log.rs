@@ -149,6 +149,11 @@ impl<S: Storage> Log<S> {
         self.tail.version
     }
 
+    /// Whether something proposed is not committed yet.
+    pub fn is_proposing(&self) -> bool {
+        self.proposed() != self.state().version
+    }
+
     /// Consensus; `None` until [`Self::begin`].
     pub fn raft(&self) -> Option<&Raft> {
         self.raft.as_ref()

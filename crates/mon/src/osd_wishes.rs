@@ -23,7 +23,8 @@ impl<S: Storage> Mon<S> {
     /// Proposes the next OSD map, if somebody waits for one and none is being written. Boots may wait for one another; all else is
     /// granted at once, as PGs wait for it.
     pub(crate) fn grant_wishes(&mut self, now: Now) {
-        if !self.may_grant() {
+        // What is asked meanwhile shares the next map.
+        if self.log.is_proposing() {
             return;
         }
         let boots = match self.boots_are_due(now.mono) {
@@ -43,14 +44,9 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// No OSD map is being written: what is asked meanwhile shares the next one.
-    fn may_grant(&self) -> bool {
-        self.log.proposed() == self.log.state().version
-    }
-
     /// When boots that wait for others do so no longer.
     pub(crate) fn boots_deadline(&self) -> Option<Instant> {
-        self.soft.boots.until.filter(|_| self.log.leads() && self.may_grant())
+        self.soft.boots.until.filter(|_| self.log.leads() && !self.log.is_proposing())
     }
 
     /// Nobody is expected to boot whose boot is not here, or they have waited for long enough.

@@ -49,8 +49,8 @@ impl Extent {
     }
 
     /// The newest truncation that the client knows of, as (number, size); (0, 0) where there was none. CephFS's files begin
-    /// with number 1 and no size, and the kernel's client says so in each request: that is no truncation either
-    /// (PROTOCOL.md 5.4).
+    /// with number 1 and no size, and the kernel's client says so in each request (seen of Linux 6.1 and 7.2): that is no
+    /// truncation either. What truncations are for: PROTOCOL.md 5.4.
     pub fn truncation(&self) -> (u32, u64) {
         match (self.truncate_seq, self.truncate_size) {
             (1, u64::MAX) => (0, 0),

@@ -5,12 +5,11 @@ use crate::object::key_of;
 use crate::osd::Osd;
 use crate::pg::client::ClientOp;
 use auth::OsdTarget;
-use maps::{Epoch, HObject, OsdId, OsdMap, PgId, SnapId, Spg, pool_flags};
+use maps::{Epoch, HObject, OsdId, PgId, SnapId, Spg, pool_flags};
 use msgs::errno::{EDQUOT, EIO, EMSGSIZE, ENAMETOOLONG, ENOSPC, EOPNOTSUPP, EPERM, ESHUTDOWN};
 use msgs::{Op, OsdOp, OsdOpReply, osd_flag};
 use node::{Body, ConnId, Level};
 use std::collections::{BTreeSet, VecDeque};
-use store::Usage;
 use wire::{EntityId, EntityType};
 
 /// Messages about newer maps than ours, in order of arrival.
@@ -164,7 +163,7 @@ impl Osd {
         }
         match limits(&self.core, op).or_else(|| unsupported(op)) {
             Some(errno) => Verdict::Refuse(errno),
-            None => fullness(map, pgid.pool, op, is_failsafe_full(&self.core.io.usage())),
+            None => fullness(&self.core, pgid.pool, op),
         }
     }
 
@@ -288,19 +287,20 @@ fn unsupported(op: &OsdOp) -> Option<i32> {
 
 /// Whether so much of the store is used that only what frees space, and metadata servers, may write: the map says full before, but
 /// may come too late (`osd_failsafe_full_ratio` of Ceph's OSDs, 0.97).
-fn is_failsafe_full(usage: &Usage) -> bool {
+fn is_failsafe_full(core: &Core) -> bool {
+    let usage = core.io.usage();
     usage.available < usage.total / 100 * 3
 }
 
 /// Whether there is room. Clients hold writes back themselves while the map says full, except those who ask to try.
-fn fullness(map: &OsdMap, pool: i64, op: &OsdOp, failsafe: bool) -> Verdict {
+fn fullness(core: &Core, pool: i64, op: &OsdOp) -> Verdict {
     let deletes_only = op.ops.iter().all(|o| matches!(o.op, Op::Delete) || !o.op.code().writes());
     if !op.may_write() || deletes_only || op.flags & osd_flag::FULL_FORCE != 0 {
         return Verdict::Serve;
     }
-    let flagged = |flag| map.pools.get(&pool).is_some_and(|p| p.has_flag(flag));
-    let quota = flagged(pool_flags::FULL_QUOTA);
-    if !quota && !map.is_full(pool) && !failsafe {
+    let map = &core.map;
+    let quota = map.pools.get(&pool).is_some_and(|p| p.has_flag(pool_flags::FULL_QUOTA));
+    if !quota && !map.is_full(pool) && !is_failsafe_full(core) {
         return Verdict::Serve;
     }
     match op.flags & osd_flag::FULL_TRY {

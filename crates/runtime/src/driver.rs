@@ -56,7 +56,6 @@ impl<Req, Rep> Inbox<Req, Rep> {
 /// What a driver reports to whoever started the node.
 pub(crate) type OnReady = Box<dyn FnOnce() + Send>;
 
-/// A node with all that the world holds for it.
 /// How a node has ended.
 pub(crate) enum End {
     /// As it was asked to.
@@ -67,6 +66,7 @@ pub(crate) enum End {
     Restart(String),
 }
 
+/// A node with all that the world holds for it.
 pub(crate) struct Driver<N: Node> {
     node: N,
     name: String,

@@ -118,23 +118,6 @@ enum Running {
 }
 
 impl Running {
-    fn start(
-        &mut self,
-        cluster: &Cluster,
-        name: &EntityName,
-        args: &DevArgs,
-        tx: &Sender<Notice>,
-    ) -> Result<()> {
-        match self {
-            Self::Together(daemons, handles) => {
-                let daemon = Daemon::new(name.clone(), &cluster.layout.conf(), args.osd_size)?;
-                handles.insert(name.clone(), daemons.start(&daemon)?);
-                Ok(())
-            }
-            Self::Separate(processes) => processes.start(name, args.osd_size, tx.clone()),
-        }
-    }
-
     /// Ends them.
     fn stop(self, notices: &Receiver<Notice>) {
         if let Self::Together(_daemons, handles) = self {
@@ -158,13 +141,25 @@ struct Foreground<'a> {
 impl Foreground<'_> {
     fn run(&mut self) -> Result<()> {
         for name in self.waiting.clone() {
-            self.running.start(self.cluster, &name, self.args, &self.tx)?;
+            self.start(&name)?;
         }
         if !self.until_ready()? {
             return Ok(());
         }
         let _mount = greet(self.cluster, self.args)?;
         self.until_end()
+    }
+
+    fn start(&mut self, name: &EntityName) -> Result<()> {
+        let osd_size = self.args.osd_size;
+        match &mut self.running {
+            Running::Together(daemons, handles) => {
+                let daemon = Daemon::new(name.clone(), &self.cluster.layout.conf(), osd_size)?;
+                handles.insert(name.clone(), daemons.start(&daemon)?);
+                Ok(())
+            }
+            Running::Separate(processes) => processes.start(name, osd_size, self.tx.clone()),
+        }
     }
 
     /// Waits for the daemons; makes the file system once the monitor and the OSDs are there, which the metadata server needs.
@@ -200,7 +195,7 @@ impl Foreground<'_> {
             }
             Notice::Restart(name, why) => {
                 tracing::warn!(%name, "begins anew: {why}");
-                self.running.start(self.cluster, &name, self.args, &self.tx)?;
+                self.start(&name)?;
             }
             Notice::Ended(name, result) => self.ended(&name, result)?,
         }
