@@ -47,17 +47,19 @@ fn main() -> Result<()> {
 fn verify(seeds: u64) -> Result<()> {
     step("format", cargo(&["fmt", "--all", "--check"]))?;
     step("lints", cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
-    step("build", cargo(&["build", "--workspace", "--quiet"]))?;
-    if has_nextest() {
-        step("tests", cargo(&["nextest", "run", "--workspace", "--no-fail-fast", "--status-level", "fail"]))?;
+    // With the tests in it: their features are the workspace's then, and one build serves all steps that follow.
+    step("build", cargo(&["build", "--workspace", "--all-targets", "--quiet"]))?;
+    let mut tests = if has_nextest() {
+        cargo(&["nextest", "run", "--workspace", "--no-fail-fast", "--status-level", "fail"])
     } else {
-        step(
-            "tests",
-            cargo(&["test", "--workspace", "--quiet", "--lib", "--bins", "--tests", "--no-fail-fast"]),
-        )?;
-    }
+        cargo(&["test", "--workspace", "--quiet", "--lib", "--bins", "--tests", "--no-fail-fast"])
+    };
+    tests.env("NACRE_BIN", built("nacre")?);
+    step("tests", tests)?;
     step("examples in the documentation", cargo(&["test", "--workspace", "--quiet", "--doc"]))?;
-    sim(&["--seeds".to_owned(), seeds.to_string()])
+    let mut simulation = Command::new(built("sim")?);
+    simulation.args(["--seeds", &seeds.to_string()]).current_dir(root());
+    step("simulation", simulation)
 }
 
 fn fix() -> Result<()> {
@@ -83,6 +85,16 @@ fn step(what: &str, mut command: Command) -> Result<()> {
     }
     eprintln!("== {what}: passed in {:.1} s", began.elapsed().as_secs_f64());
     Ok(())
+}
+
+/// Where the build step left a program.
+fn built(program: &str) -> Result<PathBuf> {
+    let xtask = std::env::current_exe().context("cannot tell where this program is")?;
+    let path = xtask.with_file_name(program);
+    if !path.exists() {
+        bail!("there is no {} after the build", path.display());
+    }
+    Ok(path)
 }
 
 fn has_nextest() -> bool {
