@@ -44,7 +44,37 @@ fn main() -> Result<()> {
     }
 }
 
+/// Programs that some tests run, and Debian's packages of them.
+const TOOLS: [(&str, &str); 6] = [
+    ("ceph", "ceph-common"),
+    ("rados", "ceph-common"),
+    ("ceph-fuse", "ceph-fuse"),
+    ("crushtool", "ceph-base"),
+    ("osdmaptool", "ceph-base"),
+    ("fusermount3", "fuse3"),
+];
+
+/// Says in one line which tests will skip themselves; where `CI=true` none may.
+fn look_for_tools() -> Result<()> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = |tool: &str| std::env::split_paths(&path).any(|dir| dir.join(tool).is_file());
+    let missing: Vec<_> = TOOLS.iter().filter(|(tool, _)| !is_there(tool)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let tools: Vec<_> = missing.iter().map(|(tool, _)| *tool).collect();
+    let mut packages: Vec<_> = missing.iter().map(|(_, package)| *package).collect();
+    packages.dedup();
+    let (tools, packages) = (tools.join(", "), packages.join(" "));
+    if std::env::var("CI").as_deref() == Ok("true") {
+        bail!("not installed: {tools} (Debian: {packages}); with CI=true no test may be skipped");
+    }
+    eprintln!("skipped: tests that need {tools} (Debian: {packages})");
+    Ok(())
+}
+
 fn verify(seeds: u64) -> Result<()> {
+    look_for_tools()?;
     step("format", cargo(&["fmt", "--all", "--check"]))?;
     step("lints", cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
     // With the tests in it: their features are the workspace's then, and one build serves all steps that follow.
