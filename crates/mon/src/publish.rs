@@ -146,7 +146,8 @@ fn osdmap(state: &State, sub: &mut Sub) -> Bodies {
     osdmaps_since(state, from)
 }
 
-/// The messages that bring somebody who wants epochs from `from` on to the newest: incrementals where they are kept.
+/// The messages that bring somebody who wants epochs from `from` on to the newest: incrementals where they are kept, before
+/// them the oldest epoch in full for who asks from there (an OSD of Ceph that has no map yet takes no other beginning).
 pub(crate) fn osdmaps_since(state: &State, from: Epoch) -> Bodies {
     let newest = state.osd.epoch();
     let head = msgs::OsdMap {
@@ -155,12 +156,20 @@ pub(crate) fn osdmaps_since(state: &State, from: Epoch) -> Bodies {
         newest,
         ..msgs::OsdMap::default()
     };
-    if from.0 == 0 || from <= state.osd.oldest() {
-        let fulls = BTreeMap::from([(newest, state.osd.full().to_vec())]);
-        return vec![msgs::Body::from(msgs::OsdMap { fulls, ..head }).into()];
+    let full = |epoch, bytes: &[u8]| {
+        let fulls = BTreeMap::from([(epoch, bytes.to_vec())]);
+        node::Body::from(msgs::Body::from(msgs::OsdMap { fulls, ..head.clone() }))
+    };
+    let (oldest, oldest_full) = state.osd.oldest_full();
+    if from.0 == 0 || from < oldest {
+        return vec![full(newest, state.osd.full())];
     }
     let mut out = Vec::new();
     let mut at = from.0;
+    if from == oldest {
+        out.push(full(oldest, oldest_full));
+        at += 1;
+    }
     while at <= newest.0 {
         let end = newest.0.min(at + INCS_IN_MESSAGE - 1);
         let inc = |e| state.osd.inc(Epoch(e)).map(|bytes| (Epoch(e), bytes.to_vec()));

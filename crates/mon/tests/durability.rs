@@ -161,3 +161,31 @@ fn a_store_of_before_there_were_several_monitors_goes_on_at_once() {
     rig.crash_and_restart();
     assert_eq!(rig.json(r#"{"prefix":"quorum_status"}"#)["quorum_names"], serde_json::json!(["a"]));
 }
+
+#[test]
+fn who_begins_at_the_oldest_epoch_gets_it_in_full_and_the_way_on() {
+    let (mut rig, conns) = three_osds();
+    rig.ok(CREATE);
+    let mut want = msgs::MonSubscribe::default();
+    want.what.insert("osdmap".into(), msgs::SubscribeItem { start: 1, flags: 0 });
+    rig.send(conns[0], 0, msgs::Body::from(want));
+    let (mut map, mut newest) = (None::<maps::OsdMap>, maps::Epoch(0));
+    for sent in rig.sent(conns[0]) {
+        let node::Body::Client(msgs::Body::OsdMap(m)) = &sent.body else { continue };
+        newest = m.newest;
+        for (epoch, full) in &m.fulls {
+            assert_eq!((*epoch, map.is_none()), (maps::Epoch(1), true), "in full: the first alone");
+            map = Some(wire::Reader::new(full).get().expect("decodes"));
+        }
+        for bytes in m.incrementals.values() {
+            let inc: maps::OsdMapIncremental = wire::Reader::new(bytes).get().expect("decodes");
+            map.as_mut()
+                .expect("after the first")
+                .apply(&inc)
+                .expect("the next, with the checksum that it says");
+        }
+    }
+    let map = map.expect("came");
+    assert_eq!(map.epoch, newest);
+    assert!(newest.0 > 3 && map.pool_names.values().any(|n| n == "p"));
+}

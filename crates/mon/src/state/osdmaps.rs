@@ -48,6 +48,11 @@ impl OsdMaps {
         self.oldest.0
     }
 
+    /// The oldest epoch that can be served, and its map, encoded.
+    pub fn oldest_full(&self) -> (Epoch, &[u8]) {
+        (self.oldest.0, &self.oldest.1)
+    }
+
     /// The encoded incremental that leads to `epoch`.
     pub fn inc(&self, epoch: Epoch) -> Option<&Arc<Vec<u8>>> {
         self.incs.get(&epoch)
