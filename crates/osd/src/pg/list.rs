@@ -37,7 +37,8 @@ impl Pg {
         };
         match read {
             Ok((max, cursor)) => {
-                let from = cursor.map_or(self.range.0.clone(), |c| page_start(&c)).max(self.range.0.clone());
+                let from = cursor.map_or(self.range.0.clone(), |c| page_start(&c));
+                let from = from.clamp(self.range.0.clone(), self.range.1.clone());
                 op.stage = Stage::Loading;
                 // The page's bounds are kept as the request's key, which listings have no other use for.
                 op.key = from.clone();

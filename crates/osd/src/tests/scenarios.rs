@@ -342,6 +342,27 @@ fn listing_pages_through_all_objects_in_order() {
     assert_eq!(found, names);
 }
 
+#[test]
+fn listing_from_behind_the_end_finds_nothing() {
+    let mut c = Cluster::new(3, 3, 2, 2);
+    let returning = c.acting("o0")[0];
+    c.kill(returning);
+    c.run(SECOND);
+    (0..60).for_each(|i| c.write(&format!("o{i}"), &"x".repeat(50_000)));
+    // The primaries of some PGs lack objects while they answer.
+    c.start(returning);
+    let behind = maps::HObject { hash: u32::MAX, ..maps::HObject::max() };
+    let far = maps::HObject { pool: i64::MAX, hash: u32::MAX, ..maps::HObject::default() };
+    for cursor in [maps::HObject::max(), behind, far] {
+        for seed in 0..2 {
+            let op = Op::PgNls { max: 7, start_epoch: 0, data: input::write(&cursor) };
+            let reply = list(&mut c, seed, op);
+            let page: input::PgNlsReply = input::read(&reply.ops[0].data).expect("a page");
+            assert_eq!((reply.result, page.entries.len()), (1, 0), "{cursor:?}");
+        }
+    }
+}
+
 fn list(c: &mut Cluster, seed: u32, op: Op) -> OsdOpReply {
     // Any object of the PG finds its primary; the request itself names none.
     let name = (0..).map(|i| format!("o{i}")).find(|n| c.pgid(n).seed == seed).expect("some");
