@@ -85,6 +85,7 @@ impl<S: Storage> Mon<S> {
                 let map = wire::Writer::encode(&*self.log.state().monmap);
                 out.push(Self::send(conn, tid, msgs::Body::from(msgs::MonMap { map })));
             }
+            msgs::Body::MonGetOsdMap(m) => self.get_osdmaps(conn, tid, &m, out),
             msgs::Body::MonGetVersion(m) => self.get_version(conn, tid, &m, out),
             msgs::Body::Auth(m) => self.renew(now, conn, tid, &m, out),
             msgs::Body::GetConfig(m) => {
@@ -111,6 +112,13 @@ impl<S: Storage> Mon<S> {
     /// Who is at the other end, for logs.
     pub(crate) fn who(&self, conn: ConnId) -> String {
         self.sessions.get(conn).map_or_else(|| "?".into(), |s| format!("{} {}", s.name(), s.peer.socket_addr))
+    }
+
+    fn get_osdmaps(&self, conn: ConnId, tid: u64, m: &msgs::MonGetOsdMap, out: &mut Vec<Out>) {
+        if self.sessions.get(conn).is_some_and(|s| s.caps.allows("osd", Perm::R)) {
+            let maps = crate::publish::osdmaps_asked_for(self.log.state(), m);
+            out.push(Self::send(conn, tid, msgs::Body::from(maps)));
+        }
     }
 
     fn get_version(&self, conn: ConnId, tid: u64, m: &msgs::MonGetVersion, out: &mut Vec<Out>) {

@@ -17,6 +17,8 @@ use wire::{EntityType, Writer};
 
 /// Incrementals in one message.
 const INCS_IN_MESSAGE: u32 = 64;
+/// Full maps that one message carries: each is made from the oldest kept and the incrementals up to it.
+const FULLS_IN_MESSAGE: u32 = 8;
 /// For how long a subscription to one OSD map brings those that follow too. Ceph's clients ask for the next map when they lose an OSD,
 /// and where that map has the OSD down but not yet up again, they ask for another only after 5 to 15 s.
 const NEXT_MAPS: Duration = Duration::from_secs(30);
@@ -178,6 +180,31 @@ pub(crate) fn osdmaps_since(state: &State, from: Epoch) -> Bodies {
         at = end + 1;
     }
     out
+}
+
+/// The maps of the epochs asked for that are kept, as many as go into one message: who lacks more asks again.
+pub(crate) fn osdmaps_asked_for(state: &State, m: &msgs::MonGetOsdMap) -> msgs::OsdMap {
+    let epochs = |first: Epoch, last: Epoch, most: u32| {
+        let first = first.max(state.osd.oldest());
+        let last = last.0.min(state.osd.epoch().0).min(first.0.saturating_add(most - 1));
+        (first.0..=last).map(Epoch)
+    };
+    let inc = |e| state.osd.inc(e).map(|bytes| (e, bytes.to_vec()));
+    let full = |e| state.osd.at(e).map(|map| (e, Writer::encode(&*map)));
+    let wants = |first: Epoch, last: Epoch| first.0 != 0 && last.0 != 0;
+    let mut maps = msgs::OsdMap {
+        fsid: state.monmap.fsid,
+        oldest: state.osd.oldest(),
+        newest: state.osd.epoch(),
+        ..msgs::OsdMap::default()
+    };
+    if wants(m.full_first, m.full_last) {
+        maps.fulls = epochs(m.full_first, m.full_last, FULLS_IN_MESSAGE).filter_map(full).collect();
+    }
+    if wants(m.inc_first, m.inc_last) {
+        maps.incrementals = epochs(m.inc_first, m.inc_last, INCS_IN_MESSAGE).filter_map(inc).collect();
+    }
+    maps
 }
 
 fn nacremap(state: &State, sub: &mut Sub) -> Bodies {

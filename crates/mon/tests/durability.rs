@@ -189,3 +189,34 @@ fn who_begins_at_the_oldest_epoch_gets_it_in_full_and_the_way_on() {
     assert_eq!(map.epoch, newest);
     assert!(newest.0 > 3 && map.pool_names.values().any(|n| n == "p"));
 }
+
+#[test]
+fn maps_that_are_asked_for_by_epoch_come_in_full_and_as_incrementals() {
+    let (mut rig, conns) = three_osds();
+    for i in 0..20 {
+        rig.ok(&format!(r#"{{"prefix":"osd pool create","pool":"p{i}","pg_num":1}}"#));
+    }
+    let mut ask = |full: (u32, u32), inc: (u32, u32)| {
+        let [full_first, full_last, inc_first, inc_last] = [full.0, full.1, inc.0, inc.1].map(maps::Epoch);
+        let m = msgs::MonGetOsdMap { full_first, full_last, inc_first, inc_last, ..Default::default() };
+        rig.send(conns[0], 0, msgs::Body::from(m));
+        let sent = rig.sent(conns[0]);
+        let [node::Msg { body: node::Body::Client(msgs::Body::OsdMap(m)), .. }] = &sent[..] else {
+            panic!("one message of maps: {sent:?}")
+        };
+        let epochs = |maps: &std::collections::BTreeMap<maps::Epoch, Vec<u8>>| {
+            maps.keys().map(|e| e.0).collect::<Vec<_>>()
+        };
+        (epochs(&m.fulls), epochs(&m.incrementals), m.fulls.clone())
+    };
+    let (fulls, incs, maps) = ask((3, 5), (4, 6));
+    assert_eq!((fulls, incs), (vec![3, 4, 5], vec![4, 5, 6]));
+    for (epoch, bytes) in maps {
+        let map: maps::OsdMap = wire::Reader::new(&bytes).get().expect("decodes");
+        assert_eq!(map.epoch, epoch);
+    }
+    let (fulls, incs, _) = ask((1, u32::MAX), (0, 0));
+    assert_eq!((fulls, incs), ((1..=8).collect(), vec![]), "no more than go into a message");
+    let (fulls, incs, _) = ask((u32::MAX, u32::MAX), (u32::MAX, 1));
+    assert_eq!((fulls, incs), (vec![], vec![]), "epochs that are not there");
+}

@@ -26,5 +26,6 @@ wire::message_bodies! {
         ClientReclaim, ClientReclaimReply, ClientMetrics, OsdMap, OsdOp, OsdOpReply, WatchNotify, FsMap, PoolOpReply,
         PoolOp, MonCommand, MonCommandAck, Log, LogAck, GetPoolStats, GetPoolStatsReply, OsdBackoff, Config, GetConfig,
         Command, CommandReply, FsMapUser, MgrMap, ClientCaps, ClientLease, ClientSnap, ClientCapRelease, ClientQuota,
+        MonGetOsdMap,
     }
 }

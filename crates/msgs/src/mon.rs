@@ -105,6 +105,21 @@ wire::messages! {
         pub fsid: Uuid,
     }
 
+    /// Asks for OSD maps by their epochs, in full or as incrementals; 0 for none of a kind. OSDs of Ceph ask so when a
+    /// checksum differs.
+    pub struct MonGetOsdMap = 6 "mon_get_osdmap" [v 1/1] {
+        /// Head.
+        pub paxos: Paxos,
+        /// First epoch wanted in full.
+        pub full_first: Epoch,
+        /// Last epoch wanted in full.
+        pub full_last: Epoch,
+        /// First epoch wanted as an incremental.
+        pub inc_first: Epoch,
+        /// Last epoch wanted as an incremental.
+        pub inc_last: Epoch,
+    }
+
     /// Asks for fresh tickets on a session that is already authenticated.
     pub struct Auth = 17 "auth" [v 1/1] {
         /// Head.

@@ -45,12 +45,14 @@ fn main() -> Result<()> {
 }
 
 /// Programs that some tests run, and Debian's packages of them.
-const TOOLS: [(&str, &str); 6] = [
+const TOOLS: [(&str, &str); 8] = [
     ("ceph", "ceph-common"),
     ("rados", "ceph-common"),
     ("ceph-fuse", "ceph-fuse"),
     ("crushtool", "ceph-base"),
     ("osdmaptool", "ceph-base"),
+    ("monmaptool", "ceph-base"),
+    ("ceph-osd", "ceph-osd"),
     ("fusermount3", "fuse3"),
 ];
 

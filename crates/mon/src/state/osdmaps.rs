@@ -69,7 +69,7 @@ impl OsdMaps {
     fn replay_to(&self, epoch: Epoch) -> OsdMap {
         let mut map: OsdMap =
             Reader::new(&self.oldest.1).get().expect("the oldest full map is our own encoding");
-        for (_, inc) in self.incs.range(self.oldest.0.next()..=epoch) {
+        for (_, inc) in self.incs.range(..=epoch) {
             apply(&mut map, inc).expect("a kept incremental was applied before");
         }
         map
