@@ -106,6 +106,16 @@ impl CrushMap {
         Ok(())
     }
 
+    /// Gives a rule another name.
+    pub fn rename_rule(&mut self, id: u32, name: &str) -> Result<(), CrushError> {
+        check_name(name)?;
+        if self.rule_of(name).is_some_and(|other| other != id) {
+            return Err(CrushError::Exists(name.to_owned()));
+        }
+        self.rule_names.insert(id as i32, name.to_owned());
+        Ok(())
+    }
+
     /// Puts a device where `location` says, as pairs of type and bucket name in any order; makes buckets that
     /// are missing. A device that lies elsewhere is moved; its weight is set.
     pub fn place(&mut self, device: i32, weight: u32, location: &[(&str, &str)]) -> Result<(), CrushError> {
@@ -379,7 +389,7 @@ impl CrushMap {
     }
 }
 
-fn check_name(name: &str) -> Result<(), CrushError> {
+pub(crate) fn check_name(name: &str) -> Result<(), CrushError> {
     let ok = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     debug_assert!(!ok(SHADOW_SEPARATOR));
     if name.is_empty() || !name.chars().all(ok) { Err(CrushError::BadName(name.to_owned())) } else { Ok(()) }

@@ -1,7 +1,7 @@
 //! Device classes. For each bucket and class there is a shadow bucket with the devices of that class only, which
 //! rules start from; an ordinary bucket to every mapper.
 
-use crate::builder::CrushError;
+use crate::builder::{CrushError, check_name};
 use crate::query::SHADOW_SEPARATOR;
 use crate::types::{Bucket, BucketData, CrushMap};
 use std::collections::BTreeSet;
@@ -15,6 +15,7 @@ impl CrushMap {
         match class {
             None => drop(self.classes.remove(&device)),
             Some(name) => {
+                check_name(name)?;
                 let id = self.class_of(name).unwrap_or_else(|| {
                     let free = (0..).find(|id| !self.class_names.contains_key(id));
                     free.expect("fewer classes than numbers")
@@ -23,6 +24,17 @@ impl CrushMap {
                 self.classes.insert(device, id);
             }
         }
+        self.rebuild_shadows();
+        Ok(())
+    }
+
+    /// Gives a class another name, and its shadows with it.
+    pub fn rename_class(&mut self, id: i32, name: &str) -> Result<(), CrushError> {
+        check_name(name)?;
+        if self.class_of(name).is_some_and(|other| other != id) {
+            return Err(CrushError::Exists(name.to_owned()));
+        }
+        self.class_names.insert(id, name.to_owned());
         self.rebuild_shadows();
         Ok(())
     }

@@ -297,8 +297,7 @@ pub fn class_rename(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
         (None, None) => missing(format!("class '{from}' does not exist")),
         (Some(_), Some(_)) => Err(Failure::new(errno::EEXIST, format!("class '{to}' already exists"))),
         (Some(id), None) => {
-            crush.class_names.insert(id, to.to_owned());
-            crush.rebuild_shadows();
+            crush.rename_class(id, to).map_err(crush_failure)?;
             keep(edit, &crush, format!("rename class '{from}' to '{to}'"))
         }
     }
@@ -377,7 +376,7 @@ pub fn rule_rename(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
         (None, None) => missing(format!("rule '{from}' does not exist")),
         (Some(_), Some(_)) => Err(Failure::new(errno::EEXIST, format!("rule '{to}' already exists"))),
         (Some(id), None) => {
-            crush.rule_names.insert(id as i32, to.to_owned());
+            crush.rename_rule(id, to).map_err(crush_failure)?;
             keep(edit, &crush, "")
         }
     }
@@ -458,6 +457,9 @@ pub fn set_map(edit: &mut Edit<'_>, args: &Args, input: &[u8]) -> Outcome {
     let crush: CrushMap = wire::Reader::new(input)
         .get()
         .or_else(|e| invalid(format!("Failed to parse crushmap: {}", e.to_string().replace('\n', " "))))?;
+    if wire::Reader::new(&wire::Writer::encode(&crush)).get::<CrushMap>().as_ref() != Ok(&crush) {
+        return invalid("the crushmap has names that are empty or parts that contradict each other");
+    }
     check_map(edit, &crush)?;
     edit.set_crush(&crush);
     Ok(Reply { status: (version + 1).to_string(), data: Vec::new() })

@@ -74,6 +74,7 @@ pub fn rename(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
             said(format!("pool '{from}' does not exist; pool '{to}' does -- assuming successful rename"))
         }
         (None, None) => missing(format!("unrecognized pool '{from}'")),
+        (Some(_), None) if to.is_empty() => invalid("a pool needs a name"),
         (Some((id, _)), None) => {
             edit.pool(id);
             edit.osd().new_pool_names.insert(id, to.to_owned());
