@@ -478,7 +478,7 @@ impl Cluster {
 
     // ---- the client
 
-    fn pgid_of(&self, name: &str) -> (PgId, u32) {
+    pub fn pgid_of(&self, name: &str) -> (PgId, u32) {
         let hash = HObject::head(POOL, b"", b"", name.as_bytes()).hash;
         (self.map.pools[&POOL].raw_pg_to_pg(PgId::new(POOL, hash)), hash)
     }
@@ -514,6 +514,12 @@ impl Cluster {
             snapid: maps::SnapId::HEAD,
             ..OsdOp::default()
         };
+        self.send_any(osd, tid, msgs::Body::from(request));
+        tid
+    }
+
+    /// Sends an OSD any message from the client.
+    pub fn send_any(&mut self, osd: usize, tid: u64, body: impl Into<node::Body>) {
         let conn = match self.client_conns.get(&osd) {
             Some(conn) => *conn,
             None => {
@@ -531,8 +537,7 @@ impl Cluster {
                 mine
             }
         };
-        self.send(CLIENT, conn, Msg::new(tid, msgs::Body::from(request)));
-        tid
+        self.send(CLIENT, conn, Msg::new(tid, body));
     }
 
     /// Sends a request to whoever is primary, again after each change, until it is answered.

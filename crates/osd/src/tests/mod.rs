@@ -2,5 +2,6 @@
 
 mod cluster;
 mod disk;
+mod hostile;
 mod scenarios;
 mod storm;
