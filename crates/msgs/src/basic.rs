@@ -63,6 +63,29 @@ impl Sample for Rest {
     }
 }
 
+/// The last field of a message that some senders leave out, without a version that says so; then it is the default.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Trailing<T>(pub T);
+
+impl<T: Encode> Encode for Trailing<T> {
+    fn encode(&self, w: &mut Writer) {
+        w.put(&self.0);
+    }
+}
+
+impl<T: Decode + Default> Decode for Trailing<T> {
+    const MIN_SIZE: usize = 0;
+    fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self(if r.is_empty() { T::default() } else { r.get()? }))
+    }
+}
+
+impl<T: Sample> Sample for Trailing<T> {
+    fn sample(rng: &mut stdx::Rng) -> Self {
+        Self(T::sample(rng))
+    }
+}
+
 /// A structure with a version header whose content is not interpreted here.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Versioned {

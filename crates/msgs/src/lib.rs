@@ -12,7 +12,7 @@ pub mod mon;
 pub mod op;
 pub mod osd;
 
-pub use basic::{Paxos, Rest, Versioned};
+pub use basic::{Paxos, Rest, Trailing, Versioned};
 pub use mds::*;
 pub use mon::*;
 pub use op::{Extent, Op, OpCode, SubOp};

@@ -1,6 +1,6 @@
 //! Messages between clients and monitors (PROTOCOL.md 3.2). Daemons use them too; what only daemons say is in `peer`.
 
-use crate::{Paxos, Rest};
+use crate::{Paxos, Rest, Trailing};
 use maps::{Epoch, IntervalSet, PoolStat, SnapId};
 use std::collections::BTreeMap;
 use stdx::Bufs;
@@ -128,8 +128,8 @@ wire::messages! {
         pub protocol: u32,
         /// What the protocol defines.
         pub payload: Vec<u8>,
-        /// That the sender has.
-        pub monmap_epoch: Epoch,
+        /// That the sender has; Linux does not say.
+        pub monmap_epoch: Trailing<Epoch>,
     }
 
     /// Answers [`Auth`].

@@ -50,3 +50,20 @@ fn random_bytes_never_panic() {
         }
     }
 }
+
+/// Linux asks for new tickets without the last field.
+#[test]
+fn a_renewal_by_linux_is_understood() {
+    let auth = msgs::Auth {
+        protocol: 2,
+        payload: vec![7; 40],
+        monmap_epoch: msgs::Trailing(maps::Epoch(3)),
+        ..Default::default()
+    };
+    let mut raw = Body::from(auth.clone()).to_raw(1);
+    raw.front.truncate(raw.front.len() - 4);
+    let linux = msgs::Auth { monmap_epoch: msgs::Trailing(maps::Epoch(0)), ..auth };
+    assert_eq!(Body::from_raw(raw.clone()), Ok((1, Body::from(linux))));
+    raw.front.truncate(raw.front.len() - 1);
+    assert!(Body::from_raw(raw).is_err(), "half a payload");
+}
