@@ -61,8 +61,10 @@ enum Reading {
     Socket,
     /// Until there is budget.
     Budget,
-    /// The machine wants nothing, or the peer must first read.
+    /// The peer must first read.
     Paused,
+    /// The machine wants nothing until its events were handled.
+    Nothing,
     /// Nothing: the turn is over.
     More,
 }
@@ -103,6 +105,8 @@ impl<'a> Pump<'a> {
                 continue;
             }
             match reading {
+                // A session was found for a client that came back: what it says next may be there already.
+                Reading::Nothing if !matches!(self.link.conn().want(), Want::Nothing) => {}
                 Reading::More => tokio::task::yield_now().await,
                 _ => self.wait(reading).await,
             }
@@ -138,7 +142,7 @@ impl<'a> Pump<'a> {
                         return Reading::Budget;
                     }
                 },
-                Want::Nothing => return Reading::Paused,
+                Want::Nothing => return Reading::Nothing,
             }
             if bytes > BYTES_A_TURN {
                 break;
