@@ -57,9 +57,8 @@ impl Conf {
                 section = name.trim().to_owned();
                 continue;
             }
-            let (key, value) = line
-                .split_once('=')
-                .ok_or_else(|| fail(format!("`{line}`: expected [section] or name = value")))?;
+            let (key, value) =
+                line.split_once('=').ok_or_else(|| fail("expected [section] or name = value".to_owned()))?;
             let value = value.trim();
             let value = value.strip_prefix('"').and_then(|v| v.strip_suffix('"')).unwrap_or(value);
             out.sections.entry(section.clone()).or_default().insert(normal(key), value.to_owned());
@@ -194,6 +193,9 @@ mod tests {
     #[test]
     fn says_which_line_is_wrong() {
         assert_eq!(Conf::parse("[global]\nnonsense\n").expect_err("no value").line, 2);
+        // What stands there may be a key.
+        let error = Conf::parse("[global]\nkey AQAr8AFr\n").expect_err("no value").to_string();
+        assert!(!error.contains("AQAr8AFr"), "{error}");
         let none = Conf::parse("[global]\nfsid = 1\n").expect("parses");
         assert!(none.mon_hosts(&osd("0")).expect_err("missing").to_string().contains("mon host"));
     }
