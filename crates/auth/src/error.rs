@@ -1,5 +1,6 @@
 //! What can go wrong in an exchange.
 
+use crate::{Denial, DenialKind};
 use wire::DecodeError;
 
 /// Why a payload was refused.
@@ -17,6 +18,9 @@ pub enum AuthError {
     /// The other end refused or answered something else than was asked.
     #[error("refused: {0}")]
     Refused(String),
+    /// Not let in.
+    #[error("{0}")]
+    Denied(Box<Denial>),
     /// A ticket under a rotating key with this number, newer than all that are held here: they are out of date.
     #[error("ticket under key {0}, which is not known yet")]
     NewerKey(u64),
@@ -33,5 +37,24 @@ pub enum AuthError {
 impl AuthError {
     pub(crate) fn refused(why: impl Into<String>) -> Self {
         Self::Refused(why.into())
+    }
+
+    pub(crate) fn denied(kind: DenialKind, why: impl std::fmt::Display) -> Self {
+        Self::Denied(Box::new(Denial::new(kind, why)))
+    }
+}
+
+impl From<AuthError> for Denial {
+    fn from(error: AuthError) -> Self {
+        let kind = match error {
+            AuthError::Denied(denial) => return *denial,
+            AuthError::WrongKey => DenialKind::ForgedTicket,
+            AuthError::NewerKey(_) => DenialKind::UnknownTicketKey,
+            AuthError::Malformed(_)
+            | AuthError::BadKey(_)
+            | AuthError::Refused(_)
+            | AuthError::Keyring { .. } => DenialKind::Malformed,
+        };
+        Self::new(kind, error)
     }
 }

@@ -38,7 +38,7 @@ impl Keyring {
                 continue;
             }
             let Some((field, value)) = line.split_once('=') else {
-                return Err(fail(format!("`{line}`: expected [entity] or name = value")));
+                return Err(fail("expected [entity] or name = value".into()));
             };
             let entry = section.as_ref().and_then(|s| out.0.get_mut(s));
             let entry = entry.ok_or_else(|| fail("a value before the first [entity]".into()))?;

@@ -8,6 +8,7 @@
 mod caps;
 mod cephx;
 mod client;
+mod denial;
 mod error;
 mod global_ids;
 mod key;
@@ -19,9 +20,10 @@ mod server_keys;
 mod service;
 mod step;
 
-pub use caps::{Access, CapsError, ClassCall, MdsCap, MonCap, OsdCap, OsdTarget, Perm, check_caps};
+pub use caps::{Access, Caller, CapsError, ClassCall, MdsCap, MonCap, OsdCap, OsdTarget, Perm, check_caps};
 pub use cephx::TicketBlob;
 pub use client::{Credentials, Initiator, InitiatorDone, InitiatorStep, Ticket, Tickets};
+pub use denial::{Denial, DenialKind};
 pub use error::AuthError;
 pub use global_ids::GlobalIds;
 pub use key::{Key, Secret};

@@ -3,8 +3,10 @@
 use crate::cephx::{self, Authenticate, ServerChallenge, challenge_answer};
 use crate::sealed::put_sealed;
 use crate::server_keys::{encode_grants, response_header};
-use crate::step::{bad_method, denied};
-use crate::{AuthDone, AuthError, AuthStep, ConMode, GlobalIds, Key, Method, Secret, ServerKeys};
+use crate::step::{bad_method, denied, unasked};
+use crate::{
+    AuthDone, AuthError, AuthStep, ConMode, Denial, DenialKind, GlobalIds, Key, Method, Secret, ServerKeys,
+};
 use std::sync::Arc;
 use stdx::{Now, Rng};
 use wire::{EntityName, EntityType, Reader, Writer};
@@ -65,9 +67,10 @@ impl MonAuthenticator {
     /// The payload of AUTH_REQUEST_MORE: the answer to the challenge.
     pub fn more(&mut self, payload: &[u8], now: Now, rng: &mut Rng) -> AuthStep {
         let Some(asked) = self.challenged.take() else {
-            return denied("an answer without a challenge");
+            return unasked();
         };
-        self.check_answer(asked, payload, now, rng).unwrap_or_else(denied)
+        let entity = asked.entity.clone();
+        self.check_answer(asked, payload, now, rng).unwrap_or_else(|e| denied(Denial::from(e).of(&entity)))
     }
 
     /// `none`: the peer is whoever it says, also by global id, as nothing could prove it.
@@ -112,14 +115,14 @@ impl MonAuthenticator {
             .keys
             .entities
             .get(entity)
-            .ok_or_else(|| AuthError::refused(format!("{entity} is unknown")))?;
+            .ok_or_else(|| AuthError::denied(DenialKind::UnknownEntity, "unknown"))?;
         if principal.key.is_none()
             || challenge_answer(&principal.key, asked.server_challenge, answer.client_challenge) != answer.key
         {
-            return Err(AuthError::refused(format!("wrong key of {entity}")));
+            return Err(AuthError::denied(DenialKind::WrongKey, "wrong key"));
         }
         if self.keys.caps(entity, EntityType::MON).is_empty() {
-            return Err(AuthError::refused(format!("{entity} has no caps for mon")));
+            return Err(AuthError::denied(DenialKind::NoMonCaps, "its key has no caps for mon"));
         }
         let old = self.proven(&asked, &answer)?;
         let Some(global_id) = self.pick_id(entity, if old.is_some() { asked.global_id } else { 0 }) else {
@@ -161,9 +164,15 @@ impl MonAuthenticator {
             return Ok(None);
         }
         // Its age does not matter: the principal's key was proven as well.
-        let info = self.keys.open_ticket(EntityType::AUTH, &answer.old_ticket)?;
+        let opened = self.keys.open_ticket(EntityType::AUTH, &answer.old_ticket);
+        let info = opened.map_err(|e| {
+            AuthError::denied(DenialKind::GlobalId, format!("global id {}: its ticket: {e}", asked.global_id))
+        })?;
         if info.ticket.global_id != asked.global_id || info.ticket.name != asked.entity {
-            return Err(AuthError::refused(format!("global id {} without its ticket", asked.global_id)));
+            return Err(AuthError::denied(
+                DenialKind::GlobalId,
+                format!("global id {} without its ticket", asked.global_id),
+            ));
         }
         Ok(Some(info.session_key))
     }
@@ -173,7 +182,7 @@ fn decode_request(payload: &[u8]) -> Result<(EntityName, u64), AuthError> {
     let mut r = Reader::new(payload);
     let mode: u8 = r.get()?;
     if mode != cephx::MODE_MON {
-        return Err(AuthError::refused(format!("auth mode {mode} at a monitor")));
+        return Err(AuthError::denied(DenialKind::Method, format!("auth mode {mode} at a monitor")));
     }
     Ok((r.get()?, r.get()?))
 }

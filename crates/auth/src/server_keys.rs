@@ -5,7 +5,7 @@ use crate::cephx::{
     ServiceTicketRequest,
 };
 use crate::sealed::{self, get_sealed, put_sealed};
-use crate::{AuthError, Key, Method, RotatingKeys, TicketBlob};
+use crate::{AuthError, Denial, DenialKind, Key, Method, RotatingKeys, TicketBlob};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use stdx::{Now, Rng};
@@ -76,6 +76,16 @@ impl ServerKeys {
         self.rotating.get(&service)
     }
 
+    /// The counter of what a request that came as MAuth asks for.
+    pub fn request_counter(request: &[u8]) -> &'static str {
+        match Reader::new(request).get() {
+            Ok(cephx::GET_PRINCIPAL_SESSION_KEY) => "auth_tickets_renewed",
+            Ok(cephx::GET_AUTH_SESSION_KEY) => "auth_sessions_renewed",
+            Ok(cephx::GET_ROTATING_KEY) => "auth_rotating_keys_given",
+            _ => "auth_requests_unknown",
+        }
+    }
+
     /// The answer to a request that came as MAuth on an authenticated session: new service tickets, a new ticket for the
     /// session itself, or the rotating keys of the asker's role. `peer` and `global_id` are whom the connection was
     /// authenticated as. The bytes go into MAuthReply.
@@ -93,7 +103,10 @@ impl ServerKeys {
             cephx::GET_PRINCIPAL_SESSION_KEY => {
                 let info = self.verify_authorizer(EntityType::AUTH, &mut r, now)?.info;
                 if info.ticket.name != *peer || info.ticket.global_id != global_id {
-                    return Err(AuthError::refused("the ticket is another principal's"));
+                    return Err(AuthError::denied(
+                        DenialKind::ForgedTicket,
+                        "the ticket is another principal's",
+                    ));
                 }
                 let wanted: ServiceTicketRequest = r.get()?;
                 let mut w = response_header(kind);
@@ -101,8 +114,7 @@ impl ServerKeys {
                 Ok(w.into_vec())
             }
             cephx::GET_ROTATING_KEY => {
-                let key =
-                    &self.entities.get(peer).ok_or_else(|| AuthError::refused("unknown principal"))?.key;
+                let key = &self.entities.get(peer).ok_or_else(unknown)?.key;
                 let keys = self.rotating.get(&peer.ty).filter(|_| peer.ty != EntityType::CLIENT);
                 let keys = keys.ok_or_else(|| AuthError::refused("no rotating keys for this role"))?;
                 let mut w = response_header(kind);
@@ -126,9 +138,9 @@ impl ServerKeys {
         rng: &mut Rng,
     ) -> Result<Vec<u8>, AuthError> {
         let principal = self.entities.get(peer).filter(|p| !p.key.is_none() && global_id != 0);
-        let principal = principal.ok_or_else(|| AuthError::refused("unknown principal"))?;
+        let principal = principal.ok_or_else(unknown)?;
         if self.caps(peer, EntityType::MON).is_empty() {
-            return Err(AuthError::refused(format!("{peer} has no caps for mon")));
+            return Err(AuthError::denied(DenialKind::NoMonCaps, "its key has no caps for mon"));
         }
         let old = self.open_ticket(EntityType::AUTH, &asked.old_ticket).ok();
         let old = old.filter(|info| info.ticket.name == *peer && info.ticket.global_id == global_id);
@@ -158,10 +170,15 @@ impl ServerKeys {
         let key = keys.and_then(|k| k.get(blob.secret_id)).ok_or_else(|| {
             match keys.is_some_and(|k| blob.secret_id > k.max_ver) {
                 true => AuthError::NewerKey(blob.secret_id),
-                false => AuthError::refused(format!("ticket under unknown key {}", blob.secret_id)),
+                false => AuthError::denied(
+                    DenialKind::UnknownTicketKey,
+                    format!("a ticket under key {}, which is not held any more", blob.secret_id),
+                ),
             }
         })?;
-        sealed::open(key, &blob.blob)
+        // A key opens what it has sealed: anything else is no ticket of ours.
+        sealed::open_signed(key, &blob.blob)
+            .map_err(|_| AuthError::denied(DenialKind::ForgedTicket, "a ticket that its key does not open"))
     }
 
     /// Reads an authorizer and checks its ticket and that its bearer holds the ticket's session key.
@@ -174,16 +191,23 @@ impl ServerKeys {
         let version: u8 = r.get()?;
         let (global_id, service_id, blob): (u64, u32, TicketBlob) = (r.get()?, r.get()?, r.get()?);
         if version != cephx::MODE_AUTHORIZER || service_id != u32::from(service.0) {
-            return Err(AuthError::refused(format!("an authorizer v{version} for service {service_id:#x}")));
+            let why = format!("an authorizer v{version} for service {service_id:#x}");
+            return Err(AuthError::denied(DenialKind::ForgedTicket, why));
         }
         let info = self.open_ticket(service, &blob)?;
+        let deny =
+            |kind, why: String| AuthError::Denied(Box::new(Denial::new(kind, why).of(&info.ticket.name)));
         if now.wall > info.ticket.expires.into() {
-            return Err(AuthError::refused("the ticket has expired"));
+            let over = now.wall.since(info.ticket.expires.into()).as_secs();
+            return Err(deny(DenialKind::ExpiredTicket, format!("its ticket ended {over} s ago")));
         }
         if info.ticket.global_id != global_id {
-            return Err(AuthError::refused("the ticket is of another global id"));
+            let why = format!("global id {global_id} with the ticket of {}", info.ticket.global_id);
+            return Err(deny(DenialKind::ForgedTicket, why));
         }
-        let authorize = get_sealed(r, &info.session_key)?;
+        let authorize = get_sealed(r, &info.session_key).map_err(|_| {
+            deny(DenialKind::ForgedTicket, "a ticket without the key that belongs to it".into())
+        })?;
         Ok(Authorizer { info, authorize })
     }
 
@@ -197,7 +221,7 @@ impl ServerKeys {
         let ticket =
             AuthTicket { auid: !0, created: now.wall.into(), expires: (now.wall + ttl).into(), ..ticket };
         let info = ServiceTicketInfo { ticket, session_key: session_key.clone() };
-        let blob = TicketBlob { secret_id, blob: sealed::seal(&key.key, &info) };
+        let blob = TicketBlob { secret_id, blob: sealed::seal_signed(&key.key, &info) };
         let validity =
             Utime { sec: u32::try_from(ttl.as_secs()).unwrap_or(u32::MAX), nsec: ttl.subsec_nanos() };
         Some(Grant { service, offer: ServiceTicket { session_key, validity }, blob, ticket: info.ticket })
@@ -234,6 +258,10 @@ impl ServerKeys {
             .collect();
         encode_grants(&grants, holder, None)
     }
+}
+
+fn unknown() -> AuthError {
+    AuthError::denied(DenialKind::UnknownEntity, "unknown")
 }
 
 /// An authorizer whose ticket and proof are in order; the challenge is still to be checked.

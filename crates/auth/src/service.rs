@@ -2,8 +2,8 @@
 
 use crate::cephx::{self, AuthorizeChallenge, AuthorizeReply};
 use crate::sealed::{put_sealed, seal};
-use crate::step::{bad_method, denied};
-use crate::{AuthDone, AuthError, AuthStep, ConMode, Key, Method, Secret, ServerKeys};
+use crate::step::{bad_method, denied, unasked};
+use crate::{AuthDone, AuthError, AuthStep, ConMode, Denial, DenialKind, Key, Method, Secret, ServerKeys};
 use std::sync::Arc;
 use stdx::{Now, Rng};
 use wire::{EntityName, Reader, Writer};
@@ -57,7 +57,7 @@ impl ServiceAuthenticator {
     /// The payload of AUTH_REQUEST_MORE: the authorizer again, with the challenge's answer.
     pub fn more(&mut self, payload: &[u8], now: Now, rng: &mut Rng) -> AuthStep {
         let Some((challenge, mode)) = self.challenged.take() else {
-            return denied("an answer without a challenge");
+            return unasked();
         };
         let verified = self.keys.verify_authorizer(self.keys.service, &mut Reader::new(payload), now);
         let (info, authorize) = match verified {
@@ -65,7 +65,8 @@ impl ServiceAuthenticator {
             Err(e) => return denied(e),
         };
         if !authorize.have_challenge || authorize.challenge_plus_one != challenge.wrapping_add(1) {
-            return denied("wrong answer to the challenge");
+            let denial = Denial::new(DenialKind::Replay, "wrong answer to the challenge: an old authorizer");
+            return denied(denial.of(&info.ticket.name));
         }
         let connection_secret = Secret::generate(mode == ConMode::Secure, rng);
         let reply = AuthorizeReply {
@@ -90,7 +91,7 @@ fn trust(payload: &[u8]) -> Result<AuthStep, AuthError> {
     let mut r = Reader::new(payload);
     let mode: u8 = r.get()?;
     if mode != cephx::MODE_AUTHORIZER {
-        return Err(AuthError::refused(format!("auth mode {mode} at a service")));
+        return Err(AuthError::denied(DenialKind::Method, format!("auth mode {mode} at a service")));
     }
     let (entity, global_id): (EntityName, u64) = (r.get()?, r.get()?);
     Ok(AuthStep::Done(AuthDone {

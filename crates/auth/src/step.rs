@@ -1,6 +1,6 @@
 //! What an authenticator answers, and the numbers of methods and modes.
 
-use crate::{Key, MonAuthenticator, Secret, ServiceAuthenticator};
+use crate::{Denial, DenialKind, Key, MonAuthenticator, Secret, ServiceAuthenticator};
 use stdx::{Now, Rng};
 use wire::EntityName;
 
@@ -56,7 +56,7 @@ pub enum AuthStep {
         /// Positive errno: EOPNOTSUPP where the method is not allowed, EACCES where proof failed.
         errno: i32,
         /// For the log.
-        why: String,
+        denial: Box<Denial>,
     },
     /// Nothing is wrong but we cannot serve yet (no keys or global ids): drop the connection, the peer tries again.
     NotReady(&'static str),
@@ -114,11 +114,17 @@ impl Authenticator {
 }
 
 /// `EACCES`.
-pub(crate) fn denied(why: impl std::fmt::Display) -> AuthStep {
-    AuthStep::Fail { errno: 13, why: why.to_string() }
+pub(crate) fn denied(denial: impl Into<Denial>) -> AuthStep {
+    AuthStep::Fail { errno: 13, denial: Box::new(denial.into()) }
+}
+
+/// An answer on a connection that was asked nothing.
+pub(crate) fn unasked() -> AuthStep {
+    denied(Denial::new(DenialKind::Replay, "an answer without a challenge"))
 }
 
 /// `EOPNOTSUPP`.
 pub(crate) fn bad_method() -> AuthStep {
-    AuthStep::Fail { errno: 95, why: "this method is not allowed here".into() }
+    let denial = Denial::new(DenialKind::Method, "this method is not allowed here");
+    AuthStep::Fail { errno: 95, denial: Box::new(denial) }
 }

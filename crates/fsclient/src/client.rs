@@ -14,7 +14,7 @@ use crate::mds::Mds;
 use maps::OsdMap;
 use monc::{Monc, MoncConfig, MoncOut, Told};
 use msgs::{Body, ClientReply};
-use node::{Input, Msg, Node, Output, RequestId};
+use node::{CloseReason, Event, Input, Level, Msg, Node, Output, RequestId};
 use rados::{Cluster, ClusterOut, Completion, Listing, RadosConfig, RadosTold};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -376,6 +376,10 @@ impl Client {
                 );
                 out.push(Output::Stop(Err(why)));
             }
+            Told::Tickets(_) => {
+                out.push(Output::Event(Event::new(Level::Debug, "tickets_fetched", String::new())));
+                self.renew_mds(out);
+            }
             Told::Reply { token, body } => self.arrived.push_back(Arrived::Monitor(token, body)),
             Told::Message(Msg { body: node::Body::Client(Body::MdsMap(map)), .. }) => {
                 if let Ok(decoded) = Reader::new(&map.map).get() {
@@ -470,7 +474,12 @@ impl Node for Client {
             Input::Closed { conn, reason } if self.cluster.owns(conn) => {
                 self.with_cluster(now, out, |cluster, outs| cluster.closed(now, conn, reason, outs));
             }
-            Input::Closed { conn, reason } => self.mds_closed(now, conn, reason, out),
+            Input::Closed { conn, reason } => {
+                if reason == CloseReason::Denied {
+                    self.with_mon(now, out, |monc, outs| monc.tickets_refused(now, outs));
+                }
+                self.mds_closed(now, conn, reason, out);
+            }
             Input::Message { conn, msg } if self.cluster.owns(conn) => {
                 self.with_cluster(now, out, |cluster, outs| cluster.message(now, conn, msg, outs));
             }

@@ -575,3 +575,16 @@ fn room_is_asked_for_by_who_wants_to_write() {
     let asked = cap_messages(&rig.write(2 << 30, 10));
     assert!(asked[0].file().max_size > 2 << 30 && asked[0].wanted.has(cap::FILE_WR));
 }
+
+/// The connection to the MDS outlives the ticket that it began with: dialled again, it needs the newest one.
+#[test]
+fn new_tickets_are_for_the_connection_to_the_mds_too() {
+    let mut rig = Rig::new();
+    let mut out = Vec::new();
+    rig.client.told(rig.now, Told::Tickets(Box::default()), &mut out);
+    assert!(out.iter().any(|o| matches!(o, Output::Renew { conn, .. } if *conn == rig.conn)), "{out:?}");
+    rig.input(Input::Closed { conn: rig.conn, reason: CloseReason::Lost });
+    let mut out = Vec::new();
+    rig.client.told(rig.now, Told::Tickets(Box::default()), &mut out);
+    assert!(!out.iter().any(|o| matches!(o, Output::Renew { .. })), "{out:?}");
+}

@@ -235,6 +235,14 @@ impl Client {
         true
     }
 
+    /// New tickets: the connection may have to be dialled again when the one that it began with has ended.
+    pub(crate) fn renew_mds(&self, out: &mut Outs) {
+        if let Some(conn) = self.mds.conn {
+            let auth = self.cluster.monc().service_auth(EntityType::MDS);
+            out.push(Output::Renew { conn, auth });
+        }
+    }
+
     fn open_session(&mut self, gid: Gid, out: &mut Outs) {
         if !self.connect_mds(gid, out) {
             return;

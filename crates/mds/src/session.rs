@@ -51,6 +51,8 @@ pub struct Session {
     pub inodes: BTreeSet<Ino>,
     /// When it was last asked to give back caps.
     pub recalled: Option<Instant>,
+    /// Whether it was said in the log that it asked for what it may not.
+    pub refused: bool,
     /// Requests under way, by tid.
     pub running: BTreeSet<u64>,
     outbox: VecDeque<(Lsn, u64, msgs::Body)>,
@@ -66,6 +68,7 @@ impl Session {
             renewed: now,
             inodes: BTreeSet::new(),
             recalled: None,
+            refused: false,
             running: BTreeSet::new(),
             outbox: VecDeque::new(),
         }

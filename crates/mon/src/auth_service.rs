@@ -43,6 +43,15 @@ impl<S: Storage> Mon<S> {
             let current = keys.rotating_for(*service).and_then(RotatingKeys::current);
             current.is_some_and(|(id, _)| old.is_some_and(|old| old.get(id).is_none()))
         };
+        let rotated = |service: &EntityType| {
+            let id = |keys: &ServerKeys| keys.rotating_for(*service).map(|r| r.max_ver);
+            old.as_ref().is_some_and(|old| id(old).is_some() && id(old) != id(&keys))
+        };
+        for service in keys.rotating.keys().filter(|s| rotated(s)) {
+            let newest = keys.rotating[service].max_ver;
+            let text = format!("{}: the next key is {newest}", service.name());
+            out.push(Output::Event(node::Event::new(node::Level::Debug, "auth_keys_rotated", text)));
+        }
         let replaced: Vec<_> = [EntityType::OSD, EntityType::MDS].into_iter().filter(is_replaced).collect();
         out.push(Output::Keys(keys));
         self.call_back(now, &replaced, out);
@@ -139,10 +148,14 @@ impl<S: Storage> Mon<S> {
         let global_id = session.peer.global_id;
         let answer = keys.answer_request(session.name(), global_id, &m.payload, now, &mut self.rng);
         let (result, payload) = match answer {
-            Ok(payload) => (0, payload),
+            Ok(payload) => {
+                let counter = ServerKeys::request_counter(&m.payload);
+                out.push(Output::Event(node::Event::new(node::Level::Debug, counter, self.who(conn))));
+                (0, payload)
+            }
             Err(error) => {
                 let text = format!("renewal by {} refused: {error}", self.who(conn));
-                out.push(Output::Event(node::Event::new(node::Level::Info, "auth_renewal_refused", text)));
+                out.push(Output::Event(node::Event::refusal("auth_renewal_refused", text)));
                 (-errno::EACCES, Vec::new())
             }
         };

@@ -17,7 +17,7 @@ impl<S: Storage> Mon<S> {
     /// Whether this session is the OSD that it says, or an administrator.
     fn is_osd(&self, conn: ConnId, osd: OsdId) -> bool {
         self.sessions.get(conn).is_some_and(|s| {
-            s.is(EntityType::OSD) && s.name().id.parse() == Ok(osd.0) && s.caps.allows("osd", auth::Perm::RW)
+            s.is(EntityType::OSD) && s.name().id.parse() == Ok(osd.0) && s.caps.allows("osd", auth::Perm::X)
         })
     }
 

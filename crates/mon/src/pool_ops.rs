@@ -71,6 +71,10 @@ impl<S: Storage> Mon<S> {
     /// Answered when the map that holds the change is committed, with its epoch.
     pub(crate) fn pool_op(&mut self, now: Now, conn: ConnId, tid: u64, m: msgs::PoolOp, out: &mut Vec<Out>) {
         let permitted = self.may_change_pool(conn, &m);
+        if !permitted {
+            let text = format!("a change of pool {} by {}", m.pool, self.who(conn));
+            out.push(node::Output::Event(node::Event::refusal("request_denied", text)));
+        }
         let pool_id = i64::from(m.pool);
         let (result, index) = self.edit(now, |edit| match permitted {
             true => change_pool(edit, pool_id, &m),

@@ -240,3 +240,51 @@ fn keys_are_made_shown_changed_and_removed() {
         "what was refused changed nothing"
     );
 }
+
+/// As in Ceph: `x` on `osd`, which `profile osd` has, and nothing less.
+#[test]
+fn what_osds_and_metadata_servers_report_needs_x() {
+    let refused = |rig: &Rig, name: &str| {
+        let is = |o: &&node::Output<node::Never>| matches!(o, node::Output::Event(e) if e.name == name && e.detail.contains("127.0.0.1"));
+        rig.outs.iter().filter(is).count()
+    };
+    for (caps, up) in
+        [("allow profile osd", true), ("allow *", true), ("allow service osd x", true), ("allow rw", false)]
+    {
+        let mut rig = Rig::new();
+        let conn = rig.connect("osd.0", caps, 100);
+        rig.outs.clear();
+        rig.send(conn, 0, peer::Body::from(support::boot(0, 1)));
+        rig.pass(std::time::Duration::from_secs(1));
+        assert_eq!(refused(&rig, "osd_boot_refused"), usize::from(!up), "`{caps}`");
+        assert_eq!(support::osdmap(&mut rig).is_up(maps::OsdId(0)), up, "`{caps}`");
+    }
+    let mut rig = Rig::new();
+    let conn = rig.connect("mds.a", "allow rw", 100);
+    rig.outs.clear();
+    rig.beacon(conn, "a", 100, 1, maps::MdsState::BOOT);
+    assert_eq!(refused(&rig, "mds_beacon_refused"), 1);
+}
+
+/// Each refusal is an event, by which it is counted, with who and from where.
+#[test]
+fn refusals_name_who_and_from_where() {
+    let (mut rig, _) = three_osds();
+    let conn = with(&mut rig, "allow r");
+    rig.outs.clear();
+    rig.command_on(conn, r#"{"prefix":"auth ls"}"#);
+    let said: Vec<_> = rig
+        .outs
+        .iter()
+        .filter_map(|o| match o {
+            node::Output::Event(e) if e.name == "command_denied" => Some(e),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(said.len(), 1);
+    assert!(
+        said[0].may_flood && said[0].detail.contains("client.x") && said[0].detail.contains("127.0.0.1"),
+        "{:?}",
+        said[0]
+    );
+}

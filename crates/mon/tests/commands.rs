@@ -353,6 +353,19 @@ fn rotating_keys_move_on_before_the_current_one_ends() {
     assert!((3..8).contains(&published), "{published} sets of keys in five minutes");
 }
 
+#[test]
+fn lives_of_tickets_are_set_in_the_cluster() {
+    let mut rig = Rig::new();
+    let secs = std::time::Duration::from_secs;
+    let lives = |rig: &Rig| (published(rig).auth_ticket_ttl, published(rig).service_ticket_ttl);
+    assert_eq!(lives(&rig), (secs(72 * 3600), secs(3600)));
+    rig.ok(r#"{"prefix":"config set","who":"mon","name":"auth_mon_ticket_ttl","value":"120"}"#);
+    rig.ok(r#"{"prefix":"config set","who":"mon","name":"auth_service_ticket_ttl","value":"60"}"#);
+    assert_eq!(lives(&rig), (secs(120), secs(60)));
+    rig.ok(r#"{"prefix":"config rm","who":"mon","name":"auth_service_ticket_ttl"}"#);
+    assert_eq!(lives(&rig), (secs(120), secs(3600)));
+}
+
 fn published(rig: &Rig) -> std::sync::Arc<auth::ServerKeys> {
     let keys = rig.outs.iter().rev().find_map(|o| match o {
         node::Output::Keys(keys) => Some(keys.clone()),

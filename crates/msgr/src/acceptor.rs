@@ -7,7 +7,7 @@ use crate::frame::tag;
 use crate::rx::Frame;
 use crate::session::Owner;
 use crate::{Event, Reason, Resume, Session};
-use auth::{AuthStep, ConMode, Method};
+use auth::{AuthStep, ConMode, Denial, DenialKind, Method};
 
 /// A peer may try so many methods.
 const MAX_ATTEMPTS: u32 = 8;
@@ -58,7 +58,8 @@ impl Conn {
         acceptor.attempts += 1;
         acceptor.method = request.method;
         if acceptor.attempts > MAX_ATTEMPTS {
-            return Err(Reason::Auth("too many attempts".into()));
+            let denial = Denial::new(DenialKind::Method, "too many attempts");
+            return Err(Reason::Auth(Box::new(denial)));
         }
         let Some(method) = Method::from_wire(request.method) else {
             return self.bad_method(95);
@@ -80,11 +81,11 @@ impl Conn {
         match step {
             AuthStep::More(payload) => self.tx.control(tag::AUTH_REPLY_MORE, &payload),
             AuthStep::NotReady(why) => return Err(Reason::NotReady(why)),
-            AuthStep::Fail { errno, why } => {
+            AuthStep::Fail { errno, denial } => {
                 self.bad_method(errno)?;
                 // Another method may do better, another proof by the same method will not.
                 if errno != 95 {
-                    return Err(Reason::Auth(why));
+                    return Err(Reason::Auth(denial));
                 }
             }
             AuthStep::Done(done) => {

@@ -258,6 +258,12 @@ impl Conn {
         self.state == State::Closed
     }
 
+    /// At the acceptor, who has proven itself: known before the connection is ready.
+    pub fn proven(&self) -> Option<&EntityName> {
+        let accepts = matches!(self.side, Side::Acceptor(_));
+        Some(&self.peer.entity).filter(|name| accepts && **name != EntityName::default())
+    }
+
     /// Bytes of messages that wait to be sent or acknowledged.
     pub fn queued(&self) -> usize {
         self.session.queued()

@@ -86,7 +86,7 @@ pub enum Reason {
     Unexpected(u8),
     /// Authentication failed.
     #[error("authentication failed: {0}")]
-    Auth(String),
+    Auth(Box<auth::Denial>),
     /// We cannot authenticate anybody yet.
     #[error("not ready to authenticate: {0}")]
     NotReady(&'static str),

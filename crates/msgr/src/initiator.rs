@@ -30,7 +30,7 @@ impl Initiating {
 
 impl From<AuthError> for Reason {
     fn from(e: AuthError) -> Self {
-        Self::Auth(e.to_string())
+        Self::Auth(Box::new(e.into()))
     }
 }
 

@@ -22,11 +22,18 @@ pub struct Event {
     pub name: &'static str,
     /// What exactly, for people.
     pub detail: String,
+    /// Whether strangers can cause as many as they like: the world counts all and writes some.
+    pub may_flood: bool,
 }
 
 impl Event {
     /// An event.
     pub fn new(level: Level, name: &'static str, detail: impl Into<String>) -> Self {
-        Self { level, name, detail: detail.into() }
+        Self { level, name, detail: detail.into(), may_flood: false }
+    }
+
+    /// Somebody was refused something: who, from where, what.
+    pub fn refusal(name: &'static str, detail: impl Into<String>) -> Self {
+        Self { may_flood: true, ..Self::new(Level::Info, name, detail) }
     }
 }

@@ -128,6 +128,13 @@ pub enum Output<Reply> {
         /// Which.
         conn: ConnId,
     },
+    /// A lossless connection that is dialled again proves itself so from now on: the ticket that it began with ends.
+    Renew {
+        /// Which.
+        conn: ConnId,
+        /// Our half of the authentication.
+        auth: Box<auth::Initiator>,
+    },
     /// Start a disk operation; ends in [`Input::Disk`].
     Disk {
         /// The node's number for it.

@@ -39,7 +39,10 @@ impl Osd {
                     format!("{name}: is its key in the keyring the one that `ceph auth get {name}` shows?"),
                 );
             }
-            MoncOut::Told(Told::RotatingKeys(keys)) => self.publish_keys(Some(*keys)),
+            MoncOut::Told(Told::RotatingKeys(keys)) => {
+                self.event(Level::Debug, "rotating_keys_fetched", format!("up to {}", keys.max_ver));
+                self.publish_keys(Some(*keys));
+            }
             MoncOut::Told(Told::Message(msg)) => match msg.body {
                 node::Body::Client(msgs::Body::OsdMap(maps)) => self.take_maps(&maps),
                 node::Body::Peer(peer::Body::NacreMap(m)) => self.take_nacre(m.map),
@@ -51,7 +54,8 @@ impl Osd {
                 }
                 _ => {}
             },
-            MoncOut::Told(Told::Tickets(_) | Told::MonMap(_) | Told::Reply { .. }) => {}
+            MoncOut::Told(Told::Tickets(_)) => self.event(Level::Debug, "tickets_fetched", ""),
+            MoncOut::Told(Told::MonMap(_) | Told::Reply { .. }) => {}
         }
     }
 

@@ -113,9 +113,8 @@ impl Osd {
     fn note_denied(&mut self, conn: ConnId, op: &OsdOp) {
         let core = &mut self.core;
         let Some(session) = core.sessions.get_mut(&conn) else { return };
-        if std::mem::replace(&mut session.refused, true) {
-            return core.count("request_denied", 1);
-        }
+        let said = std::mem::replace(&mut session.refused, true);
+        let level = if said { Level::Debug } else { Level::Info };
         let pool = op.pgid.pgid.pool;
         let names: Vec<String> = op.ops.iter().map(|sub| sub.op.code().to_string()).collect();
         let (who, from) = (&session.peer.name, session.peer.socket_addr);
@@ -124,7 +123,7 @@ impl Osd {
             names.join("+"),
             core.map.pool_name(pool)
         );
-        core.event(Level::Info, "request_denied", text);
+        core.event(level, "request_denied", text);
     }
 
     fn judge(&self, conn: ConnId, op: &OsdOp) -> Verdict {

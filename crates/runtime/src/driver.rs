@@ -3,9 +3,11 @@
 use crate::clock;
 use crate::disk::DiskBackend;
 use crate::handle::Answer;
+use crate::limit::LineLimit;
 use crate::metrics::Metrics;
 use crate::net::{Net, NetEvent};
 use node::{AdminId, Body, DiskId, DiskOp, DiskOpId, DiskResult, Input, Level, Msg, Node, Output, RequestId};
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use stdx::{FastMap, Instant};
 use tokio::sync::{mpsc, oneshot};
@@ -79,6 +81,8 @@ pub(crate) struct Driver<N: Node> {
     admins: FastMap<AdminId, oneshot::Sender<(i32, String)>>,
     listener: Option<Listener<N::Reply>>,
     next_id: u64,
+    /// By event.
+    floods: BTreeMap<&'static str, LineLimit>,
     outputs: Vec<Output<N::Reply>>,
     stopped: Option<End>,
 }
@@ -112,6 +116,7 @@ where
             admins: FastMap::default(),
             listener: None,
             next_id: 0,
+            floods: BTreeMap::new(),
             outputs: Vec::new(),
             stopped: None,
         }
@@ -218,6 +223,7 @@ where
                 self.net.send(conn, msg);
             }
             Output::Close { conn } => self.net.close(conn),
+            Output::Renew { conn, auth } => self.net.renew(conn, *auth),
             Output::Disk { id, op } => self.start_disk(id, op),
             Output::AdminReply { id, code, output } => {
                 if let Some(answer) = self.admins.remove(&id) {
@@ -257,8 +263,16 @@ where
         disk.start(op, Box::new(move |result| inbox.send(Event::Disk(id, result))));
     }
 
-    fn report(&self, event: &node::Event) {
+    fn report(&mut self, event: &node::Event) {
         self.metrics.count(event.name);
+        if event.may_flood {
+            let Some(dropped) = self.floods.entry(event.name).or_default().take(clock::now().mono) else {
+                return;
+            };
+            if dropped > 0 {
+                tracing::info!(node = self.name, name = event.name, dropped, "lines left out");
+            }
+        }
         let (node, name, detail) = (&self.name, event.name, &event.detail);
         match event.level {
             Level::Error => tracing::error!(node, name, "{detail}"),

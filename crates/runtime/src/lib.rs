@@ -20,6 +20,7 @@ mod disk;
 mod driver;
 mod entropy;
 mod handle;
+mod limit;
 mod loops;
 mod metrics;
 mod net;

@@ -8,8 +8,9 @@ mod socket;
 
 pub use listen::{ListenError, Listener};
 
+use crate::limit::LineLimit;
 use crate::metrics::Metrics;
-use auth::{GlobalIds, ServerKeys};
+use auth::{GlobalIds, Initiator, ServerKeys};
 use link::Link;
 use msgr::SessionTable;
 use node::{CloseReason, ConnId, Input, Msg, Peer, Target};
@@ -95,6 +96,7 @@ pub(crate) struct Shared {
     addrs: AddrVec,
     limits: Limits,
     metrics: Metrics,
+    denials: RefCell<LineLimit>,
     sink: Sink,
     client_budget: Budget,
     daemon_budget: Budget,
@@ -134,6 +136,7 @@ impl Net {
             daemon_budget: Budget::new(spec.limits.daemon_bytes),
             limits: spec.limits,
             metrics: spec.metrics,
+            denials: RefCell::default(),
             sink,
             handled: Notify::new(),
             links: RefCell::default(),
@@ -180,6 +183,13 @@ impl Net {
         self.shared.sessions.borrow_mut().remove(conn);
         if let Some(Some(link)) = self.shared.links.borrow_mut().remove(&conn) {
             link.finish();
+        }
+    }
+
+    /// [`node::Output::Renew`].
+    pub(crate) fn renew(&self, conn: ConnId, auth: Initiator) {
+        if let Some(Some(link)) = self.shared.links.borrow().get(&conn) {
+            link.set_auth(auth);
         }
     }
 

@@ -570,6 +570,8 @@ impl<Req, Rep> World<Req, Rep> {
                 self.places[slot.0].open.remove(&conn);
                 self.close(slot, conn);
             }
+            // A lossless link of this world ends with a node, never before: nothing is dialled again.
+            Output::Renew { .. } => {}
             Output::Disk { id, op } => self.issue(slot, id, op),
             Output::AdminReply { .. } => {}
             Output::Reply { id, reply } => {

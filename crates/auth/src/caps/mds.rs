@@ -22,6 +22,17 @@ pub enum Access {
     Snapshot,
 }
 
+/// Who asks, as its client says.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Caller<'a> {
+    /// User.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Further groups.
+    pub more_gids: &'a [u64],
+}
+
 #[derive(Clone, PartialEq, Debug, Default)]
 struct MdsGrant {
     read: bool,
@@ -60,11 +71,11 @@ impl MdsCap {
         self.grants.iter().any(|g| g.in_fs(fsname))
     }
 
-    /// Whether a user may do `access` to `path` (from the file system's root, `/a/b`).
-    pub fn allows(&self, fsname: &str, path: &str, uid: u32, gids: &[u32], access: Access) -> bool {
+    /// Whether a caller may do `access` to `path` (from the file system's root, `/a/b`).
+    pub fn allows(&self, fsname: &str, path: &str, caller: &Caller<'_>, access: Access) -> bool {
         self.grants
             .iter()
-            .any(|g| g.in_fs(fsname) && g.covers(path) && g.is_user(uid, gids) && g.grants(access, uid))
+            .any(|g| g.in_fs(fsname) && g.covers(path) && g.is_user(caller) && g.grants(access, caller))
     }
 
     /// The directory that a mount must start at or below, if every grant has a path.
@@ -88,13 +99,14 @@ impl MdsGrant {
         root.is_empty() || below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    fn is_user(&self, uid: u32, gids: &[u32]) -> bool {
-        self.uid.is_none_or(|u| u == uid)
-            && (self.gids.is_empty() || self.uid.is_none() || self.gids.iter().any(|g| gids.contains(g)))
+    fn is_user(&self, caller: &Caller<'_>) -> bool {
+        let has = |g: &u32| *g == caller.gid || caller.more_gids.contains(&u64::from(*g));
+        self.uid.is_none_or(|u| u == caller.uid && (self.gids.is_empty() || self.gids.iter().any(has)))
     }
 
-    fn grants(&self, access: Access, uid: u32) -> bool {
-        let squashed = self.root_squash && uid == 0;
+    fn grants(&self, access: Access, caller: &Caller<'_>) -> bool {
+        // As in Ceph, the group counts as much as the user.
+        let squashed = self.root_squash && (caller.uid == 0 || caller.gid == 0);
         match access {
             Access::Read => self.read,
             Access::Write => self.write && !squashed,

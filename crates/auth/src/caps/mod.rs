@@ -11,7 +11,7 @@ mod table_tests;
 #[cfg(test)]
 mod tests;
 
-pub use mds::{Access, MdsCap};
+pub use mds::{Access, Caller, MdsCap};
 pub use mon::MonCap;
 pub use osd::{ClassCall, OsdCap, OsdTarget};
 pub use parser::CapsError;

@@ -125,25 +125,38 @@ fn osd_class_calls_need_x_or_their_name() {
 fn mds_grants_cover_a_path_and_below() {
     let cap =
         MdsCap::parse("allow r, allow rw path=/home/a, allow rwps path=\"/b c\" fsname=two").expect("parses");
-    let may = |fs: &str, path: &str, access| cap.allows(fs, path, 1000, &[], access);
+    let user = Caller { uid: 1000, gid: 1000, more_gids: &[] };
+    let may = |fs: &str, path: &str, access| cap.allows(fs, path, &user, access);
     assert!(may("one", "/x", Access::Read) && !may("one", "/x", Access::Write));
     assert!(may("one", "/home/a", Access::Write) && may("one", "/home/a/b", Access::Write));
     assert!(!may("one", "/home/ab", Access::Write) && !may("one", "/home/a", Access::Snapshot));
     assert!(may("two", "/b c/d", Access::Snapshot) && !may("one", "/b c/d", Access::Write));
     assert!(MdsCap::parse("allow *").expect("parses").is_allow_all());
     assert!(!MdsCap::parse("allow * path=/").expect("parses").is_allow_all());
-    assert!(MdsCap::parse("allow").expect("parses").allows("f", "/", 0, &[], Access::SetPolicy));
+    assert!(MdsCap::parse("allow").expect("parses").allows("f", "/", &Caller::default(), Access::SetPolicy));
 }
 
 #[test]
 fn mds_grants_know_users_and_squash_root() {
     let cap = MdsCap::parse("allow rw uid=7 gids=8,9, allow r root_squash").expect("parses");
-    assert!(cap.allows("f", "/", 7, &[9], Access::Write) && !cap.allows("f", "/", 7, &[1], Access::Write));
-    assert!(cap.allows("f", "/", 1, &[], Access::Read) && !cap.allows("f", "/", 1, &[8], Access::Write));
-    let squash = MdsCap::parse("allow rw root_squash").expect("parses");
-    assert!(
-        squash.allows("f", "/", 5, &[], Access::Write) && !squash.allows("f", "/", 0, &[], Access::Write)
-    );
+    let may = |cap: &MdsCap, uid, gid, more_gids: &[u64], access| {
+        cap.allows("f", "/", &Caller { uid, gid, more_gids }, access)
+    };
+    for (uid, gid, more, access, expected) in [
+        (7, 1, &[9][..], Access::Write, true),
+        (7, 8, &[], Access::Write, true),
+        (7, 1, &[1], Access::Write, false),
+        (1, 8, &[8], Access::Write, false),
+        (1, 1, &[], Access::Read, true),
+    ] {
+        assert_eq!(may(&cap, uid, gid, more, access), expected, "{uid} {gid} {more:?} {access:?}");
+    }
+    let squash = MdsCap::parse("allow rwps root_squash").expect("parses");
+    for access in [Access::Write, Access::SetPolicy, Access::Snapshot] {
+        assert!(may(&squash, 5, 5, &[0], access));
+        assert!(!may(&squash, 0, 5, &[], access) && !may(&squash, 5, 0, &[], access), "{access:?}");
+    }
+    assert!(may(&squash, 0, 0, &[], Access::Read));
 }
 
 #[test]

@@ -236,8 +236,13 @@ impl Mds {
             Told::Session { .. } => self.send_beacon(now),
             Told::RotatingKeys(keys) => {
                 let mut server = ServerKeys::new(EntityType::MDS, self.config.methods.clone());
+                let text = format!("up to {}", keys.max_ver);
+                out.push(Output::Event(Event::new(Level::Debug, "rotating_keys_fetched", text)));
                 server.rotating.insert(EntityType::MDS, *keys);
                 out.push(Output::Keys(Arc::new(server)));
+            }
+            Told::Tickets(_) => {
+                out.push(Output::Event(Event::new(Level::Debug, "tickets_fetched", String::new())));
             }
             Told::Reply { token, .. } => self.eviction_asked(now, token),
             Told::Message(Msg { body: node::Body::Client(Body::MdsMap(m)), .. }) => {

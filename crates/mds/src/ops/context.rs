@@ -4,7 +4,7 @@ use crate::cache::{Cache, Inode, SlotLink};
 use crate::rank::{Page, RankConfig};
 use crate::session::Session;
 use crate::types::{ClientId, Errno, Lsn, Need, Place, Stop};
-use auth::{Access, MdsCap};
+use auth::{Access, Caller, MdsCap};
 use fsfmt::{DentryKey, Ino};
 use msgs::{ClientRequest, FilePath, errno};
 use std::cell::{Cell, RefCell};
@@ -184,8 +184,10 @@ impl<'a> Cx<'a> {
     /// Checks the path of a request against what the session's key allows.
     pub fn check_access(&self) -> Result<(), Stop> {
         let Some(auth) = self.auth.filter(|a| !a.is_allow_all()) else { return Ok(()) };
-        let access = if self.request.op.writes() { Access::Write } else { Access::Read };
-        let gids: Vec<u32> = self.request.gid_list.iter().filter_map(|g| u32::try_from(*g).ok()).collect();
+        let writes = self.request.op.writes() || super::open::changes(self.request);
+        let access = if writes { Access::Write } else { Access::Read };
+        let ClientRequest { caller_uid: uid, caller_gid: gid, gid_list: more_gids, .. } = self.request;
+        let caller = Caller { uid: *uid, gid: *gid, more_gids };
         let two = [&self.request.path, &self.request.path2];
         let second = matches!(self.request.op, msgs::MdsOp::LINK | msgs::MdsOp::RENAME);
         for path in two.into_iter().take(if second { 2 } else { 1 }) {
@@ -199,7 +201,7 @@ impl<'a> Cx<'a> {
                 }
             }
             let text = String::from_utf8_lossy(whole.as_deref().unwrap_or(b""));
-            if !auth.allows(&self.cfg.fs_name, &text, self.request.caller_uid, &gids, access) {
+            if !auth.allows(&self.cfg.fs_name, &text, &caller, access) {
                 return Err(Errno(errno::EACCES).into());
             }
         }

@@ -6,7 +6,7 @@ use super::{Cx, Draft, Extra, Plan, Reply};
 use crate::cap::wanted_by_open;
 use crate::types::{Errno, Place, Stop};
 use fsfmt::{ClientRange, Ino, mode};
-use msgs::{OpenArgs, cap, errno};
+use msgs::{ClientRequest, MdsOp, OpenArgs, cap, errno};
 
 /// Ceph's numbers of the open flags.
 mod flag {
@@ -15,6 +15,12 @@ mod flag {
     pub const EXCL: u32 = 0o200;
     pub const TRUNC: u32 = 0o1000;
     pub const DIRECTORY: u32 = 0o200_000;
+}
+
+/// Whether it opens a file to change it: then it must be allowed what changes need, though the operation's number does not say so.
+pub(super) fn changes(request: &ClientRequest) -> bool {
+    let flags = || request.args.get::<OpenArgs>().flags;
+    request.op == MdsOp::OPEN && flags() & (flag::ACCESS | flag::TRUNC) != 0
 }
 
 /// Cap bits that an open file wants.

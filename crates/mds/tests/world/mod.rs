@@ -74,9 +74,14 @@ impl World {
     }
 
     pub fn connect(&mut self, id: u64) {
+        self.connect_with(id, "allow *");
+    }
+
+    /// A client whose key has these capabilities.
+    pub fn connect_with(&mut self, id: u64, caps: &str) {
         self.clients.insert(id, Client::new(id));
-        let peer =
-            ClientPeer { caps: auth::MdsCap::parse("allow *").expect("caps"), ..ClientPeer::default() };
+        let caps = auth::MdsCap::parse(caps).expect("caps");
+        let peer = ClientPeer { caps, name: format!("client.{id}"), ..ClientPeer::default() };
         self.rank.client_connected(ClientId(id), peer);
         let mut open = msgs::ClientSession::of(msgs::session_op::REQUEST_OPEN, 0);
         open.features = msgs::ClientSession::feature_bytes(0x7ffff);

@@ -295,7 +295,7 @@ impl<S: Storage> Mon<S> {
     fn denied(&self, conn: ConnId, cmd: Cmd, out: &mut Vec<Out>) -> Failure {
         let (prefix, decl) = (cmd.prefix(), cmd.decl());
         let text = format!("`{prefix}` of {}", self.who(conn));
-        out.push(node::Output::Event(node::Event::new(node::Level::Info, "command_denied", text)));
+        out.push(node::Output::Event(node::Event::refusal("command_denied", text)));
         let needs = format!("needs mon caps `{}` on {}", decl.perm, decl.module);
         Failure::new(errno::EACCES, format!("access denied: `{prefix}` {needs}"))
     }

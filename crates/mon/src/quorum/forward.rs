@@ -115,7 +115,7 @@ impl<S: Storage> Mon<S> {
         if !self.may_ask(conn, &msg.body) {
             // It gets no answer, as with Ceph's monitors.
             let text = format!("a question on space by {}: its key does not allow `r` on pg", self.who(conn));
-            return out.push(Output::Event(Event::new(Level::Info, "request_denied", text)));
+            return out.push(Output::Event(Event::refusal("request_denied", text)));
         }
         if self.forward.waiting.len() >= MAX_WAITING {
             self.forward.waiting.pop_first();

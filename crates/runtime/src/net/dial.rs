@@ -13,6 +13,9 @@ use tokio::net::TcpStream;
 /// The first wait before dialling again; doubled up to a limit.
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
+/// How long a session is kept whose key the other end refuses: its ticket may have ended while the network was gone, and a new
+/// one is on its way.
+const DENIED_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A machine for one attempt.
 fn new_conn(shared: &Shared, to: &Target, auth: Initiator, session: Option<Session>) -> Conn {
@@ -39,17 +42,25 @@ pub(super) async fn run(conn: ConnId, to: Target, link: Rc<Link>, shared: Rc<Sha
 
 async fn serve(to: &Target, link: &Rc<Link>, shared: &Rc<Shared>) -> CloseReason {
     let mut retry = RETRY_FIRST;
-    let mut lost_at = None;
+    let (mut lost_at, mut denied_at, mut begun) = (None, None, false);
     loop {
         match open(link, shared).await {
             Ok(stream) => {
                 let reason = socket::Pump::new(&stream, link, shared).run().await;
                 shared.count_closed(link, &reason);
                 if link.is_ready() {
-                    (retry, lost_at) = (RETRY_FIRST, None);
+                    (retry, lost_at, denied_at, begun) = (RETRY_FIRST, None, None, true);
                 }
-                if !to.lossless || !session::can_come_back(&reason) || link.is_finishing() {
-                    return session::close_reason(&reason);
+                let closed = session::close_reason(&reason);
+                let can_come_back = match closed {
+                    CloseReason::Denied => {
+                        let now = clock::now().mono;
+                        begun && now.since(*denied_at.get_or_insert(now)) < DENIED_PATIENCE
+                    }
+                    _ => session::can_come_back(&reason),
+                };
+                if !to.lossless || !can_come_back || link.is_finishing() {
+                    return closed;
                 }
             }
             // The process is gone, and every session with it.
@@ -63,7 +74,8 @@ async fn serve(to: &Target, link: &Rc<Link>, shared: &Rc<Shared>) -> CloseReason
         let Some(session) = link.conn().take_session() else {
             return CloseReason::Lost;
         };
-        link.replace_conn(new_conn(shared, to, to.auth.as_ref().clone(), Some(session)));
+        let auth = link.auth().unwrap_or_else(|| to.auth.as_ref().clone());
+        link.replace_conn(new_conn(shared, to, auth, Some(session)));
         tokio::time::sleep(retry).await;
         retry = (retry * 2).min(RETRY_MAX);
     }

@@ -1,5 +1,6 @@
 //! One connection as the node's outputs and the socket's task share it.
 
+use auth::Initiator;
 use msgr::Conn;
 use node::{ConnId, Peer};
 use std::cell::{Cell, RefCell, RefMut};
@@ -10,6 +11,8 @@ use wire::{EntityType, RawMsg};
 /// The messenger's machine and what its task must be told.
 pub(super) struct Link {
     conn: RefCell<Conn>,
+    /// Where we dial: how the next attempt proves who we are.
+    auth: RefCell<Option<Initiator>>,
     /// Set once the node knows it (dialled: from the start; accepted: when it is ready).
     id: Cell<Option<ConnId>>,
     socket_addr: SocketAddr,
@@ -28,6 +31,7 @@ impl Link {
     pub(super) fn new(conn: Conn, socket_addr: SocketAddr) -> Self {
         Self {
             conn: RefCell::new(conn),
+            auth: RefCell::default(),
             id: Cell::new(None),
             socket_addr,
             peer: Cell::new(EntityType::CLIENT),
@@ -48,6 +52,15 @@ impl Link {
     pub(super) fn replace_conn(&self, conn: Conn) {
         *self.conn.borrow_mut() = conn;
         self.is_ready.set(false);
+    }
+
+    pub(super) fn set_auth(&self, auth: Initiator) {
+        *self.auth.borrow_mut() = Some(auth);
+    }
+
+    /// What [`Self::set_auth`] was given last.
+    pub(super) fn auth(&self) -> Option<Initiator> {
+        self.auth.borrow().clone()
     }
 
     pub(super) fn id(&self) -> Option<ConnId> {

@@ -156,11 +156,27 @@ impl Shared {
     pub(super) fn count_closed(&self, link: &Link, reason: &Reason) {
         self.metrics.count(&format!("closed_{}", reason.name()));
         let peer = link.socket_addr();
+        let dialled = link.id().is_some_and(|id| id.0 & ConnId::ACCEPTED == 0);
+        if let Reason::Auth(denial) = reason
+            && !dialled
+        {
+            self.metrics.count(denial.kind.counter());
+        }
+        let proven = link.conn().proven().map(ToString::to_string);
+        let who = proven.as_deref().unwrap_or_default();
+        let is_denial = matches!(reason, Reason::Auth(_) | Reason::Signature | Reason::Decrypt);
         match reason {
             Reason::Eof | Reason::Local | Reason::Replaced => tracing::debug!(%peer, %reason, "closed"),
+            // Who is not let in is named, but not more often than a log can bear.
+            _ if is_denial && !dialled && !link.is_ready() => {
+                match self.denials.borrow_mut().take(clock::now().mono) {
+                    Some(dropped) => tracing::warn!(%peer, who, %reason, dropped, "denied"),
+                    None => tracing::debug!(%peer, who, %reason, "denied"),
+                }
+            }
             // Anybody may send nonsense: no line for each.
-            _ if !link.is_ready() => tracing::debug!(%peer, %reason, "closed before it was ready"),
-            _ => tracing::warn!(%peer, %reason, "closed"),
+            _ if !link.is_ready() => tracing::debug!(%peer, who, %reason, "closed before it was ready"),
+            _ => tracing::warn!(%peer, who, %reason, "closed"),
         }
     }
 }
