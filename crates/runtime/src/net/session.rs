@@ -162,8 +162,12 @@ impl Shared {
         {
             self.metrics.count(denial.kind.counter());
         }
+        let claimed = match reason {
+            Reason::Auth(denial) => denial.entity.as_ref().map(ToString::to_string),
+            _ => None,
+        };
         let proven = link.conn().proven().map(ToString::to_string);
-        let who = proven.as_deref().unwrap_or_default();
+        let who = proven.or(claimed).unwrap_or_default();
         let is_denial = matches!(reason, Reason::Auth(_) | Reason::Signature | Reason::Decrypt);
         match reason {
             Reason::Eof | Reason::Local | Reason::Replaced => tracing::debug!(%peer, %reason, "closed"),
