@@ -16,6 +16,8 @@ mod config;
 mod config_log;
 mod consensus;
 mod crush_edit;
+#[cfg(test)]
+mod damage_tests;
 mod edit;
 mod entry;
 mod health;

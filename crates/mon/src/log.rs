@@ -435,6 +435,19 @@ impl<S: Storage> Log<S> {
         self.state.version
     }
 
+    /// Brings the store to rest, so that the next start can tell damage from an unfinished write. Nothing is proposed or taken after
+    /// that.
+    pub fn close(&mut self, now: Now, events: &mut Vec<LogEvent>) {
+        let mut out = Vec::new();
+        self.store.close(&mut out);
+        self.store_outs(now, out, events);
+    }
+
+    /// Whether the store is at rest.
+    pub fn is_closed(&self) -> bool {
+        self.store.is_closed()
+    }
+
     /// A disk operation of the store has ended.
     pub fn disk_done(&mut self, now: Now, id: DiskOpId, result: DiskResult, events: &mut Vec<LogEvent>) {
         let mut out = Vec::new();

@@ -70,6 +70,8 @@ pub(crate) enum Phase {
     Electing,
     /// It was in quorum, and perhaps still is.
     Running,
+    /// It was asked to end: nobody is served any more, and the store comes to rest.
+    Closing,
     /// Something failed that can't be worked around.
     Stopped,
 }
@@ -117,7 +119,7 @@ impl<S: Storage> Mon<S> {
         let others = self.known_monmap().mons.len().max(self.config.monmap.mons.len()) > 1;
         let what = match others {
             true => format!(
-                "move {file} away and start mon.{name} again: it fetches everything from the other monitors"
+                "to rebuild it, `mv {file} {file}.damaged` and start mon.{name} again: it fetches everything from the other monitors"
             ),
             false => format!(
                 "restore {file} from a copy: there is no other monitor that mon.{name} could be rebuilt from"
@@ -153,7 +155,11 @@ impl<S: Storage> Mon<S> {
             _ => {}
         }
         let store = ident.map(|found| found.store).filter(|store| *store != 0);
-        let own = VoterId(store.unwrap_or_else(|| self.rng.u64().max(1)));
+        let drawn = match stdx::mutants::is_active("mon_takes_a_new_store_for_its_old_one") {
+            true => name.bytes().fold(1, |sum, byte| sum * 256 + u64::from(byte)),
+            false => self.rng.u64().max(1),
+        };
+        let own = VoterId(store.unwrap_or(drawn));
         if store.is_none() {
             self.log.set_ident(Ident::new(fsid, &name, own));
         }
@@ -253,9 +259,34 @@ impl<S: Storage> Mon<S> {
         option(&self.config, self.log.state(), name)
     }
 
+    fn takes_part(&self) -> bool {
+        matches!(self.phase, Phase::Electing | Phase::Running)
+    }
+
+    /// Sends everybody away, then brings the store to rest.
+    fn close(&mut self, now: Now, out: &mut Vec<Out>) {
+        self.phase = Phase::Closing;
+        let sessions = self.sessions.conns().into_iter().filter(|conn| !crate::quorum::is_proxy(*conn));
+        out.extend(sessions.chain(self.links.take_all()).map(|conn| Output::Close { conn }));
+        let mut events = Vec::new();
+        self.log.close(now, &mut events);
+        self.closing(now, events, out);
+    }
+
+    /// Goes on with that.
+    fn closing(&mut self, now: Now, events: Vec<LogEvent>, out: &mut Vec<Out>) {
+        // What is committed meanwhile is told by those who stay.
+        let own = |event: &LogEvent| matches!(event, LogEvent::Disk(..) | LogEvent::Failed(_));
+        self.log_events(now, events.into_iter().filter(own).collect(), out);
+        if self.phase == Phase::Closing && self.log.is_closed() {
+            self.phase = Phase::Stopped;
+            out.push(Output::Stop(Ok(())));
+        }
+    }
+
     /// What follows from an input, until nothing more does.
     fn settle(&mut self, now: Now, out: &mut Vec<Out>) {
-        if matches!(self.phase, Phase::Starting | Phase::Stopped) {
+        if !self.takes_part() {
             return;
         }
         if self.may_found() {
@@ -410,6 +441,13 @@ impl<S: Storage> Node for Mon<S> {
             return;
         }
         let (start, mut events) = (out.len(), Vec::new());
+        if self.phase == Phase::Closing {
+            if let Input::Disk { id, result } = input {
+                self.log.disk_done(now, id, result, &mut events);
+                self.closing(now, events, out);
+            }
+            return;
+        }
         match input {
             Input::Start => self.log.open(&mut events),
             Input::Timer => {}
@@ -431,8 +469,15 @@ impl<S: Storage> Node for Mon<S> {
         self.route_answers(now.mono, start, out);
     }
 
+    fn wind_up(&mut self, now: Now, out: &mut Vec<Out>) {
+        match self.takes_part() {
+            true => self.close(now, out),
+            false => out.push(Output::Stop(Ok(()))),
+        }
+    }
+
     fn deadline(&self) -> Option<Instant> {
-        if matches!(self.phase, Phase::Starting | Phase::Stopped) {
+        if !self.takes_part() {
             return None;
         }
         let parts = [

@@ -14,6 +14,10 @@ pub trait Storage {
     fn read(&mut self, read: Read, out: &mut Vec<StoreOut>) -> ReadId;
     /// A disk operation of the store has ended.
     fn disk_done(&mut self, id: DiskOpId, result: DiskResult, out: &mut Vec<StoreOut>);
+    /// Brings everything to its place; nothing is submitted any more.
+    fn close(&mut self, out: &mut Vec<StoreOut>);
+    /// Whether that is done, and the device says so.
+    fn is_closed(&self) -> bool;
 }
 
 impl Storage for store::Store {
@@ -37,5 +41,13 @@ impl Storage for store::Store {
 
     fn disk_done(&mut self, id: DiskOpId, result: DiskResult, out: &mut Vec<StoreOut>) {
         Self::disk_done(self, id, result, out);
+    }
+
+    fn close(&mut self, out: &mut Vec<StoreOut>) {
+        self.request_checkpoint(out);
+    }
+
+    fn is_closed(&self) -> bool {
+        self.is_clean()
     }
 }

@@ -47,6 +47,13 @@ pub trait Node {
 
     /// When it wants [`Input::Timer`] next, if nothing else happens. Asked again after each input.
     fn deadline(&self) -> Option<Instant>;
+
+    /// The process was asked to end. A node that has something to bring to rest goes on taking inputs until then; all say
+    /// [`Output::Stop`] when they are done. The world may lose patience and end it before, as a crash would.
+    fn wind_up(&mut self, now: Now, out: &mut Vec<Output<Self::Reply>>) {
+        let _ = now;
+        out.push(Output::Stop(Ok(())));
+    }
 }
 
 /// The request type of a node that has no local callers.

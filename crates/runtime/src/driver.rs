@@ -9,6 +9,7 @@ use crate::net::{Net, NetEvent};
 use node::{AdminId, Body, DiskId, DiskOp, DiskOpId, DiskResult, Input, Level, Msg, Node, Output, RequestId};
 use std::collections::BTreeMap;
 use std::pin::Pin;
+use std::time::Duration;
 use stdx::{FastMap, Instant};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
@@ -85,10 +86,14 @@ pub(crate) struct Driver<N: Node> {
     floods: BTreeMap<&'static str, LineLimit>,
     outputs: Vec<Output<N::Reply>>,
     stopped: Option<End>,
+    /// It was asked to end, and is ended by this time.
+    patience: Option<Instant>,
 }
 
 /// Events handled before other tasks of the loop get their turn.
 const BATCH: usize = 64;
+/// A node may take so long to bring its disks to rest when it is asked to end.
+const WIND_UP: Duration = Duration::from_secs(3);
 
 impl<N: Node> Driver<N>
 where
@@ -119,6 +124,7 @@ where
             floods: BTreeMap::new(),
             outputs: Vec::new(),
             stopped: None,
+            patience: None,
         }
     }
 
@@ -130,7 +136,7 @@ where
         self.step(Input::Start);
         let mut timer = Timer::new();
         while self.stopped.is_none() {
-            timer.arm(self.node.deadline());
+            timer.arm(self.node.deadline().into_iter().chain(self.patience).min());
             tokio::select! {
                 event = events.recv() => match event {
                     Some(event) => self.take(event),
@@ -147,6 +153,10 @@ where
             // After the events, so that a late timer sees what had already arrived.
             if self.stopped.is_none() && self.node.deadline().is_some_and(|at| at <= clock::now().mono) {
                 self.step(Input::Timer);
+            }
+            if self.stopped.is_none() && self.patience.is_some_and(|at| at <= clock::now().mono) {
+                tracing::warn!(node = self.name, "ended before its disks were at rest");
+                self.stopped = Some(End::Done);
             }
             self.net.after_batch();
             if more == 0 {
@@ -188,7 +198,12 @@ where
                 self.step(Input::Request { id, request });
             }
             Event::Listen(listener) => self.listener = Some(listener),
-            Event::Stop => self.stopped = Some(End::Done),
+            // Asked once more: at once.
+            Event::Stop if self.patience.is_some() => self.stopped = Some(End::Done),
+            Event::Stop => {
+                self.patience = Some(clock::now().mono + WIND_UP);
+                self.with_node(|node, outputs| node.wind_up(clock::now(), outputs));
+            }
         }
     }
 
@@ -207,8 +222,12 @@ where
     }
 
     fn step(&mut self, input: Input<N::Request>) {
+        self.with_node(|node, outputs| node.handle(clock::now(), input, outputs));
+    }
+
+    fn with_node(&mut self, act: impl FnOnce(&mut N, &mut Vec<Output<N::Reply>>)) {
         let mut outputs = std::mem::take(&mut self.outputs);
-        self.node.handle(clock::now(), input, &mut outputs);
+        act(&mut self.node, &mut outputs);
         for output in outputs.drain(..) {
             self.carry_out(output);
         }

@@ -54,7 +54,7 @@ impl<Req: Send + 'static, Rep: Send + 'static> Handle<Req, Rep> {
         self.inbox.send(Event::Listen(Box::new(listener)));
     }
 
-    /// Ends the node as a signal would: nothing more is sent, disks are closed.
+    /// Ends the node as a signal would: its disks are brought to rest and closed. A second time: at once.
     pub fn stop(&self) {
         self.inbox.send(Event::Stop);
     }

@@ -16,6 +16,24 @@ impl<N, Request, Reply> Daemon<N, Request, Reply> {
     pub fn new(inner: N) -> Self {
         Self { inner, out: Vec::new(), types: std::marker::PhantomData }
     }
+
+    fn put_out(&mut self, out: &mut Vec<Output<Reply>>) {
+        out.extend(self.out.drain(..).map(|output| match output {
+            Output::Connect { conn, to } => Output::Connect { conn, to },
+            Output::Send { conn, msg } => Output::Send { conn, msg },
+            Output::Close { conn } => Output::Close { conn },
+            Output::Renew { conn, auth } => Output::Renew { conn, auth },
+            Output::Disk { id, op } => Output::Disk { id, op },
+            Output::AdminReply { id, code, output } => Output::AdminReply { id, code, output },
+            Output::Reply { reply, .. } => match reply {},
+            Output::Keys(keys) => Output::Keys(keys),
+            Output::GlobalIds(range) => Output::GlobalIds(range),
+            Output::Event(event) => Output::Event(event),
+            Output::Ready => Output::Ready,
+            Output::Stop(result) => Output::Stop(result),
+            Output::Restart(why) => Output::Restart(why),
+        }));
+    }
 }
 
 impl<N: Node<Request = Never, Reply = Never>, Request, Reply> Node for Daemon<N, Request, Reply> {
@@ -34,21 +52,12 @@ impl<N: Node<Request = Never, Reply = Never>, Request, Reply> Node for Daemon<N,
             Input::Request { .. } => unreachable!("daemons have no local callers"),
         };
         self.inner.handle(now, input, &mut self.out);
-        out.extend(self.out.drain(..).map(|output| match output {
-            Output::Connect { conn, to } => Output::Connect { conn, to },
-            Output::Send { conn, msg } => Output::Send { conn, msg },
-            Output::Close { conn } => Output::Close { conn },
-            Output::Renew { conn, auth } => Output::Renew { conn, auth },
-            Output::Disk { id, op } => Output::Disk { id, op },
-            Output::AdminReply { id, code, output } => Output::AdminReply { id, code, output },
-            Output::Reply { reply, .. } => match reply {},
-            Output::Keys(keys) => Output::Keys(keys),
-            Output::GlobalIds(range) => Output::GlobalIds(range),
-            Output::Event(event) => Output::Event(event),
-            Output::Ready => Output::Ready,
-            Output::Stop(result) => Output::Stop(result),
-            Output::Restart(why) => Output::Restart(why),
-        }));
+        self.put_out(out);
+    }
+
+    fn wind_up(&mut self, now: Now, out: &mut Vec<Output<Reply>>) {
+        self.inner.wind_up(now, &mut self.out);
+        self.put_out(out);
     }
 
     fn deadline(&self) -> Option<Instant> {

@@ -30,6 +30,10 @@ enum Kind {
     LeaderEstranged,
     LeaderStalled,
     PowerMidElection,
+    MonStopped,
+    MonForgets,
+    SlowDisk,
+    ClockJumps,
 }
 
 const ALL: [Kind; 14] = [
@@ -70,6 +74,10 @@ impl Kind {
             Self::LeaderEstranged => "leader_estranged",
             Self::LeaderStalled => "leader_stalled",
             Self::PowerMidElection => "power_lost_mid_election",
+            Self::MonStopped => "mon_stopped",
+            Self::MonForgets => "mon_store_lost",
+            Self::SlowDisk => "slow_disk",
+            Self::ClockJumps => "clock_jumped",
         }
     }
 }
@@ -85,6 +93,9 @@ const OBJECTS: [Kind; 8] = [
     Kind::PowerMidCommit,
     Kind::Paused,
 ];
+
+/// Later ones, which are drawn apart: a seed without them is the run that it was.
+const LATER: [Kind; 4] = [Kind::MonStopped, Kind::MonForgets, Kind::SlowDisk, Kind::ClockJumps];
 
 /// Those that monitors suffer from.
 const MONITORS: [Kind; 10] = [
@@ -163,6 +174,8 @@ pub struct Nemesis {
     upon_election: Option<(u64, Upon)>,
     /// Clients that died since they were last asked for.
     died: Vec<Slot>,
+    /// A monitor has lost its store: a second one would be more than any quorum outlives.
+    forgot: bool,
     /// How often each kind struck.
     pub counts: BTreeMap<&'static str, u64>,
 }
@@ -181,12 +194,17 @@ enum End {
     Uncut(Slot, Slot),
     /// Of the machine of a primary whose updates reach nobody; clients that wait for it may die with it.
     Power(Slot),
+    /// One monitor's store is lost and another one dies, the leader.
+    Forget(Slot, Slot),
+    DiskFast(Slot),
+    ClockRight(Slot),
 }
 
 impl Nemesis {
     /// A nemesis for a run that begins now, after so many inputs.
     pub fn new(mut rng: Rng, profile: Profile, now: Instant, inputs: u64) -> Self {
-        let kinds: Vec<Kind> = match profile {
+        let mut apart = Rng::from_seed(rng.clone().u64() ^ 0x6c61_7465_7221);
+        let mut kinds: Vec<Kind> = match profile {
             Profile::Any => ALL.into_iter().filter(|_| rng.chance(1, 3)).collect(),
             Profile::Objects => OBJECTS.into_iter().filter(|_| rng.chance(1, 2)).collect(),
             Profile::Files => vec![Kind::MdsKill, Kind::AllPower],
@@ -194,6 +212,12 @@ impl Nemesis {
             Profile::Commits => vec![Kind::OsdKill, Kind::PowerMidCommit],
             Profile::Monitors => MONITORS.into_iter().filter(|_| rng.chance(1, 2)).collect(),
         };
+        let later = match profile {
+            Profile::Any => 8,
+            Profile::Monitors => 2,
+            _ => 0,
+        };
+        kinds.extend(LATER.into_iter().filter(|_| later > 0 && apart.chance(1, later)));
         let pause = Duration::from_millis(rng.range(500, 8000));
         let any = profile == Profile::Any;
         let by_inputs =
@@ -210,6 +234,7 @@ impl Nemesis {
             armed: None,
             upon_election: None,
             died: Vec::new(),
+            forgot: false,
             counts: BTreeMap::new(),
         }
     }
@@ -273,8 +298,15 @@ impl Nemesis {
 
     fn come_to(&mut self, end: End, cluster: &mut Cluster) {
         match end {
-            End::Start(slot) if !cluster.world.is_up(slot) => cluster.world.start(slot),
-            End::Start(_) => {}
+            End::Start(slot) => {
+                // Whoever asked it to end has lost patience.
+                if cluster.world.is_winding_up(slot) {
+                    cluster.world.crash(slot, Crash::Process);
+                }
+                if !cluster.world.is_up(slot) {
+                    cluster.world.start(slot);
+                }
+            }
             End::Uncut(from, to) => cluster.world.set_cut(from, to, false),
             End::Power(slot) => {
                 for client in cluster.clients.clone() {
@@ -285,6 +317,12 @@ impl Nemesis {
                 }
                 self.down_for(slot, Crash::Power, (8_000, 20_000), cluster);
             }
+            End::Forget(slot, leader) => {
+                self.forget(slot, cluster);
+                self.down_for(leader, Crash::Process, (1_000, 6_000), cluster);
+            }
+            End::DiskFast(slot) => cluster.world.set_disk_slowness(slot, 1),
+            End::ClockRight(slot) => cluster.world.set_wall_error(slot, 0),
         }
     }
 
@@ -340,6 +378,30 @@ impl Nemesis {
             Kind::LeaderEstranged | Kind::LeaderStalled | Kind::PowerMidElection => {
                 self.strike_leader(kind, cluster)
             }
+            Kind::MonStopped => {
+                cluster.world.wind_up(mon)?;
+                self.died.push(mon);
+                let end = cluster.world.now() + Duration::from_millis(self.rng.range(20, 4_000));
+                self.end(end, End::Start(mon));
+                Some(())
+            }
+            Kind::MonForgets => self.let_forget(mon, cluster),
+            Kind::SlowDisk => {
+                let slot = if self.rng.chance(1, 2) { mon } else { osd };
+                let factor = *self.rng.pick(&[30, 300, 2_000]);
+                cluster.world.set_disk_slowness(slot, factor);
+                let end = cluster.world.now() + Duration::from_millis(self.rng.range(200, 8_000));
+                self.end(end, End::DiskFast(slot));
+                Some(())
+            }
+            Kind::ClockJumps => {
+                let far = *self.rng.pick(&[2_000, 60_000, 7_200_000]);
+                let ns = self.rng.range(far / 10, far) as i64 * 1_000_000;
+                cluster.world.set_wall_error(mon, if self.rng.chance(1, 2) { ns } else { -ns });
+                let end = cluster.world.now() + Duration::from_millis(self.rng.range(100, 10_000));
+                self.end(end, End::ClockRight(mon));
+                Some(())
+            }
             Kind::PrimaryCutOff => self.cut_off_primary(cluster),
             Kind::PrimaryDies => {
                 let (_, primary) = self.a_primary(cluster)?;
@@ -362,6 +424,31 @@ impl Nemesis {
                 cluster.world.pause(slot, until)
             }
         }
+    }
+
+    /// A monitor loses its store. Of three, another one has missed what was decided meanwhile, and the leader dies: whoever
+    /// voted for what it has forgotten would make that one decide anew.
+    fn let_forget(&mut self, mon: Slot, cluster: &mut Cluster) -> Option<()> {
+        if self.forgot || cluster.mons.len() < 3 {
+            return None;
+        }
+        let (_, leader) = cluster.terms.borrow().newest()?;
+        let late = cluster.mons.iter().copied().find(|m| *m != mon && *m != leader)?;
+        if mon == leader || cluster.mons.len() > 3 || self.rng.chance(1, 4) {
+            return self.forget(mon, cluster);
+        }
+        let span = self.rng.range(200, 2_000);
+        self.isolate_mon(late, span, cluster);
+        self.forgot = true;
+        self.end(cluster.world.now() + Duration::from_millis(span), End::Forget(mon, leader));
+        Some(())
+    }
+
+    fn forget(&mut self, mon: Slot, cluster: &mut Cluster) -> Option<()> {
+        self.down_for(mon, Crash::Power, (20, 500), cluster)?;
+        cluster.world.lose_disks(mon);
+        self.forgot = true;
+        Some(())
     }
 
     /// Something between the monitors' leader and the others.
@@ -481,7 +568,11 @@ impl Nemesis {
         (self.armed, self.upon_election) = (None, None);
         cluster.world.heal_all();
         cluster.world.resume_all();
+        cluster.world.mend_all();
         for slot in [cluster.daemons(), cluster.clients.clone()].concat() {
+            if cluster.world.is_winding_up(slot) {
+                cluster.world.crash(slot, Crash::Process);
+            }
             if !cluster.world.is_up(slot) {
                 cluster.world.start(slot);
             }

@@ -80,6 +80,12 @@ struct Place<Req, Rep> {
     dark: bool,
     /// Its process is stopped for a while; what comes meanwhile waits here, in order.
     paused: Option<Paused<Req>>,
+    /// It was asked to end.
+    winding_up: bool,
+    /// Its disks take so many times as long.
+    disk_slowness: u64,
+    /// By how much its wall clock is wrong, in nanoseconds.
+    wall_error: i64,
 }
 
 struct Paused<Req> {
@@ -201,14 +207,17 @@ impl<Req, Rep> World<Req, Rep> {
             open: BTreeSet::new(),
             dark: false,
             paused: None,
+            winding_up: false,
+            disk_slowness: 1,
+            wall_error: 0,
         });
         Slot(self.places.len() - 1)
     }
 
     /// Starts a slot's node, which must not be running.
     pub fn start(&mut self, slot: Slot) {
-        let wall = Wall(EPOCH + self.now.0);
         let place = &mut self.places[slot.0];
+        let wall = Wall((EPOCH + self.now.0).saturating_add_signed(place.wall_error));
         assert!(place.node.is_none(), "{} runs already", place.spec.name);
         place.life += 1;
         place.nonce = place.rng.u32() | 1;
@@ -246,7 +255,7 @@ impl<Req, Rep> World<Req, Rep> {
         if place.node.take().is_none() {
             return;
         }
-        place.ready = false;
+        (place.ready, place.winding_up) = (false, false);
         place.paused = None;
         place.dark = how == Crash::Power;
         for disk in &mut place.disks {
@@ -255,6 +264,74 @@ impl<Req, Rep> World<Req, Rep> {
         let name = &self.places[slot.0].spec.name;
         self.trace.note(self.now, &[2, slot.0 as u64, how as u64], format_args!("{name} crashes ({how:?})"));
         self.end_links_of(slot, how);
+    }
+
+    /// Asks a slot's node to end, as a service manager does; it ends by itself, soon. `None` where it does not run or is stopped.
+    pub fn wind_up(&mut self, slot: Slot) -> Option<()> {
+        let now = self.local_time(slot);
+        let place = &mut self.places[slot.0];
+        if place.paused.is_some() || place.winding_up {
+            return None;
+        }
+        let mut out = Vec::new();
+        place.node.as_mut()?.wind_up(now, &mut out);
+        place.winding_up = true;
+        self.trace.note(
+            self.now,
+            &[9, slot.0 as u64],
+            format_args!("{} is asked to end", self.places[slot.0].spec.name),
+        );
+        self.put_all_out(slot, &mut out);
+        Some(())
+    }
+
+    /// Whether a slot's node was asked to end and has not yet.
+    pub fn is_winding_up(&self, slot: Slot) -> bool {
+        self.places[slot.0].winding_up
+    }
+
+    /// All that a slot's disks hold is gone; its node must not run.
+    pub fn lose_disks(&mut self, slot: Slot) {
+        let place = &mut self.places[slot.0];
+        assert!(place.node.is_none(), "{} runs", place.spec.name);
+        place.disks = place.spec.disks.iter().map(|size| SimDisk::new(*size)).collect();
+        self.trace.note(
+            self.now,
+            &[18, slot.0 as u64],
+            format_args!("{}: disks lost", self.places[slot.0].spec.name),
+        );
+    }
+
+    /// From now on a slot's disks take so many times as long.
+    pub fn set_disk_slowness(&mut self, slot: Slot, factor: u64) {
+        self.places[slot.0].disk_slowness = factor;
+        self.trace.note(
+            self.now,
+            &[19, slot.0 as u64, factor],
+            format_args!("{slot}: disks {factor} times slower"),
+        );
+    }
+
+    /// Sets a slot's wall clock wrong, by so many nanoseconds.
+    pub fn set_wall_error(&mut self, slot: Slot, error: i64) {
+        self.places[slot.0].wall_error = error;
+        self.trace.note(
+            self.now,
+            &[20, slot.0 as u64, error as u64],
+            format_args!("{slot}: wall clock wrong by {error} ns"),
+        );
+    }
+
+    /// All clocks are right and all disks are as fast as they should be.
+    pub fn mend_all(&mut self) {
+        for slot in (0..self.places.len()).map(Slot) {
+            if self.places[slot.0].wall_error != 0 {
+                self.set_wall_error(slot, 0);
+            }
+            if self.places[slot.0].disk_slowness != 1 {
+                self.set_disk_slowness(slot, 1);
+            }
+        }
     }
 
     /// Whether a slot's node runs.
@@ -523,7 +600,7 @@ impl<Req, Rep> World<Req, Rep> {
         let place = &self.places[slot.0];
         let drift = self.now.0 as i128 * i128::from(place.drift_ppm) / 1_000_000;
         let mono = (i128::from(self.now.0) + drift) as u64;
-        Now { mono: Instant(mono), wall: Wall(EPOCH + mono) }
+        Now { mono: Instant(mono), wall: Wall((EPOCH + mono).saturating_add_signed(place.wall_error)) }
     }
 
     /// The inverse of [`Self::local_time`], rounded up.
@@ -541,6 +618,11 @@ impl<Req, Rep> World<Req, Rep> {
         let mut out = std::mem::take(&mut self.scratch);
         let Some(node) = &mut self.places[slot.0].node else { return };
         node.handle(now, input, &mut out);
+        self.put_all_out(slot, &mut out);
+        self.scratch = out;
+    }
+
+    fn put_all_out(&mut self, slot: Slot, out: &mut Vec<Output<Rep>>) {
         let life = self.places[slot.0].life;
         for output in out.drain(..) {
             // A node that has stopped says nothing more.
@@ -548,7 +630,6 @@ impl<Req, Rep> World<Req, Rep> {
                 self.put_out(slot, output);
             }
         }
-        self.scratch = out;
         self.arm(slot);
     }
 
@@ -594,8 +675,9 @@ impl<Req, Rep> World<Req, Rep> {
             }
             Output::Ready => self.places[slot.0].ready = true,
             Output::Stop(result) => {
+                let expected = self.places[slot.0].winding_up && result.is_ok();
                 self.crash(slot, Crash::Process);
-                self.places[slot.0].stopped = Some(result);
+                self.places[slot.0].stopped = Some(result).filter(|_| !expected);
             }
             Output::Restart(why) => {
                 let name = &self.places[slot.0].spec.name;
@@ -621,6 +703,7 @@ impl<Req, Rep> World<Req, Rep> {
         if self.faults.slow_disk_every > 0 && self.rng.chance(1, self.faults.slow_disk_every) {
             time *= 100;
         }
+        time *= self.places[slot.0].disk_slowness;
         self.places[slot.0].disks[disk.0 as usize].issue(id, op);
         self.due_input(self.now + Duration::from_nanos(time), slot, What::DiskEnd { disk, id });
     }

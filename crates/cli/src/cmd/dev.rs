@@ -233,7 +233,7 @@ fn greet(cluster: &Cluster, args: &DevArgs) -> Result<Option<MountProcess>> {
 /// Waits for `count` nodes to end after they were asked to.
 fn drain(notices: &Receiver<Notice>, mut count: usize) {
     while count > 0 {
-        match notices.recv_timeout(std::time::Duration::from_secs(2)) {
+        match notices.recv_timeout(std::time::Duration::from_secs(4)) {
             Ok(Notice::Ended(..)) => count -= 1,
             // A second Ctrl-C: at once.
             Ok(Notice::Signal) | Err(_) => return,

@@ -11,7 +11,7 @@ impl Raft {
     /// Nobody leads: asks whether it may.
     pub(super) fn stand(&mut self, now: Instant, out: &mut Vec<Effect>) {
         self.leader = None;
-        self.reset_election(now);
+        self.retry_election(now);
         if self.is_alone() {
             // Nobody is told anything before the vote is durable, see `Leadership::mark`: it is written with the first entry.
             self.set_hard(self.term + 1, Some(self.own));
@@ -76,7 +76,7 @@ impl Raft {
         }
         self.role = Role::Candidate(BTreeSet::new());
         self.set_hard(term, Some(self.own));
-        self.reset_election(now);
+        self.retry_election(now);
         let last = self.log.last();
         self.ask_all(out, |raft, to, out| raft.send_saved(to, Message::Vote { term, last }, out));
     }

@@ -108,6 +108,8 @@ pub struct Raft {
     /// No vote for anybody before this.
     pub(super) loyal_until: Instant,
     pub(super) election_at: Instant,
+    /// How often it has stood for election since it last heard a leader.
+    pub(super) attempts: u32,
     /// Equal to the leader's log up to here; as follower.
     pub(super) verified: u64,
     /// The last `matched` that the leader was told.
@@ -147,6 +149,7 @@ impl Raft {
             // Perhaps a leader was heard just before the end.
             loyal_until: now + timing.election_min,
             election_at: now,
+            attempts: 0,
             verified: 0,
             told: 0,
             changes: 0,
@@ -386,8 +389,21 @@ impl Raft {
     }
 
     pub(super) fn reset_election(&mut self, now: Instant) {
-        let (min, max) =
-            (self.timing.election_min.as_nanos() as u64, self.timing.election_max.as_nanos() as u64);
-        self.election_at = now + Duration::from_nanos(self.rng.range(min, max));
+        self.attempts = 0;
+        self.wait_for_election(now, self.timing.election_min, self.timing.election_max);
+    }
+
+    /// An election that nobody wins is soon tried again: that its votes were split or another voter was loyal for a moment longer
+    /// must not cost a whole timeout. Each time later, because votes may take long to become durable.
+    pub(super) fn retry_election(&mut self, now: Instant) {
+        self.attempts = (self.attempts + 1).min(8);
+        let least = (self.timing.heartbeat * (1 << self.attempts)).min(self.timing.election_min);
+        let most = (least * 2).min(self.timing.election_max);
+        self.wait_for_election(now, least, most);
+    }
+
+    fn wait_for_election(&mut self, now: Instant, least: Duration, most: Duration) {
+        let wait = self.rng.range(least.as_nanos() as u64, most.as_nanos() as u64);
+        self.election_at = now + Duration::from_nanos(wait);
     }
 }

@@ -69,6 +69,11 @@ impl Links {
         self.out.get(name).filter(|l| l.ready)?.conn
     }
 
+    /// All connections that this monitor opened, which is done with them.
+    pub fn take_all(&mut self) -> Vec<ConnId> {
+        std::mem::take(&mut self.out).into_values().filter_map(|l| l.conn).collect()
+    }
+
     /// When [`Mon::tend_links`] has something to do.
     pub fn deadline(&self) -> Option<Instant> {
         let retry = self.out.values().filter(|l| l.conn.is_none()).map(|l| l.retry_at);

@@ -21,8 +21,9 @@ use crate::consensus::VoterId;
 use std::time::Duration;
 use stdx::Instant;
 
-/// Without a leader for so long, a monitor sends its clients away: others may be better off.
-const LONELY: Duration = Duration::from_secs(2);
+/// Without a leader for so long, a monitor sends its clients away: others may be better off. An election takes much less; with the
+/// time that it takes to miss a leader, a client of a monitor that was cut off waits no longer than 2.5 s.
+const LONELY: Duration = Duration::from_millis(800);
 
 /// What changed last.
 #[derive(Debug, Default)]

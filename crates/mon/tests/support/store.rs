@@ -151,4 +151,10 @@ impl Storage for FakeStore {
     fn disk_done(&mut self, _: DiskOpId, _: DiskResult, out: &mut Vec<StoreOut>) {
         self.tell(out);
     }
+
+    fn close(&mut self, _: &mut Vec<StoreOut>) {}
+
+    fn is_closed(&self) -> bool {
+        self.disk.0.borrow().pending.is_empty()
+    }
 }
