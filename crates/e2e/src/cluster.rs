@@ -129,6 +129,17 @@ impl Cluster {
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it runs");
     }
 
+    /// Asks a daemon of a separate cluster to end, and waits until it has.
+    pub fn stop_daemon(&self, name: &str) {
+        let pid = rustix::process::Pid::from_raw(self.pid(name)).expect("a process id");
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+        let (file, began) = (self.dir().join("run").join(format!("{name}.pid")), Instant::now());
+        while file.exists() {
+            assert!(began.elapsed() < PATIENCE, "{name} does not end");
+            self.status();
+        }
+    }
+
     /// Starts a daemon again by hand.
     pub fn start_daemon(&self, name: &str) -> Daemon {
         let (role, id) = name.split_once('.').expect("role.id");
