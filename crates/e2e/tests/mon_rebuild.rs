@@ -33,7 +33,8 @@ fn a_damaged_monitor_is_rebuilt_from_the_others_as_its_message_says() {
     let cluster = Cluster::start(Options { separate: true, mons: 3, ..Options::default() });
     let quorum = |names: Value| move |status: &Value| status["quorum_names"] == names;
     let set = |key: &str| cluster.client("ceph", &["config-key", "set", key, "value"]).ok();
-    let get = |key: &str| assert_eq!(cluster.client("ceph", &["config-key", "get", key]).ok().trim(), "value");
+    let get =
+        |key: &str| assert_eq!(cluster.client("ceph", &["config-key", "get", key]).ok().trim(), "value");
     cluster.wait_for("three monitors", quorum(json!(["a", "b", "c"])));
     set("before");
     cluster.stop_daemon("mon.c");

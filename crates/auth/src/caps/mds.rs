@@ -78,6 +78,11 @@ impl MdsCap {
             .any(|g| g.in_fs(fsname) && g.covers(path) && g.is_user(caller) && g.grants(access, caller))
     }
 
+    /// Whether some user of this key may write at `path`: what is written under a capability names no user.
+    pub fn lets_somebody_write(&self, fsname: &str, path: &str) -> bool {
+        self.grants.iter().any(|g| g.in_fs(fsname) && g.covers(path) && g.write)
+    }
+
     /// The directory that a mount must start at or below, if every grant has a path.
     pub fn root_paths(&self, fsname: &str) -> Vec<&str> {
         self.grants.iter().filter(|g| g.in_fs(fsname)).map(|g| g.path.as_deref().unwrap_or("")).collect()

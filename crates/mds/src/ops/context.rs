@@ -238,6 +238,6 @@ fn components(path: &FilePath) -> Result<Vec<&[u8]>, Stop> {
 /// rarely asks.
 pub fn max_size_step(size: u64, asked: u64, most: u64) -> u64 {
     const STEP: u64 = 4 << 20;
-    let wish = asked.max(size.saturating_mul(2)).max(size + 1);
-    (wish.div_ceil(STEP) * STEP).min(most)
+    let wish = asked.max(size.saturating_mul(2)).max(size.saturating_add(1));
+    wish.div_ceil(STEP).saturating_mul(STEP).min(most)
 }

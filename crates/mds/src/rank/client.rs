@@ -6,6 +6,7 @@ use crate::session::SessionState;
 use crate::types::{ClientId, Need};
 use fsfmt::{ClientRange, Dentry, Ino, InodeData, Link, Update};
 use msgs::{CapReleaseItem, ClientCapRelease, ClientCaps, DentryRelease, cap, cap_op};
+use node::Level;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use wire::Reader;
@@ -38,20 +39,21 @@ impl Rank {
         if self.cap_of(ino, client, m.cap_id).is_none() {
             return;
         }
+        let wanted = if self.may_write(ino, client) { m.wanted.0 } else { m.wanted.0 & !STRONG };
         let Some(inode) = self.cache.inodes.get_mut(&ino) else { return };
         let Some(c) = inode.caps.get_mut(&client) else { return };
         c.confirm(m.seq, m.caps.0 | cap::PIN);
         if m.issue_seq == c.issue_seq {
-            c.wanted = m.wanted.0;
+            c.wanted = wanted;
         } else {
             // It may not know of what it was given since: believe only that it wants more.
-            c.wanted |= m.wanted.0;
+            c.wanted |= wanted;
         }
         if c.wanted & STRONG == 0 && c.pending & STRONG != 0 {
             self.unwanted.push_back((self.now.mono, ino, client));
         }
         let asks = m.file().max_size;
-        if inode.data.is_file() && m.wanted.has_any(STRONG) {
+        if inode.data.is_file() && wanted & STRONG != 0 {
             self.grow_range(ino, client, asks);
         }
         self.strike_record(ino, client);
@@ -145,17 +147,29 @@ impl Rank {
         self.commit_event(what, more);
     }
 
+    /// Whether a client may be given write and exclusive bits: it has them recorded, as the request that it opened the file
+    /// with was allowed to, or its key lets it write here.
+    fn may_write(&self, ino: Ino, client: ClientId) -> bool {
+        let Some(auth) = self.sessions.map.get(&client).map(|s| &s.auth) else { return false };
+        let recorded = self.cache.inodes.get(&ino).is_some_and(|i| i.is_recorded(client));
+        let path = || self.cache.path_of(ino).ok().flatten().unwrap_or_default();
+        let here = || auth.lets_somebody_write(&self.cfg.fs_name, &String::from_utf8_lossy(&path()));
+        auth.is_allow_all() || recorded || here()
+    }
+
     /// A flush of dirty attributes: durable before it is acknowledged, applied once. The client need not hold the bits
-    /// any more: it gives them up with the flush, and sends the flush again after a restart of ours.
+    /// any more: it gives them up with the flush, and sends the flush again after a restart of ours. But only who is recorded
+    /// can have held them.
     fn flush(&mut self, client: ClientId, tid: u64, m: &ClientCaps) {
         let ino = Ino(m.ino);
         let done = self.sessions.map.get(&client).is_some_and(|s| s.record.flushed.contains(&tid));
-        if let Some(inode) = self.cache.inodes.get(&ino)
-            && !done
-        {
+        let inode = self.cache.inodes.get(&ino).filter(|_| !done);
+        if let Some(inode) = inode.filter(|i| i.is_recorded(client)) {
             let mut data = inode.data.clone();
             merge(&mut data, m.dirty.0, m);
             self.put_inode("flush", data, vec![Update::Flushed { client: client.0, tid }]);
+        } else if inode.is_some() {
+            self.note_ignored_flush(client, ino);
         }
         let ack = ClientCaps {
             op: cap_op::FLUSH_ACK,
@@ -171,6 +185,17 @@ impl Rank {
         };
         let lsn = self.journal.last;
         self.send(client, lsn, tid, ack);
+    }
+
+    /// Says once for each session that it flushes what it cannot have changed.
+    fn note_ignored_flush(&mut self, client: ClientId, ino: Ino) {
+        let Some(session) = self.sessions.map.get_mut(&client) else { return };
+        let said = std::mem::replace(&mut session.refused, true);
+        let level = if said { Level::Debug } else { Level::Warn };
+        let (who, from) = (&session.record.name, session.record.addrs.front());
+        let text =
+            format!("{who} from {from} flushes {ino}, of which it held nothing that it could have changed");
+        self.log(level, "flush_ignored", text);
     }
 
     /// There are no snapshots: nothing to keep, but the client waits.
@@ -266,10 +291,11 @@ fn merge(data: &mut InodeData, dirty: u32, m: &ClientCaps) {
             data.time_warp_seq = data.time_warp_seq.max(file.time_warp_seq);
         }
         // Linux leaves truncate_seq out of its flushes. None can be older than a truncation: that takes back all caps.
-        if data.is_file() && file.size > data.size {
-            data.size = file.size;
-            data.rstat.rbytes = file.size;
-            data.max_size_ever = data.max_size_ever.max(file.size);
+        // Nobody was let write further than this.
+        let size = file.size.min(data.max_size_ever);
+        if data.is_file() && size > data.size {
+            data.size = size;
+            data.rstat.rbytes = size;
         }
     }
     data.ctime = data.ctime.max(stat::utime(file.ctime));

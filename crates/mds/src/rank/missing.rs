@@ -76,6 +76,9 @@ impl Missing {
     }
 }
 
+/// No rank gives out as many; a claim of a higher one was made up.
+const CAP_IDS_END: u64 = 1 << 62;
+
 impl Rank {
     /// The former life is replayed: all its clients are missing.
     pub(super) fn expect_clients(&mut self) {
@@ -162,7 +165,9 @@ impl Rank {
         }
         let mut loading = 0;
         for (ino, claim) in m.caps {
-            self.next_cap = self.next_cap.max(claim.cap_id + 1);
+            if claim.cap_id < CAP_IDS_END {
+                self.next_cap = self.next_cap.max(claim.cap_id + 1);
+            }
             let ino = Ino(ino);
             if self.cache.inodes.contains_key(&ino) {
                 self.claim_cap(client, ino, &claim);
