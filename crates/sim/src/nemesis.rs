@@ -350,19 +350,11 @@ impl Nemesis {
             }
             Kind::OsdIsolated => {
                 // Clients still reach it, and must not be told old things.
-                for other in daemons.into_iter().filter(|d| *d != osd) {
-                    self.cut(osd, other, cluster);
-                    self.cut(other, osd, cluster);
-                }
-                Some(())
+                self.isolate(osd, cluster)
             }
             Kind::MonIsolated => {
                 // Clients still reach it: a leader that was deposed must not tell them old things.
-                for other in daemons.into_iter().filter(|d| *d != mon) {
-                    self.cut(mon, other, cluster);
-                    self.cut(other, mon, cluster);
-                }
-                Some(())
+                self.isolate(mon, cluster)
             }
             Kind::CutOneWay | Kind::CutBothWays => {
                 let (from, to) = (*self.rng.pick(&all), *self.rng.pick(&daemons));
@@ -378,29 +370,8 @@ impl Nemesis {
             Kind::LeaderEstranged | Kind::LeaderStalled | Kind::PowerMidElection => {
                 self.strike_leader(kind, cluster)
             }
-            Kind::MonStopped => {
-                cluster.world.wind_up(mon)?;
-                self.died.push(mon);
-                let end = cluster.world.now() + Duration::from_millis(self.rng.range(20, 4_000));
-                self.end(end, End::Start(mon));
-                Some(())
-            }
-            Kind::MonForgets => self.let_forget(mon, cluster),
-            Kind::SlowDisk => {
-                let slot = if self.rng.chance(1, 2) { mon } else { osd };
-                let factor = *self.rng.pick(&[30, 300, 2_000]);
-                cluster.world.set_disk_slowness(slot, factor);
-                let end = cluster.world.now() + Duration::from_millis(self.rng.range(200, 8_000));
-                self.end(end, End::DiskFast(slot));
-                Some(())
-            }
-            Kind::ClockJumps => {
-                let far = *self.rng.pick(&[2_000, 60_000, 7_200_000]);
-                let ns = self.rng.range(far / 10, far) as i64 * 1_000_000;
-                cluster.world.set_wall_error(mon, if self.rng.chance(1, 2) { ns } else { -ns });
-                let end = cluster.world.now() + Duration::from_millis(self.rng.range(100, 10_000));
-                self.end(end, End::ClockRight(mon));
-                Some(())
+            Kind::MonStopped | Kind::MonForgets | Kind::SlowDisk | Kind::ClockJumps => {
+                self.strike_later(kind, mon, osd, cluster)
             }
             Kind::PrimaryCutOff => self.cut_off_primary(cluster),
             Kind::PrimaryDies => {
@@ -422,6 +393,45 @@ impl Nemesis {
                 let slot = *self.rng.pick(&all);
                 let until = cluster.world.now() + Duration::from_millis(self.rng.range(100, 9_000));
                 cluster.world.pause(slot, until)
+            }
+        }
+    }
+
+    /// Nothing passes between a daemon and the others, with each for a time of its own.
+    fn isolate(&mut self, slot: Slot, cluster: &mut Cluster) -> Option<()> {
+        for other in cluster.daemons().into_iter().filter(|d| *d != slot) {
+            self.cut(slot, other, cluster);
+            self.cut(other, slot, cluster);
+        }
+        Some(())
+    }
+
+    /// Kinds of [`LATER`].
+    fn strike_later(&mut self, kind: Kind, mon: Slot, osd: Slot, cluster: &mut Cluster) -> Option<()> {
+        match kind {
+            Kind::MonStopped => {
+                cluster.world.wind_up(mon)?;
+                self.died.push(mon);
+                let end = cluster.world.now() + Duration::from_millis(self.rng.range(20, 4_000));
+                self.end(end, End::Start(mon));
+                Some(())
+            }
+            Kind::MonForgets => self.let_forget(mon, cluster),
+            Kind::SlowDisk => {
+                let slot = if self.rng.chance(1, 2) { mon } else { osd };
+                let factor = *self.rng.pick(&[30, 300, 2_000]);
+                cluster.world.set_disk_slowness(slot, factor);
+                let end = cluster.world.now() + Duration::from_millis(self.rng.range(200, 8_000));
+                self.end(end, End::DiskFast(slot));
+                Some(())
+            }
+            _ => {
+                let far = *self.rng.pick(&[2_000, 60_000, 7_200_000]);
+                let ns = self.rng.range(far / 10, far) as i64 * 1_000_000;
+                cluster.world.set_wall_error(mon, if self.rng.chance(1, 2) { ns } else { -ns });
+                let end = cluster.world.now() + Duration::from_millis(self.rng.range(100, 10_000));
+                self.end(end, End::ClockRight(mon));
+                Some(())
             }
         }
     }
