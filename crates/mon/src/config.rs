@@ -24,6 +24,9 @@ pub struct MonConfig {
     pub disk: node::DiskInfo,
     /// Where that is, for messages to people.
     pub store_path: String,
+    /// The file that says that this monitor was in a cluster before, where it is there: then it never makes a new one. On an empty
+    /// store it waits for monitors that have the cluster's state.
+    pub joined: Option<String>,
 }
 
 /// Whom options are for: an entity, and where it is, as masks of sections (`osd/class:ssd`, `osd/rack:r1`) ask.

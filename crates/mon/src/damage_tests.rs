@@ -80,6 +80,7 @@ fn config(mons: usize) -> MonConfig {
         hostname: "host1".into(),
         disk: INFO,
         store_path: "/data/mon.a/block".into(),
+        joined: None,
     }
 }
 

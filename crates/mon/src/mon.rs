@@ -154,6 +154,19 @@ impl<S: Storage> Mon<S> {
             }
             _ => {}
         }
+        if self.log.is_blank()
+            && let Some(joined) = &self.config.joined
+        {
+            let why = format!(
+                "the store {} is empty, but {joined} says that mon.{name} was in a cluster: it takes the cluster's state from the \
+                 other monitors. Where none has it any more, remove that file and a new, empty cluster begins",
+                self.config.store_path
+            );
+            if self.config.monmap.ranks.iter().all(|other| *other == name) {
+                return self.stop(why, out);
+            }
+            out.push(Output::Event(node::Event::new(node::Level::Warn, "waits_for_others", why)));
+        }
         let store = ident.map(|found| found.store).filter(|store| *store != 0);
         let drawn = match stdx::mutants::is_active("mon_takes_a_new_store_for_its_old_one") {
             true => name.bytes().fold(1, |sum, byte| sum * 256 + u64::from(byte)),

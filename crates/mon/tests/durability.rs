@@ -4,6 +4,7 @@ mod support;
 
 use maps::OsdId;
 use node::Output;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use support::{Rig, boot, osdmap, three_osds};
 
@@ -219,4 +220,16 @@ fn maps_that_are_asked_for_by_epoch_come_in_full_and_as_incrementals() {
     assert_eq!((fulls, incs), ((1..=8).collect(), vec![]), "no more than go into a message");
     let (fulls, incs, _) = ask((u32::MAX, u32::MAX), (u32::MAX, 1));
     assert_eq!((fulls, incs), (vec![], vec![]), "epochs that are not there");
+}
+
+#[test]
+fn an_empty_store_of_a_monitor_that_was_in_a_cluster_makes_no_other_one() {
+    let mut rig = Rig::unstarted(BTreeMap::new());
+    let mut joined = support::config(&BTreeMap::new());
+    joined.joined = Some("mon.a/joined".into());
+    rig.mon = mon::Mon::new(joined, support::FakeStore::new(rig.disk.clone()), stdx::Rng::from_seed(1));
+    rig.start();
+    let said = rig.outs.iter().find_map(|o| if let Output::Stop(Err(why)) = o { Some(why) } else { None });
+    assert!(said.is_some_and(|why| why.contains("mon.a/joined")), "{:?}", rig.outs);
+    assert!(!rig.outs.iter().any(|o| matches!(o, Output::Ready)));
 }

@@ -434,6 +434,7 @@ fn mon_spec(rank: usize, spec: &Spec, id: &Identity) -> SlotSpec<Request, Reply>
                 hostname: "sim-mon".to_owned(),
                 disk,
                 store_path: format!("{name}/block"),
+                joined: None,
             };
             let store = store::Store::new(store::Config::default(), disk, boot.rng.fork());
             Box::new(Daemon::new(mon::Mon::new(config, store, boot.rng)))

@@ -79,6 +79,20 @@ impl Daemon {
         &self.dir
     }
 
+    /// The file in a monitor's directory that says that it was in a cluster: an empty store in its place must not make another.
+    pub(super) fn joined(&self) -> PathBuf {
+        self.dir.join("joined")
+    }
+
+    /// It serves: what follows from that for its next start.
+    pub(crate) fn note_ready(&self) -> Result<()> {
+        let file = self.joined();
+        if self.name.ty == EntityType::MON && !file.exists() {
+            std::fs::write(&file, format!("{}\n", self.fsid()?)).map_err(|e| advise("write", &file, e))?;
+        }
+        Ok(())
+    }
+
     /// Where its process id goes.
     pub(crate) fn pid_file(&self) -> Option<PathBuf> {
         self.conf.get(&self.name, "pid_file").map(PathBuf::from)

@@ -47,6 +47,7 @@ impl Daemon {
             hostname: hostname(),
             disk: info,
             store_path: self.dir().join("block").display().to_string(),
+            joined: Some(self.joined()).filter(|file| file.exists()).map(|file| file.display().to_string()),
         };
         let host = self.metadata();
         let make = move || {

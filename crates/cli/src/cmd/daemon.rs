@@ -36,6 +36,7 @@ pub(crate) fn run(role: EntityType, args: &DaemonArgs) -> Result<()> {
     for notice in &notices {
         match notice {
             Notice::Ready(_) => {
+                daemon.note_ready()?;
                 // Whoever started it may have gone.
                 let _ = writeln!(std::io::stdout(), "{}", ready_line(&name));
             }

@@ -191,6 +191,8 @@ impl Foreground<'_> {
             Notice::Signal => return Ok(false),
             Notice::Ready(name) => {
                 tracing::info!(%name, "ready");
+                let (conf, osd_size) = (self.cluster.layout.conf(), self.args.osd_size);
+                Daemon::new(name.clone(), &conf, osd_size)?.note_ready()?;
                 self.waiting.remove(&name);
             }
             Notice::Restart(name, why) => {

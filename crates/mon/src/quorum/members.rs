@@ -18,7 +18,10 @@ impl<S: Storage> Mon<S> {
     /// Whether this monitor is to make the cluster, now.
     pub(crate) fn may_found(&self) -> bool {
         let map = &self.config.monmap;
-        if !self.log.is_blank() || map.ranks.first() != Some(&self.config.name) {
+        if !self.log.is_blank()
+            || self.config.joined.is_some()
+            || map.ranks.first() != Some(&self.config.name)
+        {
             return false;
         }
         let others = map.ranks.iter().filter(|name| **name != self.config.name);

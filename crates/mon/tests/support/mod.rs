@@ -88,6 +88,7 @@ pub fn config(options: &BTreeMap<String, String>) -> MonConfig {
         hostname: "host1".into(),
         disk: node::DiskInfo { id: node::DiskId(0), size: 1 << 30, sector: 512 },
         store_path: "/var/lib/nacre/mon.a/block".into(),
+        joined: None,
     }
 }
 
