@@ -54,6 +54,11 @@ pub enum Update {
     },
     /// The subtrees of this rank: (root, rank).
     Subtrees(Vec<(Ino, i32)>),
+    /// The rank goes on, or went on, without these clients, and what they believe is in doubt; of all others it is not.
+    Missing {
+        /// Their global ids.
+        clients: Vec<u64>,
+    },
 }
 
 impl Encode for Update {
@@ -101,6 +106,10 @@ impl Encode for Update {
                 w.put(&9u8);
                 w.put(map);
             }
+            Self::Missing { clients } => {
+                w.put(&10u8);
+                w.put(clients);
+            }
         }
     }
 }
@@ -117,6 +126,7 @@ impl Decode for Update {
             7 => Self::Completed { client: r.get()?, tid: r.get()?, ino: r.get()? },
             8 => Self::Flushed { client: r.get()?, tid: r.get()? },
             9 => Self::Subtrees(r.get()?),
+            10 => Self::Missing { clients: r.get()? },
             other => return Err(r.error(format!("update kind {other}"))),
         })
     }
@@ -125,7 +135,7 @@ impl Decode for Update {
 impl Sample for Update {
     fn sample(rng: &mut Rng) -> Self {
         let client = rng.u64();
-        match rng.below(9) {
+        match rng.below(10) {
             0 => Self::Dentry {
                 dir: Sample::sample(rng),
                 key: Sample::sample(rng),
@@ -138,6 +148,7 @@ impl Sample for Update {
             5 => Self::SessionClose { client },
             6 => Self::Completed { client, tid: Sample::sample(rng), ino: Sample::sample(rng) },
             7 => Self::Flushed { client, tid: Sample::sample(rng) },
+            8 => Self::Missing { clients: Sample::sample(rng) },
             _ => Self::Subtrees(vec![(Sample::sample(rng), 0)]),
         }
     }

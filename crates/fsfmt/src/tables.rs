@@ -6,7 +6,7 @@ use wire::AddrVec;
 
 wire::wire_structs! {
     /// What is kept of a client's session, under its global id in 16 hex digits.
-    pub struct SessionRecord[v 1/1] {
+    pub struct SessionRecord[v 2/1] {
         /// Its address and nonce: what is put on the blocklist when it is evicted.
         pub addrs: AddrVec,
         /// Key and name that it authenticated as.
@@ -19,6 +19,8 @@ wire::wire_structs! {
         pub completed: BTreeMap<u64, Ino>,
         /// Flushes of dirty attributes that were carried out.
         pub flushed: BTreeSet<u64>,
+        /// The rank went on without it after a restart: what it believes of anything may be of before that.
+        pub was_missing: bool = since 2,
     }
 
     /// Inode numbers of a rank.

@@ -399,3 +399,22 @@ fn what_is_revoked_while_claims_are_looked_for_is_told_afterwards() {
     assert_eq!(w.reply(B, made).result, 0);
     assert_eq!(caps(&w, A, 1) & cap::FILE_SHARED, 0);
 }
+
+#[test]
+fn what_changed_without_a_client_is_known_after_another_restart() {
+    let mut w = two_clients(7);
+    assert_eq!(w.call(B, mkdir("f")).result, 0);
+    let ino = ino(&w.call(A, lookup("f")));
+    assert_ne!(w.clients[&A].held[&ino].caps & cap::AUTH_SHARED, 0);
+    // Without A, which believes that it knows the mode.
+    w.restart(&[B]);
+    assert_eq!(w.call(B, setattr_mode("f", 0o700)).result, 0);
+    w.restart(&[A, B]);
+    assert_eq!(w.clients[&A].held[&ino].caps & cap::ANY_SHARED, 0, "its beliefs are of two lives ago");
+    // Once it has confirmed that, it is trusted again.
+    w.send(A, 0, msgs::ClientSession::of(msgs::session_op::REQUEST_RENEWCAPS, 1));
+    w.quiet();
+    assert_eq!(w.call(A, lookup("f")).result, 0);
+    w.restart(&[A, B]);
+    assert_ne!(w.clients[&A].held[&ino].caps & cap::AUTH_SHARED, 0, "not for ever");
+}

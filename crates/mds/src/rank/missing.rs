@@ -9,7 +9,8 @@ use super::{Effect, Rank, Stage};
 use crate::cap::{self, Cap};
 use crate::session::SessionState;
 use crate::types::{ClientId, Need};
-use fsfmt::Ino;
+use fsfmt::tables::SessionRecord;
+use fsfmt::{Ino, Update};
 use msgs::{
     Body, CapBody, CapPeer, CapReconnect, ClientCaps, ClientReconnect, ClientSession, cap_op, session_op,
 };
@@ -53,6 +54,8 @@ struct Absentee {
     has_claimed: bool,
     /// Its claims on what is not there.
     gone: Vec<(Ino, u64)>,
+    /// A former life went on without it already, and knew alone what has changed then.
+    was_missing: bool,
     /// What it has said since: requests and flushes of the former life come before its claims.
     said: Vec<(u64, Body)>,
 }
@@ -82,7 +85,9 @@ const CAP_IDS_END: u64 = 1 << 62;
 impl Rank {
     /// The former life is replayed: all its clients are missing.
     pub(super) fn expect_clients(&mut self) {
-        self.missing.clients = self.sessions.map.keys().map(|c| (*c, Absentee::default())).collect();
+        let absentee =
+            |record: &SessionRecord| Absentee { was_missing: record.was_missing, ..Absentee::default() };
+        self.missing.clients = self.sessions.map.iter().map(|(c, s)| (*c, absentee(&s.record))).collect();
         let cached: Vec<Ino> = self.cache.inodes.keys().copied().collect();
         cached.into_iter().for_each(|ino| self.presume_holders(ino));
     }
@@ -228,8 +233,8 @@ impl Rank {
                 s.auth = auth;
             }
             // Before it may believe anything again.
-            if self.stage == Stage::Active {
-                self.take_old_beliefs(client);
+            if self.stage == Stage::Active || absentee.was_missing {
+                self.take_old_beliefs(client, absentee.was_missing);
             }
             let mut open = ClientSession::of(session_op::OPEN, 0);
             open.head.stamp = Timespec::from(self.now.wall);
@@ -270,18 +275,39 @@ impl Rank {
     }
 
     /// Takes back what a client that came late can't hold any more, because the inode has changed without it. Write and
-    /// exclusive bits were kept for it. What was revoked between its claims and now it is told now.
-    fn take_old_beliefs(&mut self, client: ClientId) {
+    /// exclusive bits were kept for it. What was revoked between its claims and now it is told now. Where a former life went on
+    /// without it, anything may have changed.
+    fn take_old_beliefs(&mut self, client: ClientId, was_missing: bool) {
         let now = self.now.mono;
         let held = self.sessions.map.get(&client).map(|s| s.inodes.clone()).unwrap_or_default();
         for ino in held {
-            let has_changed = self.missing.changed.contains(&ino);
+            let has_changed = was_missing || self.missing.changed.contains(&ino);
             let Some(inode) = self.cache.inodes.get_mut(&ino) else { continue };
             let is_outdated = has_changed && !inode.is_recorded(client);
             let Some(cap) = inode.caps.get_mut(&client) else { continue };
             if is_outdated && cap.give(msgs::cap::PIN, now) || cap.is_revoking() {
                 self.send_cap(cap_op::REVOKE, ino, client);
             }
+        }
+    }
+
+    /// Writes down whose beliefs may be of before a time when the rank went on without them.
+    fn note_missing(&mut self, is_in_doubt: impl Fn(ClientId, bool) -> bool) {
+        let all = self.sessions.map.iter();
+        let clients = all.filter(|(c, s)| is_in_doubt(**c, s.record.was_missing)).map(|(c, _)| c.0).collect();
+        self.commit_event("clients missing", vec![Update::Missing { clients }]);
+    }
+
+    /// A client renews: where it has confirmed all that it had to give up, its beliefs are not in doubt any more.
+    pub(super) fn settle_doubts(&mut self, client: ClientId) {
+        let Some(session) = self.sessions.map.get(&client).filter(|s| s.record.was_missing) else { return };
+        let is_revoking = |ino: &Ino| {
+            let cap = self.cache.inodes.get(ino).and_then(|inode| inode.caps.get(&client));
+            cap.is_some_and(Cap::is_revoking)
+        };
+        let is_here = self.stage == Stage::Active && !self.missing.clients.contains_key(&client);
+        if is_here && !session.inodes.iter().any(is_revoking) {
+            self.note_missing(|other, was| was && other != client);
         }
     }
 
@@ -306,6 +332,9 @@ impl Rank {
             if !self.missing.is_empty() {
                 let text = format!("{} clients have not come back yet", self.missing.clients.len());
                 self.log(Level::Info, "clients_missing", text);
+                // In the journal before all that changes without them.
+                let missing: Vec<ClientId> = self.missing.clients.keys().copied().collect();
+                self.note_missing(|client, was| was || missing.contains(&client));
             }
             self.stage = Stage::Rejoined;
             self.out.push(Effect::Reached(Stage::Rejoined));

@@ -370,6 +370,16 @@ impl Rank {
                     self.sessions.mark(client, segment);
                 }
             }
+            Update::Missing { clients } => {
+                let mut changed = Vec::new();
+                for (client, s) in &mut self.sessions.map {
+                    let was_missing = clients.contains(&client.0);
+                    if std::mem::replace(&mut s.record.was_missing, was_missing) != was_missing {
+                        changed.push(*client);
+                    }
+                }
+                changed.into_iter().for_each(|client| self.sessions.mark(client, segment));
+            }
             Update::Subtrees(_) => {}
             Update::Dentry { .. } | Update::Base(_) | Update::Forget(_) => {
                 unreachable!("the cache takes these")

@@ -139,6 +139,7 @@ impl Rank {
         for ino in inodes {
             self.eval(ino, None);
         }
+        self.settle_doubts(client);
     }
 
     fn close_session(&mut self, client: ClientId) {

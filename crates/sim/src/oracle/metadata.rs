@@ -106,7 +106,10 @@ impl Stored {
             Update::InoNext(next) => self.ino_next = self.ino_next.max(next),
             Update::SessionOpen { client, .. } => drop(self.sessions.insert(client)),
             Update::SessionClose { client } => drop(self.sessions.remove(&client)),
-            Update::Completed { .. } | Update::Flushed { .. } | Update::Subtrees(_) => {}
+            Update::Completed { .. }
+            | Update::Flushed { .. }
+            | Update::Subtrees(_)
+            | Update::Missing { .. } => {}
         }
     }
 
