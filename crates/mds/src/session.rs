@@ -51,7 +51,7 @@ pub struct Session {
     pub inodes: BTreeSet<Ino>,
     /// When it was last asked to give back caps.
     pub recalled: Option<Instant>,
-    /// Whether it was said in the log that it asked for what it may not.
+    /// Whether it was said in the log that it went too far.
     pub refused: bool,
     /// Requests under way, by tid.
     pub running: BTreeSet<u64>,

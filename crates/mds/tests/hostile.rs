@@ -7,7 +7,7 @@ mod world;
 use mds::{ClientId, ClientPeer, MdsOptions};
 use msgs::{Body, ClientCaps, ClientRequest, ClientSession, FilePath, MdsOp, cap, session_op};
 use std::time::Duration;
-use stdx::Rng;
+use stdx::{Rng, test_seeds};
 use wire::Sample;
 use world::World;
 use world::client::{create, mkdir, request, setattr_mode, setattr_size, two};
@@ -15,15 +15,6 @@ use world::client::{create, mkdir, request, setattr_mode, setattr_size, two};
 const GOOD: u64 = 10;
 const BAD: u64 = 66;
 const STRANGER: u64 = 67;
-
-/// `NACRE_HOSTILE=N` for that many seeds, `NACRE_HOSTILE_SEED=N` for one.
-fn seeds(usual: u64) -> std::ops::Range<u64> {
-    let number = |name| std::env::var(name).ok().and_then(|n| n.parse().ok());
-    match number("NACRE_HOSTILE_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("NACRE_HOSTILE").unwrap_or(usual),
-    }
-}
 
 const FILES: [&str; 4] = ["g/f0", "g/f1", "g/d/f2", "pit/f3"];
 
@@ -180,7 +171,7 @@ fn play(seed: u64, caps: &str) -> (World, Vec<String>) {
 
 #[test]
 fn messages_with_any_content_end_no_rank_and_its_journal_replays() {
-    for seed in seeds(300) {
+    for seed in test_seeds("NACRE_HOSTILE", 300) {
         let told = std::panic::catch_unwind(|| {
             let (mut w, _) = play(seed, "allow *");
             // The bad one goes with whatever it holds.
@@ -198,7 +189,7 @@ fn messages_with_any_content_end_no_rank_and_its_journal_replays() {
 
 #[test]
 fn a_client_of_one_directory_changes_nothing_elsewhere() {
-    for seed in seeds(300) {
+    for seed in test_seeds("NACRE_HOSTILE", 300) {
         let told = std::panic::catch_unwind(|| {
             let (mut w, before) = play(seed, "allow rw path=/pit");
             w.advance(Duration::from_secs(400));

@@ -148,16 +148,21 @@ fn osdmap(state: &State, sub: &mut Sub) -> Bodies {
     osdmaps_since(state, from)
 }
 
+/// A message that says which epochs there are.
+fn no_osdmaps(state: &State) -> msgs::OsdMap {
+    msgs::OsdMap {
+        fsid: state.monmap.fsid,
+        oldest: state.osd.oldest(),
+        newest: state.osd.epoch(),
+        ..msgs::OsdMap::default()
+    }
+}
+
 /// The messages that bring somebody who wants epochs from `from` on to the newest: incrementals where they are kept, before
 /// them the oldest epoch in full for who asks from there (an OSD of Ceph that has no map yet takes no other beginning).
 pub(crate) fn osdmaps_since(state: &State, from: Epoch) -> Bodies {
     let newest = state.osd.epoch();
-    let head = msgs::OsdMap {
-        fsid: state.monmap.fsid,
-        oldest: state.osd.oldest(),
-        newest,
-        ..msgs::OsdMap::default()
-    };
+    let head = no_osdmaps(state);
     let full = |epoch, bytes: &[u8]| {
         let fulls = BTreeMap::from([(epoch, bytes.to_vec())]);
         node::Body::from(msgs::Body::from(msgs::OsdMap { fulls, ..head.clone() }))
@@ -192,12 +197,7 @@ pub(crate) fn osdmaps_asked_for(state: &State, m: &msgs::MonGetOsdMap) -> msgs::
     let inc = |e| state.osd.inc(e).map(|bytes| (e, bytes.to_vec()));
     let full = |e| state.osd.at(e).map(|map| (e, Writer::encode(&*map)));
     let wants = |first: Epoch, last: Epoch| first.0 != 0 && last.0 != 0;
-    let mut maps = msgs::OsdMap {
-        fsid: state.monmap.fsid,
-        oldest: state.osd.oldest(),
-        newest: state.osd.epoch(),
-        ..msgs::OsdMap::default()
-    };
+    let mut maps = no_osdmaps(state);
     if wants(m.full_first, m.full_last) {
         maps.fulls = epochs(m.full_first, m.full_last, FULLS_IN_MESSAGE).filter_map(full).collect();
     }

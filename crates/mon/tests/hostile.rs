@@ -5,17 +5,8 @@
 mod support;
 
 use serde_json::{Value, json};
-use stdx::Rng;
+use stdx::{Rng, test_seeds};
 use support::{Rig, osdmap, three_osds};
-
-/// `NACRE_HOSTILE=N` for that many seeds, `NACRE_HOSTILE_SEED=N` for one.
-fn seeds(usual: u64) -> std::ops::Range<u64> {
-    let number = |name| std::env::var(name).ok().and_then(|n| n.parse().ok());
-    match number("NACRE_HOSTILE_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("NACRE_HOSTILE").unwrap_or(usual),
-    }
-}
 
 /// Who sends, and with what capabilities of the monitor.
 const SENDERS: [(&str, &str); 5] = [
@@ -28,7 +19,7 @@ const SENDERS: [(&str, &str); 5] = [
 
 #[test]
 fn messages_with_any_content_end_no_monitor() {
-    for seed in seeds(40) {
+    for seed in test_seeds("NACRE_HOSTILE", 40) {
         let mut rng = Rng::from_seed(seed);
         let (mut rig, _) = three_osds();
         for _ in 0..4 {
@@ -163,7 +154,7 @@ fn value(rng: &mut Rng, param: &Value) -> Value {
 fn commands_with_any_arguments_end_no_monitor() {
     let table = decl::describe::descriptions();
     let table: Vec<&Value> = table.as_object().expect("an object").values().collect();
-    for seed in seeds(40) {
+    for seed in test_seeds("NACRE_HOSTILE", 40) {
         let mut rng = Rng::from_seed(seed);
         let (mut rig, _) = three_osds();
         rig.ok(r#"{"prefix":"osd pool create","pool":"p","pg_num":4}"#);

@@ -9,6 +9,7 @@ mod map;
 pub mod mutants;
 mod reserve;
 mod rng;
+mod seeds;
 mod time;
 
 pub use buf::{BLOCK, Buf, BufMut};
@@ -16,4 +17,5 @@ pub use bufs::Bufs;
 pub use map::{FastMap, FastSet, FoldHasher};
 pub use reserve::{Budget, Reservation};
 pub use rng::Rng;
+pub use seeds::test_seeds;
 pub use time::{Instant, Now, Wall};

@@ -189,13 +189,9 @@ impl Rank {
 
     /// Says once for each session that it flushes what it cannot have changed.
     fn note_ignored_flush(&mut self, client: ClientId, ino: Ino) {
-        let Some(session) = self.sessions.map.get_mut(&client) else { return };
-        let said = std::mem::replace(&mut session.refused, true);
-        let level = if said { Level::Debug } else { Level::Warn };
-        let (who, from) = (&session.record.name, session.record.addrs.front());
-        let text =
-            format!("{who} from {from} flushes {ino}, of which it held nothing that it could have changed");
-        self.log(level, "flush_ignored", text);
+        self.say_once(client, Level::Warn, "flush_ignored", |who| {
+            format!("{who} flushes {ino}, of which it held nothing that it could have changed")
+        });
     }
 
     /// There are no snapshots: nothing to keep, but the client waits.

@@ -333,7 +333,7 @@ impl Rank {
                 let text = format!("{} clients have not come back yet", self.missing.clients.len());
                 self.log(Level::Info, "clients_missing", text);
                 // In the journal before all that changes without them.
-                let missing: Vec<ClientId> = self.missing.clients.keys().copied().collect();
+                let missing: BTreeSet<ClientId> = self.missing.clients.keys().copied().collect();
                 self.note_missing(|client, was| was || missing.contains(&client));
             }
             self.stage = Stage::Rejoined;

@@ -371,6 +371,7 @@ impl Rank {
                 }
             }
             Update::Missing { clients } => {
+                let clients = BTreeSet::from_iter(clients);
                 let mut changed = Vec::new();
                 for (client, s) in &mut self.sessions.map {
                     let was_missing = clients.contains(&client.0);

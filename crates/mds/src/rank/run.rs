@@ -132,13 +132,10 @@ impl Rank {
 
     /// Counts it, and says once for each session who asked for what from where.
     fn note_denied(&mut self, client: ClientId, request: &ClientRequest) {
-        let Some(session) = self.sessions.map.get_mut(&client) else { return };
-        let said = std::mem::replace(&mut session.refused, true);
-        let level = if said { Level::Debug } else { Level::Info };
-        let (who, from) = (&session.record.name, session.record.addrs.front());
         let (op, uid, gid) = (request.op, request.caller_uid, request.caller_gid);
-        let text = format!("{op} by {who} from {from} (uid {uid}, gid {gid}): its key does not allow it");
-        self.log(level, "request_denied", text);
+        self.say_once(client, Level::Info, "request_denied", |who| {
+            format!("{op} by {who} (uid {uid}, gid {gid}): its key does not allow it")
+        });
     }
 
     fn fetch(&mut self, id: OpId, needs: Vec<Need>) {

@@ -142,6 +142,20 @@ impl Rank {
         self.settle_doubts(client);
     }
 
+    /// Counts that a client goes too far, and says so once for each session: `text` is given who it is and from where.
+    pub(super) fn say_once(
+        &mut self,
+        client: ClientId,
+        level: Level,
+        name: &'static str,
+        text: impl FnOnce(&str) -> String,
+    ) {
+        let Some(session) = self.sessions.map.get_mut(&client) else { return };
+        let said = std::mem::replace(&mut session.refused, true);
+        let who = format!("{} from {}", session.record.name, session.record.addrs.front());
+        self.log(if said { Level::Debug } else { level }, name, text(&who));
+    }
+
     fn close_session(&mut self, client: ClientId) {
         if !self.sessions.map.contains_key(&client) {
             let m = self.session_message(session_op::CLOSE, 0);

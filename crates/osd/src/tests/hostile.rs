@@ -6,17 +6,8 @@ use maps::{HObject, Spg, osd_state};
 use msgs::op::input;
 use msgs::{Extent, Op, OsdOp, SubOp, osd_flag};
 use std::time::Duration;
-use stdx::Rng;
+use stdx::{Rng, test_seeds};
 use wire::Sample;
-
-/// `NACRE_HOSTILE=N` for that many seeds, `NACRE_HOSTILE_SEED=N` for one.
-fn seeds(usual: u64) -> std::ops::Range<u64> {
-    let number = |name| std::env::var(name).ok().and_then(|n| n.parse().ok());
-    match number("NACRE_HOSTILE_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("NACRE_HOSTILE").unwrap_or(usual),
-    }
-}
 
 /// An operation that is likely to get far: its numbers are near what is there.
 fn op(rng: &mut Rng) -> SubOp {
@@ -71,7 +62,7 @@ fn request(c: &Cluster, rng: &mut Rng) -> OsdOp {
 
 #[test]
 fn messages_with_any_content_end_no_osd_and_keep_replicas_the_same() {
-    for seed in seeds(40) {
+    for seed in test_seeds("NACRE_HOSTILE", 40) {
         let mut rng = Rng::from_seed(seed);
         let mut c = Cluster::new(3, 3, 2, 4);
         for i in 0..8 {
