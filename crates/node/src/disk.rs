@@ -22,7 +22,7 @@ pub struct DiskInfo {
 /// An operation. Operations in flight at once may be carried out in any order.
 #[derive(Clone, Debug)]
 pub enum DiskOp {
-    /// Read `len` bytes at `offset`, both multiples of the sector size.
+    /// Read `len` bytes at `offset`, both multiples of [`stdx::BLOCK`].
     Read {
         /// Device.
         disk: DiskId,
@@ -31,7 +31,7 @@ pub enum DiskOp {
         /// Bytes.
         len: usize,
     },
-    /// Write at `offset`; offset and length are multiples of the sector size. Ended does **not** mean durable: until a
+    /// Write at `offset`; offset and length are multiples of [`stdx::BLOCK`]. Ended does **not** mean durable: until a
     /// later flush has ended, a power loss may keep, lose or tear each sector on its own.
     Write {
         /// Device.

@@ -2,6 +2,7 @@
 
 use crate::clock;
 use crate::disk::DiskBackend;
+use std::os::fd::OwnedFd;
 use crate::handle::Answer;
 use crate::limit::LineLimit;
 use crate::metrics::Metrics;
@@ -9,8 +10,11 @@ use crate::net::{Net, NetEvent};
 use node::{AdminId, Body, DiskId, DiskOp, DiskOpId, DiskResult, Input, Level, Msg, Node, Output, RequestId};
 use std::collections::BTreeMap;
 use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 use stdx::{FastMap, Instant};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
@@ -74,7 +78,7 @@ pub(crate) struct Driver<N: Node> {
     node: N,
     name: String,
     net: Net,
-    disks: Vec<Box<dyn DiskBackend>>,
+    disks: Vec<Disk>,
     inbox: Inbox<N::Request, N::Reply>,
     metrics: Metrics,
     on_ready: Option<OnReady>,
@@ -88,6 +92,41 @@ pub(crate) struct Driver<N: Node> {
     stopped: Option<End>,
     /// It was asked to end, and is ended by this time.
     patience: Option<Instant>,
+}
+
+/// A disk, and what says that operations of it have ended.
+struct Disk {
+    backend: Box<dyn DiskBackend>,
+    completions: Option<AsyncFd<OwnedFd>>,
+}
+
+impl Disk {
+    fn new(backend: Box<dyn DiskBackend>) -> std::io::Result<Self> {
+        let completions = match backend.completions()? {
+            // SAFETY: an `OwnedFd` has the same open descriptor for all its life.
+            Some(fd) => Some(unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?),
+            None => None,
+        };
+        Ok(Self { completions, backend })
+    }
+}
+
+/// Reaps what has ended, when something has.
+async fn disks_ended(disks: &[Disk]) {
+    std::future::poll_fn(|cx| {
+        let mut any = Poll::Pending;
+        for disk in disks {
+            let Some(completions) = &disk.completions else { continue };
+            if let Poll::Ready(Ok(mut ready)) = completions.poll_read_ready(cx) {
+                // Each completion rings anew, so what was rung before may be forgotten without being read.
+                ready.clear_ready();
+                disk.backend.reap();
+                any = Poll::Ready(());
+            }
+        }
+        any
+    })
+    .await;
 }
 
 /// Events handled before other tasks of the loop get their turn.
@@ -108,12 +147,12 @@ where
         inbox: Inbox<N::Request, N::Reply>,
         metrics: Metrics,
         on_ready: OnReady,
-    ) -> Self {
-        Self {
+    ) -> std::io::Result<Self> {
+        Ok(Self {
             node,
             name,
             net,
-            disks,
+            disks: disks.into_iter().map(Disk::new).collect::<Result<_, _>>()?,
             inbox,
             metrics,
             on_ready: Some(on_ready),
@@ -125,7 +164,7 @@ where
             outputs: Vec::new(),
             stopped: None,
             patience: None,
-        }
+        })
     }
 
     /// Runs until the node stops or is stopped.
@@ -134,6 +173,7 @@ where
         mut events: mpsc::UnboundedReceiver<Event<N::Request, N::Reply>>,
     ) -> End {
         self.step(Input::Start);
+        self.disks.iter().for_each(|disk| disk.backend.submit());
         let mut timer = Timer::new();
         while self.stopped.is_none() {
             timer.arm(self.node.deadline().into_iter().chain(self.patience).min());
@@ -143,6 +183,7 @@ where
                     None => break,
                 },
                 () = timer.passed() => {}
+                () = disks_ended(&self.disks) => {}
             }
             let mut more = BATCH;
             while more > 0 && self.stopped.is_none() {
@@ -159,6 +200,7 @@ where
                 self.stopped = Some(End::Done);
             }
             self.net.after_batch();
+            self.disks.iter().for_each(|disk| disk.backend.submit());
             if more == 0 {
                 tokio::task::yield_now().await;
             }
@@ -279,7 +321,7 @@ where
         | DiskOp::Discard { disk: DiskId(disk), .. }) = op;
         let inbox = self.inbox.clone();
         let disk = self.disks.get(usize::from(disk)).expect("a node uses only the disks it was given");
-        disk.start(op, Box::new(move |result| inbox.send(Event::Disk(id, result))));
+        disk.backend.start(op, Box::new(move |result| inbox.send(Event::Disk(id, result))));
     }
 
     fn report(&mut self, event: &node::Event) {

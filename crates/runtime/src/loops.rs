@@ -151,5 +151,6 @@ where
         };
         Net::start(spec, sink)?
     };
-    Ok(Driver::new(make(), spec.name.to_string(), net, spec.disks, inbox, metrics, on_ready))
+    Driver::new(make(), spec.name.to_string(), net, spec.disks, inbox, metrics, on_ready)
+        .map_err(|e| format!("cannot watch the disks: {e}"))
 }

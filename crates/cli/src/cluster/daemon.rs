@@ -8,7 +8,7 @@ use auth::{Credentials, Keyring, Method};
 use decl::Conf;
 use node::{DiskId, Never};
 use runtime::{
-    DiskBackend, DiskPool, DiskSpec, EventLoop, FileDisk, Handle, Limits, Listener, NodeSpec, Notice,
+    Access, DiskBackend, DiskPool, DiskSpec, EventLoop, FileDisk, Handle, Limits, Listener, NodeSpec, Notice,
 };
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -40,7 +40,7 @@ impl Daemons {
     pub(crate) fn new(loops: usize, notices: Sender<Notice>) -> Result<Self> {
         let loops: std::io::Result<Vec<_>> =
             (0..loops).map(|i| EventLoop::start(&format!("loop-{i}"))).collect();
-        let pool = DiskPool::new(DISK_THREADS).context("cannot start threads")?;
+        let pool = DiskPool::new(DISK_THREADS);
         Ok(Self { loops: loops.context("cannot start threads")?, pool, notices, next_loop: 0 })
     }
 
@@ -161,8 +161,15 @@ impl Daemon {
     }
 
     pub(super) fn disk(&self, size: u64, pool: &DiskPool) -> Result<FileDisk> {
-        let spec = DiskSpec { path: self.dir.join("block"), id: DiskId(0), create_size: Some(size) };
-        Ok(runtime::open_disk(&spec, pool)?)
+        let spec = DiskSpec {
+            path: self.dir.join("block"),
+            id: DiskId(0),
+            create_size: Some(size),
+            access: Access::default(),
+        };
+        let disk = runtime::open_disk(&spec, pool)?;
+        tracing::debug!(node = %self.name, path = %spec.path.display(), access = disk.describe(), "disk");
+        Ok(disk)
     }
 
     /// The uuid of its store: made at the first start.

@@ -4,7 +4,7 @@ use super::Format;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use node::{DiskId, DiskOpId, DiskResult};
-use runtime::{DiskBackend, DiskPool, DiskSpec, FileDisk};
+use runtime::{Access, DiskBackend, DiskPool, DiskSpec, FileDisk};
 use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -32,12 +32,36 @@ pub(crate) struct BenchArgs {
     /// Bytes of a small object.
     #[arg(long, default_value = "4K", value_parser = super::size)]
     object_size: u64,
+    /// How the device is reached.
+    #[arg(long, value_enum, default_value_t)]
+    access: Way,
     /// Only measurements whose names contain this.
     #[arg(long, default_value = "")]
     only: String,
     /// How to print it.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+}
+
+#[derive(Clone, Copy, Default, clap::ValueEnum)]
+enum Way {
+    /// As the daemons do: the best that the host allows.
+    #[default]
+    Best,
+    /// Direct, by threads.
+    Threads,
+    /// Through the page cache.
+    Buffered,
+}
+
+impl From<Way> for Access {
+    fn from(way: Way) -> Self {
+        match way {
+            Way::Best => Self::Best,
+            Way::Threads => Self::Threads,
+            Way::Buffered => Self::Buffered,
+        }
+    }
 }
 
 /// Bytes of the objects that are overwritten.
@@ -58,10 +82,10 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
 }
 
 fn measure(args: &BenchArgs, path: &Path, create_size: Option<u64>) -> Result<()> {
-    let pool = DiskPool::new(8).context("cannot start threads")?;
+    let pool = DiskPool::new(8);
     let config = Config { cache_bytes: args.cache as usize, ..Config::default() };
     let open = || -> Result<Bench> {
-        let spec = DiskSpec { path: path.to_owned(), id: DiskId(0), create_size };
+        let spec = DiskSpec { path: path.to_owned(), id: DiskId(0), create_size, access: args.access.into() };
         Bench::open(runtime::open_disk(&spec, &pool)?, config.clone())
     };
     let mut results = Results { format: args.format, only: args.only.clone(), lines: Vec::new() };
@@ -202,11 +226,18 @@ impl Bench {
                 StoreOut::Failed(error) => return Err(error.into()),
             }
         }
+        self.disk.submit();
         Ok(())
     }
 
     fn step(&mut self) -> Result<()> {
-        let (id, result) = self.done.recv().context("the disk is gone")?;
+        let (id, result) = match self.done.try_recv() {
+            Ok(ended) => ended,
+            Err(_) => {
+                self.disk.wait();
+                self.done.recv().context("the disk is gone")?
+            }
+        };
         let mut out = Vec::new();
         self.store.disk_done(id, result, &mut out);
         self.take(out)

@@ -1,18 +1,19 @@
-//! A file or block device through `preadv2`, `pwritev`, `fdatasync` and hole punching.
+//! A file or block device, and the blocking calls on it: `preadv2`, `pwritev`, `fdatasync` and hole punching.
 
-use super::{DiskBackend, DiskPool};
+use super::ring::Ring;
+use super::{DiskBackend, DiskDone, DiskPool};
 use node::{DiskError, DiskInfo, DiskOp, DiskResult};
 use std::fs::File;
 use std::io::IoSlice;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use stdx::{Buf, BufMut, Bufs};
+use stdx::{BLOCK, Buf, BufMut, Bufs};
 
-/// Reads up to this size are tried on the event loop, without blocking, before a thread is asked; above it the copy
-/// alone would keep other connections waiting.
+/// Buffered reads up to this size are tried on the event loop, without blocking, before a thread is asked; above it the
+/// copy alone would keep other connections waiting.
 const INLINE_READ_MAX: usize = 128 << 10;
 /// Holes smaller than this are not worth a metadata change of the host's file system.
 const DISCARD_MIN: u64 = 256 << 10;
@@ -21,55 +22,137 @@ const IOV_MAX: usize = 1024;
 
 /// An open, locked device.
 pub struct FileDisk {
-    shared: Arc<Shared>,
-    pool: DiskPool,
+    device: Arc<Device>,
+    engine: Engine,
 }
 
-struct Shared {
-    file: File,
-    path: PathBuf,
-    info: DiskInfo,
-    regular: bool,
-    /// Whether the file system can read without blocking; learned at the first refusal.
-    nowait: AtomicBool,
+enum Engine {
+    Ring(Ring),
+    Threads(DiskPool),
 }
 
 impl FileDisk {
-    pub(super) fn new(file: File, path: PathBuf, info: DiskInfo, regular: bool, pool: DiskPool) -> Self {
-        let shared = Shared { file, path, info, regular, nowait: AtomicBool::new(true) };
-        Self { shared: Arc::new(shared), pool }
+    /// With `io_uring` where that is `wanted` and the host lets us.
+    pub(super) fn new(device: Device, pool: DiskPool, wanted: bool) -> Self {
+        let device = Arc::new(device);
+        let ring = wanted.then(|| Ring::new(device.clone())).and_then(|ring| {
+            let path = device.path.display();
+            ring.inspect_err(|error| tracing::info!(%path, %error, "no io_uring: disk calls on threads")).ok()
+        });
+        Self { device, engine: ring.map_or(Engine::Threads(pool), Engine::Ring) }
+    }
+
+    /// How it reaches the device, in a few words.
+    pub fn describe(&self) -> &'static str {
+        match (&self.engine, self.device.direct) {
+            (Engine::Ring(_), _) => "direct, io_uring",
+            (Engine::Threads(_), true) => "direct, threads",
+            (Engine::Threads(_), false) => "page cache, threads",
+        }
+    }
+
+    /// For a caller without an event loop: hands over what was started and, where results come by [`DiskBackend::reap`], waits
+    /// for one at least and reaps. Only while something is in flight.
+    pub fn wait(&self) {
+        if let Engine::Ring(ring) = &self.engine {
+            ring.wait();
+        }
     }
 }
 
 impl DiskBackend for FileDisk {
     fn info(&self) -> DiskInfo {
-        self.shared.info
+        self.device.info
     }
 
-    fn start(&self, op: DiskOp, done: Box<dyn FnOnce(DiskResult) + Send>) {
-        if let DiskOp::Read { offset, len, .. } = op
-            && len <= INLINE_READ_MAX
-            && let Some(found) = self.shared.read_cached(offset, len)
-        {
-            return done(Ok(found));
+    fn start(&self, op: DiskOp, done: DiskDone) {
+        if let Err(error) = self.device.check(&op) {
+            return done(Err(error));
         }
-        let shared = self.shared.clone();
-        self.pool.run(move || done(shared.carry_out(op)));
+        match &self.engine {
+            Engine::Ring(ring) => ring.start(op, done),
+            Engine::Threads(pool) => {
+                if let DiskOp::Read { offset, len, .. } = op
+                    && let Some(found) = self.device.read_cached(offset, len)
+                {
+                    return done(Ok(found));
+                }
+                let device = self.device.clone();
+                pool.run(move || {
+                    let result = device.carry_out(op);
+                    // Whoever hears that all has ended may open the device anew.
+                    drop(device);
+                    done(result);
+                });
+            }
+        }
+    }
+
+    fn submit(&self) {
+        if let Engine::Ring(ring) = &self.engine {
+            ring.submit();
+        }
+    }
+
+    fn reap(&self) {
+        if let Engine::Ring(ring) = &self.engine {
+            ring.reap();
+        }
+    }
+
+    fn completions(&self) -> std::io::Result<Option<OwnedFd>> {
+        match &self.engine {
+            Engine::Ring(ring) => ring.event().try_clone_to_owned().map(Some),
+            Engine::Threads(_) => Ok(None),
+        }
     }
 }
 
-impl Shared {
+/// The open file, and what was found out about it.
+pub(super) struct Device {
+    pub file: File,
+    pub path: PathBuf,
+    pub info: DiskInfo,
+    /// Not a block device.
+    pub regular: bool,
+    /// Past the page cache.
+    pub direct: bool,
+    /// What the address of memory must be a multiple of for direct access.
+    pub memory_align: usize,
+    /// Whether the file system can read without blocking; learned at the first refusal.
+    pub nowait: AtomicBool,
+}
+
+impl Device {
+    /// Refuses what lies outside or is not made of whole blocks.
+    fn check(&self, op: &DiskOp) -> Result<(), DiskError> {
+        let (what, offset, len) = match op {
+            DiskOp::Read { offset, len, .. } => ("read", *offset, *len as u64),
+            DiskOp::Write { offset, data, .. } => ("write", *offset, data.len() as u64),
+            DiskOp::Discard { offset, len, .. } => ("discard", *offset, *len),
+            DiskOp::Flush { .. } => return Ok(()),
+        };
+        let whole = (offset | len).is_multiple_of(BLOCK as u64);
+        let inside = offset.checked_add(len).is_some_and(|end| end <= self.info.size);
+        if whole && inside {
+            return Ok(());
+        }
+        let why = if inside { "not of whole blocks" } else { "beyond the end" };
+        Err(self.error(libc::EINVAL, || format!("{what} of {len} bytes at {offset}, {why}")))
+    }
+
     fn carry_out(&self, op: DiskOp) -> DiskResult {
         match op {
             DiskOp::Read { offset, len, .. } => self.read(offset, len),
-            DiskOp::Write { offset, data, .. } => self.write(offset, &data).map(|()| Buf::empty()),
-            DiskOp::Flush { .. } => self
-                .file
-                .sync_data()
-                .map(|()| Buf::empty())
-                .map_err(|e| self.error(&e, || "flush".to_owned())),
+            DiskOp::Write { offset, data, .. } => {
+                self.write(offset, &self.reachable(data)).map(|()| Buf::empty())
+            }
+            DiskOp::Flush { .. } => self.file.sync_data().map(|()| Buf::empty()).map_err(|e| self.flush_error(&e)),
             DiskOp::Discard { offset, len, .. } => {
-                self.discard(offset, len);
+                if let Some(flags) = self.punches(len) {
+                    // Only a hint: what the host refuses stays allocated, which harms nobody.
+                    let _ = rustix::fs::fallocate(&self.file, flags, offset, len);
+                }
                 Ok(Buf::empty())
             }
         }
@@ -77,7 +160,7 @@ impl Shared {
 
     /// The bytes if all of them are in the page cache.
     fn read_cached(&self, offset: u64, len: usize) -> Option<Buf> {
-        if !self.nowait.load(Ordering::Relaxed) {
+        if self.direct || len > INLINE_READ_MAX || !self.nowait.load(Ordering::Relaxed) {
             return None;
         }
         let mut buf = BufMut::zeroed(len);
@@ -97,18 +180,15 @@ impl Shared {
     }
 
     fn read(&self, offset: u64, len: usize) -> DiskResult {
-        self.check_range("read", offset, len as u64)?;
         let mut buf = BufMut::zeroed(len);
         self.file
             .read_exact_at(buf.as_mut_slice(), offset)
-            .map_err(|e| self.error(&e, || format!("read of {len} bytes at {offset}")))?;
+            .map_err(|e| self.read_error(&e, offset, len))?;
         Ok(buf.freeze())
     }
 
     fn write(&self, offset: u64, data: &Bufs) -> Result<(), DiskError> {
-        self.check_range("write", offset, data.len() as u64)?;
-        let failed =
-            |e: &std::io::Error| self.error(e, || format!("write of {} bytes at {offset}", data.len()));
+        let failed = |e: &std::io::Error| self.write_error(e, offset, data.len());
         let mut slices: Vec<IoSlice<'_>> = data.parts().iter().map(|part| IoSlice::new(part)).collect();
         let mut rest = &mut slices[..];
         let mut at = offset;
@@ -139,26 +219,55 @@ impl Shared {
         Ok(())
     }
 
-    /// Gives space back to the host. Only a hint: what the host refuses stays allocated, which harms nobody.
-    fn discard(&self, offset: u64, len: u64) {
-        if self.regular && len >= DISCARD_MIN && self.check_range("discard", offset, len).is_ok() {
-            let flags = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
-            let _ = rustix::fs::fallocate(&self.file, flags, offset, len);
+    /// The same bytes in memory that direct access can reach: a copy where an address or a length of a part does not suit it, or
+    /// where there are more parts than one call takes.
+    pub fn reachable(&self, data: Bufs) -> Bufs {
+        let suits = |part: &Buf| {
+            (part.as_ptr() as usize).is_multiple_of(self.memory_align) && part.len().is_multiple_of(BLOCK)
+        };
+        if !self.direct || data.parts().len() <= IOV_MAX && data.parts().iter().all(suits) {
+            return data;
         }
+        let mut copy = BufMut::zeroed(data.len());
+        let mut rest = copy.as_mut_slice();
+        for part in data.parts() {
+            let (head, tail) = rest.split_at_mut(part.len());
+            head.copy_from_slice(part);
+            rest = tail;
+        }
+        copy.freeze().into()
     }
 
-    fn check_range(&self, what: &str, offset: u64, len: u64) -> Result<(), DiskError> {
-        let inside = offset.checked_add(len).is_some_and(|end| end <= self.info.size);
-        let einval = std::io::Error::from_raw_os_error(libc::EINVAL);
-        inside.then_some(()).ok_or_else(|| {
-            self.error(&einval, || format!("{what} of {len} bytes at {offset}, beyond the end"))
-        })
+    /// How a range of this length is given back to the host, if at all.
+    pub fn punches(&self, len: u64) -> Option<rustix::fs::FallocateFlags> {
+        use rustix::fs::FallocateFlags as Flags;
+        (self.regular && len >= DISCARD_MIN).then_some(Flags::PUNCH_HOLE | Flags::KEEP_SIZE)
     }
 
-    fn error(&self, error: &std::io::Error, what: impl FnOnce() -> String) -> DiskError {
-        DiskError {
-            errno: error.raw_os_error().unwrap_or(libc::EIO),
-            what: format!("{}: {}", self.path.display(), what()),
-        }
+    pub fn read_error(&self, error: &std::io::Error, offset: u64, len: usize) -> DiskError {
+        self.error(errno(error), || format!("read of {len} bytes at {offset}"))
     }
+
+    pub fn write_error(&self, error: &std::io::Error, offset: u64, len: usize) -> DiskError {
+        self.error(errno(error), || format!("write of {len} bytes at {offset}"))
+    }
+
+    pub fn flush_error(&self, error: &std::io::Error) -> DiskError {
+        self.error(errno(error), || "flush".to_owned())
+    }
+
+    fn error(&self, errno: i32, what: impl FnOnce() -> String) -> DiskError {
+        DiskError { errno, what: format!("{}: {}", self.path.display(), what()) }
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // The host may close the file a moment later, when it has taken down a ring that knew it. Failing is harmless then.
+        let _ = rustix::fs::flock(self.file.as_fd(), rustix::fs::FlockOperation::Unlock);
+    }
+}
+
+fn errno(error: &std::io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(libc::EIO)
 }

@@ -1,28 +1,43 @@
 //! Disks: a regular file or a block device behind `DiskOp`s.
 //!
-//! Policy (DESIGN, decision 14): the host's page cache is the only cache, for reads as for writes; nothing is ever
-//! opened with `O_DIRECT`, so the two kinds of access never meet on one file. A write ends when it is in the page
-//! cache, a flush is `fdatasync`. That keeps cached reads out of the daemon's own memory and lets a read that hits
-//! the cache end without a thread hand-off.
+//! Policy (ADR 0009): where the file system allows it all access is direct, past the host's page cache, through `io_uring`; so a
+//! flush waits for nothing but what was written before it, and large writes cost no copy. A host that forbids `io_uring` gets
+//! the same calls on threads, a file system without direct access goes through the page cache. The kinds never meet on one file
+//! while it is open.
 
 mod file;
 mod open;
 mod pool;
+mod ring;
 
 pub use file::FileDisk;
-pub use open::{DiskOpenError, DiskSpec, in_use, open};
+pub use open::{Access, DiskOpenError, DiskSpec, in_use, open};
 pub use pool::DiskPool;
 
 use node::{DiskInfo, DiskOp, DiskResult};
+use std::os::fd::OwnedFd;
 
-/// What carries out disk operations: `pread`, `pwritev` and `fdatasync` on threads today, `io_uring` later.
+/// Called once with an operation's result.
+pub type DiskDone = Box<dyn FnOnce(DiskResult) + Send>;
+
+/// What carries out disk operations.
 pub trait DiskBackend: Send {
     /// What a role is told of the device.
     fn info(&self) -> DiskInfo;
 
-    /// Starts `op`; `done` is called once with its result, here or on another thread. Several may be in flight and may
-    /// end in any order; a flush covers the writes that had ended when it was started.
-    fn start(&self, op: DiskOp, done: Box<dyn FnOnce(DiskResult) + Send>);
+    /// Starts `op`; `done` is called once with its result, here, within [`Self::reap`], or on another thread. Several may be in
+    /// flight and may end in any order; a flush covers the writes that had ended when it was started.
+    fn start(&self, op: DiskOp, done: DiskDone);
+
+    /// Hands what was started to the host; to be called after each batch of [`Self::start`].
+    fn submit(&self);
+
+    /// Calls `done` of the operations that have ended and whose results wait here.
+    fn reap(&self);
+
+    /// A descriptor that becomes readable, once, when there is something to [`Self::reap`]; `None` where other threads
+    /// call `done`.
+    fn completions(&self) -> std::io::Result<Option<OwnedFd>>;
 }
 
 #[cfg(test)]

@@ -1,11 +1,26 @@
 //! Opening a device: what is refused, and what the refusal says.
 
+use super::file::Device;
 use super::{DiskPool, FileDisk};
 use node::{DiskId, DiskInfo};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{AtFlags, FlockOperation, OFlags, StatxFlags, fcntl_getfl, fcntl_setfl, flock, statx};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use stdx::BLOCK;
+
+/// How a device is reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Access {
+    /// The best that the host allows: direct by `io_uring`, direct by threads, through the page cache.
+    #[default]
+    Best,
+    /// Direct by threads; through the page cache where that is impossible.
+    Threads,
+    /// Through the page cache.
+    Buffered,
+}
 
 /// Which device to open, as what.
 #[derive(Clone, Debug)]
@@ -16,6 +31,8 @@ pub struct DiskSpec {
     pub id: DiskId,
     /// Create a sparse file of so many bytes where there is none.
     pub create_size: Option<u64>,
+    /// How to reach it.
+    pub access: Access,
 }
 
 /// Why a device was not opened. The text says what to do.
@@ -118,9 +135,39 @@ pub fn open(spec: &DiskSpec, pool: &DiskPool) -> Result<FileDisk, DiskOpenError>
     if size < SMALLEST {
         return Err(DiskOpenError::Small { path: path.clone(), size, needed: SMALLEST });
     }
-    // A page-cache page is written back in whole sectors; 512 is what every device keeps untorn.
+    // 512 is what every device keeps untorn.
     let info = DiskInfo { id: spec.id, size, sector: 512 };
-    Ok(FileDisk::new(file, path.clone(), info, kind.is_file(), pool.clone()))
+    let memory_align = if spec.access == Access::Buffered { None } else { go_direct(&file) };
+    let device = Device {
+        file,
+        path: path.clone(),
+        info,
+        regular: kind.is_file(),
+        direct: memory_align.is_some(),
+        memory_align: memory_align.unwrap_or(1),
+        nowait: AtomicBool::new(true),
+    };
+    let ring = memory_align.is_some() && spec.access == Access::Best;
+    Ok(FileDisk::new(device, pool.clone(), ring))
+}
+
+/// Makes all access to the file direct, if it can take our blocks so; what the address of memory must be a multiple of.
+fn go_direct(file: &File) -> Option<usize> {
+    // Kernels before 6.1, and some file systems, don't say; then what suits every device.
+    let (memory, offset) = match statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) {
+        Ok(found) if found.stx_mask & StatxFlags::DIOALIGN.bits() != 0 => {
+            (found.stx_dio_mem_align as usize, found.stx_dio_offset_align as usize)
+        }
+        _ => (BLOCK, BLOCK),
+    };
+    // 0: not at all.
+    let suits = |align: usize| align > 0 && BLOCK.is_multiple_of(align);
+    if !suits(memory) || !suits(offset) {
+        return None;
+    }
+    let flags = fcntl_getfl(file).ok()?;
+    fcntl_setfl(file, flags | OFlags::DIRECT).ok()?;
+    Some(memory)
 }
 
 /// The size of a file, which gets its full (sparse) length when it is new.

@@ -11,38 +11,54 @@ pub struct DiskPool(Arc<Owner>);
 
 struct Owner(Arc<Queue>);
 
-#[derive(Default)]
 struct Queue {
     state: Mutex<State>,
     wake: Condvar,
+    most: usize,
 }
 
 #[derive(Default)]
 struct State {
     jobs: VecDeque<Job>,
+    /// Threads there are, and how many of them wait for a job.
+    threads: usize,
+    idle: usize,
     closed: bool,
 }
 
 impl DiskPool {
-    /// A pool of `threads` threads. A flush holds one for as long as the device takes, so there should be more
-    /// than there are disks.
-    pub fn new(threads: usize) -> std::io::Result<Self> {
-        let queue = Arc::new(Queue::default());
-        for i in 0..threads {
-            let queue = queue.clone();
-            // Disk calls need little stack; small ones keep the resident size of an idle process low.
-            std::thread::Builder::new()
-                .name(format!("disk-{i}"))
-                .stack_size(256 << 10)
-                .spawn(move || work(&queue))?;
-        }
-        Ok(Self(Arc::new(Owner(queue))))
+    /// A pool of at most `most` threads, which are started when there is work for them. A flush holds one for as long as the
+    /// device takes, so there should be more than there are disks.
+    pub fn new(most: usize) -> Self {
+        let (state, wake) = (Mutex::new(State::default()), Condvar::new());
+        Self(Arc::new(Owner(Arc::new(Queue { state, wake, most }))))
     }
 
     /// Runs `job` on one of the threads.
     pub fn run(&self, job: impl FnOnce() + Send + 'static) {
-        self.0.0.lock().jobs.push_back(Box::new(job));
-        self.0.0.wake.notify_one();
+        let queue = &self.0.0;
+        let mut state = queue.lock();
+        state.jobs.push_back(Box::new(job));
+        if state.jobs.len() <= state.idle {
+            drop(state);
+            return queue.wake.notify_one();
+        }
+        if state.threads < queue.most {
+            let worker = queue.clone();
+            // Disk calls need little stack; small ones keep the resident size of an idle process low.
+            let thread = std::thread::Builder::new().name(format!("disk-{}", state.threads)).stack_size(256 << 10);
+            match thread.spawn(move || work(&worker)) {
+                Ok(_) => state.threads += 1,
+                // Those there are do it later.
+                Err(_) if state.threads > 0 => {}
+                Err(error) => {
+                    tracing::warn!(%error, "no thread for disk calls: the event loop waits for the disk");
+                    let job = state.jobs.pop_back();
+                    drop(state);
+                    job.into_iter().for_each(|job| job());
+                }
+            }
+        }
     }
 }
 
@@ -70,7 +86,9 @@ fn work(queue: &Queue) {
         } else if state.closed {
             return;
         } else {
+            state.idle += 1;
             state = queue.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.idle -= 1;
         }
     }
 }
