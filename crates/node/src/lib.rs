@@ -45,6 +45,12 @@ pub trait Node {
     /// Takes one input and appends what follows from it. The first input is [`Input::Start`].
     fn handle(&mut self, now: Now, input: Input<Self::Request>, out: &mut Vec<Output<Self::Reply>>);
 
+    /// All inputs that had arrived have been handled: what the node put off, so as to do it once for several of them, is to be
+    /// done now. Called again and again; at the latest before the world waits for something.
+    fn batch_ended(&mut self, now: Now, out: &mut Vec<Output<Self::Reply>>) {
+        let _ = (now, out);
+    }
+
     /// When it wants [`Input::Timer`] next, if nothing else happens. Asked again after each input.
     fn deadline(&self) -> Option<Instant>;
 

@@ -237,6 +237,16 @@ impl Node for Osd {
         out.append(&mut self.core.out);
     }
 
+    fn batch_ended(&mut self, now: Now, out: &mut Vec<Out>) {
+        self.core.now = now;
+        if self.stopped {
+            return;
+        }
+        self.core.io.batch_ended();
+        self.settle();
+        out.append(&mut self.core.out);
+    }
+
     fn deadline(&self) -> Option<Instant> {
         if !self.boot.is_running() {
             return None;

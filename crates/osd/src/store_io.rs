@@ -24,7 +24,7 @@ impl std::fmt::Debug for StoreIo {
 impl StoreIo {
     /// A store that is not open.
     pub fn new(cache_bytes: u64, disk: DiskInfo, rng: Rng) -> Self {
-        let config = Config { cache_bytes: cache_bytes as usize, ..Config::default() };
+        let config = Config { cache_bytes: cache_bytes as usize, batched: true, ..Config::default() };
         let store = Store::new(config, disk, rng);
         Self { store, events: Vec::new(), reads: FastMap::default(), commits: VecDeque::new() }
     }
@@ -42,6 +42,11 @@ impl StoreIo {
     /// A disk operation has ended.
     pub fn disk_done(&mut self, id: DiskOpId, result: DiskResult) {
         self.store.disk_done(id, result, &mut self.events);
+    }
+
+    /// What arrived together has been handled.
+    pub fn batch_ended(&mut self) {
+        self.store.batch_ended(&mut self.events);
     }
 
     /// Whether a transaction would be refused.

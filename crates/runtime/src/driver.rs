@@ -2,13 +2,13 @@
 
 use crate::clock;
 use crate::disk::DiskBackend;
-use std::os::fd::OwnedFd;
 use crate::handle::Answer;
 use crate::limit::LineLimit;
 use crate::metrics::Metrics;
 use crate::net::{Net, NetEvent};
 use node::{AdminId, Body, DiskId, DiskOp, DiskOpId, DiskResult, Input, Level, Msg, Node, Output, RequestId};
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
@@ -173,7 +173,7 @@ where
         mut events: mpsc::UnboundedReceiver<Event<N::Request, N::Reply>>,
     ) -> End {
         self.step(Input::Start);
-        self.disks.iter().for_each(|disk| disk.backend.submit());
+        self.end_batch();
         let mut timer = Timer::new();
         while self.stopped.is_none() {
             timer.arm(self.node.deadline().into_iter().chain(self.patience).min());
@@ -199,14 +199,20 @@ where
                 tracing::warn!(node = self.name, "ended before its disks were at rest");
                 self.stopped = Some(End::Done);
             }
-            self.net.after_batch();
-            self.disks.iter().for_each(|disk| disk.backend.submit());
+            self.end_batch();
             if more == 0 {
                 tokio::task::yield_now().await;
             }
         }
         self.net.shut_down().await;
         self.stopped.unwrap_or(End::Done)
+    }
+
+    /// Does what is done once for many inputs.
+    fn end_batch(&mut self) {
+        self.with_node(|node, outputs| node.batch_ended(clock::now(), outputs));
+        self.net.after_batch();
+        self.disks.iter().for_each(|disk| disk.backend.submit());
     }
 
     fn take(&mut self, event: Event<N::Request, N::Reply>) {

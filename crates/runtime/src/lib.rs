@@ -27,7 +27,9 @@ mod net;
 
 pub use admin::ask as ask_admin;
 pub use clock::now;
-pub use disk::{Access, DiskBackend, DiskDone, DiskOpenError, DiskPool, DiskSpec, FileDisk, in_use, open as open_disk};
+pub use disk::{
+    Access, DiskBackend, DiskDone, DiskOpenError, DiskPool, DiskSpec, FileDisk, in_use, open as open_disk,
+};
 pub use entropy::{nonce, rng};
 pub use handle::{Completion, Gone, Handle};
 pub use loops::{EventLoop, NodeSpec, Notice};

@@ -55,6 +55,11 @@ impl<N: Node<Request = Never, Reply = Never>, Request, Reply> Node for Daemon<N,
         self.put_out(out);
     }
 
+    fn batch_ended(&mut self, now: Now, out: &mut Vec<Output<Reply>>) {
+        self.inner.batch_ended(now, &mut self.out);
+        self.put_out(out);
+    }
+
     fn wind_up(&mut self, now: Now, out: &mut Vec<Output<Reply>>) {
         self.inner.wind_up(now, &mut self.out);
         self.put_out(out);

@@ -618,6 +618,7 @@ impl<Req, Rep> World<Req, Rep> {
         let mut out = std::mem::take(&mut self.scratch);
         let Some(node) = &mut self.places[slot.0].node else { return };
         node.handle(now, input, &mut out);
+        node.batch_ended(now, &mut out);
         self.put_all_out(slot, &mut out);
         self.scratch = out;
     }

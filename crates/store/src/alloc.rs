@@ -2,7 +2,8 @@
 //!
 //! 64 blocks are a zone (one word). Data and index pages keep to different zones as long as there is a choice, so that large
 //! runs stay whole; but any block can hold either, and a page is any two blocks. So whether something fits is a
-//! matter of counting free blocks: no pattern of deletes can make free space useless. A bit is set from the moment a
+//! matter of counting free blocks: no pattern of deletes can make free space useless. Places are looked for before an edge
+//! that moves on as more is used, so that a sparse file takes of its host about twice what is stored in it. A bit is set from the moment a
 //! block is promised to something until nothing on the device refers to it any more; what of that is durable is the
 //! checkpoint's business.
 
@@ -16,6 +17,9 @@ const CHUNK: usize = 64;
 /// From so many blocks on, space is looked for where it is not scattered.
 const LARGE: u64 = 16;
 
+/// Zones by which the edge moves: 256 MiB.
+const STRETCH: usize = 1024;
+
 /// A run of blocks: first, count.
 pub(crate) type Run = (u64, u64);
 
@@ -28,6 +32,8 @@ pub(crate) struct Alloc {
     pages: u64,
     /// Zones of the index with room for a page in a row.
     partial: BTreeSet<usize>,
+    /// Zones from here on are not used as long as there is room before.
+    edge: usize,
     near: usize,
     far: usize,
     scattered: usize,
@@ -48,6 +54,7 @@ impl Alloc {
             free: 0,
             pages: 0,
             partial: BTreeSet::new(),
+            edge: STRETCH.min(zones),
             near: 0,
             far: 0,
             scattered: 0,
@@ -122,7 +129,14 @@ impl Alloc {
             self.words[zone] |= 1 << (block % ZONE);
             self.count(zone, -1);
             self.note(zone);
+            self.edge = self.edge.max(zone + 1);
         }
+    }
+
+    /// Moves the edge to where less than half of what lies before it is in use.
+    fn stretch(&mut self) {
+        let used = self.words.len() - (self.free / ZONE) as usize;
+        self.edge = self.edge.max((2 * used + STRETCH).min(self.words.len()));
     }
 
     /// Gives back blocks of data.
@@ -161,6 +175,7 @@ impl Alloc {
         if !self.may_succeed() {
             return None;
         }
+        self.stretch();
         let fits = |goal: &u64| self.is_free(*goal) && !self.index[(*goal / ZONE) as usize];
         let start = goal
             .filter(fits)
@@ -177,7 +192,8 @@ impl Alloc {
     /// Where a large run goes: behind the last one, so that zones fill up one after another; else to a whole free zone;
     /// else to the longest row of free blocks of some zone that has a long one.
     fn large(&mut self, want: u64) -> Option<u64> {
-        if self.run_at(self.after_large, want) == want {
+        let before_edge = self.after_large + want <= self.edge as u64 * ZONE;
+        if before_edge && self.run_at(self.after_large, want) == want {
             return Some(self.after_large);
         }
         if let Some(zone) = self.find_zone(self.far, ZONE as u32, |word| word == 0) {
@@ -194,29 +210,45 @@ impl Alloc {
     fn any_free(&mut self) -> Option<u64> {
         let zone = match self.find_zone(self.near, 1, |word| word != !0) {
             Some(zone) => zone,
-            None => self.find(self.near, 1, |_, word| word != !0)?,
+            None => self.find(self.near, 1, |_, _, word| word != !0)?,
         };
         self.near = zone;
         Some(zone as u64 * ZONE + u64::from(self.words[zone].trailing_ones()))
     }
 
-    /// The first zone of data from `from` on, around the end, that `fits`; chunks with fewer than `least` free blocks
+    /// The first zone of data from `from` on, around the edge, that `fits`; chunks with fewer than `least` free blocks
     /// are skipped.
-    fn find_zone(&self, from: usize, least: u32, fits: impl Fn(u64) -> bool) -> Option<usize> {
-        self.find(from, least, |zone, word| !self.index[zone] && fits(word))
+    fn find_zone(&mut self, from: usize, least: u32, fits: impl Fn(u64) -> bool) -> Option<usize> {
+        self.find(from, least, |alloc, zone, word| !alloc.index[zone] && fits(word))
     }
 
-    fn find(&self, from: usize, least: u32, fits: impl Fn(usize, u64) -> bool) -> Option<usize> {
-        let n = self.words.len();
-        let mut seen = 0;
-        while seen < n {
-            let zone = (from + seen) % n;
+    /// The same of any zone; beyond the edge where there is none before it.
+    fn find(&mut self, from: usize, least: u32, fits: impl Fn(&Self, usize, u64) -> bool) -> Option<usize> {
+        let around = self.find_between(from, self.edge, least, &fits);
+        let mut found = around.or_else(|| self.find_between(0, from, least, &fits));
+        while found.is_none() && self.edge < self.words.len() {
+            let before = self.edge;
+            self.edge = (before + STRETCH).min(self.words.len());
+            found = self.find_between(before, self.edge, least, &fits);
+        }
+        found
+    }
+
+    fn find_between(
+        &self,
+        from: usize,
+        to: usize,
+        least: u32,
+        fits: &impl Fn(&Self, usize, u64) -> bool,
+    ) -> Option<usize> {
+        let mut zone = from;
+        while zone < to {
             if self.chunk_free[zone / CHUNK] < least {
-                seen += (CHUNK - zone % CHUNK).min(n - zone);
-            } else if fits(zone, self.words[zone]) {
+                zone += CHUNK - zone % CHUNK;
+            } else if fits(self, zone, self.words[zone]) {
                 return Some(zone);
             } else {
-                seen += 1;
+                zone += 1;
             }
         }
         None
@@ -227,11 +259,12 @@ impl Alloc {
         if self.free < 2 || !self.may_succeed() {
             return None;
         }
+        self.stretch();
         let zone = match self.partial.first() {
             Some(zone) => Some(*zone),
             None => self.find_zone(0, ZONE as u32, |word| word == 0),
         };
-        let zone = zone.or_else(|| self.find(self.scattered, 2, |_, word| free_pairs(word) != 0));
+        let zone = zone.or_else(|| self.find(self.scattered, 2, |_, _, word| free_pairs(word) != 0));
         let place = match zone {
             Some(zone) => {
                 let first = zone as u64 * ZONE + u64::from(free_pairs(self.words[zone]).trailing_zeros());
@@ -392,6 +425,30 @@ mod tests {
             assert_eq!(alloc.free_blocks() + used + 2 * pages.len() as u64, all);
             assert_eq!(alloc.pages(), pages.len() as u64);
         }
+    }
+
+    #[test]
+    fn what_is_used_stays_within_twice_its_size_of_the_beginning() {
+        let mut rng = Rng::from_seed(5);
+        let zones = 64 * STRETCH;
+        let mut alloc = Alloc::new(0, zones as u64 * ZONE);
+        // 1 GiB live, written over 20 times, in runs of many sizes.
+        let (live, mut runs, mut used) = (1 << 18, std::collections::VecDeque::new(), 0);
+        for _ in 0..20 * live / 128 {
+            let run = alloc.data(1 + rng.below(256), None).expect("there is room");
+            used += run.1;
+            runs.push_back(run);
+            while used > live {
+                let at = rng.below(runs.len() as u64) as usize;
+                let run = runs.swap_remove_back(at).expect("one of them");
+                used -= run.1;
+                alloc.free(run);
+            }
+        }
+        let last = alloc.words.iter().rposition(|word| *word != 0).expect("in use");
+        assert!(last < (2 * live / ZONE) as usize + 2 * STRETCH, "zone {last} of {zones}");
+        while alloc.data(64, None).is_some() {}
+        assert_eq!(alloc.free_blocks(), 0, "all of it can be used");
     }
 
     #[test]

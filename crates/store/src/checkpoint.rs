@@ -99,6 +99,10 @@ impl Store {
             self.wants_checkpoint &= !self.commit.is_idle();
             return false;
         }
+        if (self.sup.clean || self.sup_behind) && self.commit.has_to_log() {
+            // A record can't be begun before that has changed, and this checkpoint would wait for the record.
+            return self.unclean();
+        }
         self.wants_checkpoint = false;
         self.core.frozen = Some(Box::new(std::mem::take(&mut self.core.active)));
         self.checkpoint = Some(Box::new(Checkpoint {

@@ -202,6 +202,11 @@ impl Commit {
         self.unapplied.extend(txns.map(|txn| Unapplied { txn, cost: Cost::default() }));
     }
 
+    /// Whether a record is to be begun.
+    pub fn has_to_log(&self) -> bool {
+        self.group.is_none() && !(self.to_log.is_empty() && self.waiting.is_empty())
+    }
+
     /// The first record that may not be durable.
     pub fn first_unsure(&self) -> u64 {
         self.ring.next().1 - u64::from(self.group.is_some())
@@ -425,7 +430,7 @@ impl Store {
         }
     }
 
-    /// Writes the next log record, if none is under way; flushes what is written.
+    /// Writes the next log record, if none is under way and the batch is over; flushes what is written.
     pub(crate) fn write_log(&mut self, out: &mut Vec<StoreOut>) -> bool {
         let commit = &mut self.commit;
         if let Some(group) = &mut commit.group {
@@ -441,7 +446,7 @@ impl Store {
             self.io.flush(Purpose::LogFlush, out);
             return true;
         }
-        let Some(first) = commit.to_log.front().map(|t| t.seq) else { return false };
+        let Some(first) = commit.to_log.front().filter(|_| self.may_log).map(|t| t.seq) else { return false };
         if self.sup.clean || self.sup_behind || self.checkpoint.as_ref().is_some_and(|c| c.is_clean()) {
             // A superblock says that nothing was logged, or needs what the log will overwrite: first that must change.
             return self.unclean();

@@ -14,6 +14,9 @@ pub struct Config {
     pub table_bytes: usize,
     /// Size of the log, in bytes; used when the store is made, later the device says it. `None`: by device size.
     pub log_bytes: Option<u64>,
+    /// The owner calls [`crate::Store::batch_ended`]: transactions submitted before share a log record and a flush. Otherwise
+    /// the first of them begins a record at once and the others wait for the next.
+    pub batched: bool,
     /// Writes with at least so many bytes of whole blocks go to their place at once and not through the log.
     pub direct_bytes: usize,
 }
@@ -25,6 +28,7 @@ impl Default for Config {
             cache_bytes: 16 << 20,
             table_bytes: 8 << 20,
             log_bytes: None,
+            batched: false,
             direct_bytes: 64 << 10,
         }
     }

@@ -111,6 +111,8 @@ pub struct Store {
     pub(crate) commit: Commit,
     pub(crate) checkpoint: Option<Box<Checkpoint>>,
     pub(crate) wants_checkpoint: bool,
+    /// Whether a log record may be begun.
+    pub(crate) may_log: bool,
     /// The owner is about to stop: the device is to say that the log is not needed.
     pub(crate) closing: bool,
     pub(crate) leaving: VecDeque<Leaving>,
@@ -141,7 +143,6 @@ impl Store {
         };
         Self {
             io: Io::new(disk, config.op_base),
-            config,
             rng,
             state: State::New,
             sup: Super::default(),
@@ -150,6 +151,8 @@ impl Store {
             commit: Commit::default(),
             checkpoint: None,
             wants_checkpoint: false,
+            may_log: !config.batched,
+            config,
             closing: false,
             leaving: VecDeque::new(),
             reads: BTreeMap::new(),
@@ -267,6 +270,15 @@ impl Store {
             self.settle(out);
         }
         id
+    }
+
+    /// Whatever was submitted together has been: a log record may begin ([`Config::batched`]).
+    pub fn batch_ended(&mut self, out: &mut Vec<StoreOut>) {
+        if matches!(self.state, State::Open) && self.commit.has_to_log() {
+            self.may_log = true;
+            self.settle(out);
+            self.may_log = !self.config.batched;
+        }
     }
 
     /// Asks for a read. Its result may come from within this call.

@@ -5,7 +5,7 @@ mod common;
 use common::disk::SimDisk;
 use common::*;
 use stdx::{Buf, Bufs};
-use store::{ObjectKey, OmapRange, Read, ReadReply, Refusal, StoreError, TxnOp};
+use store::{Config, ObjectKey, OmapRange, Read, ReadReply, Refusal, StoreError, TxnOp};
 
 fn write(name: &str, offset: u64, bytes: impl Into<Bufs>) -> TxnOp {
     TxnOp::Write(key(name), offset, bytes.into())
@@ -84,14 +84,16 @@ fn what_is_submitted_is_read_at_once_and_commits_come_in_order() {
 }
 
 #[test]
-fn transactions_that_come_while_one_is_written_share_the_next_flush() {
-    let mut bench = Bench::new(16);
-    let before = bench.disk.flushes;
-    for i in 0..100 {
-        bench.submit(txn(vec![write("a", i * 10, Buf::from(vec![1; 10]))]));
+fn transactions_of_a_batch_and_those_that_come_while_one_is_written_share_a_flush() {
+    for (batched, flushes) in [(true, 1), (false, 2)] {
+        let mut bench = Bench::open(SimDisk::new(16 << 20, 512, 1), Config { batched, ..small() });
+        let before = bench.disk.flushes;
+        for i in 0..100 {
+            bench.submit(txn(vec![write("a", i * 10, Buf::from(vec![1; 10]))]));
+        }
+        bench.run();
+        assert_eq!((bench.committed.len(), bench.disk.flushes - before), (100, flushes));
     }
-    bench.run();
-    assert_eq!((bench.committed.len(), bench.disk.flushes - before), (100, 2));
 }
 
 #[test]
@@ -167,7 +169,8 @@ fn a_large_omap_is_gone_at_once_and_its_space_soon() {
 
 #[test]
 fn a_disk_error_stops_the_store_and_nothing_is_acknowledged_after() {
-    for after in 0..8 {
+    // Five pieces of data, the record, the flush.
+    for after in 0..7 {
         let mut bench = Bench::new(16);
         bench.disk.fail_after = Some(after);
         for i in 0..5u64 {

@@ -73,7 +73,7 @@ fn live(bench: &mut Bench, life: &mut Life, rng: &mut Rng) {
 
 fn one(seed: u64) {
     let mut rng = Rng::from_seed(seed);
-    let mut config = small();
+    let mut config = Config { batched: seed.is_multiple_of(2), ..small() };
     if rng.chance(1, 2) {
         config.table_bytes = 30 << 10;
     }

@@ -7,7 +7,7 @@ use common::model::Model;
 use common::work::{Scale, any_txn, state};
 use common::*;
 use stdx::{Buf, Rng};
-use store::{ObjectKey, OmapRange, Read, StoreError, TxnOp};
+use store::{Config, ObjectKey, OmapRange, Read, StoreError, TxnOp};
 
 const SCALE: Scale = Scale { objects: 60, size: 200_000, write: 90_000, omap_keys: 60, value: 300 };
 
@@ -164,7 +164,7 @@ fn the_last_log_record_rotten_is_told_from_torn() {
 
 #[test]
 fn a_record_that_the_superblock_knows_to_be_durable_is_missed() {
-    let mut bench = Bench::new(8);
+    let mut bench = Bench::open(SimDisk::new(8 << 20, 512, 1), Config { batched: false, ..small() });
     // A checkpoint ends while transactions come after it: its superblock knows that they are durable.
     for i in 0..200 {
         bench.commit(txn(vec![TxnOp::Write(key(&format!("{i}")), 0, Buf::pattern(i, 3000).into())]));

@@ -83,7 +83,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
 
 fn measure(args: &BenchArgs, path: &Path, create_size: Option<u64>) -> Result<()> {
     let pool = DiskPool::new(8);
-    let config = Config { cache_bytes: args.cache as usize, ..Config::default() };
+    let config = Config { cache_bytes: args.cache as usize, batched: true, ..Config::default() };
     let open = || -> Result<Bench> {
         let spec = DiskSpec { path: path.to_owned(), id: DiskId(0), create_size, access: args.access.into() };
         Bench::open(runtime::open_disk(&spec, &pool)?, config.clone())
@@ -226,7 +226,6 @@ impl Bench {
                 StoreOut::Failed(error) => return Err(error.into()),
             }
         }
-        self.disk.submit();
         Ok(())
     }
 
@@ -234,6 +233,9 @@ impl Bench {
         let (id, result) = match self.done.try_recv() {
             Ok(ended) => ended,
             Err(_) => {
+                let mut out = Vec::new();
+                self.store.batch_ended(&mut out);
+                self.take(out)?;
                 self.disk.wait();
                 self.done.recv().context("the disk is gone")?
             }

@@ -296,6 +296,7 @@ impl Cluster {
         let mut out = Vec::new();
         let Some(osd) = self.slots.get_mut(&node).and_then(|s| s.osd.as_mut()) else { return };
         osd.handle(now, input, &mut out);
+        osd.batch_ended(now, &mut out);
         for output in out {
             self.output(node, output);
         }

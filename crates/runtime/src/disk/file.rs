@@ -147,7 +147,9 @@ impl Device {
             DiskOp::Write { offset, data, .. } => {
                 self.write(offset, &self.reachable(data)).map(|()| Buf::empty())
             }
-            DiskOp::Flush { .. } => self.file.sync_data().map(|()| Buf::empty()).map_err(|e| self.flush_error(&e)),
+            DiskOp::Flush { .. } => {
+                self.file.sync_data().map(|()| Buf::empty()).map_err(|e| self.flush_error(&e))
+            }
             DiskOp::Discard { offset, len, .. } => {
                 if let Some(flags) = self.punches(len) {
                     // Only a hint: what the host refuses stays allocated, which harms nobody.
@@ -181,9 +183,7 @@ impl Device {
 
     fn read(&self, offset: u64, len: usize) -> DiskResult {
         let mut buf = BufMut::zeroed(len);
-        self.file
-            .read_exact_at(buf.as_mut_slice(), offset)
-            .map_err(|e| self.read_error(&e, offset, len))?;
+        self.file.read_exact_at(buf.as_mut_slice(), offset).map_err(|e| self.read_error(&e, offset, len))?;
         Ok(buf.freeze())
     }
 

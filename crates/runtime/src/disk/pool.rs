@@ -46,7 +46,8 @@ impl DiskPool {
         if state.threads < queue.most {
             let worker = queue.clone();
             // Disk calls need little stack; small ones keep the resident size of an idle process low.
-            let thread = std::thread::Builder::new().name(format!("disk-{}", state.threads)).stack_size(256 << 10);
+            let thread =
+                std::thread::Builder::new().name(format!("disk-{}", state.threads)).stack_size(256 << 10);
             match thread.spawn(move || work(&worker)) {
                 Ok(_) => state.threads += 1,
                 // Those there are do it later.

@@ -175,7 +175,9 @@ impl State {
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 // The host is short of memory or wants its completions to be taken first, which the owner does next.
                 Err(e) if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY)) && want == 0 => return,
-                Err(e) if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY)) => std::thread::yield_now(),
+                Err(e) if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY)) => {
+                    std::thread::yield_now()
+                }
                 // What the host refuses here is a mistake in this file; no operation may be forgotten over it.
                 Err(e) => panic!("io_uring refuses to go on: {e}"),
             }
@@ -227,7 +229,9 @@ impl Flight {
         match &mut self.work {
             Work::Read { offset, buf, .. } => {
                 let rest = &mut buf.as_mut_slice()[moved..];
-                opcode::Read::new(fd, rest.as_mut_ptr(), rest.len() as u32).offset(*offset + moved as u64).build()
+                opcode::Read::new(fd, rest.as_mut_ptr(), rest.len() as u32)
+                    .offset(*offset + moved as u64)
+                    .build()
             }
             Work::Write { offset, segments, .. } => match segments[..] {
                 [one] => opcode::Write::new(fd, one.iov_base.cast(), one.iov_len as u32)

@@ -56,7 +56,8 @@ const FLUSH: DiskOp = DiskOp::Flush { disk: DISK };
 
 #[test]
 fn this_host_has_every_way_to_reach_a_disk() {
-    for (access, way) in WAYS.into_iter().zip(["direct, io_uring", "direct, threads", "page cache, threads"]) {
+    for (access, way) in WAYS.into_iter().zip(["direct, io_uring", "direct, threads", "page cache, threads"])
+    {
         let dir = temp();
         let disk = open(&spec(&dir, access), &DiskPool::new(2)).expect("opens");
         // Elsewhere the test says what it could not try; the machines of CI have all.

@@ -20,6 +20,7 @@ pub fn small() -> Config {
         cache_bytes: 300 << 10,
         table_bytes: 100 << 10,
         log_bytes: Some(512 << 10),
+        batched: true,
         direct_bytes: 16 << 10,
     }
 }
@@ -106,11 +107,13 @@ impl Bench {
         self.most_memory = self.most_memory.max(memory.total() - memory.space_map);
     }
 
-    /// Ends one disk operation; false where none is under way.
+    /// Ends the batch and one disk operation; false where none is under way.
     pub fn step(&mut self) -> bool {
+        let mut out = std::mem::take(&mut self.out);
+        self.store.batch_ended(&mut out);
+        self.take(std::mem::take(&mut out));
         let Some((id, result)) = self.disk.end_one() else { return false };
         assert!(self.store.owns(id));
-        let mut out = std::mem::take(&mut self.out);
         self.store.disk_done(id, result, &mut out);
         assert!(!self.store.owns(id));
         self.take(out);
