@@ -47,6 +47,18 @@ impl BufMut {
         Self(Memory { bytes, origin, len, crcs: OnceLock::new(), reservation: None })
     }
 
+    /// A copy of `parts`, one after another, of `len` bytes in all, at a 4 KiB-aligned address.
+    pub fn concat<'a>(parts: impl Iterator<Item = &'a [u8]>, len: usize) -> Self {
+        let mut bytes: Vec<u8> = Vec::with_capacity(len + BLOCK - 1);
+        let origin = bytes.as_ptr().align_offset(BLOCK);
+        assert!(origin < BLOCK, "align_offset must succeed for bytes");
+        // What lies before is not zeroed twice, and what is copied not at all.
+        bytes.resize(origin, 0);
+        parts.for_each(|part| bytes.extend_from_slice(part));
+        assert_eq!(bytes.len(), origin + len, "the parts are {len} bytes in all");
+        Self(Memory { bytes, origin, len, crcs: OnceLock::new(), reservation: None })
+    }
+
     /// Ties `reservation` to the life of this memory and all slices of it.
     pub fn set_reservation(&mut self, reservation: Reservation) {
         self.0.reservation = Some(reservation);
@@ -79,9 +91,7 @@ impl Buf {
 
     /// An aligned copy of `bytes`.
     pub fn copy_from(bytes: &[u8]) -> Self {
-        let mut buf = BufMut::zeroed(bytes.len());
-        buf.as_mut_slice().copy_from_slice(bytes);
-        buf.freeze()
+        BufMut::concat(std::iter::once(bytes), bytes.len()).freeze()
     }
 
     /// `len` zero bytes.

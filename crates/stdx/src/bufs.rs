@@ -64,15 +64,7 @@ impl Bufs {
         match &self.parts[..] {
             [] => Buf::empty(),
             [one] => one.clone(),
-            many => {
-                let mut whole = BufMut::zeroed(self.len);
-                let mut at = 0;
-                for part in many {
-                    whole.as_mut_slice()[at..at + part.len()].copy_from_slice(part);
-                    at += part.len();
-                }
-                whole.freeze()
-            }
+            many => BufMut::concat(many.iter().map(|part| &part[..]), self.len).freeze(),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::plan::Plan;
 use crate::table::View;
 use crate::tree::{Stop, corrupt};
 use std::collections::BTreeMap;
-use stdx::{BLOCK, Buf, BufMut};
+use stdx::{BLOCK, Buf};
 use wire::{Writer, wire_structs};
 
 wire_structs! {
@@ -63,13 +63,23 @@ pub(crate) fn extents(view: &View<'_>, id: u64, from: u64, to: u64) -> Result<Ve
     let mut out = Vec::new();
     let mut scan = view.scan(&key::extent(id, from - from % WINDOW), &key::extent(id, to));
     while let Some((key, value)) = scan.next()? {
-        let extent =
-            decode_extent(&key, &value).ok_or_else(|| corrupt(format!("extent of object id {id}")))?;
+        // There may be many before the one that is wanted.
+        let block = key::number(key, key::ATTR_NAME_AT);
+        if block.is_some_and(|block| block + blocks_of(value) <= from) {
+            continue;
+        }
+        let extent = decode_extent(key, value).ok_or_else(|| corrupt(format!("extent of object id {id}")))?;
         if extent.end() > from {
             out.push(extent);
         }
     }
     Ok(out)
+}
+
+/// How many blocks the value of an extent is about, by its length.
+fn blocks_of(value: &[u8]) -> u64 {
+    const BEFORE_CRCS: usize = 8 + 1 + 4;
+    (value.len().saturating_sub(BEFORE_CRCS) / 4) as u64
 }
 
 /// The extent of an entry of the index.
@@ -108,9 +118,9 @@ impl Plan<'_> {
         extents(&self.view(), id, from, to)
     }
 
-    fn put_extent(&mut self, id: u64, extent: &Extent) {
-        let value = ExtentValue { place: extent.place, shared: extent.shared, crcs: extent.crcs.clone() };
-        self.put(key::extent(id, extent.block), Writer::encode(&value));
+    fn put_extent(&mut self, id: u64, extent: Extent) {
+        let Extent { block, place, shared, crcs } = extent;
+        self.put(key::extent(id, block), Writer::encode(&ExtentValue { place, shared, crcs }));
     }
 
     /// Makes `from..to` a hole.
@@ -118,13 +128,19 @@ impl Plan<'_> {
         if from >= to {
             return Ok(());
         }
-        for extent in self.extents(id, from, to)? {
+        let extents = self.extents(id, from, to)?;
+        self.unmap_of(id, from, to, extents)
+    }
+
+    /// The same where the extents of the range, or more, are known.
+    fn unmap_of(&mut self, id: u64, from: u64, to: u64, extents: Vec<Extent>) -> Result<(), Stop> {
+        for extent in extents.into_iter().filter(|e| e.block < to && e.end() > from) {
             self.delete(key::extent(id, extent.block));
             if extent.block < from {
-                self.put_extent(id, &extent.cut(0, from));
+                self.put_extent(id, extent.cut(0, from));
             }
             if extent.end() > to {
-                self.put_extent(id, &extent.cut(to, u64::MAX));
+                self.put_extent(id, extent.cut(to, u64::MAX));
             }
             let gone = extent.cut(from, to);
             self.release((gone.place, gone.crcs.len() as u64), extent.shared)?;
@@ -134,22 +150,32 @@ impl Plan<'_> {
 
     /// Says where the blocks from `block` on are, which must be a hole.
     pub(crate) fn map(&mut self, id: u64, extent: &Extent) -> Result<(), Stop> {
+        let left = match extent.block.checked_sub(1) {
+            Some(before) => self.extents(id, before, extent.block)?.pop(),
+            None => None,
+        };
+        self.map_beside(id, extent, left.as_ref());
+        Ok(())
+    }
+
+    /// The same where it is known which extent ends there.
+    fn map_beside(&mut self, id: u64, extent: &Extent, left: Option<&Extent>) {
         let mut at = extent.block;
         while at < extent.end() {
             let end = (at - at % WINDOW + WINDOW).min(extent.end());
             let mut part = extent.cut(at, end);
             if !at.is_multiple_of(WINDOW)
-                && let Some(left) = self.extents(id, at - 1, at)?.pop()
+                && let Some(left) = left
                 && !left.shared
                 && !part.shared
+                && left.end() == at
                 && left.place + left.crcs.len() as u64 == part.place
             {
-                part = Extent { crcs: [left.crcs, part.crcs].concat(), ..left };
+                part = Extent { crcs: [&left.crcs[..], &part.crcs].concat(), ..*left };
             }
-            self.put_extent(id, &part);
+            self.put_extent(id, part);
             at = end;
         }
-        Ok(())
     }
 
     /// One reference to these blocks less.
@@ -186,7 +212,7 @@ impl Plan<'_> {
         for mut extent in self.extents(id, from, to)? {
             let marked = std::mem::replace(&mut extent.shared, true);
             if !marked {
-                self.put_extent(id, &extent);
+                self.put_extent(id, extent.clone());
             }
             let part = extent.cut(from, to);
             for (chunk, from, to) in by_chunk((part.place, part.crcs.len() as u64)) {
@@ -275,57 +301,72 @@ impl Plan<'_> {
             return Ok(());
         }
         let end = offset + bytes.len() as u64;
+        let (first, last) = (offset / block_len, end.div_ceil(block_len));
+        // One look at the index, with the block before.
+        let mut known = self.extents(id, first.saturating_sub(1), last)?;
         let mut fresh: Vec<(u64, Buf, u32)> = Vec::new();
-        for block in offset / block_len..end.div_ceil(block_len) {
+        let mut changed = false;
+        for block in first..last {
             let start = block * block_len;
             let (from, to) = (offset.max(start), end.min(start + block_len));
-            let mut content = BufMut::zeroed(BLOCK);
-            let mut damaged = damaged;
-            if to - from < block_len {
-                let old = self.read(id, start, block_len)?;
-                content.as_mut_slice().copy_from_slice(&old.bytes);
-                damaged |= old.damaged;
-            }
-            content.as_mut_slice()[(from - start) as usize..(to - start) as usize]
-                .copy_from_slice(&bytes[(from - offset) as usize..(to - offset) as usize]);
-            let content = content.freeze();
+            let new = &bytes[(from - offset) as usize..(to - offset) as usize];
+            let (content, damaged) = if new.len() == BLOCK {
+                (Buf::from(new.to_vec()), damaged)
+            } else {
+                let mut old = self.read(id, start, block_len)?;
+                old.bytes[(from - start) as usize..(to - start) as usize].copy_from_slice(new);
+                (Buf::from(old.bytes), damaged || old.damaged)
+            };
             let crc = block_crc(&content);
             let crc = if damaged { poisoned(crc) } else { crc };
-            if !self.write_in_place(id, block, &content, crc)? {
+            if self.write_in_place(&mut known, block, &content, crc) {
+                changed = true;
+            } else {
                 fresh.push((block, content, crc));
             }
         }
+        if changed {
+            let within = known.iter().filter(|e| e.end() > first);
+            within.cloned().for_each(|extent| self.put_extent(id, extent));
+        }
+        let mut known = Some(known);
         while !fresh.is_empty() {
             let rows = fresh.windows(2).take_while(|w| w[0].0 + 1 == w[1].0).count() + 1;
-            self.write_fresh(id, fresh.drain(..rows).collect())?;
+            let (first, end) = (fresh[0].0, fresh[rows - 1].0 + 1);
+            let known = match known.take() {
+                Some(known) => known,
+                None => self.extents(id, first.saturating_sub(1), end)?,
+            };
+            self.write_fresh(id, fresh.drain(..rows).collect(), known)?;
         }
         Ok(())
     }
 
-    fn write_in_place(&mut self, id: u64, block: u64, content: &Buf, crc: u32) -> Result<bool, Stop> {
-        let Some(mut extent) = self.extents(id, block, block + 1)?.pop() else { return Ok(false) };
+    /// Replaces the content of a block that is only in memory, and its checksum in its extent.
+    fn write_in_place(&mut self, known: &mut [Extent], block: u64, content: &Buf, crc: u32) -> bool {
+        let Some(extent) = known.iter_mut().find(|e| e.block <= block && block < e.end()) else {
+            return false;
+        };
         let i = block - extent.block;
         let place = extent.place + i;
         let in_memory =
             self.done.blocks.contains_key(&place) || self.base.active.unwritten.contains_key(&place);
         if extent.shared || !in_memory {
-            return Ok(false);
+            return false;
         }
         extent.crcs[i as usize] = crc;
-        self.put_extent(id, &extent);
         self.done.blocks.insert(place, content.clone());
-        Ok(true)
+        true
     }
 
-    /// Gives a row of blocks new places, beside the block before them where that is free.
-    fn write_fresh(&mut self, id: u64, row: Vec<(u64, Buf, u32)>) -> Result<(), Stop> {
+    /// Gives a row of blocks new places, beside the block before them where that is free. `known` are the extents there and
+    /// that of the block before.
+    fn write_fresh(&mut self, id: u64, row: Vec<(u64, Buf, u32)>, known: Vec<Extent>) -> Result<(), Stop> {
         let (first, count) = (row[0].0, row.len() as u64);
-        self.unmap(id, first, first + count)?;
-        let before = match first.checked_sub(1) {
-            Some(before) => self.extents(id, before, first)?.pop(),
-            None => None,
-        };
-        let mut goal = before.map(|e| e.place + (first - e.block));
+        let before = known.iter().find(|e| e.block < first && e.end() >= first);
+        let mut left = before.map(|e| e.cut(0, first));
+        self.unmap_of(id, first, first + count, known)?;
+        let mut goal = left.as_ref().map(|e| e.place + e.crcs.len() as u64);
         let mut row = row.into_iter().peekable();
         while let Some(block) = row.peek().map(|r| r.0) {
             let (place, len) = self.take(first + count - block, goal)?;
@@ -335,7 +376,7 @@ impl Plan<'_> {
                 self.done.blocks.insert(place + i as u64, content);
                 extent.crcs.push(crc);
             }
-            self.map(id, &extent)?;
+            self.map_beside(id, &extent, left.take().as_ref());
         }
         Ok(())
     }

@@ -52,11 +52,29 @@ struct Run {
     /// Where the page ends that was taken last, and whether the next one has the same parent.
     end: Option<Key>,
     sibling: bool,
-    entries: VecDeque<(Key, Vec<u8>)>,
+    entries: VecDeque<Item>,
+    /// The pages of the old tree that entries are on.
+    pages: Vec<Page>,
     bytes: usize,
     /// Pages cut from it already; the last key of the last.
     cut: usize,
     last_key: Key,
+}
+
+/// An entry of a run.
+enum Item {
+    /// As it was: on which of the run's pages, and where there.
+    Old(usize, usize),
+    New(Key, Vec<u8>),
+}
+
+impl Item {
+    fn get<'a>(&'a self, pages: &'a [Page]) -> (&'a [u8], &'a [u8]) {
+        match self {
+            Self::Old(page, i) => pages[*page].entry(*i),
+            Self::New(key, value) => (key, value),
+        }
+    }
 }
 
 /// Pages that are less full than this take in a neighbour, where both together are not fuller than three quarters.
@@ -132,6 +150,7 @@ impl Merge {
             self.freed.push(found.place);
             // Before any page of the run is made: the first one may get this name.
             self.above.insert(found.name.clone(), None);
+            self.run.pages.push(found.page.clone());
         }
         let changes = std::mem::take(&mut self.changes);
         let source = if self.level == 0 { ground.leaves } else { &changes };
@@ -148,14 +167,16 @@ impl Merge {
             // Changes before this entry, then the entry unless it is changed itself.
             while let Some((key, value)) = changed.next_if(|(key, _)| entry.is_none_or(|e| key[..] < *e.0)) {
                 if let Some(value) = value {
-                    result = result.and(self.push(key, value, ground));
+                    result = result.and(self.push(Item::New(key.clone(), value.clone()), ground));
                 }
             }
-            let Some((key, value)) = entry else { break };
+            let Some((key, _)) = entry else { break };
             match changed.next_if(|(k, _)| k[..] == *key) {
                 Some((_, None)) => {}
-                Some((_, Some(value))) => result = result.and(self.push(key, value, ground)),
-                None => result = result.and(self.push(key, value, ground)),
+                Some((key, Some(value))) => {
+                    result = result.and(self.push(Item::New(key.clone(), value.clone()), ground));
+                }
+                None => result = result.and(self.push(Item::Old(self.run.pages.len() - 1, i), ground)),
             }
         }
         drop(changed);
@@ -165,19 +186,22 @@ impl Merge {
         result
     }
 
-    fn push(&mut self, key: &[u8], value: &[u8], ground: &mut Ground<'_>) -> Result<(), Stop> {
-        let first = self.run.entries.is_empty() && self.run.cut == 0;
-        // The first child of a page is called as the page itself, so that nothing can be less.
-        let key = if self.level > 0 && first { self.run.lower.clone() } else { key.to_vec() };
-        self.run.bytes += entry_size(&key, value);
-        self.run.entries.push_back((key, value.to_vec()));
+    fn push(&mut self, mut item: Item, ground: &mut Ground<'_>) -> Result<(), Stop> {
+        if self.level > 0 && self.run.entries.is_empty() && self.run.cut == 0 {
+            // The first child of a page is called as the page itself, so that nothing can be less.
+            item = Item::New(self.run.lower.clone(), item.get(&self.run.pages).1.to_vec());
+        }
+        let (key, value) = item.get(&self.run.pages);
+        self.run.bytes += entry_size(key, value);
+        self.run.entries.push_back(item);
         if self.run.bytes > 2 * PAGE { self.cut(CAPACITY, ground) } else { Ok(()) }
     }
 
     /// Makes a page of the first entries of the run, as many as fit `room` bytes.
     fn cut(&mut self, room: usize, ground: &mut Ground<'_>) -> Result<(), Stop> {
+        let pages = &self.run.pages;
         let (mut bytes, mut count) = (0, 0);
-        for (key, value) in &self.run.entries {
+        for (key, value) in self.run.entries.iter().map(|item| item.get(pages)) {
             let size = entry_size(key, value);
             if count > 0 && bytes + size > room {
                 break;
@@ -186,22 +210,23 @@ impl Merge {
             count += 1;
         }
         assert!(bytes <= CAPACITY, "an entry of {bytes} bytes");
-        let entries: Vec<(Key, Vec<u8>)> = self.run.entries.drain(..count).collect();
-        self.run.bytes -= bytes;
+        let items: Vec<Item> = self.run.entries.drain(..count).collect();
+        let (first, last) = (items[0].get(pages).0, items[count - 1].get(pages).0);
         let name = match self.run.cut {
             0 => self.run.lower.clone(),
-            _ if self.level > 0 => entries[0].0.clone(),
-            _ => separator(&self.run.last_key, &entries[0].0),
+            _ if self.level > 0 => first.to_vec(),
+            _ => separator(&self.run.last_key, first),
         };
         let place = ground.alloc.page().ok_or_else(full)?;
-        let slices = entries.iter().map(|(k, v)| (&k[..], &v[..]));
-        let (ptr, page) = page::build(self.level, place, self.generation, slices);
+        let (ptr, page) =
+            page::build(self.level, place, self.generation, items.iter().map(|item| item.get(pages)));
         ground.cache.insert(place.first, page.clone());
         ground.written.push((place, page.clone()));
         self.last = Some(page);
         self.made += 1;
+        self.run.last_key = last.to_vec();
+        self.run.bytes -= bytes;
         self.run.cut += 1;
-        self.run.last_key = entries.into_iter().next_back().expect("at least one").0;
         self.above.insert(name, Some(ptr.to_bytes()));
         Ok(())
     }
@@ -237,7 +262,7 @@ impl Merge {
             self.level += 1;
             self.run = Run { open: true, ..Run::default() };
             for (key, value) in pages {
-                self.push(&key, &value, ground)?;
+                self.push(Item::New(key, value), ground)?;
             }
             self.close(ground)?;
             self.changes = std::mem::take(&mut self.above);

@@ -125,7 +125,7 @@ impl Cell {
                 let mut value = Vec::with_capacity(len as usize);
                 let mut scan = view.scan(&key::blob(id, 0), &key::end_of(&key::prefixed(b'B', id)));
                 while let Some((_, chunk)) = scan.next()? {
-                    value.extend_from_slice(&chunk);
+                    value.extend_from_slice(chunk);
                 }
                 if value.len() == len as usize {
                     Ok(value)
@@ -172,7 +172,7 @@ impl<'a> Plan<'a> {
         let mut scan = self.scan(prefix, &key::end_of(prefix));
         let mut out = Vec::new();
         while let Some(entry) = scan.next()? {
-            out.push(entry);
+            out.push((entry.0.to_vec(), entry.1.to_vec()));
         }
         Ok(out)
     }

@@ -240,7 +240,7 @@ impl Core {
                     while let Some((key, cell)) = scan.next()? {
                         found
                             .attrs
-                            .push((key[key::ATTR_NAME_AT..].to_vec(), Cell::parse(&cell)?.load(&view)?));
+                            .push((key[key::ATTR_NAME_AT..].to_vec(), Cell::parse(cell)?.load(&view)?));
                     }
                 }
                 if *omap_header && let Some(cell) = view.get(&key::header(onode.id))? {
@@ -368,7 +368,7 @@ fn list(
     while out.len() < max
         && let Some((key, _)) = scan.next()?
     {
-        out.push(key::parse_object(&key).ok_or_else(|| corrupt("the name of an object in the index"))?);
+        out.push(key::parse_object(key).ok_or_else(|| corrupt("the name of an object in the index"))?);
     }
     Ok(())
 }
@@ -420,7 +420,7 @@ fn omap(
     let mut scan = view.scan(&from, &key::end_of(&prefix));
     let mut bytes = 0;
     while let Some((key, cell)) = scan.next()? {
-        let cell = Cell::parse(&cell)?;
+        let cell = Cell::parse(cell)?;
         let name = key[key::OMAP_KEY_AT..].to_vec();
         bytes += name.len() + cell.len() as usize;
         let full = !found.omap_entries.is_empty() && bytes > range.max_bytes;

@@ -347,7 +347,7 @@ impl Plan<'_> {
         {
             let mut scan = self.scan(&key::omap(onode.omap, from), &key::omap(onode.omap, to));
             while let Some(entry) = scan.next()? {
-                gone.push(entry);
+                gone.push((entry.0.to_vec(), entry.1.to_vec()));
             }
         }
         for (key, value) in gone {
@@ -361,8 +361,8 @@ impl Plan<'_> {
 
     /// Removes some entries of objects and omaps that were parted with; false where there are no more.
     pub(crate) fn collect_garbage(&mut self, entries: usize) -> Result<bool, Stop> {
-        let first = self.scan(b"G", b"H").next()?;
-        let Some((name, _)) = first else { return Ok(false) };
+        let first = self.scan(b"G", b"H").next()?.map(|(name, _)| name.to_vec());
+        let Some(name) = first else { return Ok(false) };
         let id = key::number(&name, 1).ok_or_else(|| crate::tree::corrupt("name of something removed"))?;
         let (of_omap, of_object) = (key::prefixed(b'M', id), key::part(id));
         let mut gone = self.some(&of_omap, &of_omap, entries)?;
@@ -387,7 +387,7 @@ impl Plan<'_> {
         while out.len() < max
             && let Some(entry) = scan.next()?
         {
-            out.push(entry);
+            out.push((entry.0.to_vec(), entry.1.to_vec()));
         }
         Ok(out)
     }

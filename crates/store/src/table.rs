@@ -6,7 +6,8 @@
 use crate::alloc::Run;
 use crate::cache::Cache;
 use crate::key::Key;
-use crate::tree::{Cursor, Stop, Tree};
+use crate::tree::{Cursor, Entry, Stop, Tree};
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Range;
 use std::iter::Peekable;
@@ -43,7 +44,8 @@ pub(crate) struct Table {
 
 /// What a change takes besides key and value.
 const CHANGE_OVERHEAD: usize = 80;
-const BLOCK_OVERHEAD: usize = BLOCK + 4096;
+/// What a block takes with its content.
+const BLOCK_MEMORY: usize = BLOCK + 224;
 
 impl Table {
     pub fn is_empty(&self) -> bool {
@@ -51,7 +53,7 @@ impl Table {
     }
 
     pub fn memory(&self) -> usize {
-        self.bytes + self.unwritten.len() * BLOCK_OVERHEAD + (self.taken.len() + self.given.len()) * 16
+        self.bytes + self.unwritten.len() * BLOCK_MEMORY + (self.taken.len() + self.given.len()) * 16
     }
 
     /// Memory of the changes alone: what the tree may grow by.
@@ -148,25 +150,20 @@ pub(crate) struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    pub fn next(&mut self) -> Result<Option<(Key, Vec<u8>)>, Stop> {
+    /// The next entry, lent until the one after it is asked for.
+    pub fn next(&mut self) -> Result<Option<Entry<'_>>, Stop> {
         loop {
             let newest = self.layers.iter_mut().flatten().filter_map(|l| l.peek().map(|e| e.0)).min();
-            let in_tree = self.tree.peek()?;
-            let Some(newest) = newest else {
-                let entry = in_tree.map(|(key, value)| (key.to_vec(), value.to_vec()));
-                self.tree.advance();
-                return Ok(entry);
+            let order = match (self.tree.peek()?, newest) {
+                (None, None) => return Ok(None),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some((in_tree, _)), Some(newest)) => in_tree.cmp(newest),
             };
-            if let Some((key, value)) = in_tree {
-                if key < &newest[..] {
-                    let entry = (key.to_vec(), value.to_vec());
-                    self.tree.advance();
-                    return Ok(Some(entry));
-                }
-                if key == &newest[..] {
-                    self.tree.advance();
-                }
+            if order.is_le() {
+                self.tree.advance();
             }
+            let Some(newest) = newest.filter(|_| order.is_ge()) else { return Ok(self.tree.passed()) };
             let mut value = None;
             for layer in self.layers.iter_mut().flatten() {
                 if layer.peek().is_some_and(|e| e.0 == newest) {
@@ -175,7 +172,7 @@ impl Scan<'_> {
                 }
             }
             if let Some(Some(value)) = value {
-                return Ok(Some((newest.clone(), value.clone())));
+                return Ok(Some((newest, value)));
             }
         }
     }

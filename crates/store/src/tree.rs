@@ -156,4 +156,10 @@ impl<'a> Cursor<'a> {
             *i += 1;
         }
     }
+
+    /// The entry that the last `advance` has passed.
+    pub fn passed(&self) -> Option<Entry<'_>> {
+        let (page, i, _) = self.leaf.as_ref()?;
+        i.checked_sub(1).map(|i| page.entry(i))
+    }
 }

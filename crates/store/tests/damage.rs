@@ -7,7 +7,7 @@ use common::model::Model;
 use common::work::{Scale, any_txn, state};
 use common::*;
 use stdx::{Buf, Rng};
-use store::{Config, ObjectKey, OmapRange, Read, StoreError, TxnOp};
+use store::{ObjectKey, OmapRange, Read, StoreError, TxnOp};
 
 const SCALE: Scale = Scale { objects: 60, size: 200_000, write: 90_000, omap_keys: 60, value: 300 };
 
@@ -164,21 +164,33 @@ fn the_last_log_record_rotten_is_told_from_torn() {
 
 #[test]
 fn a_record_that_the_superblock_knows_to_be_durable_is_missed() {
-    let mut bench = Bench::open(SimDisk::new(8 << 20, 512, 1), Config { batched: false, ..small() });
-    // A checkpoint ends while transactions come after it: its superblock knows that they are durable.
-    for i in 0..200 {
-        bench.commit(txn(vec![TxnOp::Write(key(&format!("{i}")), 0, Buf::pattern(i, 3000).into())]));
-    }
-    bench.run();
-    let mut disk = bench.disk;
-    let log = (256 << 10) / 512..((256 + 512) << 10) / 512;
-    for sector in disk.sectors().into_iter().filter(|s| log.contains(s)) {
-        disk.replace(sector, vec![0; 512].into());
-    }
-    let mut bench = Bench::start(disk, small(), 1);
-    bench.run();
-    let Some(StoreError::Corrupt(what)) = bench.failed else { panic!("refused") };
-    assert!(what.contains("it was durable and is not there"), "{what}");
+    // Where a checkpoint ends while transactions come after it, its superblock knows that they are durable.
+    let refused = (100..200).filter(|count| {
+        let mut bench = Bench::new(8);
+        for i in 0..*count {
+            bench.submit(txn(vec![TxnOp::Write(key(&format!("{i}")), 0, Buf::pattern(i, 3000).into())]));
+            while bench.committed.len() as u64 + 4 < i {
+                assert!(bench.step());
+            }
+        }
+        bench.run();
+        let mut disk = bench.disk;
+        let log = (256 << 10) / 512..((256 + 512) << 10) / 512;
+        for sector in disk.sectors().into_iter().filter(|s| log.contains(s)) {
+            disk.replace(sector, vec![0; 512].into());
+        }
+        let mut bench = Bench::start(disk, small(), 1);
+        bench.run();
+        match bench.failed {
+            Some(StoreError::Corrupt(what)) => {
+                assert!(what.contains("it was durable and is not there"), "{what}");
+                true
+            }
+            None => false,
+            Some(other) => panic!("{other}"),
+        }
+    });
+    assert!(refused.count() > 10, "the case comes about");
 }
 
 #[test]

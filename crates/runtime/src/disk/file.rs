@@ -228,14 +228,7 @@ impl Device {
         if !self.direct || data.parts().len() <= IOV_MAX && data.parts().iter().all(suits) {
             return data;
         }
-        let mut copy = BufMut::zeroed(data.len());
-        let mut rest = copy.as_mut_slice();
-        for part in data.parts() {
-            let (head, tail) = rest.split_at_mut(part.len());
-            head.copy_from_slice(part);
-            rest = tail;
-        }
-        copy.freeze().into()
+        BufMut::concat(data.parts().iter().map(|part| &part[..]), data.len()).freeze().into()
     }
 
     /// How a range of this length is given back to the host, if at all.
