@@ -20,6 +20,7 @@ use node::{CloseReason, ConnId, DiskInfo, Input, Level, Msg, Never, Node, Peer};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use stdx::{Instant, Now, Rng};
+use store::StoreOut;
 use wire::EntityType;
 
 /// Our share of the node's connection numbers for the monitors.
@@ -42,6 +43,8 @@ pub struct Osd {
     pub(crate) asked_up_thru: Epoch,
     pub(crate) reported: BTreeMap<PgId, u64>,
     pub(crate) stopped: bool,
+    /// It was asked to end and only brings its store to rest.
+    closing: bool,
     pub(crate) settings: decl::Settings,
     recovered_last: PgId,
 }
@@ -75,6 +78,7 @@ impl Osd {
             asked_up_thru: Epoch(0),
             reported: BTreeMap::new(),
             stopped: false,
+            closing: false,
             settings: decl::Settings::new(name, BTreeMap::new()),
             recovered_last: PgId::default(),
         }
@@ -223,6 +227,13 @@ impl Node for Osd {
         if self.stopped {
             return;
         }
+        if self.closing {
+            if let Input::Disk { id, result } = input {
+                self.core.io.disk_done(id, result);
+                self.close(out);
+            }
+            return;
+        }
         match input {
             Input::Start => self.open_store(),
             Input::Timer => self.timer(),
@@ -243,11 +254,30 @@ impl Node for Osd {
             return;
         }
         self.core.io.batch_ended();
+        if self.closing {
+            return self.close(out);
+        }
         self.settle();
         out.append(&mut self.core.out);
     }
 
+    /// Takes part no more, so that others take over, and leaves a store that needs no replay.
+    fn wind_up(&mut self, now: Now, out: &mut Vec<Out>) {
+        self.core.now = now;
+        if self.stopped || !self.core.io.is_open() {
+            self.stopped = true;
+            return out.push(Out::Stop(Ok(())));
+        }
+        self.closing = true;
+        out.extend(self.core.sessions.keys().map(|conn| Out::Close { conn: *conn }));
+        self.core.io.close();
+        self.close(out);
+    }
+
     fn deadline(&self) -> Option<Instant> {
+        if self.closing || self.stopped {
+            return None;
+        }
         if !self.boot.is_running() {
             return None;
         }
@@ -267,6 +297,25 @@ impl Node for Osd {
 }
 
 impl Osd {
+    /// Goes on bringing the store to rest. Who waits for an answer asks another OSD.
+    fn close(&mut self, out: &mut Vec<Out>) {
+        for event in self.core.io.take_events() {
+            match event {
+                StoreOut::Disk(id, op) => out.push(Out::Disk { id, op }),
+                StoreOut::Failed(error) => {
+                    self.stopped = true;
+                    let id = self.core.config.id;
+                    return out.push(Out::Stop(Err(format!("osd.{id}: its store can't be closed: {error}"))));
+                }
+                StoreOut::Opened | StoreOut::Committed(_) | StoreOut::Read(..) => {}
+            }
+        }
+        if self.core.io.is_clean() && !self.stopped {
+            self.stopped = true;
+            out.push(Out::Stop(Ok(())));
+        }
+    }
+
     /// Reports an event.
     pub(crate) fn event(&mut self, level: Level, name: &'static str, detail: impl Into<String>) {
         self.core.event(level, name, detail);

@@ -34,6 +34,21 @@ impl StoreIo {
         self.store.open(Some(mkfs), &mut self.events);
     }
 
+    /// Whether it is open.
+    pub fn is_open(&self) -> bool {
+        self.store.is_open()
+    }
+
+    /// Brings everything to its place; nothing may be submitted any more.
+    pub fn close(&mut self) {
+        self.store.request_checkpoint(&mut self.events);
+    }
+
+    /// Whether that is done.
+    pub fn is_clean(&self) -> bool {
+        self.store.is_clean()
+    }
+
     /// Whose it is.
     pub fn identity(&self) -> store::Identity {
         self.store.identity()

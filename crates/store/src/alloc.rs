@@ -116,7 +116,7 @@ impl Alloc {
     /// Marks data that was found to be in use; false where it was taken already or is outside.
     pub fn mark(&mut self, run: Run) -> bool {
         let end = run.0.saturating_add(run.1);
-        if end > self.words.len() as u64 * ZONE || !(run.0..end).all(|b| self.is_free(b)) {
+        if end > self.words.len() as u64 * ZONE || self.run_at(run.0, run.1) < run.1 {
             return false;
         }
         self.take(run);
@@ -124,10 +124,9 @@ impl Alloc {
     }
 
     fn take(&mut self, run: Run) {
-        for block in run.0..run.0 + run.1 {
-            let zone = (block / ZONE) as usize;
-            self.words[zone] |= 1 << (block % ZONE);
-            self.count(zone, -1);
+        for (zone, mask) in zones(run) {
+            self.words[zone] |= mask;
+            self.count(zone, -i64::from(mask.count_ones()));
             self.note(zone);
             self.edge = self.edge.max(zone + 1);
         }
@@ -141,12 +140,10 @@ impl Alloc {
 
     /// Gives back blocks of data.
     pub fn free(&mut self, run: Run) {
-        for block in run.0..run.0 + run.1 {
-            let zone = (block / ZONE) as usize;
-            let bit = 1 << (block % ZONE);
-            assert!(self.words[zone] & bit != 0, "block {block} freed twice");
-            self.words[zone] &= !bit;
-            self.count(zone, 1);
+        for (zone, mask) in zones(run) {
+            assert_eq!(self.words[zone] & mask, mask, "blocks of {run:?} freed twice");
+            self.words[zone] &= !mask;
+            self.count(zone, i64::from(mask.count_ones()));
             self.note(zone);
         }
     }
@@ -166,7 +163,13 @@ impl Alloc {
 
     /// How many blocks from `start` on are free, up to `max`.
     fn run_at(&self, start: u64, max: u64) -> u64 {
-        (0..max).take_while(|i| self.is_free(start + i)).count() as u64
+        let end = start.saturating_add(max).min(self.words.len() as u64 * ZONE);
+        let taken = |(zone, mask): &(usize, u64)| self.words[*zone] & mask != 0;
+        let first = zones((start, end.saturating_sub(start))).find(taken);
+        let stop = first.map_or(end, |(zone, mask)| {
+            zone as u64 * ZONE + u64::from((self.words[zone] & mask).trailing_zeros())
+        });
+        stop.saturating_sub(start)
     }
 
     /// Takes up to `want` blocks in a row, at `goal` where that is free; fewer where the space is scattered.
@@ -314,6 +317,17 @@ impl Alloc {
         self.pages -= 1;
         place.blocks().into_iter().for_each(|block| self.free((block, 1)));
     }
+}
+
+/// The parts of a run by zone: which zone, which blocks of it.
+pub(crate) fn zones(run: Run) -> impl Iterator<Item = (usize, u64)> {
+    let end = run.0 + run.1;
+    (run.0 / ZONE..end.div_ceil(ZONE)).map(move |zone| {
+        let from = run.0.max(zone * ZONE) - zone * ZONE;
+        let to = end.min((zone + 1) * ZONE) - zone * ZONE;
+        let below = |n: u64| if n == ZONE { !0 } else { (1u64 << n) - 1 };
+        (zone as usize, below(to) & !below(from))
+    })
 }
 
 /// Where two blocks in a row, the first one even, are free.

@@ -6,7 +6,7 @@
 //! then may what the old index referred to be used again, and the log be overwritten: at every moment each valid
 //! superblock finds its whole index and log.
 
-use crate::alloc::Run;
+use crate::alloc::{Run, ZONE, zones};
 use crate::api::{StoreError, StoreOut};
 use crate::extents::WINDOW;
 use crate::io::Purpose;
@@ -15,7 +15,7 @@ use crate::merge::{Ground, Merge};
 use crate::page::{Page, Place};
 use crate::store::{Leaving, Store};
 use crate::superblock::{COPIES, Super};
-use crate::table::Stats;
+use crate::table::{Stats, Table};
 use crate::tree::{Stop, Tree};
 use std::collections::VecDeque;
 use stdx::{BLOCK, Bufs};
@@ -24,6 +24,8 @@ use stdx::{BLOCK, Bufs};
 pub(crate) const SPACE_CHUNK: u64 = 4096;
 /// Writes under way at most.
 const WRITES: usize = 32;
+/// Blocks are written early when they take this part of what a table may take.
+const EARLY_SHARE: usize = 4;
 /// The most blocks in one write.
 const WRITE_BLOCKS: u64 = 4 * WINDOW;
 
@@ -46,6 +48,28 @@ struct SpaceChange {
     chunk: u64,
     given: bool,
     run: Run,
+}
+
+/// Blocks of data that are written before their table is frozen, so that it need not hold them.
+#[derive(Default)]
+pub(crate) struct Early {
+    /// The number of the active table; the frozen one has the number before.
+    table: u64,
+    /// Writes under way for the frozen table and for the active one.
+    frozen: usize,
+    active: usize,
+}
+
+impl Early {
+    pub fn ended(&mut self, table: u64) {
+        *(if table == self.table { &mut self.active } else { &mut self.frozen }) -= 1;
+    }
+
+    fn freeze(&mut self) {
+        assert_eq!(self.frozen, 0, "the checkpoint before has waited for them");
+        self.frozen = std::mem::take(&mut self.active);
+        self.table += 1;
+    }
 }
 
 pub(crate) struct Checkpoint {
@@ -105,6 +129,7 @@ impl Store {
         }
         self.wants_checkpoint = false;
         self.core.frozen = Some(Box::new(std::mem::take(&mut self.core.active)));
+        self.early.freeze();
         self.checkpoint = Some(Box::new(Checkpoint {
             phase: Phase::Data(0),
             pending: 0,
@@ -140,7 +165,7 @@ impl Store {
         }
         let idle = checkpoint.pending == 0;
         match &mut checkpoint.phase {
-            Phase::Data(from) => match self.next_data(*from) {
+            Phase::Data(from) => match next_data(self.core.frozen.as_ref().expect("being written"), *from) {
                 Some((block, data)) => {
                     *from = block + (data.len() / BLOCK) as u64;
                     checkpoint.pending += 1;
@@ -164,7 +189,7 @@ impl Store {
                 }
             }
             Phase::Drain(tree, freed) => {
-                if !idle || self.commit.durable() < checkpoint.applied {
+                if !idle || self.early.frozen > 0 || self.commit.durable() < checkpoint.applied {
                     return Ok(false);
                 }
                 checkpoint.phase = Phase::Flush(*tree, std::mem::take(freed));
@@ -223,19 +248,21 @@ impl Store {
         (self.write_pages(pages, out), result)
     }
 
-    /// The next blocks in a row that are to be written, from `from` on.
-    fn next_data(&self, from: u64) -> Option<(u64, Bufs)> {
-        let frozen = self.core.frozen.as_ref().expect("being written");
-        let mut blocks = frozen.unwritten.range(from..);
-        let (first, content) = blocks.next()?;
-        let mut data = Bufs::from(content.clone());
-        for (i, (block, content)) in (1..WRITE_BLOCKS).zip(blocks) {
-            if *block != first + i {
-                break;
-            }
-            data.push(content.clone());
+    /// Writes blocks of the active table when it holds many of them. Where they go belongs to nothing durable, and what is
+    /// written there now is no longer replaced in place.
+    pub(crate) fn write_early(&mut self, out: &mut Vec<StoreOut>) {
+        let enough = self.config.table_bytes / EARLY_SHARE;
+        if self.early.active > 0 || self.core.active.unwritten_bytes() < enough {
+            return;
         }
-        Some((*first, data))
+        while let Some((first, data)) = next_data(&self.core.active, 0) {
+            for block in first..first + (data.len() / BLOCK) as u64 {
+                self.core.active.unwritten.remove(&block);
+            }
+            self.early.active += 1;
+            self.core.writing.begin(first, data.clone());
+            self.io.write(Purpose::Early(self.early.table, first), first * BLOCK as u64, data, out);
+        }
     }
 
     /// What became of blocks, by entries of the map; in each first those taken, then those given up, which may be the same.
@@ -268,11 +295,13 @@ impl Store {
         };
         while changes.front().is_some_and(|c| c.chunk == chunk) {
             let change = changes.pop_front().expect("looked at");
-            for block in change.run.0..change.run.0 + change.run.1 {
-                let (byte, bit) = ((block % SPACE_CHUNK / 8) as usize, 1 << (block % 8));
-                let taken = bits[byte] & bit != 0;
-                assert_eq!(taken, change.given, "block {block} is taken and given up in turn");
-                bits[byte] ^= bit;
+            for (zone, mask) in zones(change.run) {
+                let at = zone % (SPACE_CHUNK / ZONE) as usize * 8;
+                let word = &mut bits[at..at + 8];
+                let old = u64::from_le_bytes((&*word).try_into().expect("8 bytes"));
+                let taken = if change.given { mask } else { 0 };
+                assert_eq!(old & mask, taken, "blocks of {:?} are taken and given up in turn", change.run);
+                word.copy_from_slice(&(old ^ mask).to_le_bytes());
             }
         }
         let value = bits.iter().any(|b| *b != 0).then_some(bits);
@@ -339,4 +368,18 @@ impl Store {
         self.core.making = 0;
         self.release();
     }
+}
+
+/// The next blocks in a row of a table that are to be written, from `from` on.
+fn next_data(table: &Table, from: u64) -> Option<(u64, Bufs)> {
+    let mut blocks = table.unwritten.range(from..);
+    let (first, content) = blocks.next()?;
+    let mut data = Bufs::from(content.clone());
+    for (i, (block, content)) in (1..WRITE_BLOCKS).zip(blocks) {
+        if *block != first + i {
+            break;
+        }
+        data.push(content.clone());
+    }
+    Some((*first, data))
 }

@@ -19,6 +19,8 @@ pub(crate) enum Purpose {
     Log,
     /// A large write of the transaction with this number, to this block.
     Direct(u64, u64),
+    /// Blocks written before the checkpoint that needs them: the number of that checkpoint, the first block.
+    Early(u64, u64),
     /// Makes a group of transactions durable.
     LogFlush,
     /// A page or data written by the checkpoint.

@@ -13,7 +13,7 @@
 use crate::alloc::{Alloc, Run};
 use crate::api::{Read, ReadId, StoreError, StoreOut, Transaction, TxnId, Usage};
 use crate::cache::Cache;
-use crate::checkpoint::{Checkpoint, SPACE_CHUNK};
+use crate::checkpoint::{Checkpoint, Early, SPACE_CHUNK};
 use crate::commit::Commit;
 use crate::config::{Config, Identity, Memory, MkfsInfo, Refusal};
 use crate::io::{Io, Purpose, expect_len};
@@ -111,6 +111,7 @@ pub struct Store {
     pub(crate) commit: Commit,
     pub(crate) checkpoint: Option<Box<Checkpoint>>,
     pub(crate) wants_checkpoint: bool,
+    pub(crate) early: Early,
     /// Whether a log record may be begun.
     pub(crate) may_log: bool,
     /// The owner is about to stop: the device is to say that the log is not needed.
@@ -151,6 +152,7 @@ impl Store {
             commit: Commit::default(),
             checkpoint: None,
             wants_checkpoint: false,
+            early: Early::default(),
             may_log: !config.batched,
             config,
             closing: false,
@@ -365,6 +367,11 @@ impl Store {
                 self.core.writing.end(first);
                 self.commit.direct_written(seq);
             }
+            Purpose::Early(table, first) => {
+                result?;
+                self.core.writing.end(first);
+                self.early.ended(table);
+            }
             Purpose::LogFlush => {
                 result?;
                 self.commit.flushed(out);
@@ -423,6 +430,7 @@ impl Store {
         progress |= self.write_log(out);
         progress |= self.run_reads(out);
         progress |= self.step_checkpoint(out)?;
+        self.write_early(out);
         progress |= self.collect_garbage(out)?;
         Ok(progress)
     }

@@ -23,7 +23,7 @@ pub(crate) const COPIES: [u64; 2] = [0, 128 << 10];
 /// The log begins with the second zone.
 const LOG_BLOCK: u64 = ZONE;
 /// Smallest and largest log that is made unasked.
-const LOG_BYTES: std::ops::RangeInclusive<u64> = (1 << 20)..=(16 << 20);
+const LOG_BYTES: std::ops::RangeInclusive<u64> = (1 << 20)..=(64 << 20);
 /// A device must have room for the log four times.
 const LOG_SHARE: u64 = 4;
 

@@ -53,7 +53,12 @@ impl Table {
     }
 
     pub fn memory(&self) -> usize {
-        self.bytes + self.unwritten.len() * BLOCK_MEMORY + (self.taken.len() + self.given.len()) * 16
+        self.bytes + self.unwritten_bytes() + (self.taken.len() + self.given.len()) * 16
+    }
+
+    /// Memory of the blocks that are to be written.
+    pub fn unwritten_bytes(&self) -> usize {
+        self.unwritten.len() * BLOCK_MEMORY
     }
 
     /// Memory of the changes alone: what the tree may grow by.
@@ -86,7 +91,7 @@ impl Table {
     }
 }
 
-/// Large writes under way, by their first blocks: their data is not on the device yet.
+/// Writes of data under way, by their first blocks: it is not on the device yet.
 #[derive(Default)]
 pub(crate) struct Writing(BTreeMap<u64, Bufs>);
 

@@ -7,7 +7,7 @@ use common::model::Model;
 use common::work::{Scale, any_txn, state};
 use common::*;
 use stdx::{Buf, Rng};
-use store::{ObjectKey, OmapRange, Read, StoreError, TxnOp};
+use store::{Config, ObjectKey, OmapRange, Read, StoreError, TxnOp};
 
 const SCALE: Scale = Scale { objects: 60, size: 200_000, write: 90_000, omap_keys: 60, value: 300 };
 
@@ -165,8 +165,9 @@ fn the_last_log_record_rotten_is_told_from_torn() {
 #[test]
 fn a_record_that_the_superblock_knows_to_be_durable_is_missed() {
     // Where a checkpoint ends while transactions come after it, its superblock knows that they are durable.
-    let refused = (100..200).filter(|count| {
-        let mut bench = Bench::new(8);
+    let refused = (100..300).filter(|count| {
+        let disk = SimDisk::new(8 << 20, 512, *count);
+        let mut bench = Bench::open(disk, Config { batched: false, ..small() });
         for i in 0..*count {
             bench.submit(txn(vec![TxnOp::Write(key(&format!("{i}")), 0, Buf::pattern(i, 3000).into())]));
             while bench.committed.len() as u64 + 4 < i {
@@ -175,6 +176,8 @@ fn a_record_that_the_superblock_knows_to_be_durable_is_missed() {
         }
         bench.run();
         let mut disk = bench.disk;
+        disk.submit(op_id(1), node::DiskOp::Flush { disk: node::DiskId(0) });
+        while disk.end_one().is_some() {}
         let log = (256 << 10) / 512..((256 + 512) << 10) / 512;
         for sector in disk.sectors().into_iter().filter(|s| log.contains(s)) {
             disk.replace(sector, vec![0; 512].into());

@@ -13,6 +13,8 @@ use wire::{AddrVec, EntityAddr};
 const MON_SIZE: u64 = 4 << 30;
 /// Bytes of its store's index that a monitor keeps in memory.
 const MON_CACHE: usize = 2 << 20;
+/// Bytes of the log of its store: commands are few and small.
+const MON_LOG: u64 = 16 << 20;
 
 impl Daemon {
     pub(super) fn start_mon(
@@ -51,7 +53,11 @@ impl Daemon {
         };
         let host = self.metadata();
         let make = move || {
-            let store = store::Config { cache_bytes: MON_CACHE, ..store::Config::default() };
+            let store = store::Config {
+                cache_bytes: MON_CACHE,
+                log_bytes: Some(MON_LOG),
+                ..store::Config::default()
+            };
             let mut rng = runtime::rng();
             mon::Mon::new(config, store::Store::new(store, info, rng.fork()), rng).with_host(host)
         };

@@ -80,3 +80,13 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         Command::Version(args) => version::run(&args),
     }
 }
+
+/// A bar for long work, on standard error; `what` is a template of how far it is.
+fn progress(what: &str) -> indicatif::ProgressBar {
+    let bar = indicatif::ProgressBar::with_draw_target(None, indicatif::ProgressDrawTarget::stderr());
+    let template = format!("{{bar:40}} {{percent}}% {what}, {{eta}} left");
+    match indicatif::ProgressStyle::with_template(&template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}

@@ -3,7 +3,6 @@
 use super::{Format, store_bench};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
 use std::fs::File;
@@ -103,12 +102,7 @@ impl Device {
     }
 
     fn look(&self, depth: Depth) -> Result<Report> {
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        if let Ok(style) =
-            ProgressStyle::with_template("{bar:40} {percent}% {pos} of {len} blocks, {eta} left")
-        {
-            bar.set_style(style);
-        }
+        let bar = super::progress("{pos} of {len} blocks");
         let mut read = |offset: u64, len: usize| {
             let mut buf = BufMut::zeroed(len);
             let read = self.file.read_exact_at(buf.as_mut_slice(), offset);

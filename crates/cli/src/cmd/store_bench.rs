@@ -89,6 +89,10 @@ fn measure(args: &BenchArgs, path: &Path, create_size: Option<u64>) -> Result<()
         Bench::open(runtime::open_disk(&spec, &pool)?, config.clone())
     };
     let mut results = Results { format: args.format, only: args.only.clone(), lines: Vec::new() };
+    if let Some(size) = create_size {
+        // A host gives a sparse file its blocks as they are first written, which takes longer.
+        lay_out(path, size)?;
+    }
     let mut bench = open()?;
     bench.fill(&mut results)?;
     let time = Duration::from_secs(args.seconds);
@@ -127,6 +131,23 @@ fn measure(args: &BenchArgs, path: &Path, create_size: Option<u64>) -> Result<()
     bench.list(&mut results)?;
     results.add("resident memory", resident_kib()? as f64 / 1024.0, "MiB");
     results.finish()
+}
+
+/// Makes a file of zeros all of which are on the device.
+fn lay_out(path: &Path, size: u64) -> Result<()> {
+    let what = || format!("cannot make {}", path.display());
+    let mut file = std::fs::File::create_new(path).with_context(what)?;
+    let zeros = vec![0; LARGE as usize];
+    let progress = super::progress("{bytes} of {total_bytes} laid out");
+    progress.set_length(size);
+    for at in (0..size).step_by(zeros.len()) {
+        let len = (size - at).min(LARGE);
+        file.write_all(&zeros[..len as usize]).with_context(what)?;
+        progress.set_position(at + len);
+    }
+    file.sync_all().with_context(what)?;
+    progress.finish_and_clear();
+    Ok(())
 }
 
 /// The most memory that the process ever had, in KiB.

@@ -204,6 +204,23 @@ impl Cluster {
         }
     }
 
+    /// Asks an OSD to end, waits until it has, and gives what its disk holds then.
+    pub fn stop(&mut self, osd: usize) -> store::Report {
+        let now = Now { mono: self.now, wall: Wall(1_700_000_000_000_000_000 + self.now.0) };
+        let mut out = Vec::new();
+        self.slots.get_mut(&osd).and_then(|s| s.osd.as_mut()).expect("a running OSD").wind_up(now, &mut out);
+        out.into_iter().for_each(|output| self.output(osd, output));
+        self.run_until("an OSD that was asked to end", |c| c.stopped.iter().any(|(n, _)| *n == osd));
+        self.stopped.retain(|(n, why)| *n != osd || !why.is_empty());
+        self.kill(osd);
+        let mut disk = self.slots[&osd].disk.clone();
+        let mut read = |offset, len| {
+            let found = disk.run(DiskOp::Read { disk: DiskId(0), offset, len });
+            found.map_err(|error| error.to_string())
+        };
+        store::inspect(DISK_SIZE, store::Depth::Data, &mut read, &mut |_, _| {}).expect("reads")
+    }
+
     /// Breaks all connections between two OSDs, which stay alive.
     pub fn break_links(&mut self, a: usize, b: usize) {
         let between = |x: usize, y: usize| (x, y) == (a, b) || (x, y) == (b, a);

@@ -499,3 +499,22 @@ fn a_key_allows_what_it_says_and_no_more() {
     assert_eq!(c.op("a.1", write()).result, 0, "the pool is now the file system's");
     assert!(c.counted("request_denied") > 20);
 }
+
+#[test]
+fn one_that_was_asked_to_end_leaves_a_store_without_a_log_to_replay() {
+    let mut c = Cluster::new(3, 3, 2, 8);
+    (0..40).for_each(|i| c.write(&format!("o{i}"), "before"));
+    // With writes under way.
+    let victim = c.acting("o1")[0];
+    let tids: Vec<u64> =
+        (40..60).map(|i| c.send_op(victim, None, &format!("o{i}"), vec![write_full("late")])).collect();
+    let report = c.stop(victim);
+    assert_eq!((report.damage.len(), report.log.0), (0, 0));
+    for (i, tid) in (40..60).zip(tids) {
+        c.finish(tid, &format!("o{i}"), vec![write_full("late")]);
+    }
+    c.start(victim);
+    c.wait_clean();
+    c.check();
+    (0..60).for_each(|i| assert!(c.read(&format!("o{i}")).is_ok(), "o{i}"));
+}
