@@ -1,78 +1,138 @@
-//! Index pages in memory, up to a budget, by second chance. Pages never change, so they are never written from here.
+//! What was read or written lately in memory, up to a budget, by second chance: pages of the index, and blocks of data. Neither
+//! changes in its place as long as anything refers to it, so nothing is ever written from here.
 
+use crate::extents::block_crc;
 use crate::page::{PAGE, Page, Ptr};
 use std::cell::Cell;
 use std::collections::VecDeque;
-use stdx::FastMap;
+use stdx::{BLOCK, Buf, FastMap};
 
-pub(crate) struct Cache {
-    pages: FastMap<u64, Slot>,
-    /// Pages in the order of their turn; a page that was made anew since has another stamp.
-    clock: VecDeque<(u64, u64)>,
+/// Values by the block of the device where they are.
+struct Clock<V> {
+    slots: FastMap<u64, Slot<V>>,
+    /// Values in the order of their turn; one that was put anew since has another stamp.
+    turns: VecDeque<(u64, u64)>,
     stamp: u64,
     limit: usize,
 }
 
-struct Slot {
-    page: Page,
+struct Slot<V> {
+    value: V,
     used: Cell<bool>,
     stamp: u64,
 }
 
-/// What a page takes besides its bytes.
+impl<V> Clock<V> {
+    fn new(limit: usize) -> Self {
+        Self { slots: FastMap::default(), turns: VecDeque::new(), stamp: 0, limit }
+    }
+
+    fn get(&self, block: u64) -> Option<&V> {
+        let slot = self.slots.get(&block)?;
+        slot.used.set(true);
+        Some(&slot.value)
+    }
+
+    fn insert(&mut self, block: u64, value: V) {
+        self.stamp += 1;
+        self.turns.push_back((block, self.stamp));
+        self.slots.insert(block, Slot { value, used: Cell::new(true), stamp: self.stamp });
+    }
+
+    fn remove(&mut self, block: u64) {
+        self.slots.remove(&block);
+    }
+
+    /// Forgets values until the limit is kept.
+    fn trim(&mut self) {
+        while self.slots.len() > self.limit {
+            let (block, stamp) = self.turns.pop_front().expect("each value has a turn");
+            match self.slots.get(&block) {
+                Some(slot) if slot.stamp != stamp => {}
+                Some(slot) if slot.used.take() => self.turns.push_back((block, stamp)),
+                _ => drop(self.slots.remove(&block)),
+            }
+        }
+        if self.turns.len() > 2 * self.limit {
+            let slots = &self.slots;
+            self.turns.retain(|(block, stamp)| slots.get(block).is_some_and(|slot| slot.stamp == *stamp));
+        }
+    }
+}
+
+/// What a page or a block takes besides its bytes.
 const OVERHEAD: usize = 256;
+
+/// Pages of the index.
+pub(crate) struct Cache(Clock<Page>);
 
 impl Cache {
     /// At most `bytes`, but enough for a few ways from the root to a leaf.
     pub fn new(bytes: usize) -> Self {
-        Self {
-            pages: FastMap::default(),
-            clock: VecDeque::new(),
-            stamp: 0,
-            limit: (bytes / (PAGE + OVERHEAD)).max(32),
-        }
+        Self(Clock::new((bytes / (PAGE + OVERHEAD)).max(32)))
     }
 
     /// The most pages.
     pub fn limit(&self) -> usize {
-        self.limit
+        self.0.limit
     }
 
     pub fn memory(&self) -> usize {
-        self.pages.len() * (PAGE + OVERHEAD)
+        self.0.slots.len() * (PAGE + OVERHEAD)
     }
 
     pub fn get(&self, ptr: Ptr) -> Option<Page> {
-        let slot = self.pages.get(&ptr.block)?;
-        slot.used.set(true);
-        (slot.page.crc() == ptr.crc).then(|| slot.page.clone())
+        self.0.get(ptr.block).filter(|page| page.crc() == ptr.crc).cloned()
     }
 
     pub fn insert(&mut self, block: u64, page: Page) {
-        self.stamp += 1;
-        self.clock.push_back((block, self.stamp));
-        self.pages.insert(block, Slot { page, used: Cell::new(true), stamp: self.stamp });
+        self.0.insert(block, page);
     }
 
     /// Forgets a page whose place is given back.
     pub fn remove(&mut self, block: u64) {
-        self.pages.remove(&block);
+        self.0.remove(block);
     }
 
     /// Forgets pages until the budget is kept. Called between inputs, so that an operation that needs many pages finds
     /// them all.
     pub fn trim(&mut self) {
-        while self.pages.len() > self.limit {
-            let (block, stamp) = self.clock.pop_front().expect("each page is in the clock");
-            match self.pages.get(&block) {
-                Some(slot) if slot.stamp != stamp => {}
-                Some(slot) if slot.used.take() => self.clock.push_back((block, stamp)),
-                _ => drop(self.pages.remove(&block)),
-            }
+        self.0.trim();
+    }
+}
+
+/// Blocks of data.
+pub(crate) struct Blocks(Clock<Buf>);
+
+impl Blocks {
+    /// At most `bytes`.
+    pub fn new(bytes: usize) -> Self {
+        Self(Clock::new(bytes / (BLOCK + OVERHEAD)))
+    }
+
+    pub fn memory(&self) -> usize {
+        self.0.slots.len() * (BLOCK + OVERHEAD)
+    }
+
+    /// The content of a block, where it has this checksum.
+    pub fn get(&self, block: u64, crc: u32) -> Option<Buf> {
+        self.0.get(block).filter(|content| block_crc(content) == crc).cloned()
+    }
+
+    /// Keeps a block, whose memory must be its own.
+    pub fn insert(&mut self, block: u64, content: Buf) {
+        if self.0.limit > 0 {
+            self.0.insert(block, content);
+            self.0.trim();
         }
-        if self.clock.len() > 2 * self.limit {
-            let pages = &self.pages;
-            self.clock.retain(|(block, stamp)| pages.get(block).is_some_and(|slot| slot.stamp == *stamp));
+    }
+
+    /// Forgets blocks that are given back.
+    pub fn remove(&mut self, first: u64, count: u64) {
+        if count as usize > self.0.slots.len() {
+            self.0.slots.retain(|block, _| !(first..first + count).contains(block));
+        } else {
+            (first..first + count).for_each(|block| self.0.remove(block));
         }
     }
 }

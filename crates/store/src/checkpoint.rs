@@ -360,6 +360,9 @@ impl Store {
     /// The new root is durable in both places.
     fn finish_checkpoint(&mut self, sup: Super, pages: Vec<Place>) {
         let frozen = self.core.frozen.take().expect("being written");
+        for (block, content) in frozen.unwritten {
+            self.core.blocks.insert(block, content);
+        }
         self.core.tree = sup.tree();
         self.commit.ring_mut().advance(sup.log_pos);
         self.sup = sup;

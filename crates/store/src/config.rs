@@ -9,6 +9,8 @@ pub struct Config {
     pub op_base: u64,
     /// Bytes of index pages kept in memory.
     pub cache_bytes: usize,
+    /// Bytes of data kept in memory, of small reads and of writes.
+    pub data_cache_bytes: usize,
     /// Changes kept in memory before a checkpoint is begun, in bytes, but at most a 64th of the device. Twice as many may
     /// be held while one runs.
     pub table_bytes: usize,
@@ -26,6 +28,7 @@ impl Default for Config {
         Self {
             op_base: 1 << 32,
             cache_bytes: 16 << 20,
+            data_cache_bytes: 16 << 20,
             table_bytes: 8 << 20,
             log_bytes: None,
             batched: false,
@@ -73,7 +76,7 @@ pub enum Refusal {
 /// Bytes of memory that the store holds, by use. Counted, not measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Memory {
-    /// Index pages.
+    /// Index pages, and blocks of data.
     pub cache: usize,
     /// Changes that are not in the index yet, and data that is not in its place yet.
     pub tables: usize,

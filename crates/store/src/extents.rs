@@ -15,11 +15,6 @@ use stdx::{BLOCK, Buf};
 use wire::{Writer, wire_structs};
 
 wire_structs! {
-    struct ExtentValue[plain] {
-        place: u64,
-        shared: bool,
-        crcs: Vec<u32>,
-    }
     struct RefsValue[plain] {
         extra: Vec<(u8, u32)>,
     }
@@ -46,6 +41,16 @@ impl Extent {
         self.block + self.crcs.len() as u64
     }
 
+    /// As it is stored: place u64, shared u8, count u32, a u32 for each block.
+    fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(13 + self.crcs.len() * 4);
+        out.extend_from_slice(&self.place.to_le_bytes());
+        out.push(u8::from(self.shared));
+        out.extend_from_slice(&(self.crcs.len() as u32).to_le_bytes());
+        out.extend(self.crcs.iter().flat_map(|crc| crc.to_le_bytes()));
+        out
+    }
+
     /// The part of it within `from..to`, which must overlap.
     pub fn cut(&self, from: u64, to: u64) -> Self {
         let (from, to) = (from.max(self.block), to.min(self.end()));
@@ -60,35 +65,75 @@ impl Extent {
 
 /// The extents of object `id` that overlap the blocks `from..to`, in order.
 pub(crate) fn extents(view: &View<'_>, id: u64, from: u64, to: u64) -> Result<Vec<Extent>, Stop> {
+    find(view, id, from, to, |found| found.part(found.block, found.end()))
+}
+
+/// The parts of extents of object `id` that lie within the blocks `from..to`, in order.
+pub(crate) fn parts(view: &View<'_>, id: u64, from: u64, to: u64) -> Result<Vec<Extent>, Stop> {
+    find(view, id, from, to, |found| found.part(found.block.max(from), found.end().min(to)))
+}
+
+fn find(
+    view: &View<'_>,
+    id: u64,
+    from: u64,
+    to: u64,
+    take: impl Fn(&Found<'_>) -> Extent,
+) -> Result<Vec<Extent>, Stop> {
     let mut out = Vec::new();
     let mut scan = view.scan(&key::extent(id, from - from % WINDOW), &key::extent(id, to));
     while let Some((key, value)) = scan.next()? {
+        let found = Found::parse(key, value).ok_or_else(|| corrupt(format!("extent of object id {id}")))?;
         // There may be many before the one that is wanted.
-        let block = key::number(key, key::ATTR_NAME_AT);
-        if block.is_some_and(|block| block + blocks_of(value) <= from) {
-            continue;
-        }
-        let extent = decode_extent(key, value).ok_or_else(|| corrupt(format!("extent of object id {id}")))?;
-        if extent.end() > from {
-            out.push(extent);
+        if found.end() > from {
+            out.push(take(&found));
         }
     }
     Ok(out)
 }
 
-/// How many blocks the value of an extent is about, by its length.
-fn blocks_of(value: &[u8]) -> u64 {
-    const BEFORE_CRCS: usize = 8 + 1 + 4;
-    (value.len().saturating_sub(BEFORE_CRCS) / 4) as u64
-}
-
 /// The extent of an entry of the index.
 pub(crate) fn decode_extent(key: &[u8], value: &[u8]) -> Option<Extent> {
-    let block = key::number(key, key::ATTR_NAME_AT)?;
-    let ExtentValue { place, shared, crcs } = wire::Reader::new(value).get().ok()?;
-    let count = crcs.len() as u64;
-    let sound = count > 0 && block % WINDOW + count <= WINDOW;
-    sound.then_some(Extent { block, place, shared, crcs })
+    let found = Found::parse(key, value)?;
+    Some(found.part(found.block, found.end()))
+}
+
+/// An extent in its stored form, see [`Extent::encode`].
+struct Found<'a> {
+    block: u64,
+    place: u64,
+    shared: bool,
+    /// Four bytes each.
+    crcs: &'a [u8],
+}
+
+impl<'a> Found<'a> {
+    fn parse(key: &[u8], value: &'a [u8]) -> Option<Self> {
+        let block = key::number(key, key::ATTR_NAME_AT)?;
+        let (place, rest) = value.split_first_chunk::<8>()?;
+        let (shared, rest) = rest.split_first()?;
+        let (count, crcs) = rest.split_first_chunk::<4>()?;
+        let count = u64::from(u32::from_le_bytes(*count));
+        let sound = count > 0 && block % WINDOW + count <= WINDOW && crcs.len() as u64 == count * 4;
+        let place = u64::from_le_bytes(*place);
+        (sound && *shared <= 1).then_some(Self { block, place, shared: *shared == 1, crcs })
+    }
+
+    fn end(&self) -> u64 {
+        self.block + self.crcs.len() as u64 / 4
+    }
+
+    /// The part within `from..to`, which must be inside.
+    fn part(&self, from: u64, to: u64) -> Extent {
+        let (skip, end) = ((from - self.block) as usize * 4, (to - self.block) as usize * 4);
+        let crc = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("4 bytes"));
+        Extent {
+            block: from,
+            place: self.place + (from - self.block),
+            shared: self.shared,
+            crcs: self.crcs[skip..end].chunks_exact(4).map(crc).collect(),
+        }
+    }
 }
 
 /// Further references of the blocks of a zone: which of 64, how many.
@@ -119,8 +164,7 @@ impl Plan<'_> {
     }
 
     fn put_extent(&mut self, id: u64, extent: Extent) {
-        let Extent { block, place, shared, crcs } = extent;
-        self.put(key::extent(id, block), Writer::encode(&ExtentValue { place, shared, crcs }));
+        self.put(key::extent(id, extent.block), extent.encode());
     }
 
     /// Makes `from..to` a hole.
@@ -231,7 +275,7 @@ impl Plan<'_> {
         match self.get(&key::refs(chunk))? {
             None => Ok(BTreeMap::new()),
             Some(bytes) => {
-                let value: RefsValue = crate::plan::decode(&bytes, "block references")?;
+                let value: RefsValue = crate::plan::decode(&bytes, || "block references".to_owned())?;
                 Ok(value.extra.into_iter().collect())
             }
         }
@@ -387,4 +431,23 @@ fn by_chunk(run: Run) -> impl Iterator<Item = (u64, u64, u64)> {
     let end = run.0 + run.1;
     (run.0 / ZONE..end.div_ceil(ZONE))
         .map(move |chunk| (chunk, run.0.max(chunk * ZONE), end.min((chunk + 1) * ZONE)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_extent_comes_back_whole_and_in_parts_and_nonsense_does_not() {
+        let extent = Extent { block: 67, place: 1 << 40, shared: true, crcs: (5..20).collect() };
+        let (key, value) = (key::extent(9, extent.block), extent.encode());
+        assert_eq!(decode_extent(&key, &value), Some(extent.clone()));
+        let found = Found::parse(&key, &value).expect("an extent");
+        assert_eq!(found.part(70, 72), extent.cut(70, 72));
+        assert_eq!(decode_extent(&key::extent(9, 120), &value), None, "beyond its window");
+        (0..value.len()).for_each(|cut| assert_eq!(decode_extent(&key, &value[..cut]), None, "{cut}"));
+        assert_eq!(decode_extent(&key, &[&value[..], &[0]].concat()), None);
+        let none = Extent { crcs: vec![], ..extent };
+        assert_eq!(decode_extent(&key, &none.encode()), None);
+    }
 }

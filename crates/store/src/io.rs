@@ -172,10 +172,10 @@ impl Io {
 }
 
 /// What a read must have given.
-pub(crate) fn expect_len(buf: Buf, len: usize, what: &str) -> Result<Buf, StoreError> {
+pub(crate) fn expect_len(buf: Buf, len: usize, what: impl FnOnce() -> String) -> Result<Buf, StoreError> {
     if buf.len() == len {
         Ok(buf)
     } else {
-        Err(StoreError::Corrupt(format!("{what}: {} of {len} bytes", buf.len())))
+        Err(StoreError::Corrupt(format!("{}: {} of {len} bytes", what(), buf.len())))
     }
 }

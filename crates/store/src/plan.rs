@@ -137,8 +137,8 @@ impl Cell {
     }
 }
 
-pub(crate) fn decode<T: wire::Decode>(bytes: &[u8], what: &str) -> Result<T, Stop> {
-    Reader::new(bytes).get().map_err(|e| corrupt(format!("{what}: {e}")))
+pub(crate) fn decode<T: wire::Decode>(bytes: &[u8], what: impl FnOnce() -> String) -> Result<T, Stop> {
+    Reader::new(bytes).get().map_err(|e| corrupt(format!("{}: {e}", what())))
 }
 
 impl<'a> Plan<'a> {
@@ -193,7 +193,7 @@ impl<'a> Plan<'a> {
     pub fn onode(&self, object: &ObjectKey) -> Result<Option<Onode>, Stop> {
         match self.get(&key::object(object))? {
             None => Ok(None),
-            Some(bytes) => decode(&bytes, &key::describe(object)).map(Some),
+            Some(bytes) => decode(&bytes, || key::describe(object)).map(Some),
         }
     }
 

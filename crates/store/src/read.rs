@@ -1,7 +1,7 @@
 //! Reads: first everything about the object that the index says, in one go and of one state, then the data.
 
 use crate::api::{ObjectKey, ObjectView, OmapRange, Read, ReadId, ReadReply, StoreError, StoreOut};
-use crate::extents::{block_crc, extents};
+use crate::extents::{block_crc, parts};
 use crate::io::{Purpose, expect_len};
 use crate::key;
 use crate::logged::Logged;
@@ -93,24 +93,27 @@ impl Job {
             && self.object().is_none_or(|object| txn.steps.iter().any(|step| step.touches(object)))
     }
 
-    pub fn part_ended(&mut self, i: usize, result: Result<Buf, StoreError>) {
+    /// A part was read; gives its place and content where it is sound.
+    pub fn part_ended(&mut self, i: usize, result: Result<Buf, StoreError>) -> Option<(u64, &Buf)> {
         let Self { read: Read::Object { key, .. }, stage: Stage::Data(data, missing), .. } = self else {
             unreachable!("only reads of objects have parts");
         };
         *missing -= 1;
         let part = &mut data.parts[i];
         let what = || format!("{}, data at byte {}", key::describe(key), part.block * BLOCK_LEN);
-        let checked =
-            result.and_then(|buf| expect_len(buf, part.crcs.len() * BLOCK, &what())).and_then(|buf| {
-                let bad = buf.block_crcs().zip(&part.crcs).position(|((is, _), should)| is != *should);
-                match bad {
-                    None => Ok(buf),
-                    Some(bad) => Err(damaged(key, part.block + bad as u64)),
-                }
-            });
+        let checked = result.and_then(|buf| expect_len(buf, part.crcs.len() * BLOCK, what)).and_then(|buf| {
+            let bad = buf.block_crcs().zip(&part.crcs).position(|((is, _), should)| is != *should);
+            match bad {
+                None => Ok(buf),
+                Some(bad) => Err(damaged(key, part.block + bad as u64)),
+            }
+        });
         match checked {
-            Ok(buf) => part.bytes = Some(buf),
-            Err(error) => drop(data.error.get_or_insert(error)),
+            Ok(buf) => Some((part.place, &*part.bytes.insert(buf))),
+            Err(error) => {
+                data.error.get_or_insert(error);
+                None
+            }
         }
     }
 }
@@ -277,12 +280,12 @@ impl Core {
                 pieces.push(Piece::Memory(inline.slice(at as usize..inline_end as usize)));
                 at = inline_end;
             }
-            for extent in extents(&self.view(), onode.id, at / BLOCK_LEN, end.div_ceil(BLOCK_LEN))? {
+            for extent in parts(&self.view(), onode.id, at / BLOCK_LEN, end.div_ceil(BLOCK_LEN))? {
                 for (i, crc) in extent.crcs.iter().enumerate() {
                     let block = extent.block + i as u64;
                     let (from, to) = ((block * BLOCK_LEN).max(at), ((block + 1) * BLOCK_LEN).min(end));
                     if from >= to {
-                        continue;
+                        break;
                     }
                     if from > at {
                         pieces.push(Piece::Zeros(from - at));
@@ -294,7 +297,10 @@ impl Core {
                             pieces.push(Piece::Memory(content.slice(range)))
                         }
                         Some(_) => drop(data.error.get_or_insert(damaged(object, block))),
-                        None => data.add(&mut pieces, place, block, *crc, range),
+                        None => match self.blocks.get(place, *crc) {
+                            Some(content) => pieces.push(Piece::Memory(content.slice(range))),
+                            None => data.add(&mut pieces, place, block, *crc, range),
+                        },
                     }
                     at = to;
                 }
@@ -347,7 +353,7 @@ impl Data {
 fn onode(view: &View<'_>, object: &ObjectKey) -> Result<Option<Onode>, Stop> {
     match view.get(&key::object(object))? {
         None => Ok(None),
-        Some(bytes) => decode(&bytes, &key::describe(object)).map(Some),
+        Some(bytes) => decode(&bytes, || key::describe(object)).map(Some),
     }
 }
 
@@ -385,7 +391,7 @@ fn written(view: &View<'_>, onode: &Onode, offset: u64, len: u64) -> Result<Vec<
         out.extend((offset < end).then(|| (offset, end - offset)));
         return Ok(out);
     }
-    for extent in extents(view, onode.id, offset / BLOCK_LEN, end.div_ceil(BLOCK_LEN))? {
+    for extent in parts(view, onode.id, offset / BLOCK_LEN, end.div_ceil(BLOCK_LEN))? {
         let (from, to) = ((extent.block * BLOCK_LEN).max(offset), (extent.end() * BLOCK_LEN).min(end));
         match out.last_mut() {
             Some((at, len)) if *at + *len == from => *len += to - from,

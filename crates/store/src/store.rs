@@ -12,7 +12,7 @@
 
 use crate::alloc::{Alloc, Run};
 use crate::api::{Read, ReadId, StoreError, StoreOut, Transaction, TxnId, Usage};
-use crate::cache::Cache;
+use crate::cache::{Blocks, Cache};
 use crate::checkpoint::{Checkpoint, Early, SPACE_CHUNK};
 use crate::commit::Commit;
 use crate::config::{Config, Identity, Memory, MkfsInfo, Refusal};
@@ -41,6 +41,7 @@ pub(crate) enum State {
 /// Entries, as they are on the device and as they have changed since.
 pub(crate) struct Core {
     pub cache: Cache,
+    pub blocks: Blocks,
     pub tree: Tree,
     pub active: Table,
     pub frozen: Option<Box<Table>>,
@@ -121,6 +122,8 @@ pub struct Store {
     pub(crate) next_read: u64,
 }
 
+/// What reads of at most so many bytes found is kept in memory.
+const READ_KEPT: usize = 64 << 10;
 /// Blocks that only transactions which bring no data may take.
 const RESERVED_BLOCKS: u64 = 32;
 
@@ -129,6 +132,7 @@ impl Store {
     pub fn new(config: Config, disk: DiskInfo, rng: Rng) -> Self {
         let core = Core {
             cache: Cache::new(config.cache_bytes),
+            blocks: Blocks::new(config.data_cache_bytes),
             tree: Tree::default(),
             active: Table::default(),
             frozen: None,
@@ -345,7 +349,8 @@ impl Store {
             }
             Purpose::Fetch(first, count) => {
                 // What can't be read is damaged like what has a wrong checksum: zeros have the checksum only of zeros.
-                let bytes = result.and_then(|b| expect_len(b, count as usize * BLOCK, "a block of data"));
+                let bytes = result
+                    .and_then(|b| expect_len(b, count as usize * BLOCK, || "a block of data".to_owned()));
                 let bytes = bytes.unwrap_or_else(|_| Buf::zeros(count as usize * BLOCK));
                 for i in 0..count {
                     let at = i as usize * BLOCK;
@@ -354,8 +359,13 @@ impl Store {
                 self.commit.fetched();
             }
             Purpose::Part(read, part) => {
-                if let Some(job) = self.reads.get_mut(&read) {
-                    job.part_ended(part, result);
+                if let Some(job) = self.reads.get_mut(&read)
+                    && let Some((place, content)) = job.part_ended(part, result)
+                    && content.len() <= READ_KEPT
+                {
+                    for (i, block) in content.chunks(BLOCK).enumerate() {
+                        self.core.blocks.insert(place + i as u64, Buf::from(block.to_vec()));
+                    }
                 }
             }
             Purpose::Log => {
@@ -369,7 +379,9 @@ impl Store {
             }
             Purpose::Early(table, first) => {
                 result?;
-                self.core.writing.end(first);
+                let written = self.core.writing.end(first);
+                let blocks = written.iter().flat_map(|data| data.parts()).cloned();
+                (first..).zip(blocks).for_each(|(block, content)| self.core.blocks.insert(block, content));
                 self.early.ended(table);
             }
             Purpose::LogFlush => {
@@ -440,6 +452,7 @@ impl Store {
         while self.leaving.front().is_some_and(|l| self.io.read_until(l.mark)) {
             let leaving = self.leaving.pop_front().expect("looked at");
             for run in leaving.runs {
+                self.core.blocks.remove(run.0, run.1);
                 self.core.alloc.free(run);
             }
             for page in leaving.pages {
@@ -493,7 +506,7 @@ impl Store {
     pub fn memory(&self) -> Memory {
         let frozen = self.core.frozen.as_ref().map_or(0, |f| f.memory());
         Memory {
-            cache: self.core.cache.memory(),
+            cache: self.core.cache.memory() + self.core.blocks.memory(),
             tables: self.core.active.memory() + frozen,
             pending: self.commit.memory(),
             space_map: self.core.alloc.memory(),

@@ -100,8 +100,8 @@ impl Writing {
         self.0.insert(first, data);
     }
 
-    pub fn end(&mut self, first: u64) {
-        self.0.remove(&first);
+    pub fn end(&mut self, first: u64) -> Option<Bufs> {
+        self.0.remove(&first)
     }
 
     /// The content of a block, where it is being written.

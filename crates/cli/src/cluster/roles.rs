@@ -55,6 +55,7 @@ impl Daemon {
         let make = move || {
             let store = store::Config {
                 cache_bytes: MON_CACHE,
+                data_cache_bytes: 0,
                 log_bytes: Some(MON_LOG),
                 ..store::Config::default()
             };

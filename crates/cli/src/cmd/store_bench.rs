@@ -106,8 +106,11 @@ fn measure(args: &BenchArgs, path: &Path, create_size: Option<u64>) -> Result<()
         bench.overwrite(&format!("write {name}, {depth} in flight"), len, depth, time, &mut results)?;
     }
     for (name, len, depth) in [("4 KiB", 4096, 16), ("64 KiB", 65536, 16), ("4 MiB", LARGE, 4)] {
-        bench.read_at_random(&format!("read {name}, {depth} in flight"), len, depth, time, &mut results)?;
+        let name = format!("read {name}, {depth} in flight");
+        bench.read_at_random(&name, OBJECTS, len, depth, time, &mut results)?;
     }
+    // They fit the cache.
+    bench.read_at_random("read 4 KiB, cached", 2, 4096, 1, time, &mut results)?;
     bench.small_objects(args, &mut results)?;
     if results.wants("open after close") {
         let usage = bench.store.usage();
@@ -375,6 +378,7 @@ impl Bench {
     fn read_at_random(
         &mut self,
         name: &str,
+        objects: u64,
         len: u64,
         depth: u64,
         time: Duration,
@@ -386,7 +390,7 @@ impl Bench {
         let begin = Instant::now();
         let (mut asked, mut count) = (0, 0);
         while begin.elapsed() < time {
-            let key = Self::object(self.rng.below(OBJECTS));
+            let key = Self::object(self.rng.below(objects));
             let data = vec![(self.rng.below(LARGE / len) * len, len)];
             self.ask(Read::Object {
                 key,

@@ -18,6 +18,7 @@ pub fn small() -> Config {
     Config {
         op_base: 1 << 32,
         cache_bytes: 300 << 10,
+        data_cache_bytes: 100 << 10,
         table_bytes: 100 << 10,
         log_bytes: Some(512 << 10),
         batched: true,
