@@ -14,6 +14,9 @@ use stdx::{Buf, BufMut, Bufs};
 /// Operations that the host has at once; more wait here.
 const DEPTH: u32 = 256;
 
+/// So many are handed over before their batch has ended, so that the device does not wait for the processor.
+const EAGER: usize = 4;
+
 /// A ring of its own for one device.
 pub(super) struct Ring {
     event: OwnedFd,
@@ -123,6 +126,9 @@ impl Ring {
         };
         state.flights[at] = Some(flight);
         state.waiting.push_back(at);
+        if state.waiting.len() >= EAGER {
+            state.submit(0);
+        }
     }
 
     /// Hands over what was queued.
