@@ -5,8 +5,9 @@
 //! start at once; then on two ways that don't wait for each other, *logged* (one record and one flush under way at a time,
 //! all that came meanwhile joins the next) and *applied* (planned, then put into the active table). A read waits for
 //! those before it that touch its object to be applied, not to be logged; those after it wait until it has looked into the
-//! index. So a read sees exactly what was submitted before it. When the active table or the log has grown
-//! enough, the table is frozen and a checkpoint writes it into a new version of the index.
+//! index. So a read sees exactly what was submitted before it. Data in the active table is written to its place whenever
+//! there is much of it (`write_early`). When the active table or the log has grown enough, the table is frozen and a checkpoint
+//! writes it into a new version of the index.
 //!
 //! After each input [`Store::settle`] runs every part until none makes progress; nothing is left half done between inputs.
 
