@@ -12,7 +12,7 @@ use crate::inode::Inode;
 use crate::io::FileIo;
 use crate::mds::Mds;
 use maps::OsdMap;
-use monc::{Monc, MoncConfig, MoncOut, Told};
+use monc::{Monc, MoncConfig, MoncOut, Stuck, Told};
 use msgs::{Body, ClientReply};
 use node::{CloseReason, Event, Input, Level, Msg, Node, Output, RequestId};
 use rados::{Cluster, ClusterOut, Completion, Listing, RadosConfig, RadosTold};
@@ -110,6 +110,7 @@ pub struct Client {
     pub(crate) config: ClientConfig,
     pub(crate) cluster: Cluster,
     pub(crate) mds: Mds,
+    stuck: Stuck,
     pub(crate) inodes: FastMap<Ino, Inode>,
     pub(crate) dentries: BTreeMap<(Ino, Vec<u8>), Dentry>,
     pub(crate) files: FastMap<Fh, FileHandle>,
@@ -161,6 +162,7 @@ impl Client {
         Self {
             cluster: Cluster::new(monc, RadosConfig::new(config.credentials.clone(), SPACE_RADOS), &mut rng),
             mds: Mds::new(SPACE_MDS),
+            stuck: Stuck::default(),
             config,
             inodes: FastMap::default(),
             dentries: BTreeMap::new(),
@@ -460,6 +462,9 @@ impl Node for Client {
                 cluster.mon(now, outs, |monc, outs| monc.subscribe("mdsmap", 0, false, outs));
             }),
             Input::Timer => {
+                if self.stuck.is_due(now.mono) {
+                    self.with_mon(now, out, |monc, _| monc.expect(now, "mdsmap"));
+                }
                 self.with_cluster(now, out, |cluster, outs| cluster.timer(now, outs));
                 self.mds_timer(now, out);
                 self.write_back_old(now);
@@ -491,11 +496,13 @@ impl Node for Client {
         if !self.closed {
             self.settle(now, out);
         }
+        self.stuck.follow(now.mono, self.mds.oldest(), self.mds.map.epoch);
     }
 
     fn deadline(&self) -> Option<Instant> {
         let write_back = self.dirty_since.values().min().map(|at| *at + WRITE_BACK_AFTER);
-        [self.cluster.deadline(), self.mds.deadline(), write_back].into_iter().flatten().min()
+        let parts = [self.cluster.deadline(), self.mds.deadline(), self.stuck.deadline(), write_back];
+        parts.into_iter().flatten().min()
     }
 }
 

@@ -132,6 +132,11 @@ impl Mds {
         self.renew_at.into_iter().chain(self.give_up_at).min()
     }
 
+    /// The oldest request without an answer.
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        self.in_flight.iter().find(|(_, r)| !r.answered).map(|(tid, _)| *tid)
+    }
+
     /// Whether answers are outstanding that only a journal commit at the MDS brings.
     pub(crate) fn has_unsafe(&self) -> bool {
         self.in_flight.values().any(|r| r.answered)

@@ -44,10 +44,13 @@ impl Hunt {
         self.left.pop()
     }
 
-    /// Begins a round.
-    pub(crate) fn begin_round(&mut self, rng: &mut Rng) {
+    /// Begins a round. The monitor `last`, which has just been lost, is tried when no other one has answered.
+    pub(crate) fn begin_round(&mut self, last: Option<EntityAddr>, rng: &mut Rng) {
         self.left.clone_from(&self.all);
         rng.shuffle(&mut self.left);
+        if let Some(at) = self.left.iter().position(|addr| Some(*addr) == last) {
+            self.left[..=at].rotate_right(1);
+        }
         self.rounds += 1;
     }
 

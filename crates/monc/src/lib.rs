@@ -1,7 +1,7 @@
 //! A session to one of the monitors, for every role that is not one: clients, OSDs, metadata servers.
 //!
 //! [`Monc`] is a sub-machine: its owner hands it what concerns its connections ([`Monc::owns`]) and carries out the
-//! [`MoncOut`]s. It looks for a monitor that answers, keeps subscriptions and unanswered requests over changes of the
+//! [`MoncOut`]s. It looks for a monitor that answers, leaves one that has fallen silent, keeps subscriptions and unanswered requests over changes of the
 //! monitor, renews tickets in time, and passes on every message that it has no use for itself.
 //!
 //! Invariants of absence: it holds no cluster map but the monitors', and never gives up: an owner that wants a limit on
@@ -12,12 +12,15 @@ mod net;
 mod out;
 mod requests;
 mod session;
+mod stuck;
 mod subs;
 mod tickets;
+mod watch;
 
 pub use net::{ConnSpace, Net};
 pub use out::{MoncOut, Told};
 pub use session::Monc;
+pub use stuck::Stuck;
 
 use auth::Credentials;
 use wire::{EntityAddr, EntityType};

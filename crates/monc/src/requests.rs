@@ -33,6 +33,11 @@ impl Requests {
         Msg::new(tid, body)
     }
 
+    /// Whether a request has no answer yet.
+    pub(crate) fn any_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// Forgets the request with the owner's number `token`.
     pub(crate) fn cancel(&mut self, token: u64) {
         self.waiting.retain(|_, (t, _)| *t != token);

@@ -4,6 +4,7 @@ use crate::hunt::Hunt;
 use crate::requests::Requests;
 use crate::subs::Subs;
 use crate::tickets::{Keeper, Renewed};
+use crate::watch::{Look, Wait, Watch};
 use crate::{ConnSpace, MoncConfig, MoncOut, Net, Told};
 use auth::{Initiator, Tickets};
 use maps::MonMap;
@@ -40,6 +41,7 @@ pub struct Monc {
     monmap: Option<Arc<MonMap>>,
     /// Handshakes refused since the last that was not.
     denials: u32,
+    watch: Watch,
 }
 
 /// After so many refusals the old tickets may be the reason: monitors may not have the keys any more that open them.
@@ -60,6 +62,7 @@ impl Monc {
             requests: Requests::default(),
             monmap: None,
             denials: 0,
+            watch: Watch::new(config.credentials.name.ty == EntityType::CLIENT),
             config,
         }
     }
@@ -67,7 +70,7 @@ impl Monc {
     /// Begins to look for a monitor.
     pub fn start(&mut self, now: Now, out: &mut Vec<MoncOut>) {
         if let State::Paused(_) = self.state {
-            self.hunt.begin_round(&mut self.rng);
+            self.hunt.begin_round(None, &mut self.rng);
             self.try_next(now, out);
         }
     }
@@ -111,7 +114,19 @@ impl Monc {
     pub fn deadline(&self) -> Option<Instant> {
         match self.state {
             State::Paused(at) | State::Connecting(_, _, at) | State::Opening(_, _, at) => Some(at),
-            State::Open(..) => self.keeper.deadline(),
+            State::Open(..) => {
+                let watch = self.watch.deadline(self.wait());
+                Some(self.keeper.deadline().map_or(watch, |renewal| renewal.min(watch)))
+            }
+        }
+    }
+
+    /// What is waited for.
+    fn wait(&self) -> Wait {
+        match self.subs.expected_since() {
+            _ if self.requests.any_waiting() => Wait::Answer,
+            Some(since) => Wait::News(since),
+            None => Wait::Nothing,
         }
     }
 
@@ -119,14 +134,26 @@ impl Monc {
     pub fn timer(&mut self, now: Now, out: &mut Vec<MoncOut>) {
         match self.state {
             State::Paused(at) if at <= now.mono => {
-                self.hunt.begin_round(&mut self.rng);
+                self.hunt.begin_round(None, &mut self.rng);
                 self.try_next(now, out);
             }
             State::Connecting(conn, _, at) | State::Opening(conn, _, at) if at <= now.mono => {
                 out.push(Net::Close { conn }.into());
                 self.try_next(now, out);
             }
-            State::Open(..) => self.renew(now, out),
+            State::Open(conn, _) => match self.watch.look(now.mono, self.wait()) {
+                Look::Silent => {
+                    out.push(Net::Close { conn }.into());
+                    self.lose(now, out);
+                }
+                look => {
+                    if look == Look::Ask {
+                        let tid = self.requests.tid();
+                        self.send_now(Msg::new(tid, Body::from(msgs::MonGetMap {})), out);
+                    }
+                    self.renew(now, out);
+                }
+            },
             _ => {}
         }
     }
@@ -156,6 +183,7 @@ impl Monc {
         let State::Opening(conn, addr, _) = self.state else { return };
         self.state = State::Open(conn, addr);
         self.hunt.reset();
+        self.watch.heard(now.mono);
         for msg in self.requests.for_new_session(self.fsid()) {
             self.send_now(msg, out);
         }
@@ -192,6 +220,7 @@ impl Monc {
         if !matches!(self.state, State::Open(ours, _) | State::Opening(ours, ..) if ours == conn) {
             return;
         }
+        self.watch.heard(now.mono);
         let body = match &msg.body {
             node::Body::Client(body) => body,
             node::Body::Peer(peer::Body::MonLeader(_)) => {
@@ -250,6 +279,12 @@ impl Monc {
     /// Wants `what` no more.
     pub fn unsubscribe(&mut self, what: &str) {
         self.subs.forget(what);
+    }
+
+    /// A newer `what` than the owner has is waited for, because somebody has spoken of it or because a report should lead to it:
+    /// until it comes, the monitor has to show that it lives.
+    pub fn expect(&mut self, now: Now, what: &str) {
+        self.subs.expect(now.mono, what);
     }
 
     /// The owner has epoch `epoch` of `what` from elsewhere: a new session asks for what comes after it.
@@ -319,7 +354,11 @@ impl Monc {
     /// The session is gone: look for another monitor at once.
     fn lose(&mut self, now: Now, out: &mut Vec<MoncOut>) {
         out.push(Told::Lost.into());
-        self.hunt.begin_round(&mut self.rng);
+        let last = match self.state {
+            State::Open(_, addr) => Some(addr),
+            _ => None,
+        };
+        self.hunt.begin_round(last, &mut self.rng);
         self.try_next(now, out);
     }
 

@@ -2,10 +2,15 @@
 
 use msgs::{MonSubscribe, SUBSCRIBE_ONCE, SubscribeItem};
 use std::collections::BTreeMap;
+use stdx::Instant;
 
 /// Everything that is subscribed.
 #[derive(Debug, Default)]
-pub(crate) struct Subs(BTreeMap<String, SubscribeItem>);
+pub(crate) struct Subs {
+    items: BTreeMap<String, SubscribeItem>,
+    /// Of what the owner waits for a newer epoch, and since when.
+    expected: BTreeMap<String, Instant>,
+}
 
 impl Subs {
     /// Wants `what` from `start` on. Returns the message for an open session; `None` where nothing is new.
@@ -17,28 +22,40 @@ impl Subs {
         hostname: &str,
     ) -> Option<MonSubscribe> {
         let item = SubscribeItem { start, flags: if once { SUBSCRIBE_ONCE } else { 0 } };
-        match self.0.get(what) {
+        match self.items.get(what) {
             Some(old) if *old == item => return None,
             // A lasting subscription is not weakened by a wish that it serves already.
             Some(old) if once && old.flags == 0 && old.start <= start => return None,
             _ => {}
         }
-        self.0.insert(what.to_owned(), item);
+        self.items.insert(what.to_owned(), item);
         Some(message([(what.to_owned(), item)].into(), hostname))
     }
 
     /// Wants `what` no more. The monitor is not told: it forgets with the session.
     pub(crate) fn forget(&mut self, what: &str) {
-        self.0.remove(what);
+        self.items.remove(what);
+        self.expected.remove(what);
+    }
+
+    /// A newer `what` is waited for from now on.
+    pub(crate) fn expect(&mut self, now: Instant, what: &str) {
+        self.expected.insert(what.to_owned(), now);
+    }
+
+    /// Since when something newer is waited for: what was asked for last.
+    pub(crate) fn expected_since(&self) -> Option<Instant> {
+        self.expected.values().max().copied()
     }
 
     /// `epoch` of `what` has arrived; a new session asks for what comes after it.
     pub(crate) fn got(&mut self, what: &str, epoch: u64) {
-        if let Some(item) = self.0.get_mut(what)
+        self.expected.remove(what);
+        if let Some(item) = self.items.get_mut(what)
             && item.start <= epoch
         {
             if item.flags & SUBSCRIBE_ONCE != 0 {
-                self.0.remove(what);
+                self.items.remove(what);
             } else {
                 item.start = epoch + 1;
             }
@@ -47,13 +64,14 @@ impl Subs {
 
     /// As [`Self::got`], for a map that is subscribed under its plain name or that of one file system.
     pub(crate) fn got_mdsmap(&mut self, epoch: u64) {
-        let names: Vec<String> = self.0.keys().filter(|what| what.starts_with("mdsmap")).cloned().collect();
+        let names: Vec<String> =
+            self.items.keys().filter(|what| what.starts_with("mdsmap")).cloned().collect();
         names.iter().for_each(|what| self.got(what, epoch));
     }
 
     /// The message for a new session.
     pub(crate) fn all(&self, hostname: &str) -> Option<MonSubscribe> {
-        (!self.0.is_empty()).then(|| message(self.0.clone(), hostname))
+        (!self.items.is_empty()).then(|| message(self.items.clone(), hostname))
     }
 }
 

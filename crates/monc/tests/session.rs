@@ -19,6 +19,10 @@ fn addr(port: u16) -> EntityAddr {
 }
 
 fn monc(ports: &[u16]) -> Monc {
+    monc_of_seed(ports, 1)
+}
+
+fn monc_of_seed(ports: &[u16], seed: u64) -> Monc {
     let config = MoncConfig {
         credentials: auth::Credentials { name: EntityName::new(EntityType::CLIENT, "a"), key: None },
         mons: ports.iter().map(|p| addr(*p)).collect(),
@@ -27,7 +31,7 @@ fn monc(ports: &[u16]) -> Monc {
         space: 3,
         hostname: "host".to_owned(),
     };
-    Monc::new(config, Rng::from_seed(1))
+    Monc::new(config, Rng::from_seed(seed))
 }
 
 fn peer(global_id: u64) -> Peer {
@@ -109,7 +113,12 @@ fn a_session_begins_with_subscriptions_and_what_waited() {
     m.message(at(6), conn(1), monmap(1, &[1]), &mut out);
     let expected = ["monmap 1", "send 1 mon_get_version tid 2", "send 1 get_config tid 1", "session 4100"];
     assert_eq!(show(&mut out), expected);
-    assert_eq!((m.global_id(), m.is_open(), m.deadline()), (4100, true, None));
+    assert_eq!((m.global_id(), m.is_open()), (4100, true));
+    assert_eq!(
+        m.deadline(),
+        Some(at(506).mono),
+        "the monitor has to show that it lives while a request waits"
+    );
 }
 
 #[test]
@@ -236,4 +245,72 @@ impl DefaultBody for msgs::GetConfig {
     fn default_body() -> Body {
         Self::default().into()
     }
+}
+
+/// Three monitors, of which the first one tried was given up.
+fn cut_off(m: &mut Monc, out: &mut Vec<MoncOut>) -> Vec<String> {
+    m.timer(at(501), out);
+    assert_eq!(show(out), ["send 1 mon_get_map tid 2"]);
+    m.timer(at(2000), out);
+    assert_eq!(show(out), [""; 0], "it has a second and a half");
+    assert_eq!(m.deadline(), Some(at(2001).mono));
+    m.timer(at(2001), out);
+    show(out)
+}
+
+#[test]
+fn a_silent_monitor_is_left_within_two_seconds_and_everything_is_asked_anew() {
+    let mut m = monc(&[1, 2, 3]);
+    let mut out = Vec::new();
+    m.start(at(0), &mut out);
+    let first = show(&mut out).remove(0);
+    m.connected(at(1), conn(1), &peer(4100), &mut out);
+    m.message(at(1), conn(1), monmap(1, &[1, 2, 3]), &mut out);
+    m.subscribe("osdmap", 4, false, &mut out);
+    m.command(5, "{}".to_owned(), Bufs::new(), &mut out);
+    out.clear();
+    let lines = cut_off(&mut m, &mut out);
+    assert_eq!(lines[..2], ["close 1", "lost"]);
+    assert!(lines[2].starts_with("connect 2") && lines[2][9..] != first[9..], "another one: {lines:?}");
+    m.connected(at(2002), conn(2), &peer(4100), &mut out);
+    let expected =
+        ["tickets", "send 2 subscribe monmap>=2 osdmap>=4", "send 2 mon_command tid 1", "session 4100"];
+    assert_eq!(show(&mut out), expected);
+}
+
+#[test]
+fn the_monitor_that_fell_silent_is_tried_last() {
+    for seed in 1..=8 {
+        let mut m = monc_of_seed(&[1, 2, 3], seed);
+        let mut out = Vec::new();
+        m.start(at(0), &mut out);
+        let first = show(&mut out).remove(0)[10..].to_owned();
+        m.connected(at(1), conn(1), &peer(4100), &mut out);
+        m.message(at(1), conn(1), monmap(1, &[1, 2, 3]), &mut out);
+        m.command(5, "{}".to_owned(), Bufs::new(), &mut out);
+        out.clear();
+        let mut tried = cut_off(&mut m, &mut out).split_off(2);
+        m.closed(at(2002), conn(2), CloseReason::Refused, &mut out);
+        m.closed(at(2003), conn(3), CloseReason::Refused, &mut out);
+        tried.extend(show(&mut out));
+        let ports: Vec<&str> = tried.iter().map(|line| &line[10..]).collect();
+        assert_eq!(ports.len(), 3);
+        assert_eq!(ports[2], first, "{tried:?}");
+    }
+}
+
+#[test]
+fn any_word_of_the_monitor_is_a_sign_of_life() {
+    let mut m = monc(&[1]);
+    let mut out = open(&mut m);
+    m.expect(at(400), "osdmap");
+    assert_eq!(m.deadline(), Some(at(501).mono), "somebody has a newer map");
+    m.timer(at(501), &mut out);
+    assert_eq!(show(&mut out), ["send 1 mon_get_map tid 1"]);
+    m.message(at(510), conn(1), monmap(1, &[1]), &mut out);
+    assert_eq!(show(&mut out), [""; 0], "the map is not news");
+    assert_eq!(m.deadline(), Some(at(1010).mono), "the map is still missing");
+    let osdmap = msgs::OsdMap { fulls: [(maps::Epoch(8), vec![])].into(), ..Default::default() };
+    m.message(at(600), conn(1), Msg::new(0, Body::from(osdmap)), &mut out);
+    assert_eq!(m.deadline(), Some(at(10_600).mono), "nothing is missing");
 }

@@ -94,8 +94,31 @@ impl World {
         self.now = Now { mono: self.now.mono + d, wall: self.now.wall + d };
     }
 
+    /// Sleeps until the machine has something to say, at most for `most`. Its questions whether the monitor lives are answered.
+    fn wake(&mut self, most: Duration, out: &mut Vec<MoncOut>) {
+        let until = self.now.mono + most;
+        while out.is_empty() && self.now.mono < until {
+            let deadline = self.monc.deadline().expect("wants a timer").min(until);
+            self.pass(deadline.since(self.now.mono));
+            self.monc.timer(self.now, out);
+            self.show_life(out);
+        }
+    }
+
+    fn show_life(&mut self, out: &mut Vec<MoncOut>) {
+        let asks = |o: &MoncOut| {
+            let MoncOut::Net(Net::Send { msg, .. }) = o else { return false };
+            matches!(msg.body, node::Body::Client(Body::MonGetMap(_)))
+        };
+        if let Some(at) = out.iter().position(asks) {
+            out.remove(at);
+            self.monc.message(self.now, self.conn(), monmap(), out);
+        }
+    }
+
     /// Answers the MAuth in `out` as the monitor does.
     fn answer(&mut self, out: &mut Vec<MoncOut>) {
+        self.show_life(out);
         let sent = out.drain(..).find_map(|o| match o {
             MoncOut::Net(Net::Send { msg: Msg { tid, body: node::Body::Client(Body::Auth(m)) }, .. }) => {
                 Some((tid, m))
@@ -108,11 +131,6 @@ impl World {
             self.keys.answer_request(&name, id, &request.payload, self.now, &mut self.rng).expect("answers");
         let reply = msgs::AuthReply { protocol: request.protocol, payload, ..Default::default() };
         self.monc.message(self.now, self.conn(), Msg::new(tid, Body::from(reply)), out);
-    }
-
-    /// Until when the machine wants to sleep, from now on.
-    fn sleeps(&self) -> Duration {
-        self.monc.deadline().expect("wants a timer").since(self.now.mono)
     }
 }
 
@@ -137,17 +155,15 @@ fn a_daemon_fetches_its_rotating_keys_at_once_and_again_when_they_rotate() {
     let Some(MoncOut::Told(Told::RotatingKeys(keys))) = out.pop() else { panic!("{out:?}") };
     assert_eq!(*keys, w.keys.rotating[&EntityType::OSD]);
     // Tickets are renewed first: at three quarters of the hour that is left of the current key and the next.
-    w.pass(w.sleeps());
-    w.monc.timer(w.now, &mut out);
+    w.wake(HOUR, &mut out);
     w.answer(&mut out);
     assert!(matches!(out.pop(), Some(MoncOut::Told(Told::Tickets(_)))));
     for _ in 0..4 {
-        w.pass(w.sleeps());
+        w.wake(HOUR, &mut out);
         for service in [EntityType::AUTH, EntityType::OSD] {
             let next = w.keys.rotating[&service].rotated(w.now.wall, HOUR, &mut w.rng);
             w.keys.rotating.insert(service, next);
         }
-        w.monc.timer(w.now, &mut out);
         w.answer(&mut out);
         if let Some(MoncOut::Told(Told::RotatingKeys(new))) = out.pop() {
             assert!(new.max_ver > keys.max_ver);
@@ -163,16 +179,15 @@ fn tickets_are_renewed_before_they_end_and_a_refusal_is_not_the_end() {
     w.answer(&mut out);
     out.clear();
     let before = w.monc.tickets().get(EntityType::OSD).expect("a ticket").expires;
-    w.pass(w.sleeps());
+    w.wake(HOUR, &mut out);
     assert!(w.now.wall < before);
-    w.monc.timer(w.now, &mut out);
     let refusal = msgs::AuthReply { result: -msgs::errno::EACCES, ..Default::default() };
     out.clear();
     w.monc.message(w.now, w.conn(), Msg::new(0, Body::from(refusal)), &mut out);
     assert!(out.is_empty(), "{out:?}");
-    assert_eq!(w.sleeps(), Duration::from_secs(5));
-    w.pass(w.sleeps());
-    w.monc.timer(w.now, &mut out);
+    let refused = w.now.mono;
+    w.wake(HOUR, &mut out);
+    assert_eq!(w.now.mono.since(refused), Duration::from_secs(5));
     w.answer(&mut out);
     assert!(matches!(out.pop(), Some(MoncOut::Told(Told::Tickets(_)))));
     assert!(w.monc.tickets().get(EntityType::OSD).expect("a ticket").expires > before);
@@ -191,8 +206,7 @@ fn a_session_whose_own_ticket_has_ended_is_made_anew_where_it_cannot_be_renewed(
     out.clear();
     let refusal = msgs::AuthReply { result: -msgs::errno::EACCES, ..Default::default() };
     w.monc.message(w.now, w.conn(), Msg::new(0, Body::from(refusal)), &mut out);
-    w.pass(w.sleeps());
-    w.monc.timer(w.now, &mut out);
+    w.wake(HOUR, &mut out);
     let closed = |o: &MoncOut| matches!(o, MoncOut::Net(Net::Close { conn }) if *conn == w.conn());
     assert!(out.iter().any(closed), "{out:?}");
     assert!(matches!(out.last(), Some(MoncOut::Net(Net::Connect { .. }))));
@@ -238,8 +252,7 @@ fn a_session_lives_on_past_many_rotations() {
         out.clear();
         let ticket = w.monc.tickets().get(EntityType::OSD).expect("a ticket");
         assert!(ticket.expires > now && w.monc.global_id() == id && w.monc.is_open());
-        w.pass(w.sleeps().clamp(Duration::from_millis(1), HOUR / 10));
-        w.monc.timer(w.now, &mut out);
+        w.wake(HOUR / 10, &mut out);
         let lost = |o: &MoncOut| matches!(o, MoncOut::Net(Net::Close { .. } | Net::Connect { .. }));
         assert!(!out.iter().any(lost), "{out:?}");
     }

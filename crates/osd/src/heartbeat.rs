@@ -127,6 +127,7 @@ impl Osd {
         };
         self.event(Level::Info, "peer_reported", format!("osd.{osd} refused={refused} alive={alive_again}"));
         self.monc.send(peer::Body::from(body), &mut self.monc_out);
+        self.expect_map();
     }
 
     /// A connection to an OSD could not be made, or broke.

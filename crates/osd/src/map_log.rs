@@ -79,7 +79,13 @@ impl Osd {
             // What came does not follow on what we have: ask anew from there.
             let next = u64::from(self.core.epoch().0) + 1;
             self.monc.subscribe("osdmap", next, false, &mut self.monc_out);
+            self.expect_map();
         }
+    }
+
+    /// A newer map is due, because somebody has it or because of what the monitor was told.
+    pub(crate) fn expect_map(&mut self) {
+        self.monc.expect(self.core.now, "osdmap");
     }
 
     /// One map: stored, and every PG's membership moved on. PGs that begin a new interval are noted in `began`.

@@ -109,6 +109,7 @@ impl Osd {
             crush_location: config.crush_location.clone(),
         };
         self.monc.send(peer::Body::from(body), &mut self.monc_out);
+        self.expect_map();
     }
 
     /// Asks the monitor to record that we are up, where a PG waits for it.
@@ -121,6 +122,7 @@ impl Osd {
         self.asked_up_thru = want;
         let body = peer::OsdAlive { osd: self.core.config.id, want, epoch: self.core.epoch() };
         self.monc.send(peer::Body::from(body), &mut self.monc_out);
+        self.expect_map();
         // What the session said while we were settling is carried out with this input too.
         for event in std::mem::take(&mut self.monc_out) {
             self.monc_event(event);
@@ -135,6 +137,7 @@ impl Osd {
         let pg_temp = std::mem::take(&mut self.core.wanted_temp);
         let body = peer::OsdPgTemp { osd: self.core.config.id, epoch: self.core.epoch(), pg_temp };
         self.monc.send(peer::Body::from(body), &mut self.monc_out);
+        self.expect_map();
         for event in std::mem::take(&mut self.monc_out) {
             self.monc_event(event);
         }

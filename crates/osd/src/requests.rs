@@ -57,6 +57,7 @@ impl Osd {
     fn hold(&mut self, epoch: Epoch, conn: ConnId, tid: u64, body: Body) {
         self.waiting.held.push_back((epoch, conn, tid, body));
         self.waiting.conns.insert(conn);
+        self.expect_map();
     }
 
     /// A message of the client protocol.

@@ -1,7 +1,7 @@
 //! The engine together with a session to the monitors: what a client, or a daemon that stores in RADOS, is made of.
 
 use crate::{Rados, RadosConfig, RadosOut, RadosTold};
-use monc::{Monc, MoncConfig, MoncOut, Net, Told};
+use monc::{Monc, MoncConfig, MoncOut, Net, Stuck, Told};
 use msgs::Body;
 use node::{CloseReason, ConnId, Msg, Peer};
 use stdx::{Instant, Now, Rng};
@@ -25,6 +25,7 @@ pub enum ClusterOut {
 pub struct Cluster {
     monc: Monc,
     rados: Rados,
+    stuck: Stuck,
 }
 
 impl Cluster {
@@ -33,7 +34,7 @@ impl Cluster {
         assert_ne!(monc.space, rados.space, "each machine has connection numbers of its own");
         let mut monc = Monc::new(monc, rng.fork());
         monc.subscribe("osdmap", 0, false, &mut Vec::new());
-        Self { monc, rados: Rados::new(rados, rng.fork()) }
+        Self { monc, rados: Rados::new(rados, rng.fork()), stuck: Stuck::default() }
     }
 
     /// The session to the monitors, to look at.
@@ -68,6 +69,7 @@ impl Cluster {
     ) -> T {
         let mut outs = Vec::new();
         let result = act(&mut self.rados, &mut outs);
+        self.stuck.follow(now.mono, self.rados.oldest(), self.rados.map().epoch);
         self.take_rados(now, outs, out);
         result
     }
@@ -113,11 +115,14 @@ impl Cluster {
 
     /// When [`Self::timer`] is wanted.
     pub fn deadline(&self) -> Option<Instant> {
-        [self.monc.deadline(), self.rados.deadline()].into_iter().flatten().min()
+        [self.monc.deadline(), self.rados.deadline(), self.stuck.deadline()].into_iter().flatten().min()
     }
 
     /// Time has passed.
     pub fn timer(&mut self, now: Now, out: &mut Vec<ClusterOut>) {
+        if self.stuck.is_due(now.mono) {
+            self.monc.expect(now, "osdmap");
+        }
         self.mon(now, out, |monc, outs| monc.timer(now, outs));
         self.rados(now, out, |rados, outs| rados.timer(now, outs));
     }
@@ -152,6 +157,7 @@ impl Cluster {
                 RadosOut::Net(net) => out.push(ClusterOut::Net(net)),
                 RadosOut::Told(RadosTold::WantMap(epoch)) => {
                     // Where just this is subscribed already, it will come by itself and nothing is sent.
+                    self.monc.expect(now, "osdmap");
                     self.mon(now, out, |monc, outs| monc.subscribe("osdmap", epoch.0.into(), false, outs));
                 }
                 RadosOut::Told(RadosTold::WantNewestEpoch) => {

@@ -92,6 +92,11 @@ impl Rados {
         self.ops.len() + self.waiting.len()
     }
 
+    /// The oldest operation without an answer.
+    pub fn oldest(&self) -> Option<u64> {
+        self.ops.keys().next().copied()
+    }
+
     /// Whether a further operation would be sent without waiting for others to end.
     pub fn has_room(&self) -> bool {
         self.waiting.is_empty() && self.ops.len() < self.config.max_ops && self.bytes < self.config.max_bytes
