@@ -236,6 +236,11 @@ impl<S: Storage> Log<S> {
         self.with_raft(events, |raft, out| raft.tick(now.mono, out));
     }
 
+    /// Leads no more, and lets another one lead at once.
+    pub fn resign(&mut self, now: Now, events: &mut Vec<LogEvent>) {
+        self.with_raft(events, |raft, out| raft.resign(now.mono, out));
+    }
+
     /// When [`Self::tick`] is wanted.
     pub fn deadline(&self) -> Option<Instant> {
         self.raft.as_ref()?.deadline()

@@ -279,6 +279,9 @@ impl<S: Storage> Mon<S> {
     /// Sends everybody away, then brings the store to rest.
     fn close(&mut self, now: Now, out: &mut Vec<Out>) {
         self.phase = Phase::Closing;
+        let mut events = Vec::new();
+        self.log.resign(now, &mut events);
+        self.log_events(now, events, out);
         let sessions = self.sessions.conns().into_iter().filter(|conn| !crate::quorum::is_proxy(*conn));
         out.extend(sessions.chain(self.links.take_all()).map(|conn| Output::Close { conn }));
         let mut events = Vec::new();

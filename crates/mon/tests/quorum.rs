@@ -76,6 +76,18 @@ fn a_dead_leader_is_replaced_and_nothing_that_was_answered_is_lost() {
 }
 
 #[test]
+fn a_leader_that_is_asked_to_end_is_followed_at_once() {
+    let mut w = three();
+    let leader = w.leader(0);
+    let other = (leader + 1) % 3;
+    w.wind_up(leader);
+    let write = w.ask(other, &set("k", "v"));
+    w.pass(Duration::from_millis(100));
+    assert_eq!(w.answer(write).map(|a| a.code), Some(0), "a silent one takes a second and a half");
+    assert_eq!(w.places[leader].stopped.as_deref(), Some(""), "it has come to rest");
+}
+
+#[test]
 fn a_leader_that_is_cut_off_answers_nothing_old() {
     let mut w = three();
     w.ok(0, &set("k", "old"));

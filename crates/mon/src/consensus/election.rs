@@ -27,6 +27,39 @@ impl Raft {
         others.into_iter().for_each(|to| ask(self, to, out));
     }
 
+    /// Leads no more, because its process ends: the voter that has most is asked to stand now instead of after a silence.
+    pub fn resign(&mut self, now: Instant, out: &mut Vec<Effect>) {
+        let Role::Leader(l) = &self.role else { return };
+        let voters = self.log.voters();
+        let others: Vec<_> = l.peers.iter().filter(|(id, _)| voters.contains_key(id)).collect();
+        let next = others.iter().max_by_key(|(_, p)| (p.matched, p.acked)).map(|(id, _)| **id);
+        let others: Vec<VoterId> = others.into_iter().map(|(id, _)| *id).collect();
+        let term = self.term;
+        // Its lease ends here, before anybody hears that it may be replaced.
+        self.follow(now, term, None);
+        for to in others {
+            out.push(Effect::Send(to, Message::Resign { term, stand: Some(to) == next }));
+        }
+    }
+
+    pub(super) fn leader_resigned(
+        &mut self,
+        now: Instant,
+        from: VoterId,
+        term: u64,
+        stand: bool,
+        out: &mut Vec<Effect>,
+    ) {
+        // Of another leader, to which something may still be owed, this says nothing.
+        if term != self.term || self.leader != Some(from) || !matches!(self.role, Role::Follower) {
+            return;
+        }
+        (self.leader, self.loyal_until) = (None, now);
+        if stand && self.is_voter() {
+            self.stand(now, out);
+        }
+    }
+
     /// Whether a leader that this voter heard may still rely on it.
     fn is_loyal(&self, now: Instant) -> bool {
         if stdx::mutants::is_active("mon_votes_during_lease") {

@@ -13,6 +13,7 @@
 //! - A leader commits by counting only entries of its own term, and reads only after one of those was committed.
 //! - A voter that heard from a leader votes for nobody else for [`Timing::election_min`]; the leader's lease, counted from when it
 //!   *sent* what a quorum answered, is shorter. A voter that has just started behaves as if it had heard at that moment.
+//! - A leader that resigns has given its lease up before it says so; only of its own leader, and of that term, a voter believes it.
 //! - A voter is a *store*, not a monitor's name: one that lost its store is somebody else and votes for nothing it has forgotten.
 
 mod election;

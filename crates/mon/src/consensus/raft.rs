@@ -270,6 +270,7 @@ impl Raft {
             Message::AppendReply { term, sent, agrees, matched } => {
                 self.append_answered(now, from, (term, sent, agrees, matched), out);
             }
+            Message::Resign { term, stand } => self.leader_resigned(now, from, term, stand, out),
         }
     }
 

@@ -34,6 +34,12 @@ pub enum Message {
         /// Where it agrees: durable and equal to the leader's log up to here. Else where to look next.
         matched: u64,
     },
+    /// The sender led and does not any more: nobody owes it anything, and one voter is asked to stand at once.
+    Resign {
+        term: u64,
+        /// Whether that is you.
+        stand: bool,
+    },
 }
 
 impl Message {
@@ -45,7 +51,8 @@ impl Message {
             | Self::Vote { term, .. }
             | Self::VoteReply { term, .. }
             | Self::Append { term, .. }
-            | Self::AppendReply { term, .. } => *term,
+            | Self::AppendReply { term, .. }
+            | Self::Resign { term, .. } => *term,
         }
     }
 }

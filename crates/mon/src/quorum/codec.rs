@@ -16,7 +16,7 @@ wire_structs! {
         /// `commit` or `matched`.
         index: u64,
         sent: u64,
-        /// `granted` or `agrees`.
+        /// `granted`, `agrees` or `stand`.
         yes: bool,
         entries: Vec<Vec<u8>>,
     }
@@ -41,6 +41,7 @@ pub fn encode(message: &Message) -> Vec<u8> {
         Message::AppendReply { sent, agrees, matched, .. } => {
             Step { sent: *sent, yes: *agrees, index: *matched, ..step(6) }
         }
+        Message::Resign { stand, .. } => Step { yes: *stand, ..step(7) },
     };
     Writer::encode(&step)
 }
@@ -63,6 +64,7 @@ pub fn decode(payload: &[u8]) -> Result<Message, DecodeError> {
             entries: decode_entries(term, at, entries)?,
         },
         6 => Message::AppendReply { term, sent, agrees: yes, matched: index },
+        7 => Message::Resign { term, stand: yes },
         kind => return Err(r.error(format!("consensus step of kind {kind}"))),
     })
 }
@@ -112,6 +114,7 @@ mod tests {
                 entries: vec![entry(10, 3), entry(11, 4)],
             },
             Message::AppendReply { term: 4, sent: 77, agrees: true, matched: 11 },
+            Message::Resign { term: 4, stand: true },
         ];
         for message in messages {
             assert_eq!(decode(&encode(&message)).expect("own encoding"), message);

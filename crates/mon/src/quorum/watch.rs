@@ -22,6 +22,11 @@ pub enum Seen {
         /// Of the leader's message.
         sent: u64,
     },
+    /// It led a term, and leads it no more.
+    Resigns {
+        /// The term.
+        term: u64,
+    },
     /// It hands a client's message on to the leader.
     HandsOn {
         /// The message's number.
@@ -35,6 +40,7 @@ pub fn seen(body: &Body) -> Option<Seen> {
         Body::Peer(peer::Body::MonForward(m)) => Some(Seen::HandsOn { tid: m.msg.tid }),
         Body::Peer(peer::Body::MonRaft(m)) => match codec::decode(&m.payload).ok()? {
             Message::Append { term, sent, .. } => Some(Seen::Leads { term, sent }),
+            Message::Resign { term, .. } => Some(Seen::Resigns { term }),
             Message::AppendReply { term, sent, .. } if sent != 0 => Some(Seen::Hears { term, sent }),
             _ => None,
         },

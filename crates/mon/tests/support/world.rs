@@ -118,6 +118,17 @@ impl World {
         }
     }
 
+    /// The process is asked to end.
+    pub fn wind_up(&mut self, n: usize) {
+        let now = self.now(n);
+        let Some(mon) = &mut self.places[n].mon else { return };
+        let mut out = Vec::new();
+        mon.wind_up(now, &mut out);
+        for output in out {
+            self.put_out(n, output);
+        }
+    }
+
     /// Its disk is lost as well.
     pub fn wipe(&mut self, n: usize) {
         self.kill(n);
@@ -183,8 +194,8 @@ impl World {
                 None => self.sent.entry(conn).or_default().push_back(msg),
             },
             Output::Close { conn } => {
+                // The other end first gets what is on its way.
                 if let Some(other) = self.ends.remove(&End(n, conn)) {
-                    self.ends.remove(&other);
                     self.due(other.0, Due::Closed(other, CloseReason::Lost));
                 }
             }
@@ -235,7 +246,10 @@ impl World {
                     self.feed(n, Input::Message { conn, msg });
                 }
             }
-            Due::Closed(End(n, conn), reason) => self.feed(n, Input::Closed { conn, reason }),
+            Due::Closed(end @ End(n, conn), reason) => {
+                self.ends.remove(&end);
+                self.feed(n, Input::Closed { conn, reason });
+            }
         }
     }
 

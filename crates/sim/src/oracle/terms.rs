@@ -23,6 +23,8 @@ pub struct Terms {
     sent: BTreeMap<u64, Instant>,
     /// When the newest of those was sent that each other monitor has heard.
     heard: BTreeMap<Slot, Instant>,
+    /// When the newest leader said that it leads no more.
+    resigned: Option<Instant>,
     /// Requests that somebody handed on: their answers are not the sender's own.
     handed_on: BTreeSet<(Slot, u64)>,
 }
@@ -54,6 +56,12 @@ impl Terms {
                 }
                 None
             }
+            Seen::Resigns { term } => {
+                if self.newest() == Some((term, from)) {
+                    self.resigned.get_or_insert(now);
+                }
+                None
+            }
             Seen::HandsOn { tid } => {
                 self.handed_on.insert((from, tid));
                 None
@@ -68,6 +76,9 @@ impl Terms {
             return Some(("one_leader_per_term", format!("{first} and {from} lead in term {term}")));
         }
         let mut found = None;
+        if former == Some((term, from)) && self.resigned.is_some() {
+            return Some(("one_leader_per_term", format!("{from} leads term {term} after it has resigned")));
+        }
         if former.is_none_or(|(newest, _)| newest < term) {
             let ends = self.lease_ends().filter(|ends| *ends > now + DRIFT);
             if let (Some((_, former)), Some(ends)) = (former.filter(|f| f.1 != from), ends) {
@@ -76,6 +87,7 @@ impl Terms {
             }
             self.sent.clear();
             self.heard.clear();
+            self.resigned = None;
         }
         if self.newest() == Some((term, from)) {
             self.sent.entry(sent).or_insert(now);
@@ -96,6 +108,7 @@ impl Terms {
         // With itself.
         let others = self.voters / 2;
         let nth = heard.len().checked_sub(others).filter(|_| others > 0)?;
-        Some(heard[nth] + mon::read_lease())
+        let ends = heard[nth] + mon::read_lease();
+        Some(self.resigned.map_or(ends, |at| at.min(ends)))
     }
 }

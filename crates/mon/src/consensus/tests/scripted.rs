@@ -111,3 +111,52 @@ fn a_leader_that_hears_nobody_loses_its_lease_and_then_steps_down() {
     r.tick(at + Duration::from_millis(801), &mut out);
     assert!(!r.is_leader() && r.leader().is_none());
 }
+
+#[test]
+fn a_leader_that_resigns_gives_its_lease_up_and_asks_one_voter_to_stand() {
+    let mut r = raft(1, &[1, 2, 3]);
+    let mut out = Vec::new();
+    let at = r.deadline().expect("stands for election");
+    r.tick(at, &mut out);
+    r.step(at, VoterId(2), Message::PreVoteReply { term: 1, granted: true }, &mut out);
+    save(&mut r, at);
+    r.step(at, VoterId(2), Message::VoteReply { term: 1, granted: true }, &mut out);
+    r.propose(Arc::default(), None);
+    save(&mut r, at);
+    let answer = Message::AppendReply { term: 1, sent: at.0, agrees: true, matched: 1 };
+    r.step(at, VoterId(3), answer, &mut out);
+    assert!(r.may_read(at));
+    out.clear();
+    r.resign(at, &mut out);
+    let to = |id, stand| Effect::Send(VoterId(id), Message::Resign { term: 1, stand });
+    assert_eq!(out, [to(2, false), to(3, true)], "the one that has most");
+    assert!(!r.is_leader() && !r.may_read(at));
+    out.clear();
+    r.resign(at, &mut out);
+    assert_eq!(out, [], "it leads no more");
+}
+
+#[test]
+fn a_voter_believes_a_resignation_only_of_the_leader_it_follows() {
+    let mut r = raft(1, &[1, 2, 3]);
+    let mut out = Vec::new();
+    let append = Message::Append { term: 4, prev: Position::default(), commit: 0, sent: 5, entries: vec![] };
+    r.step(T(1000), VoterId(2), append, &mut out);
+    out.clear();
+    for (from, term) in [(3, 4), (2, 3), (2, 5)] {
+        r.step(T(1001), VoterId(from), Message::Resign { term, stand: true }, &mut out);
+    }
+    assert_eq!((out.len(), r.term(), r.leader()), (0, 4, Some(VoterId(2))));
+    r.step(T(1002), VoterId(2), Message::Resign { term: 4, stand: false }, &mut out);
+    assert_eq!((out.len(), r.leader()), (0, None));
+    let last = Position::default();
+    r.step(T(1003), VoterId(3), Message::PreVote { term: 5, last }, &mut out);
+    let granted = Effect::Send(VoterId(3), Message::PreVoteReply { term: 5, granted: true });
+    assert_eq!(out, [granted], "it owes the old one nothing");
+    let append = Message::Append { term: 5, prev: last, commit: 0, sent: 5, entries: vec![] };
+    r.step(T(1004), VoterId(3), append, &mut out);
+    out.clear();
+    r.step(T(1005), VoterId(3), Message::Resign { term: 5, stand: true }, &mut out);
+    let asks = |id| Effect::Send(VoterId(id), Message::PreVote { term: 6, last });
+    assert_eq!(out, [asks(2), asks(3)]);
+}
