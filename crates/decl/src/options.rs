@@ -102,7 +102,7 @@ options! {
     "mgr/balancer/upmap_max_optimizations" Uint "10" "advanced" "placement groups that the balancer changes at a time";
     "target_max_misplaced_ratio" Float "0.05" "basic" "part of all objects that may be misplaced while the balancer goes on";
     "mgr_crash_warn_recent_interval" Secs "1209600" "advanced" "how long a crash that nobody has archived is a health warning";
-    "mon_log_max" Uint "10000" "advanced" "lines of the cluster log kept in memory";
+    "mon_log_max" Uint "10000" "advanced" "lines of the cluster log that are kept";
     "mon_min_osdmap_epochs" Uint "500" "advanced" "OSD map epochs kept";
     "mon_warn_on_pool_no_app" Bool "true" "advanced" "whether a pool in use without an application is a warning";
     "mon_warn_on_pool_no_redundancy" Bool "true" "advanced" "whether a pool of size 1 is a warning";

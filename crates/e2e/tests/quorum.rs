@@ -46,9 +46,13 @@ fn monitors_die_one_after_another_and_no_answered_command_is_lost() {
         };
         let (key, value) = (format!("key{round}"), format!("value{round}"));
         timed(&cluster, &["config-key", "set", &key, &value]);
+        timed(&cluster, &["log", &format!("before round {round}")]);
         cluster.kill(&format!("mon.{victim}"));
         assert_eq!(timed(&cluster, &["config-key", "get", &key]).trim(), value);
         timed(&cluster, &["config-key", "set", "last", &value]);
+        let log = timed(&cluster, &["log", "last", "1000"]);
+        let kept = (0..=round).filter(|n| log.contains(&format!("[INF] before round {n}"))).count();
+        assert_eq!(kept, round + 1, "every monitor has the cluster log: {log}");
         again.push(cluster.start_daemon(&format!("mon.{victim}")));
         cluster.wait_for("all monitors back", whole);
         assert_eq!(timed(&cluster, &["config-key", "get", "last"]).trim(), value);

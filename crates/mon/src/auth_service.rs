@@ -106,7 +106,7 @@ impl<S: Storage> Mon<S> {
             msgs::Body::PoolOp(m) => self.pool_op(now, conn, tid, *m, out),
             msgs::Body::MonCommand(m) => self.mon_command(now, conn, tid, *m, out),
             msgs::Body::Command(m) => self.tell(now, conn, tid, *m, out),
-            msgs::Body::Log(m) => self.log_lines(conn, tid, *m, out),
+            msgs::Body::Log(m) => self.log_lines(now, conn, tid, *m, out),
             msgs::Body::Ping(_) => {
                 let payload = msgs::Rest(wire::Writer::encode(&self.ping_text()));
                 out.push(Self::send(conn, tid, msgs::Body::from(msgs::Ping { payload })));
@@ -162,22 +162,6 @@ impl<S: Storage> Mon<S> {
         let reply =
             msgs::AuthReply { protocol: m.protocol, result, global_id, payload, message: String::new() };
         out.push(Self::send(conn, tid, msgs::Body::from(reply)));
-    }
-
-    fn log_lines(&mut self, conn: ConnId, tid: u64, m: msgs::Log, out: &mut Vec<Out>) {
-        let Some(session) = self.sessions.get(conn) else { return };
-        let allowed = session.caps.allows("log", Perm::W);
-        let reply = m.entries.last().map(|last| msgs::LogAck {
-            fsid: m.fsid,
-            last: last.seq,
-            channel: last.channel.clone(),
-        });
-        if allowed {
-            m.entries.into_iter().for_each(|line| self.soft.log.push(line));
-        }
-        if let Some(reply) = reply {
-            out.push(Self::send(conn, tid, msgs::Body::from(reply)));
-        }
     }
 
     fn ping_text(&self) -> String {

@@ -53,6 +53,13 @@ pub enum Change {
     Voters(BTreeMap<u64, String>),
     /// The entry carries out the command with this tid of the client with this global id: sent again, it is not carried out again.
     Done(u64, u64),
+    /// Lines of the cluster log; then those with numbers before `first` are dropped.
+    Log {
+        /// The oldest line that is kept.
+        first: u64,
+        /// New lines.
+        lines: Vec<msgs::LogEntry>,
+    },
 }
 
 macro_rules! changes {
@@ -111,6 +118,7 @@ changes! {
     9 Metadata(name, values);
     32 Voters(voters);
     33 Done(client, tid);
+    34 Log { first, lines };
 }
 
 #[cfg(test)]

@@ -24,6 +24,8 @@ pub(crate) struct Check {
 
 /// Where mutes are kept in the store of small values: a key for each code.
 pub const MUTES: &str = "health/mute/";
+/// Under which keys the monitors note which findings the cluster log has, with their summaries.
+pub const RAISED: &str = "health/raised/";
 
 /// A code that an administrator does not want to hear of.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -65,6 +67,12 @@ pub(crate) type Mutes = BTreeMap<String, Mute>;
 pub(crate) fn mutes(kv: &BTreeMap<String, Vec<u8>>) -> Mutes {
     let mine = kv.range(MUTES.to_owned()..).take_while(|(k, _)| k.starts_with(MUTES));
     mine.filter_map(|(k, v)| Some((k[MUTES.len()..].to_owned(), Mute::parse(v)?))).collect()
+}
+
+/// Of which codes the cluster log says that they are raised, with their summaries.
+pub(crate) fn raised(kv: &BTreeMap<String, Vec<u8>>) -> BTreeMap<String, String> {
+    let mine = kv.range(RAISED.to_owned()..).take_while(|(k, _)| k.starts_with(RAISED));
+    mine.map(|(k, v)| (k[RAISED.len()..].to_owned(), String::from_utf8_lossy(v).into_owned())).collect()
 }
 
 /// What is wrong, and what of it nobody wants to hear.

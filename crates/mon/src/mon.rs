@@ -10,7 +10,6 @@ use crate::quorum::{Forward, Links, Snapshots, Standing};
 use crate::session::Sessions;
 use crate::soft::Soft;
 use crate::storage::Storage;
-use crate::syslog::LogLevel;
 use crate::tick::Ticker;
 use auth::{EntityAuth, RotatingKeys, ServerKeys};
 use node::{AdminId, Body, ConnId, Event, Input, Level, Msg, Never, Node, Output, Peer};
@@ -243,23 +242,13 @@ impl<S: Storage> Mon<S> {
             _ => {}
         }
         let notes = std::mem::take(&mut edit.notes);
-        let changes = if edit.is_empty() { Vec::new() } else { edit.into_changes() };
+        let mut changes = if edit.is_empty() { Vec::new() } else { edit.into_changes() };
+        changes.extend(self.log_notes(now, notes));
         // Only a leader comes here; whoever else did would have no say.
         if !changes.is_empty() && self.log.raft().is_some_and(|r| r.is_leader()) {
             self.log.propose(now.wall, changes);
         }
-        for note in notes {
-            self.say(now, LogLevel::Info, note);
-        }
         (value, self.log.proposed())
-    }
-
-    /// A line in the cluster log.
-    pub(crate) fn say(&mut self, now: Now, level: LogLevel, text: impl Into<String>) {
-        let rank = self.rank();
-        let own = self.log.state().monmap.mons.get(&self.config.name);
-        let addrs = own.map(|info| info.addrs.clone()).unwrap_or_default();
-        self.soft.log.say(&self.config.name, rank, addrs, now.wall.into(), level, text);
     }
 
     /// This monitor's rank; 0 where the map has it not.
@@ -321,11 +310,9 @@ impl<S: Storage> Mon<S> {
             if self.phase == Phase::Running {
                 self.tick(now, out);
             }
-            if self.phase == Phase::Running {
-                self.publish_log(now.mono, out);
-            }
             if self.log.leads() {
                 self.grant_wishes(now);
+                self.write_lines(now, out);
                 if std::mem::take(&mut self.members_due) {
                     self.tend_members(now);
                 }
@@ -502,6 +489,7 @@ impl<S: Storage> Node for Mon<S> {
             self.links.deadline(),
             self.lonely_deadline(),
             self.boots_deadline(),
+            self.soft.said.deadline().filter(|_| self.log.leads()),
         ];
         parts.into_iter().flatten().min()
     }

@@ -38,7 +38,7 @@ impl<S: Storage> Mon<S> {
                 "osd.{} has the store {}, the map says {}: another OSD has this number; run `ceph osd purge {}` if that one is gone",
                 m.osd, m.uuid, known.uuid, m.osd
             );
-            self.say(now, LogLevel::Error, why.clone());
+            self.say_seldom(now, LogLevel::Error, &why);
             return refuse(why, out);
         }
         let up_as_asked = map.osd(m.osd).is_some_and(|o| o.is_up() && o.client_addrs == m.addrs);
@@ -81,13 +81,11 @@ impl<S: Storage> Mon<S> {
             return;
         }
         if m.refused {
-            self.soft.refused.insert(m.target);
             self.soft.wanted.down.insert(m.target, m.target_addrs.clone());
-            self.say(
-                now,
-                LogLevel::Info,
-                format!("osd.{} refuses connections (reported by osd.{})", m.target, m.reporter),
-            );
+            if self.soft.refused.insert(m.target) {
+                let text = format!("osd.{} refuses connections (reported by osd.{})", m.target, m.reporter);
+                self.say(now, LogLevel::Info, text);
+            }
             return;
         }
         self.soft.failures.entry(m.target).or_default().entry(m.reporter).or_insert(now.mono);
@@ -95,8 +93,10 @@ impl<S: Storage> Mon<S> {
         let needed = self.option::<u64>("mon_osd_min_down_reporters").min(others).max(1);
         let reporters = self.soft.failures.get(&m.target).map_or(0, |r| r.len() as u64);
         if reporters >= needed && !is_kept_up(&map, m.target) {
-            self.soft.wanted.down.insert(m.target, m.target_addrs.clone());
-            self.say(now, LogLevel::Info, format!("osd.{} failed ({reporters} reporters)", m.target));
+            let is_new = self.soft.wanted.down.insert(m.target, m.target_addrs.clone()).is_none();
+            if is_new {
+                self.say(now, LogLevel::Info, format!("osd.{} failed ({reporters} reporters)", m.target));
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use crate::mon::{Mon, Out};
 use crate::session::{Session, Sub, SubEnd};
 use crate::state::State;
 use crate::storage::Storage;
-use crate::syslog::{ClusterLog, LogLevel};
+use crate::syslog::LogLevel;
 use maps::{Epoch, Fscid, Gid, MdsMap, MgrMap};
 use msgs::SUBSCRIBE_ONCE;
 use node::ConnId;
@@ -45,6 +45,7 @@ impl<S: Storage> Mon<S> {
         m: msgs::MonSubscribe,
         out: &mut Vec<Out>,
     ) {
+        let total = self.log.state().log.total();
         let Some(session) = self.sessions.get_mut(conn) else { return };
         for (what, item) in m.what {
             let service = what.split('.').next().unwrap_or_default();
@@ -66,24 +67,12 @@ impl<S: Storage> Mon<S> {
                 }
                 // Who watches the cluster log wants to see what happens from now on.
                 let is_log = log_level(service).is_some() && item.start == 0;
-                let start = if is_log { self.soft.log.total() + 1 } else { item.start };
+                let start = if is_log { total + 1 } else { item.start };
                 let end = if item.flags & SUBSCRIBE_ONCE == 0 { SubEnd::Never } else { SubEnd::Once };
                 session.subs.insert(what, Sub { next: start, end });
             }
         }
         self.publish_to(now, conn, out);
-    }
-
-    /// Sends new lines of the cluster log to those who watch it.
-    pub(crate) fn publish_log(&mut self, now: Instant, out: &mut Vec<Out>) {
-        let total = self.soft.log.total();
-        if self.soft.log_published == total {
-            return;
-        }
-        self.soft.log_published = total;
-        for conn in self.sessions.conns() {
-            self.publish_to(now, conn, out);
-        }
     }
 
     /// Sends what a session subscribed to and has not got.
@@ -99,7 +88,7 @@ impl<S: Storage> Mon<S> {
                 return false;
             }
             let sent = match what.split_once('.').unwrap_or((what, "")) {
-                (what, _) if log_level(what).is_some() => log_since(state, &self.soft.log, what, sub),
+                (what, _) if log_level(what).is_some() => log_since(state, what, sub),
                 ("monmap", _) => monmap(state, sub),
                 ("osdmap", _) => {
                     let bodies = osdmap(state, sub);
@@ -265,12 +254,12 @@ fn log_level(what: &str) -> Option<u16> {
     what.strip_prefix("log-").and_then(LogLevel::parse)
 }
 
-fn log_since(state: &State, log: &ClusterLog, what: &str, sub: &mut Sub) -> Bodies {
-    let total = log.total();
+fn log_since(state: &State, what: &str, sub: &mut Sub) -> Bodies {
+    let total = state.log.total();
     if sub.next > total {
         return Vec::new();
     }
-    let entries = log.since(sub.next, log_level(what).unwrap_or(0));
+    let entries = state.log.since(sub.next, log_level(what).unwrap_or(0));
     sub.next = total + 1;
     if entries.is_empty() {
         return Vec::new();

@@ -1,8 +1,8 @@
-//! What the monitor knows but does not agree on: statistics, who was heard of when, failure reports, the cluster log.
+//! What the monitor knows but does not agree on: statistics, who was heard of when, failure reports.
 //! All of it is made again from reports after a restart.
 
 use crate::pgstat::PgTable;
-use crate::syslog::ClusterLog;
+use crate::syslog::Said;
 use maps::{Epoch, Gid, OsdId, PgId};
 use node::ConnId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,10 +14,8 @@ use wire::AddrVec;
 pub struct Soft {
     /// PG and device statistics.
     pub pgs: PgTable,
-    /// The last lines said to the whole cluster.
-    pub log: ClusterLog,
-    /// Lines of it that watchers were told of.
-    pub log_published: u64,
+    /// Lines for the cluster log on their way to it.
+    pub said: Said,
     /// When each up OSD was last heard of.
     pub osd_seen: BTreeMap<OsdId, Instant>,
     /// Since when each OSD is down, as seen by this monitor.
@@ -34,9 +32,7 @@ pub struct Soft {
     pub boots: Boots,
     /// When each MDS was last heard of, and on which connection.
     pub mds_seen: BTreeMap<Gid, MdsSeen>,
-    /// What was wrong when it was last looked at, for lines in the log: summary by code.
-    pub health: BTreeMap<decl::Code, String>,
-    /// When that was.
+    /// When it was last looked at what is wrong.
     pub health_at: Instant,
     /// What this monitor tells of its host.
     pub host: BTreeMap<String, String>,

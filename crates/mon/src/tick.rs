@@ -16,6 +16,9 @@ const PERIOD: Duration = Duration::from_millis(500);
 /// Between two looks at the health, which visit every PG.
 const HEALTH_PERIOD: Duration = Duration::from_secs(2);
 
+/// A new leader was told of no PG yet. So long it waits for the reports before it believes that some are unknown.
+const FIRST_REPORTS: Duration = Duration::from_secs(5);
+
 /// When to look next.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ticker {
@@ -59,28 +62,46 @@ impl<S: Storage> Mon<S> {
         self.tick_pools(now);
         self.tick_balancer(now);
         self.note_health(now);
+        self.tell_dropped(now);
     }
 
-    /// Says in the cluster log what has become wrong or right.
+    /// Says in the cluster log what has become wrong or right. What was said last is agreed on, so that another leader goes on from it.
     fn note_health(&mut self, now: Now) {
         if now.mono.since(self.soft.health_at) < HEALTH_PERIOD {
             return;
         }
+        let pools = &self.log.state().osdmap().pools;
+        let pgs: usize = pools.values().map(|pool| pool.pg_num as usize).sum();
+        if self.soft.pgs.pgs().len() < pgs && now.mono.since(self.soft.since) < FIRST_REPORTS {
+            return;
+        }
+        self.soft.health_at = now.mono;
         let health = crate::health::Health::of(&self.view(now));
         self.end_mutes(now, &health);
-        let found: BTreeMap<_, _> = health.checks.into_iter().map(|c| (c.code, c.summary)).collect();
-        let old = std::mem::replace(&mut self.soft.health, found.clone());
-        self.soft.health_at = now.mono;
-        for (code, summary) in &found {
-            if !old.contains_key(code) {
-                let level = if code.severity() == Severity::Error { LogLevel::Error } else { LogLevel::Warn };
-                self.say(now, level, format!("Health check failed: {summary} ({})", code.name()));
-            }
+        let found: BTreeMap<_, _> = health.checks.into_iter().map(|c| (c.code.name(), c)).collect();
+        let old = crate::health::raised(&self.log.tail().kv);
+        let new: Vec<_> = found.values().filter(|c| !old.contains_key(c.code.name())).collect();
+        let gone: Vec<_> = old.iter().filter(|(code, _)| !found.contains_key(code.as_str())).collect();
+        if new.is_empty() && gone.is_empty() {
+            return;
         }
-        for (code, summary) in old.iter().filter(|(code, _)| !found.contains_key(code)) {
-            self.say(now, LogLevel::Info, format!("Health check cleared: {} (was: {summary})", code.name()));
+        self.edit(now, |edit| {
+            let key = |code: &str| format!("{}{code}", crate::health::RAISED);
+            new.iter().for_each(|c| {
+                edit.push(Change::Kv(key(c.code.name()), Some(c.summary.clone().into_bytes())))
+            });
+            gone.iter().for_each(|(code, _)| edit.push(Change::Kv(key(code), None)));
+        });
+        for check in &new {
+            let level =
+                if check.code.severity() == Severity::Error { LogLevel::Error } else { LogLevel::Warn };
+            let text = format!("Health check failed: {} ({})", check.summary, check.code.name());
+            self.say(now, level, text);
         }
-        if found.is_empty() && !old.is_empty() {
+        for (code, summary) in &gone {
+            self.say(now, LogLevel::Info, format!("Health check cleared: {code} (was: {summary})"));
+        }
+        if found.is_empty() {
             self.say(now, LogLevel::Info, "Cluster is now healthy");
         }
     }

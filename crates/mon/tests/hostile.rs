@@ -54,6 +54,7 @@ fn check(rig: &mut Rig, what: &str) {
         "mon dump",
         "auth ls",
         "osd crush dump",
+        "log last",
     ] {
         let answer = rig.command(&json!({ "prefix": line, "format": "json" }).to_string());
         assert_eq!(answer.code, 0, "{what}: {line}: {}", answer.status);

@@ -371,7 +371,10 @@ const MAX_VALUE: usize = 65_536;
 
 /// Keys that the monitors keep notes of their own under.
 fn check_key(key: &str) -> Result<(), Failure> {
-    match [config_log::PREFIX, crate::health::MUTES].iter().any(|prefix| key.starts_with(prefix)) {
+    match [config_log::PREFIX, crate::health::MUTES, crate::health::RAISED]
+        .iter()
+        .any(|prefix| key.starts_with(prefix))
+    {
         true => Err(Failure::new(errno::EPERM, format!("'{key}' is the monitors' own: they alone write it"))),
         false => Ok(()),
     }

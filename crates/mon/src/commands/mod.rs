@@ -37,7 +37,6 @@ use crate::session::Sessions;
 use crate::soft::Soft;
 use crate::state::State;
 use crate::storage::Storage;
-use crate::syslog::LogLevel;
 use auth::Perm;
 use decl::{Args, Cmd};
 use msgs::errno;
@@ -261,8 +260,11 @@ impl<S: Storage> Mon<S> {
                 })
             }
             Handler::Log => {
-                self.say(now, LogLevel::Info, args.list("logtext").join(" "));
-                (said(""), 0)
+                let line = self.log_of(now, conn, args.list("logtext").join(" "));
+                self.edit(now, |edit| {
+                    line.into_iter().for_each(|line| edit.push(line));
+                    said("")
+                })
             }
         }
     }

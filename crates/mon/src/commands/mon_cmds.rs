@@ -233,7 +233,7 @@ pub fn log_last(view: &View<'_>, args: &Args) -> Outcome {
     let n = args.int("num").unwrap_or(20).max(1) as usize;
     let prio = args.opt_str("level").and_then(LogLevel::parse).unwrap_or(LogLevel::Info as u16);
     let channel = args.opt_str("channel").unwrap_or("*");
-    let lines = view.soft.log.last(n, prio, channel);
+    let lines = view.state.log.last(n, prio, channel);
     let json = || {
         let tag =
             |p: u16| ["[DBG]", "[INF]", "[SEC]", "[WRN]", "[ERR]"].get(usize::from(p)).copied().unwrap_or("");

@@ -74,8 +74,8 @@ impl<S: Storage> Mon<S> {
         self.standing.ids_asked = false;
         // What this process alone knows stays; what it was told as leader, or by an earlier one's daemons, is old.
         let old = std::mem::take(&mut self.soft);
-        let Soft { log, log_published, host, settings, .. } = old;
-        self.soft = Soft { log, log_published, host, settings, since: now.mono, ..Soft::default() };
+        let Soft { host, settings, .. } = old;
+        self.soft = Soft { host, settings, since: now.mono, ..Soft::default() };
         self.soft.quorum.clocks = old.quorum.clocks;
         if leader.is_none() {
             self.standing.lonely_since = Some(now.mono);

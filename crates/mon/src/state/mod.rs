@@ -3,9 +3,11 @@
 //! It is cheap to clone (its parts are shared), because a proposal is decided on a copy that runs ahead of what is
 //! durable.
 
+mod cluster_log;
 mod osdmaps;
 mod rows;
 
+pub use cluster_log::ClusterLog;
 pub use osdmaps::OsdMaps;
 pub use rows::Row;
 
@@ -54,6 +56,8 @@ pub struct State {
     pub kv: Arc<BTreeMap<String, Vec<u8>>>,
     /// Of OSDs and MDSs.
     pub metadata: Arc<BTreeMap<EntityName, Metadata>>,
+    /// What was said to administrators.
+    pub log: Arc<ClusterLog>,
 }
 
 impl State {
@@ -125,6 +129,16 @@ impl State {
                     done.pop_front();
                 }
                 rows.push(Row::Done);
+            }
+            Change::Log { first, lines } => {
+                let log = Arc::make_mut(&mut self.log);
+                for line in lines {
+                    let segment = Row::Log(log.push(line.clone()));
+                    if rows.last() != Some(&segment) {
+                        rows.push(segment);
+                    }
+                }
+                rows.extend(log.trim(*first).into_iter().map(Row::Log));
             }
             Change::Voters(voters) => {
                 self.voters = Arc::new(voters.clone());

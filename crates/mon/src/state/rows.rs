@@ -43,6 +43,8 @@ pub enum Row {
     Term,
     /// The last commands.
     Done,
+    /// A segment of the cluster log.
+    Log(u64),
 }
 
 impl Row {
@@ -85,6 +87,10 @@ impl Row {
             Self::Voters => w.put(&32u8),
             Self::Term => w.put(&33u8),
             Self::Done => w.put(&34u8),
+            Self::Log(segment) => {
+                w.put(&35u8);
+                w.raw(&segment.to_be_bytes());
+            }
             Self::ReconnectMap(id) => {
                 w.put(&14u8);
                 w.put(id);
@@ -112,6 +118,7 @@ impl Row {
             32 => Self::Voters,
             33 => Self::Term,
             34 => Self::Done,
+            35 => Self::Log(u64::from_be_bytes(r.array()?)),
             14 => Self::ReconnectMap(r.get()?),
             tag => return Err(r.error(format!("a row of kind {tag}: written by a newer version?"))),
         })
@@ -138,6 +145,7 @@ impl State {
             Row::ReconnectMap(id) => Writer::encode(self.reconnect_maps.get(id)?),
             Row::Voters => Writer::encode(&*self.voters),
             Row::Term => Writer::encode(&self.term),
+            Row::Log(segment) => self.log.segment(*segment)?,
             Row::Done => Writer::encode(&self.done.iter().copied().collect::<Vec<_>>()),
         })
     }
@@ -154,6 +162,7 @@ impl State {
         rows.extend(self.kv.keys().cloned().map(Row::Kv));
         rows.extend(self.metadata.keys().cloned().map(Row::Metadata));
         rows.extend(self.reconnect_maps.keys().copied().map(Row::ReconnectMap));
+        rows.extend(self.log.segments().map(Row::Log));
         rows
     }
 
@@ -165,6 +174,7 @@ impl State {
             let row = Row::parse(key)?;
             state.load(row, value, &mut incs)?;
         }
+        state.log.check()?;
         if state.version > 0 && state.term == 0 {
             // Written before there were elections.
             state.term = 1;
@@ -210,6 +220,7 @@ impl State {
             }
             Row::Voters => self.voters = Arc::new(get(value)?),
             Row::Term => self.term = get(value)?,
+            Row::Log(segment) => Arc::make_mut(&mut self.log).load(segment, value)?,
             Row::Done => self.done = Arc::new(get::<Vec<(u64, u64)>>(value)?.into()),
             Row::ReconnectMap(id) => {
                 Arc::make_mut(&mut self.reconnect_maps).insert(id, get(value)?);
