@@ -419,11 +419,11 @@ impl<S: Storage> Mon<S> {
         match body {
             peer::Body::Hello(_) => {}
             peer::Body::OsdBoot(m) => self.osd_boot(now, conn, m, out),
-            peer::Body::OsdAlive(m) => self.osd_alive(now, conn, &m),
-            peer::Body::OsdFailure(m) => self.osd_failure(now, conn, &m),
-            peer::Body::OsdBeacon(m) => self.osd_beacon(now, conn, &m),
-            peer::Body::OsdPgTemp(m) => self.osd_pg_temp(conn, *m),
-            peer::Body::PgStats(m) => self.pg_stats(now, conn, *m),
+            peer::Body::OsdAlive(m) => self.osd_alive(now, conn, &m, out),
+            peer::Body::OsdFailure(m) => self.osd_failure(now, conn, &m, out),
+            peer::Body::OsdBeacon(m) => self.osd_beacon(now, conn, &m, out),
+            peer::Body::OsdPgTemp(m) => self.osd_pg_temp(conn, *m, out),
+            peer::Body::PgStats(m) => self.pg_stats(now, conn, *m, out),
             peer::Body::MdsBeacon(m) => self.mds_beacon(now, conn, tid, *m, out),
             other => self.unexpected(&other, out),
         }

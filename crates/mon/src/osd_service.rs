@@ -21,6 +21,17 @@ impl<S: Storage> Mon<S> {
         })
     }
 
+    /// As [`Self::is_osd`]; a report that is dropped is told.
+    fn may_report(&self, conn: ConnId, osd: OsdId, what: &str, out: &mut Vec<Out>) -> bool {
+        let may = self.is_osd(conn, osd);
+        if !may {
+            let text =
+                format!("{what} of osd.{osd} from {}: not its key, or without `x` on osd", self.who(conn));
+            out.push(Output::Event(Event::refusal("report_refused", text)));
+        }
+        may
+    }
+
     /// An OSD asks to be marked up.
     pub(crate) fn osd_boot(&mut self, now: Now, conn: ConnId, m: Box<peer::OsdBoot>, out: &mut Vec<Out>) {
         let refuse = |why: String, out: &mut Vec<Out>| {
@@ -54,9 +65,9 @@ impl<S: Storage> Mon<S> {
     }
 
     /// A primary needs to be known alive in a newer epoch before its PGs go active.
-    pub(crate) fn osd_alive(&mut self, now: Now, conn: ConnId, m: &peer::OsdAlive) {
+    pub(crate) fn osd_alive(&mut self, now: Now, conn: ConnId, m: &peer::OsdAlive, out: &mut Vec<Out>) {
         let map = self.log.tail().osdmap();
-        if !self.is_osd(conn, m.osd) || map.is_down(m.osd) || m.want > map.epoch {
+        if !self.may_report(conn, m.osd, "sign of life", out) || map.is_down(m.osd) || m.want > map.epoch {
             return;
         }
         self.soft.osd_seen.insert(m.osd, now.mono);
@@ -65,8 +76,8 @@ impl<S: Storage> Mon<S> {
     }
 
     /// An OSD reports another one.
-    pub(crate) fn osd_failure(&mut self, now: Now, conn: ConnId, m: &peer::OsdFailure) {
-        if !self.is_osd(conn, m.reporter) || m.reporter == m.target {
+    pub(crate) fn osd_failure(&mut self, now: Now, conn: ConnId, m: &peer::OsdFailure, out: &mut Vec<Out>) {
+        if !self.may_report(conn, m.reporter, "failure report", out) || m.reporter == m.target {
             return;
         }
         let map = self.log.tail().osdmap().clone();
@@ -101,24 +112,24 @@ impl<S: Storage> Mon<S> {
     }
 
     /// A sign of life.
-    pub(crate) fn osd_beacon(&mut self, now: Now, conn: ConnId, m: &peer::OsdBeacon) {
-        if self.is_osd(conn, m.osd) {
+    pub(crate) fn osd_beacon(&mut self, now: Now, conn: ConnId, m: &peer::OsdBeacon, out: &mut Vec<Out>) {
+        if self.may_report(conn, m.osd, "beacon", out) {
             self.soft.osd_seen.insert(m.osd, now.mono);
             self.soft.pgs.beacon(m.osd, m.store.clone());
         }
     }
 
     /// Statistics.
-    pub(crate) fn pg_stats(&mut self, now: Now, conn: ConnId, m: peer::PgStats) {
-        if self.is_osd(conn, m.osd) {
+    pub(crate) fn pg_stats(&mut self, now: Now, conn: ConnId, m: peer::PgStats, out: &mut Vec<Out>) {
+        if self.may_report(conn, m.osd, "statistics", out) {
             self.soft.osd_seen.insert(m.osd, now.mono);
             self.soft.pgs.report(now.mono, m);
         }
     }
 
     /// A primary asks for temporary acting sets.
-    pub(crate) fn osd_pg_temp(&mut self, conn: ConnId, m: peer::OsdPgTemp) {
-        if self.is_osd(conn, m.osd) && self.log.tail().osdmap().is_up(m.osd) {
+    pub(crate) fn osd_pg_temp(&mut self, conn: ConnId, m: peer::OsdPgTemp, out: &mut Vec<Out>) {
+        if self.may_report(conn, m.osd, "acting sets", out) && self.log.tail().osdmap().is_up(m.osd) {
             self.soft.wanted.pg_temp.extend(m.pg_temp);
         }
     }

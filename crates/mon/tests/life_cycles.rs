@@ -3,6 +3,7 @@
 mod support;
 
 use maps::{MdsRank, MdsState, OsdId};
+use node::Output;
 use std::time::Duration;
 use support::{Rig, boot, osdmap, report_clean, three_osds};
 
@@ -77,6 +78,9 @@ fn reports_of_another_run_or_by_a_stranger_are_ignored() {
     rig.send(conns[0], 0, peer::Body::from(failure(1, 2, 102, true)));
     let client = rig.connect("client.x", "allow r", 7000);
     rig.send(client, 0, peer::Body::from(failure(0, 2, 102, true)));
+    let told =
+        |o: &&Output<node::Never>| matches!(o, Output::Event(e) if e.name == "report_refused" && e.may_flood);
+    assert_eq!(rig.outs.iter().filter(told).count(), 2, "one of another OSD, one of a client");
     assert!(osdmap(&mut rig).is_up(OsdId(2)));
 }
 
