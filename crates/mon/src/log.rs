@@ -25,8 +25,8 @@ const CHECKPOINT_EVERY: u64 = 64;
 const KEEP: u64 = 512;
 /// Omap entries and bytes of one read while opening.
 const PAGE: (usize, usize) = (512, 1 << 20);
-/// Bytes of one transaction while a snapshot is written.
-const SNAPSHOT_TXN: usize = 1 << 20;
+/// Bytes of one transaction, but for a single row or entry that is longer: a store takes at most a quarter of its log at once.
+const TXN: usize = 1 << 20;
 /// Version of this layout.
 const FORMAT: u32 = 1;
 
@@ -356,13 +356,35 @@ impl<S: Storage> Log<S> {
             ));
         }
         let rows = unsaved.entries.iter().map(|e| (e.at.index.to_be_bytes().to_vec(), e.data.to_vec()));
-        let rows: Vec<_> = rows.collect();
-        if !rows.is_empty() {
-            ops.push(TxnOp::OmapSet(key(2), rows));
+        let mut pieces = pieces(rows);
+        let last = pieces.pop();
+        // A crash between two leaves the first entries of those that were to be added, none of which is promised to anyone.
+        for piece in pieces {
+            ops.push(TxnOp::OmapSet(key(2), piece));
+            if let Err(why) = self.submit_piece(now, std::mem::take(&mut ops), events) {
+                return events.push(LogEvent::Failed(format!("the monitor can't write its log: {why}")));
+            }
         }
-        let due = self.state.version >= self.checkpoint + CHECKPOINT_EVERY;
-        let checkpoint = due.then(|| self.checkpoint_ops(&mut ops));
+        ops.extend(last.map(|piece| TxnOp::OmapSet(key(2), piece)));
+        let checkpoint = match self.state.version >= self.checkpoint + CHECKPOINT_EVERY {
+            true => match self.checkpoint_ops(&mut ops, now, events) {
+                Ok(index) => Some(index),
+                Err(why) => {
+                    let why = format!("the monitor can't write its state: {why}");
+                    return events.push(LogEvent::Failed(why));
+                }
+            },
+            false => None,
+        };
         self.submit(now, ops, unsaved.mark, checkpoint, events);
+    }
+
+    /// Submits what another transaction completes.
+    fn submit_piece(&mut self, now: Now, ops: Vec<TxnOp>, events: &mut Vec<LogEvent>) -> Result<(), String> {
+        let mut out = Vec::new();
+        self.store.submit(Transaction { ops }, &mut out)?;
+        self.store_outs(now, out, events);
+        Ok(())
     }
 
     fn submit(
@@ -397,31 +419,31 @@ impl<S: Storage> Log<S> {
         now: Now,
         events: &mut Vec<LogEvent>,
     ) -> Result<(), String> {
-        let mut pieces = vec![vec![]];
-        let mut bytes = 0;
-        for (row, value) in rows {
-            bytes += row.len() + value.len();
-            pieces.last_mut().expect("one is there").push((row, value));
-            if bytes > SNAPSHOT_TXN {
-                bytes = 0;
-                pieces.push(vec![]);
-            }
-        }
-        let mut first = vec![TxnOp::Remove(key(3))];
-        for piece in pieces {
-            let mut txn = std::mem::take(&mut first);
-            txn.push(TxnOp::OmapSet(key(3), piece));
-            let mut out = Vec::new();
-            self.store.submit(Transaction { ops: txn }, &mut out)?;
-            self.store_outs(now, out, events);
-        }
+        self.submit_rows(rows, now, events)?;
         ops.push(TxnOp::Rename(key(3), key(1)));
         ops.push(TxnOp::Remove(key(2)));
         self.checkpoint = index;
         Ok(())
     }
 
-    fn checkpoint_ops(&mut self, ops: &mut Vec<TxnOp>) -> u64 {
+    /// Writes the rows of a whole state beside the old one.
+    fn submit_rows(&mut self, rows: Rows, now: Now, events: &mut Vec<LogEvent>) -> Result<(), String> {
+        let mut ops = vec![TxnOp::Remove(key(3))];
+        for piece in pieces(rows) {
+            ops.push(TxnOp::OmapSet(key(3), piece));
+            self.submit_piece(now, std::mem::take(&mut ops), events)?;
+        }
+        Ok(())
+    }
+
+    /// Leaves in `ops` what makes a checkpoint of the state: the rows that changed, or, where those are too long for one
+    /// transaction, a whole state that was written beside the old one.
+    fn checkpoint_ops(
+        &mut self,
+        ops: &mut Vec<TxnOp>,
+        now: Now,
+        events: &mut Vec<LogEvent>,
+    ) -> Result<u64, String> {
         let version = (Row::Version.key(), Writer::encode(&self.state.version));
         let mut set = vec![version, (Row::Term.key(), Writer::encode(&self.state.term))];
         let mut remove = Vec::new();
@@ -431,13 +453,22 @@ impl<S: Storage> Log<S> {
                 None => remove.push(row.key()),
             }
         }
-        ops.push(TxnOp::OmapSet(key(1), set));
-        if !remove.is_empty() {
-            ops.push(TxnOp::OmapRemove(key(1), remove));
+        if set.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>() > TXN {
+            if !ops.is_empty() {
+                self.submit_piece(now, std::mem::take(ops), events)?;
+            }
+            let (_, rows) = self.snapshot();
+            self.submit_rows(rows, now, events)?;
+            ops.push(TxnOp::Rename(key(3), key(1)));
+        } else {
+            ops.push(TxnOp::OmapSet(key(1), set));
+            if !remove.is_empty() {
+                ops.push(TxnOp::OmapRemove(key(1), remove));
+            }
         }
         let end = (self.state.version + 1).to_be_bytes().to_vec();
         ops.push(TxnOp::OmapRemoveRange(key(2), 0u64.to_be_bytes().to_vec(), end));
-        self.state.version
+        Ok(self.state.version)
     }
 
     /// Brings the store to rest, so that the next start can tell damage from an unfinished write. Nothing is proposed or taken after
@@ -569,6 +600,22 @@ pub fn parse_entry(data: Arc<Vec<u8>>) -> Result<Entry, DecodeError> {
     let entry: LogEntry = decode(&data)?;
     let at = Position { term: entry.term, index: entry.index };
     Ok(Entry { at, voters: voters_of(&entry).map(Arc::new), data })
+}
+
+/// Parts of which each fits into one transaction.
+fn pieces(rows: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) -> Vec<Vec<(Vec<u8>, Vec<u8>)>> {
+    let (mut pieces, mut bytes) = (Vec::<Vec<_>>::new(), 0);
+    for (key, value) in rows {
+        bytes += key.len() + value.len();
+        match pieces.last_mut() {
+            Some(piece) if bytes <= TXN => piece.push((key, value)),
+            _ => {
+                bytes = key.len() + value.len();
+                pieces.push(vec![(key, value)]);
+            }
+        }
+    }
+    pieces
 }
 
 fn voters_of(entry: &LogEntry) -> Option<Voters> {

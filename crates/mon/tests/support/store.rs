@@ -119,6 +119,14 @@ impl Storage for FakeStore {
     }
 
     fn submit(&mut self, txn: Transaction, out: &mut Vec<StoreOut>) -> Result<TxnId, String> {
+        let len = |op: &TxnOp| match op {
+            TxnOp::OmapSet(_, rows) => rows.iter().map(|(k, v)| k.len() + v.len()).sum(),
+            _ => 0,
+        };
+        // A quarter of a real one's log.
+        if txn.ops.iter().map(len).sum::<usize>() > 4 << 20 {
+            return Err("TooLarge".to_owned());
+        }
         let id = TxnId(self.next);
         self.next += 1;
         self.disk.0.borrow_mut().pending.push((id, txn));
