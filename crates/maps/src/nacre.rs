@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 wire::wire_structs! {
     /// The servers' own map.
     pub struct NacreMap[v 1/1] {
-        /// The OSD map that it belongs to.
+        /// The OSD map that it came with; it belongs to later ones too, until another one comes.
         pub epoch: Epoch,
         /// The newest formats that may be written: raised once every daemon reports that it reads them.
         pub feature_level: u32,
-        /// OSDs whose process is known to be gone, by the `up_from` of the incarnation: its leases need not be
-        /// waited out.
+        /// OSDs that are down and whose process is known to be gone, by the `up_from` of the incarnation: its leases need not
+        /// be waited out. Of one that is up again, the OSD map says as much.
         pub dead: BTreeMap<OsdId, Epoch>,
     }
 }

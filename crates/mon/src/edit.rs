@@ -24,6 +24,8 @@ pub struct Edit<'a> {
     pub rng: &'a mut Rng,
     changes: Vec<Change>,
     osd: Option<(Box<OsdMapIncremental>, NacreMap)>,
+    /// The CRUSH map of the next OSD map, where it is another one; encoded once, at the end.
+    crush: Option<Box<CrushMap>>,
     fs: Option<Box<FsMap>>,
     /// Lines for the cluster log once it is committed.
     pub notes: Vec<String>,
@@ -32,7 +34,18 @@ pub struct Edit<'a> {
 impl<'a> Edit<'a> {
     /// An edit that changes nothing yet.
     pub fn new(base: &'a State, soft: &'a Soft, config: &'a MonConfig, now: Now, rng: &'a mut Rng) -> Self {
-        Self { base, soft, config, now, rng, changes: Vec::new(), osd: None, fs: None, notes: Vec::new() }
+        Self {
+            base,
+            soft,
+            config,
+            now,
+            rng,
+            changes: Vec::new(),
+            osd: None,
+            crush: None,
+            fs: None,
+            notes: Vec::new(),
+        }
     }
 
     /// The stamp of what is made now.
@@ -90,19 +103,20 @@ impl<'a> Edit<'a> {
         })
     }
 
-    /// The CRUSH map of the next OSD map, as far as it is decided.
+    /// The CRUSH map of the next OSD map, as far as it is decided, to change a copy of it.
     pub fn crush(&self) -> CrushMap {
-        match &self.osd {
-            Some((inc, _)) if !inc.crush.is_empty() => {
-                wire::Reader::new(&inc.crush).get().expect("encoded by set_crush")
-            }
-            _ => (*self.base.osdmap().crush).clone(),
-        }
+        self.crush_now().clone()
+    }
+
+    /// The same, to look at.
+    pub fn crush_now(&self) -> &CrushMap {
+        self.crush.as_deref().unwrap_or(&self.base.osdmap().crush)
     }
 
     /// Replaces the CRUSH map.
-    pub fn set_crush(&mut self, crush: &CrushMap) {
-        self.osd().crush = Writer::encode(crush);
+    pub fn set_crush(&mut self, crush: CrushMap) {
+        self.osd();
+        self.crush = Some(Box::new(crush));
     }
 
     /// A pool of the next OSD map, to change. Panics where there is no such pool.
@@ -147,7 +161,7 @@ impl<'a> Edit<'a> {
 
     /// Forgets what was decided: the request failed half way.
     pub fn discard(&mut self) {
-        (self.changes, self.osd, self.fs) = (Vec::new(), None, None);
+        (self.changes, self.osd, self.crush, self.fs) = (Vec::new(), None, None, None);
         self.notes.clear();
     }
 
@@ -156,6 +170,7 @@ impl<'a> Edit<'a> {
         let mut changes = self.changes;
         if let Some((mut inc, mut nacre)) = self.osd {
             nacre.epoch = inc.epoch;
+            inc.crush = self.crush.map(|crush| Writer::encode(&*crush)).unwrap_or_default();
             let mut next = (**self.base.osdmap()).clone();
             next.apply(&inc)
                 .expect("an incremental of our own making applies to the map that it was made for");

@@ -347,8 +347,9 @@ impl<S: Storage> Mon<S> {
     }
 
     pub(crate) fn closed(&mut self, now: Instant, conn: ConnId) {
-        self.sessions.remove(conn);
-        self.osd_session_closed(now, conn);
+        if let Some(session) = self.sessions.remove(conn) {
+            self.osd_session_closed(now, &session);
+        }
         self.mds_session_closed(now, conn);
     }
 
@@ -488,8 +489,8 @@ impl<S: Storage> Node for Mon<S> {
             self.log.deadline(),
             self.links.deadline(),
             self.lonely_deadline(),
-            self.boots_deadline(),
             self.soft.said.deadline().filter(|_| self.log.leads()),
+            self.wishes_deadline(),
         ];
         parts.into_iter().flatten().min()
     }

@@ -1,14 +1,16 @@
 //! What OSDs tell the monitor: boots, failures, statistics; and the clocks that run over them.
 
 use crate::commands::osd_state::flags_of;
+use crate::crush_edit;
 use crate::mon::{Mon, Out};
-use crate::osd_wishes::GATHER_BOOTS;
 use crate::publish::osdmaps_since;
+use crate::session::Session;
 use crate::soft::Soft;
 use crate::storage::Storage;
 use crate::syslog::LogLevel;
 use maps::{OsdId, OsdMap, osd_flags, osd_state};
 use node::{ConnId, Event, Level, Output};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use stdx::{Instant, Now};
 use wire::{AddrVec, EntityType};
@@ -60,8 +62,7 @@ impl<S: Storage> Mon<S> {
             return;
         }
         self.soft.osd_seen.insert(m.osd, now.mono);
-        self.soft.boots.until.get_or_insert(now.mono + GATHER_BOOTS);
-        self.soft.boots.by_osd.insert(m.osd, m);
+        self.soft.boots.add(now.mono, m);
     }
 
     /// A primary needs to be known alive in a newer epoch before its PGs go active.
@@ -92,20 +93,22 @@ impl<S: Storage> Mon<S> {
             return;
         }
         if m.refused {
-            self.soft.wanted.down.insert(m.target, m.target_addrs.clone());
-            if self.soft.refused.insert(m.target) {
+            self.soft.refused.insert(m.target);
+            let known = self.soft.wanted.down.insert(m.target, m.target_addrs.clone());
+            if known.is_none() {
                 let text = format!("osd.{} refuses connections (reported by osd.{})", m.target, m.reporter);
                 self.say(now, LogLevel::Info, text);
             }
             return;
         }
         self.soft.failures.entry(m.target).or_default().entry(m.reporter).or_insert(now.mono);
-        let others = map.existing().filter(|(id, o)| o.is_up() && *id != m.target).count() as u64;
-        let needed = self.option::<u64>("mon_osd_min_down_reporters").min(others).max(1);
+        let wanted: u64 = self.option("mon_osd_min_down_reporters");
+        let others = map.existing().filter(|(id, o)| o.is_up() && *id != m.target);
+        let needed = (others.take(usize::try_from(wanted).unwrap_or(usize::MAX)).count() as u64).max(1);
         let reporters = self.soft.failures.get(&m.target).map_or(0, |r| r.len() as u64);
         if reporters >= needed && !is_kept_up(&map, m.target) {
-            let is_new = self.soft.wanted.down.insert(m.target, m.target_addrs.clone()).is_none();
-            if is_new {
+            let known = self.soft.wanted.down.insert(m.target, m.target_addrs.clone());
+            if known.is_none() {
                 self.say(now, LogLevel::Info, format!("osd.{} failed ({reporters} reporters)", m.target));
             }
         }
@@ -170,15 +173,10 @@ impl<S: Storage> Mon<S> {
         failures.retain(|_, reports| !reports.is_empty());
     }
 
-    pub(crate) fn osd_session_closed(&mut self, now: Instant, _conn: ConnId) {
-        let alive: std::collections::BTreeSet<OsdId> = self
-            .sessions
-            .iter()
-            .filter(|s| s.is(EntityType::OSD))
-            .filter_map(|s| s.name().id.parse().ok().map(OsdId))
-            .collect();
-        let map = self.log.state().osdmap().clone();
-        for (osd, _) in map.existing().filter(|(id, o)| o.is_up() && !alive.contains(id)) {
+    pub(crate) fn osd_session_closed(&mut self, now: Instant, session: &Session) {
+        let osd = session.name().id.parse().ok().map(OsdId).filter(|_| session.is(EntityType::OSD));
+        let Some(osd) = osd.filter(|osd| self.log.state().osdmap().is_up(*osd)) else { return };
+        if !self.sessions.iter().any(|other| other.name() == session.name()) {
             self.soft.osd_gone.entry(osd).or_insert(now);
         }
     }
@@ -186,7 +184,7 @@ impl<S: Storage> Mon<S> {
     /// Marks silent OSDs down and long-absent ones out.
     pub(crate) fn tick_osds(&mut self, now: Now) {
         let map = self.log.tail().osdmap().clone();
-        let alive: Vec<OsdId> = self
+        let alive: BTreeSet<OsdId> = self
             .sessions
             .iter()
             .filter(|s| s.is(EntityType::OSD))
@@ -215,6 +213,25 @@ impl<S: Storage> Mon<S> {
         self.mark_out(now, &map);
     }
 
+    /// Whether an OSD is down with all of a part of the cluster that is at least as large as
+    /// `mon_osd_down_out_subtree_limit`: that comes back, or wants a person's decision, rather than that all of it is copied.
+    fn is_down_with_its_subtree(&self, map: &OsdMap, osd: OsdId, known: &mut BTreeMap<i32, bool>) -> bool {
+        let limit: String = self.option("mon_osd_down_out_subtree_limit");
+        let Some(limit) = map.crush.type_of(&limit).filter(|ty| *ty > 0) else { return false };
+        let mut at = osd.0;
+        while let Some(parent) = map.crush.parent_of(at) {
+            let all_down = *known.entry(parent).or_insert_with(|| {
+                crush_edit::devices(&map.crush, parent).into_iter().all(|osd| map.is_down(OsdId(osd)))
+            });
+            let ty = map.crush.bucket(parent).map_or(0, |bucket| i32::from(bucket.ty));
+            if !all_down || ty >= limit {
+                return all_down;
+            }
+            at = parent;
+        }
+        false
+    }
+
     fn mark_out(&mut self, now: Now, map: &OsdMap) {
         let after: Duration = self.option("mon_osd_down_out_interval");
         let min_in: f64 = self.option("mon_osd_min_in_ratio");
@@ -224,12 +241,19 @@ impl<S: Storage> Mon<S> {
         let total = map.existing().count();
         let mut still_in = map.existing().filter(|(_, o)| o.is_in()).count();
         let mut late = Vec::new();
-        for (osd, since) in &self.soft.osd_down {
-            let kept_in = flags_of(map, *osd) & osd_state::NOOUT != 0;
-            let is_late = !kept_in && map.is_in(*osd) && map.is_down(*osd) && now.mono.since(*since) >= after;
-            if is_late && (still_in.saturating_sub(1)) as f64 / total.max(1) as f64 >= min_in {
+        let mut known = BTreeMap::new();
+        let down = self.soft.osd_down.iter().filter(|(_, since)| now.mono.since(**since) >= after);
+        for osd in down.map(|(osd, _)| *osd).collect::<Vec<_>>() {
+            let kept_in = flags_of(map, osd) & osd_state::NOOUT != 0;
+            if kept_in || !map.is_in(osd) || !map.is_down(osd) {
+                continue;
+            }
+            if self.is_down_with_its_subtree(map, osd, &mut known) {
+                // Looked at again after as long a time.
+                self.soft.osd_down.insert(osd, now.mono);
+            } else if (still_in.saturating_sub(1)) as f64 / total.max(1) as f64 >= min_in {
                 still_in -= 1;
-                late.push(*osd);
+                late.push(osd);
             }
         }
         if late.is_empty() {

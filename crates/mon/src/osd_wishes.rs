@@ -7,6 +7,7 @@ use crate::entry::Change;
 use crate::mon::Mon;
 use crate::soft::{Boots, OsdWishes, Soft};
 use crate::storage::Storage;
+use crush::{CrushError, CrushMap};
 use maps::{OsdEntry, OsdId, OsdXinfo, WEIGHT_IN, osd_flags, osd_state};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,8 +15,11 @@ use stdx::{Instant, Now};
 use wire::{EntityName, EntityType};
 
 /// For how long an OSD that boots waits for others that are expected to: what restarts together comes up in one epoch, and its PGs
-/// agree once.
-pub(crate) const GATHER_BOOTS: Duration = Duration::from_millis(100);
+/// agree once. Also the time between two epochs of boots in the long run: each of them goes to every OSD, so that those of thousands
+/// that boot one after the other would else grow with their square.
+const GATHER_BOOTS: Duration = Duration::from_millis(100);
+/// The most boots of one epoch: all that it changes must fit into one entry of the log, some 2 KiB for each.
+const MAX_BOOTS: usize = 512;
 /// An OSD that has been down for longer is not expected.
 const EXPECTED_FOR: Duration = Duration::from_secs(20);
 
@@ -24,16 +28,17 @@ impl<S: Storage> Mon<S> {
     /// granted at once, as PGs wait for it.
     pub(crate) fn grant_wishes(&mut self, now: Now) {
         // What is asked meanwhile shares the next map.
-        if self.log.is_proposing() {
+        if self.log.is_proposing() || self.soft.pace.next_at(EPOCH_INTERVAL) > now.mono {
             return;
         }
         let boots = match self.boots_are_due(now.mono) {
-            true => std::mem::take(&mut self.soft.boots),
-            false => Boots::default(),
+            true => self.soft.boots.take(now.mono),
+            false => BTreeMap::new(),
         };
-        if boots.by_osd.is_empty() && self.soft.wanted.is_empty() {
+        if boots.is_empty() && self.soft.wanted.is_empty() {
             return;
         }
+        self.soft.pace.spend(now.mono, EPOCH_INTERVAL);
         let wanted = std::mem::take(&mut self.soft.wanted);
         let refused = std::mem::take(&mut self.soft.refused);
         let (later, _) = self.edit(now, |edit| grant(edit, wanted, boots, &refused));
@@ -44,9 +49,14 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// When boots that wait for others do so no longer.
-    pub(crate) fn boots_deadline(&self) -> Option<Instant> {
-        self.soft.boots.until.filter(|_| self.log.leads() && !self.log.is_proposing())
+    /// When what waits is granted: boots for others, everything for its turn.
+    pub(crate) fn wishes_deadline(&self) -> Option<Instant> {
+        if !self.log.leads() || self.log.is_proposing() {
+            return None;
+        }
+        let turn = self.soft.pace.next_at(EPOCH_INTERVAL);
+        let boots = self.soft.boots.until.map(|until| until.max(turn));
+        boots.into_iter().chain((!self.soft.wanted.is_empty()).then_some(turn)).min()
     }
 
     /// Nobody is expected to boot whose boot is not here, or they have waited for long enough.
@@ -54,6 +64,9 @@ impl<S: Storage> Mon<S> {
         let Soft { boots, osd_down, osd_gone, .. } = &self.soft;
         if boots.until.is_none_or(|until| until <= now) {
             return true;
+        }
+        if now < boots.pace.next_at(GATHER_BOOTS) {
+            return false;
         }
         let map = self.log.state().osdmap();
         let is_expected = |(id, osd): (OsdId, &OsdEntry)| {
@@ -66,11 +79,60 @@ impl<S: Storage> Mon<S> {
     }
 }
 
+/// Between two epochs that OSDs ask for, in the long run: each of them is sent to every OSD, and every OSD works out anew where its PGs
+/// are. As many are made in a second as Ceph's monitors make at most.
+const EPOCH_INTERVAL: Duration = Duration::from_millis(50);
+/// So many may come at once before: a failure takes one to mark the OSD down, one for the primaries that take over, and
+/// some for those who lead meanwhile; and a small cluster notices nothing of all this.
+const EPOCH_BURST: u32 = 16;
+
+/// When there may be another epoch.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pace {
+    /// When all that was spent is there again.
+    full_at: Instant,
+}
+
+impl Pace {
+    /// The earliest moment of the next one, where they come every `interval` in the long run.
+    fn next_at(self, interval: Duration) -> Instant {
+        let burst = interval * (EPOCH_BURST - 1);
+        Instant(self.full_at.0.saturating_sub(burst.as_nanos() as u64))
+    }
+
+    fn spend(&mut self, now: Instant, interval: Duration) {
+        self.full_at = self.full_at.max(now) + interval;
+    }
+}
+
+impl Boots {
+    /// An OSD asks to be marked up.
+    pub fn add(&mut self, now: Instant, boot: Box<peer::OsdBoot>) {
+        let turn = self.pace.next_at(GATHER_BOOTS);
+        self.until.get_or_insert(if now < turn { turn } else { now + GATHER_BOOTS });
+        self.by_osd.insert(boot.osd, boot);
+    }
+
+    /// Those of the next epoch; the others wait for the one after it.
+    fn take(&mut self, now: Instant) -> BTreeMap<OsdId, Box<peer::OsdBoot>> {
+        let mut boots = std::mem::take(&mut self.by_osd);
+        if let Some(beyond) = boots.keys().nth(MAX_BOOTS).copied() {
+            self.by_osd = boots.split_off(&beyond);
+        }
+        if !boots.is_empty() {
+            self.pace.spend(now, GATHER_BOOTS);
+        }
+        let turn = self.pace.next_at(GATHER_BOOTS);
+        self.until = Some(turn).filter(|_| !self.by_osd.is_empty());
+        boots
+    }
+}
+
 /// Gives the boots that have to wait for another epoch.
 fn grant(
     edit: &mut Edit<'_>,
     wanted: OsdWishes,
-    boots: Boots,
+    boots: BTreeMap<OsdId, Box<peer::OsdBoot>>,
     refused: &BTreeSet<OsdId>,
 ) -> BTreeMap<OsdId, Box<peer::OsdBoot>> {
     let mut later = BTreeMap::new();
@@ -80,7 +142,8 @@ fn grant(
             mark_down(edit, osd, refused.contains(&osd));
         }
     }
-    for (osd, boot) in boots.by_osd {
+    let mut booting = Vec::new();
+    for (osd, boot) in boots {
         match edit.osdmap().osd(osd) {
             Some(entry) if entry.is_up() && entry.client_addrs == boot.addrs => {}
             Some(entry) if entry.is_up() => {
@@ -89,9 +152,11 @@ fn grant(
                 mark_down(edit, osd, true);
                 later.insert(osd, boot);
             }
-            _ => boot_osd(edit, &boot),
+            _ if boot_osd(edit, &boot) => booting.push(boot),
+            _ => {}
         }
     }
+    place_all(edit, &booting);
     for (osd, epoch) in wanted.up_thru {
         let current = edit.osdmap().osd(osd).filter(|o| o.is_up()).map(|o| o.info.up_thru);
         if current.is_some_and(|thru| thru < epoch) {
@@ -165,11 +230,16 @@ pub(crate) fn create_osd(edit: &mut Edit<'_>, osd: OsdId, uuid: wire::Uuid) {
     inc.new_uuid.insert(osd, uuid);
 }
 
-fn boot_osd(edit: &mut Edit<'_>, m: &peer::OsdBoot) {
+/// Marks an OSD up, unless flags forbid it; it still is to be put into its place.
+fn boot_osd(edit: &mut Edit<'_>, m: &peer::OsdBoot) -> bool {
     let map = edit.osdmap();
     let own = flags_of(map, m.osd);
     if map.has_flag(osd_flags::NOUP) || own & osd_state::NOUP != 0 {
-        return;
+        return false;
+    }
+    // Its new epoch says that earlier runs of it are over.
+    if edit.base.osd.nacre().dead.contains_key(&m.osd) {
+        edit.nacre().dead.remove(&m.osd);
     }
     let osd = m.osd;
     let entry = map.osd(osd).cloned();
@@ -199,39 +269,72 @@ fn boot_osd(edit: &mut Edit<'_>, m: &peer::OsdBoot) {
     } else if auto_out && !map.has_flag(osd_flags::NOIN) && own & osd_state::NOIN == 0 {
         mark_in(edit, osd);
     }
-    place(edit, m);
     let name = EntityName::new(EntityType::OSD, osd.0.to_string());
     if edit.base.metadata.get(&name) != Some(&m.metadata) {
         edit.push(Change::Metadata(name, Some(m.metadata.clone())));
     }
     edit.notes.push(format!("osd.{osd} {} boot", m.addrs));
+    true
 }
 
-/// Puts the OSD where it says it is in the CRUSH hierarchy; an existing weight stays.
-fn place(edit: &mut Edit<'_>, m: &peer::OsdBoot) {
-    if m.crush_location.is_empty() {
-        return;
-    }
-    let mut crush = edit.crush();
-    let old = crush_edit::weight(&crush, m.osd.0);
-    let here: BTreeMap<_, _> = crush_edit::location(&crush, m.osd.0).into_iter().collect();
-    let moved = m.crush_location.iter().any(|(ty, name)| here.get(ty) != Some(name));
-    let new_class = !m.device_class.is_empty() && crush_edit::class(&crush, m.osd.0).is_empty();
-    let may_move = edit.option::<bool>("osd_crush_update_on_start");
-    if old.is_some() && (!moved || !may_move) && !new_class {
-        return;
-    }
-    if old.is_none() || moved && may_move {
-        let initial: f64 = edit.option("osd_crush_initial_weight");
-        let by_size = if initial < 0.0 { m.crush_weight } else { (initial * f64::from(WEIGHT_IN)) as u32 };
-        let weight = old.unwrap_or(by_size);
-        if let Err(why) = crush_edit::place(&mut crush, m.osd.0, weight, &m.crush_location) {
-            edit.notes.push(format!("osd.{}: not placed in CRUSH: {why}", m.osd));
+/// Puts OSDs where they say they are in the CRUSH hierarchy; an existing weight stays. On one map for all of them: it is as
+/// long as there are OSDs.
+fn place_all(edit: &mut Edit<'_>, boots: &[Box<peer::OsdBoot>]) {
+    let now = edit.crush_now();
+    let mut wanted: Vec<&peer::OsdBoot> =
+        boots.iter().map(|m| &**m).filter(|m| is_elsewhere(now, m)).collect();
+    while !wanted.is_empty() {
+        let mut crush = edit.crush();
+        let (mut changed, mut refused) = (false, None);
+        for m in &wanted {
+            match place(edit, &mut crush, m) {
+                Ok(moved) => changed |= moved,
+                Err(why) => {
+                    edit.notes.push(format!("osd.{}: not placed in CRUSH: {why}", m.osd));
+                    refused = Some(m.osd);
+                    break;
+                }
+            }
+        }
+        // What it has changed before it was refused is to be forgotten.
+        if refused.is_none() {
+            if changed {
+                edit.set_crush(crush);
+            }
             return;
         }
+        wanted.retain(|m| Some(m.osd) != refused);
     }
-    if new_class && let Err(why) = crush.set_class(m.osd.0, Some(&m.device_class)) {
-        edit.notes.push(format!("osd.{}: no device class: {why}", m.osd));
+}
+
+/// Whether an OSD may have to be put somewhere.
+fn is_elsewhere(crush: &CrushMap, m: &peer::OsdBoot) -> bool {
+    !m.crush_location.is_empty() && (!is_at(crush, m) || lacks_class(crush, m))
+}
+
+fn is_at(crush: &CrushMap, m: &peer::OsdBoot) -> bool {
+    let here: BTreeMap<_, _> = crush_edit::location(crush, m.osd.0).into_iter().collect();
+    m.crush_location.iter().all(|(ty, name)| here.get(ty) == Some(name))
+}
+
+fn lacks_class(crush: &CrushMap, m: &peer::OsdBoot) -> bool {
+    !m.device_class.is_empty() && crush_edit::class(crush, m.osd.0).is_empty()
+}
+
+fn place(edit: &mut Edit<'_>, crush: &mut CrushMap, m: &peer::OsdBoot) -> Result<bool, CrushError> {
+    let old = crush_edit::weight(crush, m.osd.0);
+    let mut changed = false;
+    if old.is_none() || edit.option::<bool>("osd_crush_update_on_start") && !is_at(crush, m) {
+        let initial: f64 = edit.option("osd_crush_initial_weight");
+        let by_size = if initial < 0.0 { m.crush_weight } else { (initial * f64::from(WEIGHT_IN)) as u32 };
+        crush_edit::place(crush, m.osd.0, old.unwrap_or(by_size), &m.crush_location)?;
+        changed = true;
     }
-    edit.set_crush(&crush);
+    if lacks_class(crush, m) {
+        match crush.set_class(m.osd.0, Some(&m.device_class)) {
+            Ok(()) => changed = true,
+            Err(why) => edit.notes.push(format!("osd.{}: no device class: {why}", m.osd)),
+        }
+    }
+    Ok(changed)
 }

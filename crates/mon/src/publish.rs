@@ -12,7 +12,7 @@ use node::ConnId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use stdx::{Instant, Now};
+use stdx::{Buf, Instant, Now};
 use wire::{EntityType, Writer};
 
 /// Incrementals in one message.
@@ -29,8 +29,12 @@ impl<S: Storage> Mon<S> {
         self.publish_keys(now.mono, out);
         let state = self.log.state();
         let map = state.osdmap().clone();
-        self.soft.pgs.follow(&map);
-        self.follow_osdmap(now.mono, &map);
+        // These look at all PGs and OSDs; most commits are of something else.
+        if self.soft.followed != map.epoch {
+            self.soft.followed = map.epoch;
+            self.soft.pgs.follow(&map);
+            self.follow_osdmap(now.mono, &map);
+        }
         self.follow_fsmap(now.mono);
         for conn in self.sessions.conns() {
             self.publish_to(now.mono, conn, out);
@@ -152,8 +156,8 @@ fn no_osdmaps(state: &State) -> msgs::OsdMap {
 pub(crate) fn osdmaps_since(state: &State, from: Epoch) -> Bodies {
     let newest = state.osd.epoch();
     let head = no_osdmaps(state);
-    let full = |epoch, bytes: &[u8]| {
-        let fulls = BTreeMap::from([(epoch, bytes.to_vec())]);
+    let full = |epoch, bytes: &Buf| {
+        let fulls = BTreeMap::from([(epoch, bytes.clone())]);
         node::Body::from(msgs::Body::from(msgs::OsdMap { fulls, ..head.clone() }))
     };
     let (oldest, oldest_full) = state.osd.oldest_full();
@@ -168,7 +172,7 @@ pub(crate) fn osdmaps_since(state: &State, from: Epoch) -> Bodies {
     }
     while at <= newest.0 {
         let end = newest.0.min(at + INCS_IN_MESSAGE - 1);
-        let inc = |e| state.osd.inc(Epoch(e)).map(|bytes| (Epoch(e), bytes.to_vec()));
+        let inc = |e| state.osd.inc(Epoch(e)).map(|bytes| (Epoch(e), bytes.clone()));
         let incrementals = (at..=end).filter_map(inc).collect();
         out.push(msgs::Body::from(msgs::OsdMap { incrementals, ..head.clone() }).into());
         at = end + 1;
@@ -183,8 +187,8 @@ pub(crate) fn osdmaps_asked_for(state: &State, m: &msgs::MonGetOsdMap) -> msgs::
         let last = last.0.min(state.osd.epoch().0).min(first.0.saturating_add(most - 1));
         (first.0..=last).map(Epoch)
     };
-    let inc = |e| state.osd.inc(e).map(|bytes| (e, bytes.to_vec()));
-    let full = |e| state.osd.at(e).map(|map| (e, Writer::encode(&*map)));
+    let inc = |e| state.osd.inc(e).map(|bytes| (e, bytes.clone()));
+    let full = |e| state.osd.at(e).map(|map| (e, Writer::encode(&*map).into()));
     let wants = |first: Epoch, last: Epoch| first.0 != 0 && last.0 != 0;
     let mut maps = no_osdmaps(state);
     if wants(m.full_first, m.full_last) {
@@ -304,7 +308,9 @@ fn config(state: &State, session: &mut Session) -> Bodies {
 
 /// The options that are set for an entity: the most specific value of each.
 pub(crate) fn config_for(state: &State, entity: &str) -> BTreeMap<String, String> {
-    let target = target_of(state, entity);
+    // Where an entity is matters to masks alone, and is not found at once on a large map.
+    let masked = state.config.keys().any(|(who, _)| who.contains('/'));
+    let target = if masked { target_of(state, entity) } else { Target::named(entity) };
     resolve(&state.config, &target)
         .into_iter()
         .map(|(name, (value, _))| (name.to_owned(), value.to_owned()))

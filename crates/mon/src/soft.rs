@@ -12,6 +12,8 @@ use wire::AddrVec;
 /// Soft state.
 #[derive(Debug, Default)]
 pub struct Soft {
+    /// The OSD map that all of this was last brought in step with.
+    pub followed: Epoch,
     /// PG and device statistics.
     pub pgs: PgTable,
     /// Lines for the cluster log on their way to it.
@@ -30,6 +32,8 @@ pub struct Soft {
     pub wanted: OsdWishes,
     /// OSDs that ask to be marked up in it.
     pub boots: Boots,
+    /// How soon there may be another one.
+    pub pace: crate::osd_wishes::Pace,
     /// When each MDS was last heard of, and on which connection.
     pub mds_seen: BTreeMap<Gid, MdsSeen>,
     /// When it was last looked at what is wrong.
@@ -71,6 +75,8 @@ pub struct Boots {
     pub by_osd: BTreeMap<OsdId, Box<peer::OsdBoot>>,
     /// Until when they wait for others that start at the same time.
     pub until: Option<Instant>,
+    /// How soon there may be another epoch of boots.
+    pub pace: crate::osd_wishes::Pace,
 }
 
 /// When an MDS was last heard of.

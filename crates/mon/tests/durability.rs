@@ -131,6 +131,25 @@ fn a_damaged_store_is_told_at_start() {
 }
 
 #[test]
+fn a_state_longer_than_a_transaction_is_kept() {
+    let mut rig = Rig::new();
+    for id in 0..700 {
+        let conn = rig.connect(&format!("osd.{id}"), "allow profile osd", 6000 + id as u64);
+        let metadata = BTreeMap::from([("hostname".to_owned(), "h".repeat(3000))]);
+        rig.send(conn, 0, peer::Body::from(peer::OsdBoot { metadata, ..boot(id, 100) }));
+    }
+    rig.pass(Duration::from_secs(2));
+    for i in 0..70 {
+        rig.ok(&format!(r#"{{"prefix":"config-key set","key":"k{i}","val":"{}"}}"#, "v".repeat(30_000)));
+    }
+    let before = osdmap(&mut rig);
+    assert_eq!(before.existing().filter(|(_, o)| o.is_up()).count(), 700);
+    rig.crash_and_restart();
+    assert_eq!(osdmap(&mut rig), before);
+    assert_eq!(rig.ok(r#"{"prefix":"config-key get","key":"k69"}"#).len(), 30_000);
+}
+
+#[test]
 fn boots_that_come_during_a_write_share_the_next_epoch() {
     let mut rig = Rig::new();
     rig.disk.hold(true);
@@ -205,7 +224,7 @@ fn maps_that_are_asked_for_by_epoch_come_in_full_and_as_incrementals() {
         let [node::Msg { body: node::Body::Client(msgs::Body::OsdMap(m)), .. }] = &sent[..] else {
             panic!("one message of maps: {sent:?}")
         };
-        let epochs = |maps: &std::collections::BTreeMap<maps::Epoch, Vec<u8>>| {
+        let epochs = |maps: &std::collections::BTreeMap<maps::Epoch, stdx::Buf>| {
             maps.keys().map(|e| e.0).collect::<Vec<_>>()
         };
         (epochs(&m.fulls), epochs(&m.incrementals), m.fulls.clone())

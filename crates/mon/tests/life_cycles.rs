@@ -114,6 +114,80 @@ fn osds_that_restart_together_come_up_in_one_epoch() {
 }
 
 #[test]
+fn what_osds_ask_for_one_after_the_other_does_not_make_an_epoch_each() {
+    let mut rig = Rig::new();
+    let first = osdmap(&mut rig).epoch;
+    let conns: Vec<_> = (0..40)
+        .map(|id| {
+            rig.jump(Duration::from_millis(2));
+            rig.boot_osd(id, 100 + id as u32)
+        })
+        .collect();
+    rig.pass(Duration::from_millis(300));
+    let map = osdmap(&mut rig);
+    assert!(map.existing().filter(|(_, o)| o.is_up()).count() == 40, "all are up");
+    assert!(map.epoch.0 <= first.0 + 16 + 2, "{} epochs", map.epoch.0 - first.0);
+    rig.pass(Duration::from_secs(1));
+    for target in 1..=30 {
+        rig.jump(Duration::from_millis(2));
+        rig.send(conns[0], 0, peer::Body::from(failure(0, target, 100 + target as u32, true)));
+    }
+    assert!(osdmap(&mut rig).is_down(OsdId(1)), "the first at once");
+    rig.pass(Duration::from_millis(60));
+    let after = osdmap(&mut rig);
+    assert!((1..=30).all(|osd| after.is_down(OsdId(osd))), "all within a moment");
+    assert!(after.epoch.0 <= map.epoch.0 + 16 + 3, "{} epochs", after.epoch.0 - map.epoch.0);
+}
+
+#[test]
+fn a_whole_rack_that_is_down_is_not_marked_out() {
+    let (mut rig, _) = three_osds();
+    rig.ok(r#"{"prefix":"config set","who":"mon","name":"mon_osd_min_in_ratio","value":"0.1"}"#);
+    rig.ok(r#"{"prefix":"osd crush add-bucket","name":"r1","type":"rack","args":["root=default"]}"#);
+    rig.ok(r#"{"prefix":"osd crush add-bucket","name":"host2","type":"host","args":["rack=r1"]}"#);
+    for osd in [1, 2] {
+        rig.ok(&format!(
+            r#"{{"prefix":"osd crush set","id":{osd},"weight":1.0,"args":["host=host2","rack=r1"]}}"#
+        ));
+    }
+    rig.ok(r#"{"prefix":"config set","who":"mon","name":"mon_osd_down_out_interval","value":"60"}"#);
+    rig.ok(r#"{"prefix":"osd down","ids":["1","2"]}"#);
+    rig.pass(Duration::from_secs(100));
+    let map = osdmap(&mut rig);
+    assert!(map.is_down(OsdId(1)) && map.is_in(OsdId(1)) && map.is_in(OsdId(2)), "its rack is down");
+    rig.ok(r#"{"prefix":"config set","who":"mon","name":"mon_osd_down_out_subtree_limit","value":"root"}"#);
+    rig.pass(Duration::from_secs(100));
+    let map = osdmap(&mut rig);
+    assert!(!map.is_in(OsdId(1)) && !map.is_in(OsdId(2)), "a root is more than what is down");
+}
+
+#[test]
+fn a_dead_osd_is_told_of_until_it_is_up_again() {
+    let (mut rig, conns) = three_osds();
+    const NOBODY: [i32; 0] = [];
+    let watcher = rig.connect("osd.0", "allow profile osd", 7000);
+    let mut want = msgs::MonSubscribe::default();
+    want.what.insert("nacremap".into(), msgs::SubscribeItem::default());
+    rig.send(watcher, 0, msgs::Body::from(want));
+    let told = |rig: &mut Rig| {
+        let maps = rig.sent(watcher).into_iter().map(|msg| match msg.body {
+            node::Body::Peer(peer::Body::NacreMap(m)) => m.map.dead.keys().map(|osd| osd.0).collect(),
+            other => panic!("{other:?}"),
+        });
+        maps.collect::<Vec<Vec<i32>>>()
+    };
+    assert_eq!(told(&mut rig), [NOBODY]);
+    rig.ok(r#"{"prefix":"osd pool create","pool":"p","pg_num":8}"#);
+    assert_eq!(told(&mut rig), [NOBODY; 0], "an epoch in which nobody dies");
+    rig.send(conns[0], 0, peer::Body::from(failure(0, 2, 102, true)));
+    assert_eq!(told(&mut rig), [[2]]);
+    rig.close(conns[2]);
+    rig.boot_osd(2, 202);
+    rig.pass(Duration::from_millis(200));
+    assert_eq!(told(&mut rig), [NOBODY]);
+}
+
+#[test]
 fn who_boots_does_not_wait_long_for_others_and_failures_do_not_wait() {
     let (mut rig, conns) = three_osds();
     let before = osdmap(&mut rig);

@@ -3,7 +3,7 @@
 use crate::{Paxos, Rest, Trailing};
 use maps::{Epoch, IntervalSet, PoolStat, SnapId};
 use std::collections::BTreeMap;
-use stdx::Bufs;
+use stdx::{Buf, Bufs};
 use wire::{AddrVec, EntityId, EntityName, Utime, Uuid, wire_structs};
 
 /// Subscription flag: send once, then forget (CEPH_SUBSCRIBE_ONETIME).
@@ -181,9 +181,9 @@ wire::messages! {
         /// Of the cluster.
         pub fsid: Uuid,
         /// Encoded `maps::OsdMapInc` by the epoch that they make.
-        pub incrementals: BTreeMap<Epoch, Vec<u8>>,
+        pub incrementals: BTreeMap<Epoch, Buf>,
         /// Encoded `maps::OsdMap` by epoch.
-        pub fulls: BTreeMap<Epoch, Vec<u8>>,
+        pub fulls: BTreeMap<Epoch, Buf>,
         /// Oldest that the sender can serve.
         pub oldest: Epoch,
         /// Newest that the sender has.
@@ -374,7 +374,7 @@ pub mod pool_op {
 impl OsdMap {
     /// The newest epoch that this message makes known.
     pub fn newest_contained(&self) -> Epoch {
-        let last = |m: &BTreeMap<Epoch, Vec<u8>>| m.keys().next_back().copied().unwrap_or_default();
+        let last = |m: &BTreeMap<Epoch, Buf>| m.keys().next_back().copied().unwrap_or_default();
         last(&self.incrementals).max(last(&self.fulls))
     }
 }

@@ -10,6 +10,7 @@ use maps::{Epoch, OsdMap, OsdMapIncremental, PgId};
 use node::{ConnId, Level};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use stdx::Buf;
 use store::{Transaction, TxnOp};
 use wire::{Reader, Writer};
 
@@ -30,7 +31,7 @@ pub struct MapLog {
     pub superblock: Superblock,
     /// The newest epoch that the monitor has spoken of.
     pub newest_known: Epoch,
-    recent: BTreeMap<Epoch, Vec<u8>>,
+    recent: BTreeMap<Epoch, Buf>,
     /// Steps that store the maps of this input.
     unsaved: Vec<TxnOp>,
     untouched: BTreeMap<PgId, Untouched>,
@@ -254,7 +255,7 @@ impl Osd {
         if has >= ours {
             return;
         }
-        let incrementals: BTreeMap<Epoch, Vec<u8>> =
+        let incrementals: BTreeMap<Epoch, Buf> =
             self.maps.recent.range(has.next()..).map(|(e, b)| (*e, b.clone())).collect();
         let complete = incrementals.len() as u32 == ours.0 - has.0;
         let mut msg = msgs::OsdMap {
@@ -266,7 +267,7 @@ impl Osd {
         if complete {
             msg.incrementals = incrementals;
         } else {
-            msg.fulls.insert(ours, Writer::encode(&*self.core.map));
+            msg.fulls.insert(ours, Writer::encode(&*self.core.map).into());
         }
         self.core.send(conn, 0, msgs::Body::from(msg));
     }

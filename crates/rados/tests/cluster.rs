@@ -141,7 +141,8 @@ fn maps_from_osds_count_for_the_subscription() {
 fn a_gap_in_the_maps_is_asked_for_and_a_lost_osd_is_not_asked_about_twice() {
     let (mut c, mut out) = opened();
     let inc = maps::OsdMapIncremental { epoch: Epoch(9), fsid: map(1).fsid, ..Default::default() };
-    let m = msgs::OsdMap { incrementals: [(Epoch(9), Writer::encode(&inc))].into(), ..Default::default() };
+    let m =
+        msgs::OsdMap { incrementals: [(Epoch(9), Writer::encode(&inc).into())].into(), ..Default::default() };
     c.message(at(3), mon(1), Msg::new(0, Body::from(m)), &mut out);
     assert_eq!(show(&mut out), ["subscribe osdmap>=6"]);
     c.rados(at(4), &mut out, |r, o| r.submit(at(4), 1, write("o"), o));

@@ -220,9 +220,9 @@ fn incrementals_are_applied_in_order_and_a_gap_is_asked_for() {
             new_flags: flags as i32,
             ..Default::default()
         };
-        (Epoch(epoch), wire::Writer::encode(&inc))
+        (Epoch(epoch), wire::Writer::encode(&inc).into())
     };
-    let message = |list: Vec<(Epoch, Vec<u8>)>| msgs::OsdMap {
+    let message = |list: Vec<(Epoch, stdx::Buf)>| msgs::OsdMap {
         incrementals: list.into_iter().collect(),
         ..Default::default()
     };
@@ -233,9 +233,9 @@ fn incrementals_are_applied_in_order_and_a_gap_is_asked_for() {
     assert_eq!(show(&mut out), NOTHING, "older ones mean nothing");
     r.osd_map(&message(vec![inc(9, 0)]), &mut out);
     assert_eq!(show(&mut out), ["want map 8"]);
-    r.osd_map(&message(vec![(Epoch(8), vec![1, 2, 3])]), &mut out);
+    r.osd_map(&message(vec![(Epoch(8), vec![1, 2, 3].into())]), &mut out);
     assert_eq!(show(&mut out), ["want map 0"], "what does not decode is replaced by a whole map");
-    let broken = msgs::OsdMap { fulls: [(Epoch(9), vec![1, 2, 3])].into(), ..Default::default() };
+    let broken = msgs::OsdMap { fulls: [(Epoch(9), vec![1, 2, 3].into())].into(), ..Default::default() };
     r.osd_map(&broken, &mut out);
     assert_eq!(
         (show(&mut out), r.map().epoch),

@@ -56,7 +56,7 @@ fn item(crush: &CrushMap, name: &str) -> Result<i32, Failure> {
 }
 
 /// Puts the changed map into the edit.
-fn keep(edit: &mut Edit<'_>, crush: &CrushMap, status: impl Into<String>) -> Outcome {
+pub(super) fn keep(edit: &mut Edit<'_>, crush: CrushMap, status: impl Into<String>) -> Outcome {
     edit.set_crush(crush);
     said(status)
 }
@@ -69,10 +69,10 @@ pub fn add_bucket(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     }
     let id = crush.add_bucket(name, ty).map_err(crush_failure)?;
     if place.is_empty() {
-        return keep(edit, &crush, format!("added bucket {name} type {ty} to crush map"));
+        return keep(edit, crush, format!("added bucket {name} type {ty} to crush map"));
     }
     crush.move_to(id, &borrowed(&place)).map_err(crush_failure)?;
-    keep(edit, &crush, format!("added bucket {name} type {ty} to location {}", location_text(&place)))
+    keep(edit, crush, format!("added bucket {name} type {ty} to location {}", location_text(&place)))
 }
 
 pub fn rename_bucket(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
@@ -91,7 +91,7 @@ pub fn rename_bucket(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
         return Err(Failure::new(errno::ENOTDIR, format!("srcname '{from}' is not a bucket")));
     }
     crush.rename(id, to).map_err(crush_failure)?;
-    keep(edit, &crush, format!("renamed bucket {from} into {to}"))
+    keep(edit, crush, format!("renamed bucket {from} into {to}"))
 }
 
 /// The OSD of `id`, which must exist.
@@ -113,7 +113,7 @@ pub fn set(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
         shown(weight),
         location_text(&place)
     );
-    keep(edit, &crush, text)
+    keep(edit, crush, text)
 }
 
 /// Puts an OSD somewhere with the weight that it has already, or else the one given.
@@ -127,7 +127,7 @@ pub fn create_or_move(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
         shown(weight),
         location_text(&place)
     );
-    keep(edit, &crush, text)
+    keep(edit, crush, text)
 }
 
 /// Whether the item lies in the innermost bucket of a location already.
@@ -147,7 +147,7 @@ pub fn r#move(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
         return said(format!("no need to move item id {id} name '{name}' to location {at} in crush map"));
     }
     crush.move_to(id, &borrowed(&place)).map_err(crush_failure)?;
-    keep(edit, &crush, format!("moved item id {id} name '{name}' to location {at} in crush map"))
+    keep(edit, crush, format!("moved item id {id} name '{name}' to location {at} in crush map"))
 }
 
 /// The item in `name`, if it lies somewhere below `ancestor`, where one is given.
@@ -174,7 +174,7 @@ pub fn rm(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
         return Err(Failure::new(errno::ENOTEMPTY, format!("bucket '{name}' is not empty")));
     }
     crush.remove(id).map_err(crush_failure)?;
-    keep(edit, &crush, format!("removed item id {id} name '{name}' from crush map"))
+    keep(edit, crush, format!("removed item id {id} name '{name}' from crush map"))
 }
 
 /// Takes a bucket out of the one that holds it; what is below stays below it.
@@ -186,7 +186,7 @@ pub fn unlink(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     };
     if crush.parent_of(id).is_some() {
         crush.detach(id).map_err(crush_failure)?;
-        edit.set_crush(&crush);
+        edit.set_crush(crush);
     }
     said(format!("removed item id {id} name '{name}' from crush map"))
 }
@@ -200,7 +200,7 @@ pub fn reweight(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
         None => return missing(format!("device '{name}' does not appear in the crush map")),
     };
     crush.reweight(id, weight).map_err(crush_failure)?;
-    keep(edit, &crush, format!("reweighted item id {id} name '{name}' to {} in crush map", shown(weight)))
+    keep(edit, crush, format!("reweighted item id {id} name '{name}' to {} in crush map", shown(weight)))
 }
 
 pub fn reweight_subtree(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
@@ -216,7 +216,7 @@ pub fn reweight_subtree(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
         crush.reweight(device, weight).map_err(crush_failure)?;
     }
     let text = format!("reweighted subtree id {id} name '{name}' to {} in crush map", shown(weight));
-    keep(edit, &crush, text)
+    keep(edit, crush, text)
 }
 
 /// Sums up the weights of all buckets again; ours are never off, those of a map that was set may be.
@@ -228,7 +228,7 @@ pub fn reweight_all(edit: &mut Edit<'_>, _: &Args, _: &[u8]) -> Outcome {
             crush.reweight(device, weight).map_err(crush_failure)?;
         }
     }
-    keep(edit, &crush, "reweighted crush hierarchy")
+    keep(edit, crush, "reweighted crush hierarchy")
 }
 
 /// The OSDs of `ids`, all of which must exist.
@@ -272,7 +272,7 @@ pub fn set_device_class(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
         }
     }
     let text = format!("set osd(s) {} to class '{class}'", numbers(&changed));
-    if changed.is_empty() { said(text) } else { keep(edit, &crush, text) }
+    if changed.is_empty() { said(text) } else { keep(edit, crush, text) }
 }
 
 pub fn rm_device_class(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
@@ -286,7 +286,7 @@ pub fn rm_device_class(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
         }
     }
     let text = format!("done removing class of osd(s): {}", numbers(&changed));
-    if changed.is_empty() { said(text) } else { keep(edit, &crush, text) }
+    if changed.is_empty() { said(text) } else { keep(edit, crush, text) }
 }
 
 pub fn class_rename(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
@@ -298,7 +298,7 @@ pub fn class_rename(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
         (Some(_), Some(_)) => Err(Failure::new(errno::EEXIST, format!("class '{to}' already exists"))),
         (Some(id), None) => {
             crush.rename_class(id, to).map_err(crush_failure)?;
-            keep(edit, &crush, format!("rename class '{from}' to '{to}'"))
+            keep(edit, crush, format!("rename class '{from}' to '{to}'"))
         }
     }
 }
@@ -328,7 +328,7 @@ fn add_rule(
         };
     }
     let id = make(&mut crush, name).map_err(crush_failure)?;
-    keep(edit, &crush, format!("created rule {name} at {id}"))
+    keep(edit, crush, format!("created rule {name} at {id}"))
 }
 
 pub fn rule_simple(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
@@ -365,7 +365,7 @@ pub fn rule_rm(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
         return Err(Failure::new(errno::EBUSY, format!("crush rule {name} ({id}) is in use")));
     }
     crush.remove_rule(id).map_err(crush_failure)?;
-    keep(edit, &crush, "")
+    keep(edit, crush, "")
 }
 
 pub fn rule_rename(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
@@ -377,7 +377,7 @@ pub fn rule_rename(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
         (Some(_), Some(_)) => Err(Failure::new(errno::EEXIST, format!("rule '{to}' already exists"))),
         (Some(id), None) => {
             crush.rename_rule(id, to).map_err(crush_failure)?;
-            keep(edit, &crush, "")
+            keep(edit, crush, "")
         }
     }
 }
@@ -416,7 +416,7 @@ pub fn tunables(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     let name = args.str("profile");
     let mut crush = edit.crush();
     crush.tunables = profile(name, &crush.tunables);
-    keep(edit, &crush, format!("adjusted tunables profile to {name}"))
+    keep(edit, crush, format!("adjusted tunables profile to {name}"))
 }
 
 pub fn set_tunable(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
@@ -426,7 +426,7 @@ pub fn set_tunable(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     }
     let mut crush = edit.crush();
     crush.tunables.straw_calc_version = value as u8;
-    keep(edit, &crush, format!("adjusted tunable {name} to {value}"))
+    keep(edit, crush, format!("adjusted tunable {name} to {value}"))
 }
 
 pub fn straw_to_straw2(edit: &mut Edit<'_>, _: &Args, _: &[u8]) -> Outcome {
@@ -439,7 +439,7 @@ pub fn straw_to_straw2(edit: &mut Edit<'_>, _: &Args, _: &[u8]) -> Outcome {
         }
     }
     if changed > 0 {
-        edit.set_crush(&crush);
+        edit.set_crush(crush);
     }
     said("")
 }
@@ -461,7 +461,7 @@ pub fn set_map(edit: &mut Edit<'_>, args: &Args, input: &[u8]) -> Outcome {
         return invalid("the crushmap has names that are empty or parts that contradict each other");
     }
     check_map(edit, &crush)?;
-    edit.set_crush(&crush);
+    edit.set_crush(crush);
     Ok(Reply { status: (version + 1).to_string(), data: Vec::new() })
 }
 

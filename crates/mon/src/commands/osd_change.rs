@@ -184,7 +184,7 @@ fn forget(edit: &mut Edit<'_>, osd: OsdId, with_key: bool) -> Result<(), Failure
         let mut crush = edit.crush();
         if crush.names.contains_key(&osd.0) {
             crush.remove(osd.0).map_err(crush_failure)?;
-            edit.set_crush(&crush);
+            edit.set_crush(crush);
         }
         let name = EntityName::new(EntityType::OSD, osd.to_string());
         edit.push(Change::Auth(name.clone(), None));

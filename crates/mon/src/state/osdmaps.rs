@@ -4,6 +4,7 @@
 use maps::{Epoch, NacreMap, OsdMap, OsdMapIncremental};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use stdx::Buf;
 use wire::{DecodeError, Reader, Writer};
 
 /// Epochs kept; an OSD or client that is further behind gets a full map.
@@ -16,10 +17,10 @@ const TRIM_STEP: usize = 64;
 pub struct OsdMaps {
     map: Arc<OsdMap>,
     nacre: Arc<NacreMap>,
-    full: Arc<Vec<u8>>,
+    full: Buf,
     /// By the epoch that they lead to.
-    incs: BTreeMap<Epoch, Arc<Vec<u8>>>,
-    oldest: (Epoch, Arc<Vec<u8>>),
+    incs: BTreeMap<Epoch, Buf>,
+    oldest: (Epoch, Buf),
 }
 
 impl OsdMaps {
@@ -28,13 +29,13 @@ impl OsdMaps {
         &self.map
     }
 
-    /// Our own map of the same epoch.
+    /// Our own map as it is with the newest; its epoch is that of its last change.
     pub fn nacre(&self) -> &Arc<NacreMap> {
         &self.nacre
     }
 
     /// The newest, encoded.
-    pub fn full(&self) -> &Arc<Vec<u8>> {
+    pub fn full(&self) -> &Buf {
         &self.full
     }
 
@@ -49,12 +50,12 @@ impl OsdMaps {
     }
 
     /// The oldest epoch that can be served, and its map, encoded.
-    pub fn oldest_full(&self) -> (Epoch, &[u8]) {
+    pub fn oldest_full(&self) -> (Epoch, &Buf) {
         (self.oldest.0, &self.oldest.1)
     }
 
     /// The encoded incremental that leads to `epoch`.
-    pub fn inc(&self, epoch: Epoch) -> Option<&Arc<Vec<u8>>> {
+    pub fn inc(&self, epoch: Epoch) -> Option<&Buf> {
         self.incs.get(&epoch)
     }
 
@@ -78,28 +79,32 @@ impl OsdMaps {
     /// Applies the next incremental.
     pub fn apply(&mut self, inc: &[u8], nacre: &NacreMap) -> Result<(), DecodeError> {
         apply(Arc::make_mut(&mut self.map), inc)?;
-        self.nacre = Arc::new(NacreMap { epoch: self.map.epoch, ..nacre.clone() });
-        self.full = Arc::new(Writer::encode(&*self.map));
+        // It is sent in full, so it is a new one only where something in it is new.
+        let same = NacreMap { epoch: self.nacre.epoch, ..nacre.clone() } == *self.nacre;
+        if !same || self.nacre.epoch == Epoch(0) {
+            self.nacre = Arc::new(NacreMap { epoch: self.map.epoch, ..nacre.clone() });
+        }
+        self.full = Writer::encode(&*self.map).into();
         if self.oldest.0 == Epoch(0) {
             self.oldest = (self.map.epoch, self.full.clone());
         } else {
-            self.incs.insert(self.map.epoch, Arc::new(inc.to_vec()));
+            self.incs.insert(self.map.epoch, inc.to_vec().into());
         }
         if self.incs.len() >= KEEP + TRIM_STEP {
             let oldest = Epoch(self.map.epoch.0 - KEEP as u32);
-            self.oldest = (oldest, Arc::new(Writer::encode(&self.replay_to(oldest))));
+            self.oldest = (oldest, Writer::encode(&self.replay_to(oldest)).into());
             self.incs = self.incs.split_off(&oldest.next());
         }
         Ok(())
     }
 
     /// As stored in a snapshot of the state.
-    pub fn rows(&self) -> [Arc<Vec<u8>>; 3] {
-        [self.full.clone(), self.oldest.1.clone(), Arc::new(Writer::encode(&*self.nacre))]
+    pub fn rows(&self) -> [Buf; 3] {
+        [self.full.clone(), self.oldest.1.clone(), Writer::encode(&*self.nacre).into()]
     }
 
     /// The inverse of [`Self::rows`] with the kept incrementals.
-    pub fn from_rows(rows: [&[u8]; 3], incs: BTreeMap<Epoch, Arc<Vec<u8>>>) -> Result<Self, DecodeError> {
+    pub fn from_rows(rows: [&[u8]; 3], incs: BTreeMap<Epoch, Buf>) -> Result<Self, DecodeError> {
         let map: OsdMap = Reader::new(rows[0]).get()?;
         let oldest: OsdMap = Reader::new(rows[1]).get()?;
         let nacre = Reader::new(rows[2]).get()?;
@@ -107,9 +112,9 @@ impl OsdMaps {
         Ok(Self {
             map: Arc::new(map),
             nacre: Arc::new(nacre),
-            full: Arc::new(rows[0].to_vec()),
+            full: rows[0].to_vec().into(),
             incs,
-            oldest: (oldest.epoch, Arc::new(rows[1].to_vec())),
+            oldest: (oldest.epoch, rows[1].to_vec().into()),
         })
     }
 }

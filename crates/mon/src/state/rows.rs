@@ -4,6 +4,7 @@ use super::{OsdMaps, State};
 use maps::{Epoch, Fscid};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use stdx::Buf;
 use wire::{Decode, DecodeError, EntityName, EntityType, Reader, Writer};
 
 /// Names a row. Its key is a tag byte and the encoded name: rows of one kind lie together, in order.
@@ -188,18 +189,13 @@ impl State {
         Ok(state)
     }
 
-    fn load(
-        &mut self,
-        row: Row,
-        value: &[u8],
-        incs: &mut BTreeMap<Epoch, Arc<Vec<u8>>>,
-    ) -> Result<(), DecodeError> {
+    fn load(&mut self, row: Row, value: &[u8], incs: &mut BTreeMap<Epoch, Buf>) -> Result<(), DecodeError> {
         match row {
             Row::Version => self.version = get(value)?,
             Row::MonMap => self.monmap = Arc::new(get(value)?),
             Row::OsdFull | Row::OsdOldest | Row::Nacre => {}
             Row::OsdInc(epoch) => {
-                incs.insert(epoch, Arc::new(value.to_vec()));
+                incs.insert(epoch, value.to_vec().into());
             }
             Row::FsMap => self.fsmap = Arc::new(get(value)?),
             Row::Auth(name) => {

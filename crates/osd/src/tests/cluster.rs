@@ -486,7 +486,7 @@ impl Cluster {
             let nacre = peer::NacreMap { fsid: FSID, map: self.nacre.clone() };
             self.send(MON, conn, Msg::new(0, peer::Body::from(nacre)));
             for (epoch, bytes) in self.history.clone().range(Epoch(next as u32)..) {
-                let fulls = BTreeMap::from([(*epoch, bytes.clone())]);
+                let fulls = BTreeMap::from([(*epoch, bytes.clone().into())]);
                 let body = msgs::OsdMap { fsid: FSID, fulls, oldest: Epoch(1), newest, ..Default::default() };
                 self.send(MON, conn, Msg::new(0, msgs::Body::from(body)));
             }

@@ -54,7 +54,7 @@ pub fn osd_addr(osd: u16, nonce: u32) -> EntityAddr {
 
 /// The map as a monitor sends it.
 pub fn full(map: &OsdMap) -> msgs::OsdMap {
-    let fulls = [(map.epoch, Writer::encode(map))].into();
+    let fulls = [(map.epoch, Writer::encode(map).into())].into();
     msgs::OsdMap { fsid: map.fsid, fulls, newest: map.epoch, ..Default::default() }
 }
 
