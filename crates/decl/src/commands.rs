@@ -198,6 +198,12 @@ commands! {
     OsdCrushGetTunable = "osd" "r" "osd crush get-tunable tunable:choice(straw_calc_version)" "Prints one of the settings of how hard CRUSH tries";
     OsdCrushWeightSetLs = "osd" "r" "osd crush weight-set ls" "Lists weight sets";
     OsdCrushWeightSetDump = "osd" "r" "osd crush weight-set dump" "Prints weight sets";
+    OsdCrushWeightSetCreateCompat = "osd" "rw" "osd crush weight-set create-compat" "Makes the weight set of all pools without one of their own";
+    OsdCrushWeightSetCreate = "osd" "rw" "osd crush weight-set create pool:pool mode:choice(flat|positional)" "Makes a pool's weight set, with one weight for each item or one for each position";
+    OsdCrushWeightSetRm = "osd" "rw" "osd crush weight-set rm pool:pool" "Removes a pool's weight set";
+    OsdCrushWeightSetRmCompat = "osd" "rw" "osd crush weight-set rm-compat" "Removes the weight set of all pools without one of their own";
+    OsdCrushWeightSetReweight = "osd" "rw" "osd crush weight-set reweight pool:pool item:str weight:float*[0.0]" "Sets the weight of an OSD or bucket in a pool's weight set";
+    OsdCrushWeightSetReweightCompat = "osd" "rw" "osd crush weight-set reweight-compat item:str weight:float*[0.0]" "Sets the weight of an OSD or bucket in the weight set of all pools without one of their own";
     OsdCrushSetMap = "osd" "rw" "osd setcrushmap prior_version:int?" "Replaces the CRUSH map by the compiled one given with -i";
     OsdCrushSet = "osd" "rw" "osd crush set id:osd weight:float[0.0] args:str*/e/" "Puts an OSD with a weight at a location (TYPE=NAME …) of the CRUSH hierarchy";
     OsdCrushSetMapOld = "osd" "rw" "osd crush set prior_version:int?" "Same as `osd setcrushmap`";

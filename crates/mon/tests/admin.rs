@@ -172,6 +172,61 @@ fn the_hierarchy_is_edited_and_rules_follow_device_classes() {
 }
 
 #[test]
+fn weight_sets_replace_weights_for_a_pool_or_for_all() {
+    let (mut rig, _) = three_osds();
+    let set = |command: &str| format!(r#"{{"prefix":"osd crush weight-set {command}}}"#);
+    let reweight = |what: &str, weights: &str| {
+        format!(r#"{{"prefix":"osd crush weight-set {what},"weight":{weights}}}"#)
+    };
+    rig.ok(r#"{"prefix":"osd pool create","pool":"p","pg_num":8,"size":2}"#);
+    let none = rig.command(&reweight(r#"reweight-compat","item":"osd.1""#, "[1.0]"));
+    assert_eq!((none.code, &*none.status), (-2, "no backward-compatible weight-set"));
+    assert_eq!(rig.ok(&set(r#"rm-compat""#)), "", "that there is none is no error");
+    rig.ok(&set(r#"create-compat""#));
+    let again = rig.command(&set(r#"create-compat""#));
+    assert_eq!((again.code, &*again.status), (0, "compat weight-set already created"));
+    rig.ok(&set(r#"create","pool":"p","mode":"positional""#));
+    assert_eq!(rig.command(&set(r#"create","pool":"nosuch","mode":"flat""#)).code, -2);
+    assert_eq!(rig.command(&set(r#"create","pool":"p","mode":"other""#)).code, -22);
+    assert_eq!(rig.ok(&set(r#"ls""#)), "(compat)\np\n");
+
+    let one = rig.command(&reweight(r#"reweight","pool":"p","item":"osd.1""#, "[1.0]"));
+    assert_eq!((one.code, &*one.status), (-22, "must specify exact 2 weight values"));
+    rig.ok(&reweight(r#"reweight","pool":"p","item":"osd.1""#, "[0.5, 0.25]"));
+    rig.ok(&reweight(r#"reweight-compat","item":"osd.2""#, "[3.0]"));
+    for (what, weights) in [
+        (r#"reweight-compat","item":"osd.2""#, "[1.0, 2.0]"),
+        (r#"reweight-compat","item":"nosuch""#, "[1.0]"),
+        (r#"reweight-compat","item":"default""#, "[1.0]"),
+        (r#"reweight","pool":"nosuch","item":"osd.1""#, "[1.0]"),
+    ] {
+        assert_eq!(rig.command(&reweight(what, weights)).code, -2, "{what} {weights}");
+    }
+    let map = osdmap(&mut rig);
+    let (pool, _) = map.pool_by_name("p").expect("made");
+    let crush = &map.crush;
+    let weights = |set: i64, bucket: &str| {
+        let id = crush.id_of(bucket).expect("is there");
+        crush.choose_args[&set][&((-1 - id) as u32)].weight_set.clone()
+    };
+    let own = crush.weight_of(0);
+    assert_eq!(weights(pool, "host1"), [[own, 0x8000, own], [own, 0x4000, own]]);
+    assert_eq!(weights(pool, "default"), [[2 * own + 0x8000], [2 * own + 0x4000]], "sums follow");
+    assert_eq!(weights(pool, "default~ssd"), weights(pool, "default"), "and those of the class");
+    assert_eq!(weights(crush::DEFAULT_CHOOSE_ARGS, "default"), [[2 * own + 0x3_0000]]);
+    assert_eq!(crush.weight_of(2), own, "the hierarchy has its own weights still");
+    let dump = rig.json(&set(r#"dump","format":"json""#));
+    assert_eq!(dump["-1"][0]["bucket_id"], -1, "by numbers of pools: {dump}");
+    assert_eq!(dump[pool.to_string()][0]["weight_set"].as_array().map(Vec::len), Some(2), "{dump}");
+    let bytes = wire::Writer::encode(&**crush);
+    assert_eq!(wire::Reader::new(&bytes).get::<crush::CrushMap>().as_ref(), Ok(&**crush));
+
+    rig.ok(&set(r#"rm","pool":"p""#));
+    rig.ok(&set(r#"rm-compat""#));
+    assert_eq!(rig.ok(&set(r#"ls""#)), "");
+}
+
+#[test]
 fn flags_of_single_osds_hold() {
     let (mut rig, _) = three_osds();
     rig.ok(r#"{"prefix":"config set","who":"mon","name":"mon_osd_min_in_ratio","value":"0.1"}"#);

@@ -204,7 +204,7 @@ fn choose_args_json(map: &CrushMap, key: impl Fn(i64) -> String) -> Value {
 }
 
 pub fn weight_set_dump(view: &View<'_>, args: &Args) -> Outcome {
-    structured(args, &choose_args_json(&view.state.osdmap().crush, |id| weight_set_name(view, id)))
+    structured(args, &choose_args_json(&view.state.osdmap().crush, |id| id.to_string()))
 }
 
 pub fn tunables(view: &View<'_>, args: &Args) -> Outcome {

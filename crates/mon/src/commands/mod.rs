@@ -29,6 +29,7 @@ pub(crate) mod pool_read;
 pub(crate) mod quorum;
 pub(crate) mod status;
 mod table;
+mod weight_set;
 
 use crate::config::MonConfig;
 use crate::edit::Edit;
@@ -474,6 +475,12 @@ fn handler(cmd: Cmd) -> Handler {
         Cmd::OsdCrushGetTunable => Read(crush_cmds::get_tunable),
         Cmd::OsdCrushWeightSetLs => Read(crush_cmds::weight_set_ls),
         Cmd::OsdCrushWeightSetDump => Read(crush_cmds::weight_set_dump),
+        Cmd::OsdCrushWeightSetCreateCompat => Change(weight_set::create_compat),
+        Cmd::OsdCrushWeightSetCreate => Change(weight_set::create),
+        Cmd::OsdCrushWeightSetRm => Change(weight_set::rm),
+        Cmd::OsdCrushWeightSetRmCompat => Change(weight_set::rm_compat),
+        Cmd::OsdCrushWeightSetReweight => Change(weight_set::reweight),
+        Cmd::OsdCrushWeightSetReweightCompat => Change(weight_set::reweight_compat),
         Cmd::OsdCrushSetMap | Cmd::OsdCrushSetMapOld => Change(crush_change::set_map),
         Cmd::OsdCrushSet | Cmd::OsdCrushAdd => Change(crush_change::set),
         Cmd::OsdCrushCreateOrMove => Change(crush_change::create_or_move),
