@@ -14,6 +14,11 @@ use stdx::Buf;
 use store::{Transaction, TxnOp};
 use wire::{Reader, Writer};
 
+/// Maps are stored once they are together as long as this part of the device, or a MiB, before more of them are looked at: a store
+/// takes only a quarter of its log in one transaction, and its log is a 32nd of the device and at most 16 MiB.
+const SAVE_AT: (u64, usize) = (512, 1 << 20);
+/// Longer ones do not go through the log.
+const LOGGED: usize = 64 << 10;
 /// Incrementals kept in memory for clients.
 const RECENT: usize = 64;
 
@@ -34,6 +39,8 @@ pub struct MapLog {
     recent: BTreeMap<Epoch, Buf>,
     /// Steps that store the maps of this input.
     unsaved: Vec<TxnOp>,
+    /// How long those maps are together, in bytes.
+    unsaved_len: usize,
     untouched: BTreeMap<PgId, Untouched>,
 }
 
@@ -46,9 +53,14 @@ impl Osd {
             return self.stop(text);
         }
         self.maps.newest_known = self.maps.newest_known.max(msg.newest);
-        let before = self.core.map.clone();
+        let mut before = self.core.map.clone();
         let mut began = Vec::new();
         loop {
+            let part = usize::try_from(self.core.io.usage().total / SAVE_AT.0).unwrap_or(usize::MAX);
+            if self.maps.unsaved_len >= part.clamp(1, SAVE_AT.1) {
+                self.acted_on(&before, std::mem::take(&mut began));
+                before = self.core.map.clone();
+            }
             let next = self.core.epoch().next();
             if let Some(bytes) = msg.incrementals.get(&next) {
                 let mut map = (*self.core.map).clone();
@@ -141,7 +153,9 @@ impl Osd {
         if self.core.is_up {
             superblock.last_up = map.epoch;
         }
-        let mut ops = vec![TxnOp::Write(map_key(map.epoch), 0, Writer::encode(map).into())];
+        let bytes = Writer::encode(map);
+        self.maps.unsaved_len += if bytes.len() < LOGGED { bytes.len() } else { 0 };
+        let mut ops = vec![TxnOp::Write(map_key(map.epoch), 0, bytes.into())];
         // As far back as a PG may need them, and no further than a bound.
         let limit =
             Epoch(needed.0.min(map.epoch.0.saturating_sub(kept)).max(map.epoch.0.saturating_sub(4 * kept)));
@@ -230,6 +244,7 @@ impl Osd {
     /// Maps, and what they mean for PGs, become durable together: a start goes on from the newest map stored, and would
     /// never see again what an earlier one meant.
     fn save_acted_on(&mut self, began: &[PgId]) {
+        self.maps.unsaved_len = 0;
         let mut ops = std::mem::take(&mut self.maps.unsaved);
         for (pgid, pg) in &mut self.pgs {
             if pg.stored && began.contains(pgid) {

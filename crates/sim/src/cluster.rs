@@ -20,7 +20,7 @@ use crate::oracle::terms::Terms;
 use crate::world::{Boot, Observer, Slot, SlotSpec, World};
 use auth::{Credentials, Key, Keyring, KeyringEntry, Method};
 use fsclient::{Answer, ClientConfig, ClientOptions, Reply, Request};
-use node::RequestId;
+use node::{Node, RequestId};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -56,6 +56,8 @@ pub struct Spec {
     pub osd: osd::OsdOptions,
     /// Options of the monitor's configuration file.
     pub options: BTreeMap<String, String>,
+    /// Size of each monitor's disk, in bytes.
+    pub mon_disk: u64,
 }
 
 impl Default for Spec {
@@ -70,6 +72,37 @@ impl Default for Spec {
             mds: mds::MdsOptions::default(),
             osd: osd::OsdOptions::default(),
             options: BTreeMap::new(),
+            mon_disk: 64 << 20,
+        }
+    }
+}
+
+/// A node of a cluster.
+pub(crate) type AnyNode = Box<dyn Node<Request = Request, Reply = Reply>>;
+
+/// What the daemons of a cluster are; by default the real roles, each OSD on a host of its own.
+#[derive(Clone)]
+pub(crate) struct Parts {
+    /// Makes an OSD.
+    pub osd: Rc<dyn Fn(osd::OsdConfig, Boot) -> AnyNode>,
+    /// Where an OSD is: type to name.
+    pub location: Rc<dyn Fn(u32) -> BTreeMap<String, String>>,
+    /// What OSDs say of themselves and their hosts.
+    pub metadata: BTreeMap<String, String>,
+    /// Given each monitor that is made, with its rank.
+    pub mon: Rc<dyn Fn(usize, AnyNode) -> AnyNode>,
+}
+
+impl Default for Parts {
+    fn default() -> Self {
+        let at = |pairs: [(&str, String); 2]| pairs.map(|(ty, name)| (ty.to_owned(), name)).into();
+        Self {
+            osd: Rc::new(|config, boot| {
+                Box::new(Daemon::new(osd::Osd::new(config, boot.disks[0], boot.rng)))
+            }),
+            location: Rc::new(move |n| at([("host", format!("sim-{n}")), ("root", "default".to_owned())])),
+            metadata: BTreeMap::new(),
+            mon: Rc::new(|_, mon| mon),
         }
     }
 }
@@ -150,11 +183,16 @@ fn uuid(rng: &mut Rng) -> Uuid {
 impl Cluster {
     /// All places of a cluster; nothing runs yet.
     pub fn new(seed: u64, faults: Faults, spec: &Spec) -> Self {
+        Self::of(seed, faults, spec, &Parts::default())
+    }
+
+    /// The same, of other parts.
+    pub(crate) fn of(seed: u64, faults: Faults, spec: &Spec, parts: &Parts) -> Self {
         let mut world = World::new(seed, faults);
         let mut rng = world.rng().fork();
         let id = Identity::new(spec, &mut rng);
-        let mons = (0..id.monmap.len()).map(|rank| world.add(mon_spec(rank, spec, &id))).collect();
-        let osds = (0..spec.osds).map(|n| world.add(osd_spec(n, spec, &id, uuid(&mut rng)))).collect();
+        let mons = (0..id.monmap.len()).map(|rank| world.add(mon_spec(rank, spec, &id, parts))).collect();
+        let osds = (0..spec.osds).map(|n| world.add(osd_spec(n, spec, &id, uuid(&mut rng), parts))).collect();
         let mds = spec.fs.then(|| world.add(mds_spec(spec, &id)));
         let admin = world.add(client_spec("admin", 250, false, &id));
         let clients = (0..spec.clients)
@@ -404,7 +442,7 @@ impl ClientAt<'_> {
     }
 }
 
-fn mon_spec(rank: usize, spec: &Spec, id: &Identity) -> SlotSpec<Request, Reply> {
+fn mon_spec(rank: usize, spec: &Spec, id: &Identity, parts: &Parts) -> SlotSpec<Request, Reply> {
     let created = Wall(crate::world::EPOCH).into();
     let monmap = maps::MonMap::new(id.fsid, created, &id.monmap);
     let (name, addr) = id.monmap[rank].clone();
@@ -417,12 +455,12 @@ fn mon_spec(rank: usize, spec: &Spec, id: &Identity) -> SlotSpec<Request, Reply>
         ("osd_pool_default_min_size".to_owned(), (size - size / 2).to_string()),
     ]);
     options.extend(spec.options.clone());
-    let keyring = id.keyring.clone();
+    let (keyring, wrap) = (id.keyring.clone(), parts.mon.clone());
     SlotSpec {
         name: format!("mon.{name}"),
         service: Some(EntityType::MON),
         addr,
-        disks: vec![64 << 20],
+        disks: vec![spec.mon_disk],
         make: Box::new(move |mut boot: Boot| {
             let disk = boot.disks[0];
             let config = mon::MonConfig {
@@ -437,18 +475,19 @@ fn mon_spec(rank: usize, spec: &Spec, id: &Identity) -> SlotSpec<Request, Reply>
                 joined: None,
             };
             let store = store::Store::new(store::Config::default(), disk, boot.rng.fork());
-            Box::new(Daemon::new(mon::Mon::new(config, store, boot.rng)))
+            wrap(rank, Box::new(Daemon::new(mon::Mon::new(config, store, boot.rng))))
         }),
     }
 }
 
-fn osd_spec(n: u32, spec: &Spec, id: &Identity, uuid: Uuid) -> SlotSpec<Request, Reply> {
+fn osd_spec(n: u32, spec: &Spec, id: &Identity, uuid: Uuid, parts: &Parts) -> SlotSpec<Request, Reply> {
     let credentials = id.credentials(EntityType::OSD, &n.to_string());
     let (fsid, monitors, options) = (id.fsid, id.mons.clone(), spec.osd.clone());
+    let (parts, [_, high, middle, low]) = (parts.clone(), n.to_be_bytes());
     SlotSpec {
         name: format!("osd.{n}"),
         service: Some(EntityType::OSD),
-        addr: ([10, 0, 1, n as u8 + 1], 6800).into(),
+        addr: ([10, 64 + high, middle, low], 6800).into(),
         disks: vec![spec.osd_disk],
         make: Box::new(move |boot: Boot| {
             let config = osd::OsdConfig {
@@ -461,15 +500,12 @@ fn osd_spec(n: u32, spec: &Spec, id: &Identity, uuid: Uuid) -> SlotSpec<Request,
                 monitors: monitors.clone(),
                 hostname: format!("sim-{n}"),
                 crush_weight: 0x1_0000,
-                crush_location: BTreeMap::from([
-                    ("host".to_owned(), format!("sim-{n}")),
-                    ("root".to_owned(), "default".to_owned()),
-                ]),
+                crush_location: (parts.location)(n),
                 device_class: "ssd".to_owned(),
-                metadata: BTreeMap::new(),
+                metadata: parts.metadata.clone(),
                 options: options.clone(),
             };
-            Box::new(Daemon::new(osd::Osd::new(config, boot.disks[0], boot.rng)))
+            (parts.osd)(config, boot)
         }),
     }
 }

@@ -12,6 +12,7 @@ mod link;
 mod nemesis;
 pub mod oracle;
 mod run;
+pub mod scale;
 mod trace;
 pub mod workload;
 mod world;

@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
+use sim::scale::{Phase, Report, ScaleSpec};
 use sim::{Failure, Profile, Stats, run_profile, run_traced};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -37,6 +38,15 @@ struct Args {
     /// What the runs are about.
     #[arg(long, value_parser = profile, default_value = "any")]
     profile: Profile,
+    /// Instead of seeds: a cluster of so many OSDs that boot at once, lose a rack and change their map; what that costs.
+    #[arg(long, value_name = "OSDS", num_args = 0..=1, default_missing_value = "10000")]
+    scale: Option<u32>,
+    /// With `--scale`: real OSDs instead of stand-ins; for a few hundred at most.
+    #[arg(long, requires = "scale")]
+    real: bool,
+    /// With `--scale`: PGs of the pool; by default so many that each OSD has 10 to 20 copies.
+    #[arg(long, requires = "scale")]
+    pgs: Option<u32>,
     /// Plant this fault (needs the feature `mutants`).
     #[arg(long)]
     mutant: Option<String>,
@@ -55,9 +65,10 @@ fn profile(name: &str) -> Result<Profile, String> {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let result = match args.seed {
-        Some(seed) => one(seed, &args),
-        None => many(&args),
+    let result = match (args.scale, args.seed) {
+        (Some(osds), _) => at_scale(osds, &args),
+        (None, Some(seed)) => one(seed, &args),
+        (None, None) => many(&args),
     };
     // Without a backtrace: the failure is the cluster's, and said already.
     result.map_or_else(
@@ -81,6 +92,26 @@ fn with_mutant<T>(args: &Args, body: impl FnOnce() -> T) -> T {
         }
         None => body(),
     }
+}
+
+fn at_scale(osds: u32, args: &Args) -> Result<()> {
+    let mut spec = ScaleSpec { real: args.real, cpu: Some(cpu_time), ..ScaleSpec::of(osds) };
+    spec.pgs = args.pgs.unwrap_or(spec.pgs);
+    let plain = args.format == Format::Plain;
+    if plain {
+        let kind = if spec.real { "real" } else { "stand-ins" };
+        println!("{} OSDs ({kind}), {} monitors, {} PGs of 3 copies", spec.osds, spec.mons, spec.pgs);
+    }
+    let mut tell = |phase: &Phase| {
+        if plain {
+            println!("\n{}", Report::table(osds, phase));
+        }
+    };
+    let report = sim::scale::run(&spec, &mut tell).map_err(anyhow::Error::msg)?;
+    if !plain {
+        println!("{}", report.json());
+    }
+    Ok(())
 }
 
 fn one(seed: u64, args: &Args) -> Result<()> {

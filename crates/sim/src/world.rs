@@ -124,6 +124,8 @@ pub struct World<Req, Rep> {
     queue: BTreeMap<(Instant, u64), Due>,
     next_event: u64,
     places: Vec<Place<Req, Rep>>,
+    /// Who listens where.
+    listeners: BTreeMap<SocketAddr, Slot>,
     pub(crate) links: Links,
     /// Directions (from, to) in which nothing passes.
     cut: BTreeSet<(Slot, Slot)>,
@@ -158,6 +160,7 @@ impl<Req, Rep> World<Req, Rep> {
             queue: BTreeMap::new(),
             next_event: 0,
             places: Vec::new(),
+            listeners: BTreeMap::new(),
             links: Links::default(),
             cut: BTreeSet::new(),
             trace: Trace::default(),
@@ -190,6 +193,10 @@ impl<Req, Rep> World<Req, Rep> {
         let drift_ppm = self.rng.below(2 * drift + 1) as i64 - drift as i64;
         let disks = spec.disks.iter().map(|size| SimDisk::new(*size)).collect();
         let rng = self.rng.fork();
+        if spec.service.is_some() {
+            let other = self.listeners.insert(spec.addr, Slot(self.places.len()));
+            assert!(other.is_none(), "two listen on {}", spec.addr);
+        }
         self.places.push(Place {
             spec,
             node: None,
@@ -711,11 +718,9 @@ impl<Req, Rep> World<Req, Rep> {
 
     fn connect(&mut self, slot: Slot, conn: ConnId, to: Box<Target>) {
         assert!(conn.0 & ConnId::ACCEPTED == 0, "{conn} has a number that belongs to the world");
-        let peer = self
-            .places
-            .iter()
-            .position(|p| p.spec.service == Some(to.service) && Some(p.spec.addr) == to.addr.addr);
-        let link = self.links.open(slot, self.places[slot.0].life, conn, peer.map(Slot), to.lossless);
+        let listener = to.addr.addr.and_then(|addr| self.listeners.get(&addr)).copied();
+        let peer = listener.filter(|slot| self.places[slot.0].spec.service == Some(to.service));
+        let link = self.links.open(slot, self.places[slot.0].life, conn, peer, to.lossless);
         self.places[slot.0].open.insert(conn);
         self.targets.insert(link, to);
         let at = self.arrival();
