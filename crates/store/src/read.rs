@@ -2,7 +2,7 @@
 
 use crate::api::{ObjectKey, ObjectView, OmapRange, Read, ReadId, ReadReply, StoreError, StoreOut};
 use crate::extents::{block_crc, parts};
-use crate::io::{Purpose, expect_len};
+use crate::io::{Io, Purpose, expect_len};
 use crate::key;
 use crate::logged::Logged;
 use crate::plan::{Cell, Onode, decode};
@@ -78,6 +78,14 @@ impl Job {
         if matches!(self.stage, Stage::Index(_)) { self.stops } else { 0 }
     }
 
+    /// Whether something that it waited for has come.
+    fn is_due(&self, io: &Io) -> bool {
+        match &self.stage {
+            Stage::Data(_, missing) => *missing == 0,
+            Stage::Index(page) => !page.is_some_and(|block| io.is_loading(block)),
+        }
+    }
+
     fn object(&self) -> Option<&ObjectKey> {
         match &self.read {
             Read::Object { key, .. } | Read::Extents { key, .. } => Some(key),
@@ -148,7 +156,8 @@ impl Data {
 impl Store {
     /// Carries on all reads that can be.
     pub(crate) fn run_reads(&mut self, out: &mut Vec<StoreOut>) -> bool {
-        let ids: Vec<_> = self.reads.keys().copied().collect();
+        let due = self.reads.iter().filter(|(_, job)| job.is_due(&self.io));
+        let ids: Vec<_> = due.map(|(id, _)| *id).collect();
         let mut progress = false;
         for id in ids {
             let job = &self.reads[&id];
@@ -159,6 +168,7 @@ impl Store {
                     };
                     out.push(StoreOut::Read(id, data.finish()));
                 }
+                // Another read of this round may have asked for the page.
                 Stage::Index(waits) if !waits.is_some_and(|block| self.io.is_loading(block)) => {
                     if self.commit.is_pending(job.mark, job.object()) {
                         continue;
