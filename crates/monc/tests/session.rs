@@ -171,7 +171,7 @@ fn a_lost_session_is_replaced_and_requests_are_sent_again() {
     };
     assert_eq!(command.fsid, FSID);
     assert_eq!(show(&mut out), ["send 1 mon_command tid 1"]);
-    let osdmap = msgs::OsdMap { fulls: [(maps::Epoch(8), vec![])].into(), ..Default::default() };
+    let osdmap = msgs::OsdMap { fulls: [(maps::Epoch(8), stdx::Buf::empty())].into(), ..Default::default() };
     m.subscribe("osdmap", 0, false, &mut out);
     m.message(at(9), conn(1), Msg::new(0, Body::from(osdmap)), &mut out);
     assert_eq!(show(&mut out), ["send 1 subscribe osdmap>=0", "message osd_map tid 0"]);
