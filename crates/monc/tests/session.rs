@@ -310,7 +310,7 @@ fn any_word_of_the_monitor_is_a_sign_of_life() {
     m.message(at(510), conn(1), monmap(1, &[1]), &mut out);
     assert_eq!(show(&mut out), [""; 0], "the map is not news");
     assert_eq!(m.deadline(), Some(at(1010).mono), "the map is still missing");
-    let osdmap = msgs::OsdMap { fulls: [(maps::Epoch(8), vec![])].into(), ..Default::default() };
+    let osdmap = msgs::OsdMap { fulls: [(maps::Epoch(8), stdx::Buf::empty())].into(), ..Default::default() };
     m.message(at(600), conn(1), Msg::new(0, Body::from(osdmap)), &mut out);
     assert_eq!(m.deadline(), Some(at(10_600).mono), "nothing is missing");
 }

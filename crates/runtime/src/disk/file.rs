@@ -27,7 +27,7 @@ pub struct FileDisk {
 }
 
 enum Engine {
-    Ring(Ring),
+    Ring(Box<Ring>),
     Threads(DiskPool),
 }
 
@@ -39,7 +39,7 @@ impl FileDisk {
             let path = device.path.display();
             ring.inspect_err(|error| tracing::info!(%path, %error, "no io_uring: disk calls on threads")).ok()
         });
-        Self { device, engine: ring.map_or(Engine::Threads(pool), Engine::Ring) }
+        Self { device, engine: ring.map_or(Engine::Threads(pool), |ring| Engine::Ring(Box::new(ring))) }
     }
 
     /// How it reaches the device, in a few words.
