@@ -15,7 +15,7 @@ use store::{Transaction, TxnOp};
 use wire::{Reader, Writer};
 
 /// Maps are stored once they are together as long as this part of the device, or a MiB, before more of them are looked at: a store
-/// takes only a quarter of its log in one transaction, and its log is a 32nd of the device and at most 16 MiB.
+/// takes only a quarter of its log in one transaction, and its log is a 32nd of the device or less.
 const SAVE_AT: (u64, usize) = (512, 1 << 20);
 /// Longer ones do not go through the log.
 const LOGGED: usize = 64 << 10;
