@@ -210,8 +210,8 @@ fn conf_text(layout: &Layout, fsid: Uuid, mons: &[SocketAddr], cephx: bool, osds
         "[global]\n\tfsid = {fsid}\n\tmon host = {hosts}\n\tkeyring = {dir}/keyring\n\
          \tauth cluster required = {auth}\n\tauth service required = {auth}\n\tauth client required = {auth}\n\
          \tosd crush chooseleaf type = 0\n\tosd pool default size = {size}\n\tosd pool default min size = {min_size}\n\
-         \n[client]\n\t# Leave a monitor that has fallen silent; without these two lines librados waits for 30 s.\n\
-         \tmon client ping interval = 0.5\n\tmon client ping timeout = 1.5\n"
+         \n[client]\n\t# Leave a monitor that has fallen silent; without these lines librados waits for 30 s.\n\
+         \tmon client ping interval = 0.5\n\tmon client ping timeout = 1.5\n\tmon client hunt interval = 0.5\n"
     );
     for role in ["mon", "osd", "mds"] {
         out.push_str(&format!(
