@@ -1,5 +1,6 @@
 //! What the monitor is told, and what it tells.
 
+use crate::config::OsdConfig;
 use crate::core::Out;
 use crate::osd::Osd;
 use auth::{RotatingKeys, ServerKeys};
@@ -16,6 +17,28 @@ const FEATURES: u64 = 0x3f01_cfbd_7ffd_ffff;
 const FEATURE_LEVEL: u32 = 1;
 /// One TiB weighs 1.0, which is 65536.
 const WEIGHT_SHIFT: u32 = 40 - 16;
+
+impl OsdConfig {
+    /// How it asks to be marked up: with the newest map that it has, and the epoch in which it was last up.
+    pub fn boot(&self, epoch: Epoch, last_up: Epoch) -> peer::OsdBoot {
+        peer::OsdBoot {
+            osd: self.id,
+            uuid: self.uuid,
+            fsid: self.fsid,
+            addrs: self.addrs.clone(),
+            cluster_addrs: self.addrs.clone(),
+            heartbeat_addrs: self.addrs.clone(),
+            epoch,
+            boot_epoch: last_up,
+            features: FEATURES,
+            feature_level: FEATURE_LEVEL,
+            metadata: self.metadata.clone(),
+            crush_weight: self.crush_weight,
+            device_class: self.device_class.clone(),
+            crush_location: self.crush_location.clone(),
+        }
+    }
+}
 
 impl Osd {
     /// Carries out what the session to the monitor wants.
@@ -90,24 +113,11 @@ impl Osd {
         if !caught_up || !self.monc.is_open() || std::mem::replace(self.boot.announced(), true) {
             return;
         }
-        let config = &self.core.config;
-        let by_size = u32::try_from(self.core.io.usage().total >> WEIGHT_SHIFT).unwrap_or(u32::MAX).max(1);
-        let body = peer::OsdBoot {
-            osd: config.id,
-            uuid: config.uuid,
-            fsid: config.fsid,
-            addrs: config.addrs.clone(),
-            cluster_addrs: config.addrs.clone(),
-            heartbeat_addrs: config.addrs.clone(),
-            epoch: self.core.epoch(),
-            boot_epoch: self.maps.superblock.last_up,
-            features: FEATURES,
-            feature_level: FEATURE_LEVEL,
-            metadata: config.metadata.clone(),
-            crush_weight: if config.crush_weight == 0 { by_size } else { config.crush_weight },
-            device_class: config.device_class.clone(),
-            crush_location: config.crush_location.clone(),
-        };
+        let mut body = self.core.config.boot(self.core.epoch(), self.maps.superblock.last_up);
+        if body.crush_weight == 0 {
+            let by_size = self.core.io.usage().total >> WEIGHT_SHIFT;
+            body.crush_weight = u32::try_from(by_size).unwrap_or(u32::MAX).max(1);
+        }
         self.monc.send(peer::Body::from(body), &mut self.monc_out);
         self.expect_map();
     }

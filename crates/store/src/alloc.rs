@@ -319,13 +319,17 @@ impl Alloc {
     }
 }
 
-/// The parts of a run by zone: which zone, which blocks of it.
-pub(crate) fn zones(run: Run) -> impl Iterator<Item = (usize, u64)> {
+/// Cuts a run at multiples of a zone: which zone, first block, end.
+pub(crate) fn by_zone(run: Run) -> impl Iterator<Item = (u64, u64, u64)> {
     let end = run.0 + run.1;
-    (run.0 / ZONE..end.div_ceil(ZONE)).map(move |zone| {
-        let from = run.0.max(zone * ZONE) - zone * ZONE;
-        let to = end.min((zone + 1) * ZONE) - zone * ZONE;
-        let below = |n: u64| if n == ZONE { !0 } else { (1u64 << n) - 1 };
+    (run.0 / ZONE..end.div_ceil(ZONE))
+        .map(move |zone| (zone, run.0.max(zone * ZONE), end.min((zone + 1) * ZONE)))
+}
+
+/// The same with the blocks as bits of the zone's word.
+pub(crate) fn zones(run: Run) -> impl Iterator<Item = (usize, u64)> {
+    by_zone(run).map(|(zone, from, to)| {
+        let below = |block: u64| if block == (zone + 1) * ZONE { !0 } else { (1u64 << (block % ZONE)) - 1 };
         (zone as usize, below(to) & !below(from))
     })
 }

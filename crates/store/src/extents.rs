@@ -5,7 +5,7 @@
 //! Blocks that several extents refer to have their further references counted under `R`; the extents carry a mark,
 //! which may be out of date in one direction: a marked extent may be the last.
 
-use crate::alloc::{Run, ZONE};
+use crate::alloc::{Run, ZONE, by_zone};
 use crate::key;
 use crate::plan::Plan;
 use crate::table::View;
@@ -228,7 +228,7 @@ impl Plan<'_> {
             self.give(run);
             return Ok(());
         }
-        for (chunk, from, to) in by_chunk(run) {
+        for (chunk, from, to) in by_zone(run) {
             let mut extra = self.refs(chunk)?;
             for block in from..to {
                 match extra.get_mut(&((block % ZONE) as u8)) {
@@ -259,7 +259,7 @@ impl Plan<'_> {
                 self.put_extent(id, extent.clone());
             }
             let part = extent.cut(from, to);
-            for (chunk, from, to) in by_chunk((part.place, part.crcs.len() as u64)) {
+            for (chunk, from, to) in by_zone((part.place, part.crcs.len() as u64)) {
                 let mut extra = self.refs(chunk)?;
                 for block in from..to {
                     *extra.entry((block % ZONE) as u8).or_default() += 1;
@@ -424,13 +424,6 @@ impl Plan<'_> {
         }
         Ok(())
     }
-}
-
-/// Cuts a run of blocks at multiples of 64: chunk, first block, end.
-fn by_chunk(run: Run) -> impl Iterator<Item = (u64, u64, u64)> {
-    let end = run.0 + run.1;
-    (run.0 / ZONE..end.div_ceil(ZONE))
-        .map(move |chunk| (chunk, run.0.max(chunk * ZONE), end.min((chunk + 1) * ZONE)))
 }
 
 #[cfg(test)]

@@ -486,6 +486,18 @@ fn nothing_acknowledged_is_lost_and_no_read_is_old_in_two_thousand_bad_worlds() 
     );
 }
 
+/// How long it takes until something is acknowledged, which is bounded.
+fn until_commit(net: &mut Net, seed: u64) -> Duration {
+    let (began, before) = (net.now, net.acked);
+    let mut waited = Duration::ZERO;
+    while net.acked == before {
+        net.run(net.now + 20 * MS, false, false);
+        waited = Duration::from_nanos(net.now - began);
+        assert!(waited < Duration::from_millis(2500), "seed {seed}: {waited:?} without a commit");
+    }
+    waited
+}
+
 #[test]
 fn the_time_without_a_leader_is_bounded() {
     for seed in 0..100 {
@@ -494,12 +506,7 @@ fn the_time_without_a_leader_is_bounded() {
         net.run(net.now + 4_000 * MS, false, false);
         let leader = *net.leaders.values().last().expect("one was elected");
         net.crash(leader);
-        let (began, before) = (net.now, net.acked);
-        while net.acked == before {
-            net.run(net.now + 20 * MS, false, false);
-            let waited = Duration::from_nanos(net.now - began);
-            assert!(waited < Duration::from_millis(2500), "seed {seed}: {waited:?} without a commit");
-        }
+        until_commit(&mut net, seed);
     }
 }
 
@@ -518,13 +525,7 @@ fn a_leader_that_resigns_is_followed_at_once() {
         }
         net.with(leader, |raft, now, out| raft.resign(now, out));
         net.crash(leader);
-        let (began, before) = (net.now, net.acked);
-        while net.acked == before {
-            net.run(net.now + 20 * MS, false, false);
-            let waited = Duration::from_nanos(net.now - began);
-            assert!(waited < Duration::from_millis(2500), "seed {seed}: {waited:?} without a commit");
-        }
-        slow += usize::from(net.now - began > 400 * MS);
+        slow += usize::from(until_commit(&mut net, seed) > Duration::from_millis(400));
     }
     // One message in fifty is slow, and is overtaken as well.
     assert!(slow <= 20, "{slow} of 100 elections took longer than messages and writes do");

@@ -238,23 +238,7 @@ impl StandIn {
         if !caught_up || !self.monc.is_open() || std::mem::replace(&mut self.announced, true) {
             return;
         }
-        let config = &self.config;
-        let body = peer::OsdBoot {
-            osd: config.id,
-            uuid: config.uuid,
-            fsid: config.fsid,
-            addrs: config.addrs.clone(),
-            cluster_addrs: config.addrs.clone(),
-            heartbeat_addrs: config.addrs.clone(),
-            epoch: self.epoch(),
-            boot_epoch: self.kept.borrow().last_up,
-            features: 0x3f01_cfbd_7ffd_ffff,
-            feature_level: 1,
-            metadata: config.metadata.clone(),
-            crush_weight: config.crush_weight,
-            device_class: config.device_class.clone(),
-            crush_location: config.crush_location.clone(),
-        };
+        let body = self.config.boot(self.epoch(), self.kept.borrow().last_up);
         self.monc.send(peer::Body::from(body), &mut self.monc_out);
     }
 
