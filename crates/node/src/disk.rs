@@ -40,6 +40,8 @@ pub enum DiskOp {
         offset: u64,
         /// What.
         data: Bufs,
+        /// Ended **does** mean that these bytes are durable; nothing is said of other writes.
+        through: bool,
     },
     /// Make durable all writes that had **ended** before this was issued.
     Flush {

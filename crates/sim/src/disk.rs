@@ -80,10 +80,15 @@ impl SimDisk {
         }
         match op {
             DiskOp::Read { offset, len, .. } => Ok(self.read(offset, len)),
-            DiskOp::Write { offset, data, .. } => {
+            DiskOp::Write { offset, data, through, .. } => {
                 self.ended += 1;
                 for (sector, content) in sectors(offset, &data) {
-                    self.volatile.entry(sector).or_default().push((self.ended, content));
+                    if through && !self.lying {
+                        self.volatile.remove(&sector);
+                        self.durable.insert(sector, content);
+                    } else {
+                        self.volatile.entry(sector).or_default().push((self.ended, content));
+                    }
                 }
                 Ok(stdx::Buf::empty())
             }
@@ -193,7 +198,10 @@ mod tests {
     const DISK: DiskId = DiskId(0);
 
     fn write(disk: &mut SimDisk, id: u64, offset: u64, byte: u8) {
-        disk.issue(DiskOpId(id), DiskOp::Write { disk: DISK, offset, data: vec![byte; 4096].into() });
+        disk.issue(
+            DiskOpId(id),
+            DiskOp::Write { disk: DISK, offset, data: vec![byte; 4096].into(), through: false },
+        );
     }
 
     fn read(disk: &mut SimDisk, offset: u64) -> Buf {

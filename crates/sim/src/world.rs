@@ -705,7 +705,7 @@ impl<Req, Rep> World<Req, Rep> {
         };
         let (least, most) = self.faults.disk;
         let mut time = self.rng.range(least, most + 1);
-        if matches!(op, DiskOp::Flush { .. }) {
+        if matches!(op, DiskOp::Flush { .. } | DiskOp::Write { through: true, .. }) {
             time *= 10;
         }
         if self.faults.slow_disk_every > 0 && self.rng.chance(1, self.faults.slow_disk_every) {

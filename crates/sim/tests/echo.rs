@@ -50,7 +50,12 @@ impl Node for Echo {
             Input::Message { conn, msg } => {
                 let mut sector = vec![0; SECTOR as usize];
                 sector[..8].copy_from_slice(&msg.tid.to_le_bytes());
-                let op = DiskOp::Write { disk: DiskId(0), offset: msg.tid * SECTOR, data: sector.into() };
+                let op = DiskOp::Write {
+                    disk: DiskId(0),
+                    offset: msg.tid * SECTOR,
+                    data: sector.into(),
+                    through: false,
+                };
                 self.io((conn, msg.tid, Stage::Written), op, out);
             }
             Input::Disk { id, result } => {

@@ -24,10 +24,13 @@ use stdx::{BLOCK, Bufs};
 pub(crate) const SPACE_CHUNK: u64 = 4096;
 /// Writes under way at most.
 const WRITES: usize = 32;
+/// Writes of data under way at most while nobody has to wait for the table to be written: a log record waits for those that
+/// the device has got before it.
+const GENTLE_WRITES: usize = 2;
 /// Blocks are written early when they take this part of what a table may take.
 const EARLY_SHARE: usize = 4;
 /// The most blocks in one write.
-const WRITE_BLOCKS: u64 = 4 * WINDOW;
+const WRITE_BLOCKS: u64 = WINDOW;
 
 enum Phase {
     /// Data, from this block on.
@@ -128,6 +131,8 @@ impl Store {
             return self.unclean();
         }
         self.wants_checkpoint = false;
+        // What is free counts on what the checkpoint before has left.
+        self.release(usize::MAX);
         self.core.frozen = Some(Box::new(std::mem::take(&mut self.core.active)));
         self.early.freeze();
         self.checkpoint = Some(Box::new(Checkpoint {
@@ -165,6 +170,7 @@ impl Store {
         }
         let idle = checkpoint.pending == 0;
         match &mut checkpoint.phase {
+            Phase::Data(_) if checkpoint.pending >= self.data_writes() => return Ok(false),
             Phase::Data(from) => match next_data(self.core.frozen.as_ref().expect("being written"), *from) {
                 Some((block, data)) => {
                     *from = block + (data.len() / BLOCK) as u64;
@@ -181,6 +187,7 @@ impl Store {
                     self.change_space(changes)?;
                 }
             }
+            Phase::Merge(_) if self.effort == 0 => return Ok(false),
             Phase::Merge(merge) => {
                 let (writes, result) = self.step_merge(merge, out);
                 checkpoint.pending += writes;
@@ -240,8 +247,9 @@ impl Store {
             written: &mut pages,
         };
         let mut result = Ok(None);
-        while matches!(result, Ok(None)) && ground.written.len() < WRITES {
+        while matches!(result, Ok(None)) && ground.written.len() < WRITES && self.effort > 0 {
             result = merge.step(&mut ground);
+            self.effort -= 1;
         }
         self.core.cache.trim();
         self.core.making = merge.made;
@@ -252,10 +260,10 @@ impl Store {
     /// written there now is no longer replaced in place.
     pub(crate) fn write_early(&mut self, out: &mut Vec<StoreOut>) {
         let enough = self.config.table_bytes / EARLY_SHARE;
-        if self.early.active > 0 || self.core.active.unwritten_bytes() < enough {
-            return;
-        }
-        while let Some((first, data)) = next_data(&self.core.active, 0) {
+        while self.core.active.unwritten_bytes() > enough
+            && self.early.active < self.data_writes()
+            && let Some((first, data)) = next_data(&self.core.active, 0)
+        {
             for block in first..first + (data.len() / BLOCK) as u64 {
                 self.core.active.unwritten.remove(&block);
             }
@@ -357,19 +365,40 @@ impl Store {
         }
     }
 
+    /// How many writes of data may be under way.
+    fn data_writes(&self) -> usize {
+        if self.core.active.memory() * 2 > self.config.table_bytes { WRITES } else { GENTLE_WRITES }
+    }
+
+    /// How many pages may be made after this input, which followed `transactions`. Making one takes some ten microseconds, and
+    /// whoever waits for a commit waits for that too; so it is few as long as the active table has room to spare for what
+    /// comes meanwhile.
+    pub(crate) fn checkpoint_effort(&self, transactions: u64) -> usize {
+        let (memory, room) = (self.core.active.memory(), self.config.table_bytes);
+        let few = 1 + transactions as usize / 16;
+        match memory * 8 / room.max(1) {
+            0..2 => few,
+            2..4 => 2 * few,
+            4..6 => 4 * few,
+            6..8 => 16 * few,
+            _ => usize::MAX,
+        }
+    }
+
     /// The new root is durable in both places.
     fn finish_checkpoint(&mut self, sup: Super, pages: Vec<Place>) {
-        let frozen = self.core.frozen.take().expect("being written");
-        for (block, content) in frozen.unwritten {
+        let mut frozen = self.core.frozen.take().expect("being written");
+        for (block, content) in std::mem::take(&mut frozen.unwritten) {
             self.core.blocks.insert(block, content);
         }
         self.core.tree = sup.tree();
         self.commit.ring_mut().advance(sup.log_pos);
         self.sup = sup;
         self.sup_behind = false;
-        self.leaving.push_back(Leaving { mark: self.io.mark(), runs: frozen.given, pages });
+        let runs = std::mem::take(&mut frozen.given);
+        self.leaving.push_back(Leaving::new(self.io.mark(), runs, pages));
+        self.spent.push_back(std::mem::take(&mut frozen.changes));
         self.core.making = 0;
-        self.release();
     }
 }
 

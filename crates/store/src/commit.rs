@@ -28,6 +28,8 @@ struct ToLog {
     id: TxnId,
     seq: u64,
     bytes: Vec<u8>,
+    /// Whether data of it goes to its place at once.
+    bulk: bool,
 }
 
 struct Unapplied {
@@ -41,7 +43,17 @@ struct Group {
     first: u64,
     last: u64,
     writes: usize,
-    flushing: bool,
+    flush: Flush,
+}
+
+/// What makes a group durable besides its record, which is written through.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Flush {
+    /// Nothing, or it is done.
+    No,
+    /// Once the record and the data that goes beside it are written.
+    Wanted,
+    UnderWay,
 }
 
 /// What the transaction to be applied waits for.
@@ -228,8 +240,13 @@ impl Commit {
         self.blocked = Blocked::No;
     }
 
-    pub fn flushed(&mut self, out: &mut Vec<StoreOut>) {
-        let group = self.group.take().expect("a group being flushed");
+    pub fn log_flushed(&mut self) {
+        self.group.as_mut().expect("a group being flushed").flush = Flush::No;
+    }
+
+    /// The group is durable.
+    fn end_group(&mut self, out: &mut Vec<StoreOut>) {
+        let group = self.group.take().expect("looked at");
         self.durable = group.last;
         out.extend(group.ids.into_iter().map(StoreOut::Committed));
     }
@@ -241,7 +258,12 @@ impl Store {
         let mut progress = false;
         while let Some(front) = self.commit.waiting.front() {
             let crowded = self.checkpoint.is_some() && self.core.active.memory() > self.config.table_bytes;
-            let no_room = !self.has_room(front.cost) && self.may_free();
+            let mut no_room = !self.has_room(front.cost) && self.may_free();
+            if no_room && !self.leaving.is_empty() {
+                let cost = front.cost;
+                self.release(usize::MAX);
+                no_room = !self.has_room(cost) && self.may_free();
+            }
             let front = self.commit.waiting.front().expect("looked at");
             if crowded || no_room || !self.commit.ring.reserve(front.cost.log) {
                 self.wants_checkpoint = true;
@@ -253,6 +275,7 @@ impl Store {
             self.commit.admitted.blocks += cost.blocks;
             self.commit.admitted.index += cost.index;
             let mut steps = Vec::with_capacity(drafts.len());
+            let mut has_bulk = false;
             for draft in drafts {
                 steps.push(match draft {
                     Draft::Op(op) => Step::Op(op),
@@ -261,6 +284,7 @@ impl Store {
                         let blocks = bulk.crcs.len() as u64;
                         self.commit.taken(blocks);
                         cost.blocks -= blocks;
+                        has_bulk = true;
                         Step::Bulk(bulk)
                     }
                 });
@@ -269,7 +293,7 @@ impl Store {
             let bytes = Writer::encode(&txn);
             assert!(bytes.len() as u64 <= cost.log, "{} bytes, {} were reckoned", bytes.len(), cost.log);
             self.commit.ring.settle_reservation(cost.log, bytes.len() as u64);
-            self.commit.to_log.push_back(ToLog { id, seq, bytes });
+            self.commit.to_log.push_back(ToLog { id, seq, bytes, bulk: has_bulk });
             self.commit.unapplied.push_back(Unapplied { txn, cost });
             progress = true;
         }
@@ -432,17 +456,18 @@ impl Store {
 
     /// Writes the next log record, if none is under way and the batch is over; flushes what is written.
     pub(crate) fn write_log(&mut self, out: &mut Vec<StoreOut>) -> bool {
+        let early = stdx::mutants::is_active("store_acknowledges_before_the_flush");
         let commit = &mut self.commit;
         if let Some(group) = &mut commit.group {
             let direct = commit.direct.range(group.first..=group.last).next().is_some();
-            if group.writes > 0 || group.flushing || direct {
+            if group.writes > 0 || group.flush == Flush::UnderWay || direct {
                 return false;
             }
-            if stdx::mutants::is_active("store_acknowledges_before_the_flush") {
-                commit.flushed(out);
+            if group.flush == Flush::No || early {
+                commit.end_group(out);
                 return true;
             }
-            group.flushing = true;
+            group.flush = Flush::UnderWay;
             self.io.flush(Purpose::LogFlush, out);
             return true;
         }
@@ -451,18 +476,32 @@ impl Store {
             // A superblock says that nothing was logged, or needs what the log will overwrite: first that must change.
             return self.unclean();
         }
-        let (mut ids, mut txns, mut bytes, mut last) = (Vec::new(), Vec::new(), 0, first);
+        let (mut ids, mut txns, mut bytes, mut last, mut bulk) = (Vec::new(), Vec::new(), 0, first, false);
         while commit.to_log.front().is_some_and(|t| txns.is_empty() || bytes + t.bytes.len() <= GROUP_BYTES) {
             let next = commit.to_log.pop_front().expect("looked at");
             bytes += next.bytes.len();
             last = next.seq;
+            bulk |= next.bulk;
             ids.push(next.id);
             txns.push(next.bytes);
         }
         let parts = commit.ring.append(&txns, last);
-        commit.group = Some(Group { ids, first, last, writes: parts.len(), flushing: false });
+        let lacks_data = commit.direct.range(first..=last).next().is_some();
+        let flush = match (bulk, lacks_data) {
+            (false, _) => Flush::No,
+            (true, false) => Flush::UnderWay,
+            (true, true) => Flush::Wanted,
+        };
+        commit.group = Some(Group { ids, first, last, writes: parts.len(), flush });
+        if flush == Flush::UnderWay {
+            self.io.flush(Purpose::LogFlush, out);
+        }
         for (offset, bytes) in parts {
-            self.io.write(Purpose::Log, offset, bytes, out);
+            if flush == Flush::Wanted || early {
+                self.io.write(Purpose::Log, offset, bytes, out);
+            } else {
+                self.io.write_through(Purpose::Log, offset, bytes, out);
+            }
         }
         true
     }

@@ -139,7 +139,14 @@ impl Io {
     }
 
     pub fn write(&mut self, purpose: Purpose, offset: u64, data: impl Into<Bufs>, out: &mut Vec<StoreOut>) {
-        self.start(purpose, DiskOp::Write { disk: self.disk.id, offset, data: data.into() }, out);
+        let (disk, data) = (self.disk.id, data.into());
+        self.start(purpose, DiskOp::Write { disk, offset, data, through: false }, out);
+    }
+
+    /// Writes what is durable when the write has ended.
+    pub fn write_through(&mut self, purpose: Purpose, offset: u64, data: Buf, out: &mut Vec<StoreOut>) {
+        let (disk, through) = (self.disk.id, !stdx::mutants::is_active("store_skips_flush"));
+        self.start(purpose, DiskOp::Write { disk, offset, data: data.into(), through }, out);
     }
 
     pub fn flush(&mut self, purpose: Purpose, out: &mut Vec<StoreOut>) {
@@ -154,6 +161,11 @@ impl Io {
         let purpose = self.ops.remove(&id)?;
         self.reading.remove(&id);
         Some(purpose)
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.ops.is_empty()
     }
 
     /// The number that the next operation gets.

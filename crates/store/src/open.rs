@@ -434,7 +434,7 @@ impl Store {
 
     /// Applies what is in the log; checkpoints bound what is held of a long one.
     fn step_replay(&mut self, opening: &mut Opening, out: &mut Vec<StoreOut>) -> Result<bool, Stop> {
-        self.release();
+        self.release(usize::MAX);
         let mut progress = self.step_checkpoint(out)?;
         let crowded = self.checkpoint.is_some() && self.core.active.memory() > self.config.table_bytes;
         if !crowded && !self.commit.is_applied() {

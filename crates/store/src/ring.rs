@@ -108,21 +108,27 @@ impl Ring {
         let payload: usize = txns.iter().map(Vec::len).sum();
         self.reserved -= txns.iter().map(|t| record_len(t.len() as u64)).sum::<u64>();
         let len = record_len(payload as u64);
-        let mut content = Vec::with_capacity(len as usize / SECTOR * CONTENT);
-        content.resize(HEADER, 0);
-        txns.iter().for_each(|txn| content.extend_from_slice(txn));
-        let crc = crc32c::update(!0, &content[HEADER..]);
-        content[..4].copy_from_slice(&MAGIC.to_le_bytes());
-        content[4..8].copy_from_slice(&(payload as u32).to_le_bytes());
-        content[8..12].copy_from_slice(&(txns.len() as u32).to_le_bytes());
-        content[12..16].copy_from_slice(&crc.to_le_bytes());
-        content[16..24].copy_from_slice(&self.end.to_le_bytes());
-        content.resize(len as usize / SECTOR * CONTENT, 0);
+        let crc = txns.iter().fold(!0, |crc, txn| crc32c::update(crc, txn));
+        let mut header = [0; HEADER];
+        header[..4].copy_from_slice(&MAGIC.to_le_bytes());
+        header[4..8].copy_from_slice(&(payload as u32).to_le_bytes());
+        header[8..12].copy_from_slice(&(txns.len() as u32).to_le_bytes());
+        header[12..16].copy_from_slice(&crc.to_le_bytes());
+        header[16..24].copy_from_slice(&self.end.to_le_bytes());
         let mut record = BufMut::zeroed(len as usize);
-        for (i, (sector, content)) in
-            record.as_mut_slice().chunks_mut(SECTOR).zip(content.chunks(CONTENT)).enumerate()
-        {
-            sector[..CONTENT].copy_from_slice(content);
+        let mut content = std::iter::once(&header[..]).chain(txns.iter().map(|txn| &txn[..]));
+        let mut rest: &[u8] = &[];
+        for (i, sector) in record.as_mut_slice().chunks_mut(SECTOR).enumerate() {
+            let mut at = 0;
+            while at < CONTENT {
+                if rest.is_empty() {
+                    let Some(next) = content.next() else { break };
+                    rest = next;
+                }
+                let (part, left) = rest.split_at(rest.len().min(CONTENT - at));
+                sector[at..at + part.len()].copy_from_slice(part);
+                (at, rest) = (at + part.len(), left);
+            }
             sector[CONTENT..CONTENT + 8].copy_from_slice(&self.next_seq.to_le_bytes());
             sector[CONTENT + 8..CONTENT + 16].copy_from_slice(&self.nonce.to_le_bytes());
             sector[CONTENT + 16..CONTENT + 20].copy_from_slice(&(i as u32).to_le_bytes());

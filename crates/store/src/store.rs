@@ -25,7 +25,7 @@ use crate::plan::Base;
 use crate::read::Job;
 use crate::steps::Staged;
 use crate::superblock::Super;
-use crate::table::{Stats, Table, View, Writing};
+use crate::table::{Changes, Stats, Table, View, Writing};
 use crate::tree::{Stop, Tree};
 use node::{DiskInfo, DiskOpId, DiskResult};
 use std::collections::{BTreeMap, VecDeque};
@@ -90,13 +90,16 @@ impl Core {
 /// What is free once no read of it is under way any more.
 pub(crate) struct Leaving {
     pub mark: DiskOpId,
-    pub runs: Vec<Run>,
-    pub pages: Vec<Place>,
+    pub runs: VecDeque<Run>,
+    pub pages: VecDeque<Place>,
+    /// Blocks of all of them.
+    blocks: u64,
 }
 
 impl Leaving {
-    fn blocks(&self) -> u64 {
-        self.runs.iter().map(|run| run.1).sum::<u64>() + self.pages.len() as u64 * PAGE_BLOCKS
+    pub fn new(mark: DiskOpId, runs: Vec<Run>, pages: Vec<Place>) -> Self {
+        let blocks = runs.iter().map(|run| run.1).sum::<u64>() + pages.len() as u64 * PAGE_BLOCKS;
+        Self { mark, runs: runs.into(), pages: pages.into(), blocks }
     }
 }
 
@@ -119,12 +122,22 @@ pub struct Store {
     /// The owner is about to stop: the device is to say that the log is not needed.
     pub(crate) closing: bool,
     pub(crate) leaving: VecDeque<Leaving>,
+    /// Changes that the index has, some of which are forgotten after each input: many at once take milliseconds.
+    pub(crate) spent: VecDeque<Changes>,
+    /// Pages that the checkpoint may still make after this input.
+    pub(crate) effort: usize,
+    /// Transactions submitted when it was last said.
+    worked_for: u64,
     pub(crate) reads: BTreeMap<ReadId, Job>,
     pub(crate) next_read: u64,
 }
 
 /// What reads of at most so many bytes found is kept in memory.
 const READ_KEPT: usize = 64 << 10;
+/// Places that are freed after one input …
+const RELEASED: usize = 64;
+/// … and changes forgotten.
+const SPENT: usize = 128;
 /// Blocks that only transactions which bring no data may take.
 const RESERVED_BLOCKS: u64 = 32;
 
@@ -162,6 +175,9 @@ impl Store {
             config,
             closing: false,
             leaving: VecDeque::new(),
+            spent: VecDeque::new(),
+            effort: 0,
+            worked_for: 0,
             reads: BTreeMap::new(),
             next_read: 1,
         }
@@ -252,7 +268,7 @@ impl Store {
     /// Blocks that are free when the checkpoints of what is in the tables have ended.
     fn soon_free(&self) -> u64 {
         let frozen = self.core.frozen.as_ref().map_or(0, |f| f.given_blocks());
-        self.core.active.given_blocks() + frozen + self.leaving.iter().map(Leaving::blocks).sum::<u64>()
+        self.core.active.given_blocks() + frozen + self.leaving.iter().map(|l| l.blocks).sum::<u64>()
     }
 
     /// Whether there is room now for the next transaction, beside those admitted.
@@ -281,7 +297,8 @@ impl Store {
 
     /// Whatever was submitted together has been: a log record may begin ([`Config::batched`]).
     pub fn batch_ended(&mut self, out: &mut Vec<StoreOut>) {
-        if matches!(self.state, State::Open) && self.commit.has_to_log() {
+        let has_to_do = self.commit.has_to_log() || self.checkpoint.is_some();
+        if matches!(self.state, State::Open) && has_to_do {
             self.may_log = true;
             self.settle(out);
             self.may_log = !self.config.batched;
@@ -326,18 +343,13 @@ impl Store {
         if matches!(self.state, State::Failed | State::New) {
             return;
         }
-        if let Err(error) = self.ended(purpose, result.map_err(StoreError::Io), out) {
+        if let Err(error) = self.ended(purpose, result.map_err(StoreError::Io)) {
             return self.fail(error, out);
         }
         self.settle(out);
     }
 
-    fn ended(
-        &mut self,
-        purpose: Purpose,
-        result: Result<Buf, StoreError>,
-        out: &mut Vec<StoreOut>,
-    ) -> Result<(), StoreError> {
+    fn ended(&mut self, purpose: Purpose, result: Result<Buf, StoreError>) -> Result<(), StoreError> {
         match purpose {
             Purpose::Page(ptr, level, part) => {
                 let Some(result) = self.io.loaded(ptr, part, result) else { return Ok(()) };
@@ -387,7 +399,7 @@ impl Store {
             }
             Purpose::LogFlush => {
                 result?;
-                self.commit.flushed(out);
+                self.commit.log_flushed();
             }
             Purpose::Checkpoint => {
                 result?;
@@ -413,6 +425,13 @@ impl Store {
 
     /// Runs every part until none makes progress.
     fn settle(&mut self, out: &mut Vec<StoreOut>) {
+        // While it opens, nobody waits for anything but the end of that.
+        self.effort = if matches!(self.state, State::Open) { 0 } else { usize::MAX };
+        if self.may_log && self.effort == 0 {
+            let submitted = self.commit.mark();
+            let before = std::mem::replace(&mut self.worked_for, submitted);
+            self.effort = self.checkpoint_effort(submitted - before);
+        }
         loop {
             let progress = match &self.state {
                 State::Opening(_) => self.step_open(out),
@@ -421,9 +440,23 @@ impl Store {
             };
             match progress {
                 Ok(true) => {}
+                // Nothing would wake the checkpoint again.
+                Ok(false)
+                    if self.may_log && self.checkpoint.is_some() && self.effort == 0 && self.io.is_idle() =>
+                {
+                    self.effort = 1;
+                }
                 Ok(false) => break,
                 Err(error) => return self.fail(error, out),
             }
+        }
+        if self.commit.is_idle() && self.checkpoint.is_none() {
+            // Nobody waits.
+            self.spent.clear();
+            self.release(usize::MAX);
+        } else {
+            self.forget_spent();
+            self.release(RELEASED);
         }
         if !self.needs_many_pages() {
             self.core.cache.trim();
@@ -437,7 +470,6 @@ impl Store {
     }
 
     fn step(&mut self, out: &mut Vec<StoreOut>) -> Result<bool, StoreError> {
-        self.release();
         let mut progress = self.admit(out)?;
         progress |= self.apply_next(out)?;
         progress |= self.write_log(out);
@@ -448,18 +480,41 @@ impl Store {
         Ok(progress)
     }
 
-    /// Frees what left the index, once no read of it is under way.
-    pub(crate) fn release(&mut self) {
-        while self.leaving.front().is_some_and(|l| self.io.read_until(l.mark)) {
-            let leaving = self.leaving.pop_front().expect("looked at");
-            for run in leaving.runs {
+    /// Frees what left the index, once no read of it is under way; at most so many places.
+    pub(crate) fn release(&mut self, mut most: usize) {
+        while let Some(leaving) = self.leaving.front_mut()
+            && self.io.read_until(leaving.mark)
+        {
+            while most > 0
+                && let Some(run) = leaving.runs.pop_front()
+            {
                 self.core.blocks.remove(run.0, run.1);
                 self.core.alloc.free(run);
+                leaving.blocks -= run.1;
+                most -= 1;
             }
-            for page in leaving.pages {
+            while most > 0
+                && let Some(page) = leaving.pages.pop_front()
+            {
                 self.core.alloc.free_page(page);
                 self.core.cache.remove(page.first);
                 self.io.forget(page.first);
+                leaving.blocks -= PAGE_BLOCKS;
+                most -= 1;
+            }
+            if most == 0 {
+                return;
+            }
+            self.leaving.pop_front();
+        }
+    }
+
+    fn forget_spent(&mut self) {
+        let Some(changes) = self.spent.front_mut() else { return };
+        for _ in 0..SPENT {
+            if changes.pop_first().is_none() {
+                self.spent.pop_front();
+                return;
             }
         }
     }

@@ -57,8 +57,12 @@ fn without_leave_to_make_one_a_blank_device_is_refused() {
 #[test]
 fn something_else_on_the_device_is_refused_with_what_was_found() {
     let mut disk = SimDisk::new(16 << 20, 512, 1);
-    let op =
-        node::DiskOp::Write { disk: node::DiskId(0), offset: 0, data: Buf::from(vec![b'#'; 4096]).into() };
+    let op = node::DiskOp::Write {
+        disk: node::DiskId(0),
+        offset: 0,
+        data: Buf::from(vec![b'#'; 4096]).into(),
+        through: false,
+    };
     disk.submit(op_id(1), op);
     disk.end_one();
     let mut bench = Bench::start(disk, small(), 1);

@@ -27,11 +27,15 @@ impl Disk {
                 }
                 Ok(out.freeze())
             }
-            DiskOp::Write { offset, data, .. } => {
+            DiskOp::Write { offset, data, through, .. } => {
                 for (i, chunk) in data.to_vec().chunks(SECTOR).enumerate() {
                     let at = offset / SECTOR as u64 + i as u64;
                     self.now.entry(at).or_insert([0; SECTOR])[..chunk.len()].copy_from_slice(chunk);
-                    self.dirty.push(at);
+                    if through {
+                        self.durable.insert(at, self.now[&at]);
+                    } else {
+                        self.dirty.push(at);
+                    }
                 }
                 Ok(Buf::empty())
             }

@@ -144,8 +144,8 @@ impl Device {
     fn carry_out(&self, op: DiskOp) -> DiskResult {
         match op {
             DiskOp::Read { offset, len, .. } => self.read(offset, len),
-            DiskOp::Write { offset, data, .. } => {
-                self.write(offset, &self.reachable(data)).map(|()| Buf::empty())
+            DiskOp::Write { offset, data, through, .. } => {
+                self.write(offset, &self.reachable(data), through).map(|()| Buf::empty())
             }
             DiskOp::Flush { .. } => {
                 self.file.sync_data().map(|()| Buf::empty()).map_err(|e| self.flush_error(&e))
@@ -187,7 +187,7 @@ impl Device {
         Ok(buf.freeze())
     }
 
-    fn write(&self, offset: u64, data: &Bufs) -> Result<(), DiskError> {
+    fn write(&self, offset: u64, data: &Bufs, through: bool) -> Result<(), DiskError> {
         let failed = |e: &std::io::Error| self.write_error(e, offset, data.len());
         let mut slices: Vec<IoSlice<'_>> = data.parts().iter().map(|part| IoSlice::new(part)).collect();
         let mut rest = &mut slices[..];
@@ -196,11 +196,12 @@ impl Device {
             let count = rest.len().min(IOV_MAX);
             // SAFETY: IoSlice has iovec's layout, and the slices it borrows outlive the call.
             let n = unsafe {
-                libc::pwritev(
+                libc::pwritev2(
                     self.file.as_raw_fd(),
                     rest.as_ptr().cast(),
                     count as libc::c_int,
                     at as libc::off_t,
+                    if through { libc::RWF_DSYNC } else { 0 },
                 )
             };
             if n < 0 {

@@ -46,7 +46,7 @@ struct Flight {
 
 enum Work {
     Read { offset: u64, len: usize, buf: BufMut },
-    Write { offset: u64, data: Bufs, segments: Vec<libc::iovec> },
+    Write { offset: u64, data: Bufs, segments: Vec<libc::iovec>, flags: i32 },
     Flush,
     Discard { offset: u64, len: u64, mode: i32 },
 }
@@ -91,12 +91,13 @@ impl Ring {
         let mut state = self.state();
         let work = match op {
             DiskOp::Read { offset, len, .. } => Work::Read { offset, len, buf: BufMut::zeroed(len) },
-            DiskOp::Write { offset, data, .. } => {
+            DiskOp::Write { offset, data, through, .. } => {
                 let data = state.device.reachable(data);
                 let segment =
                     |p: &Buf| libc::iovec { iov_base: p.as_ptr().cast_mut().cast(), iov_len: p.len() };
                 let segments = data.parts().iter().map(segment).collect();
-                Work::Write { offset, data, segments }
+                let flags = if through { libc::RWF_DSYNC } else { 0 };
+                Work::Write { offset, data, segments, flags }
             }
             DiskOp::Flush { .. } => Work::Flush,
             DiskOp::Discard { offset, len, .. } => match state.device.punches(len) {
@@ -239,12 +240,14 @@ impl Flight {
                     .offset(*offset + moved as u64)
                     .build()
             }
-            Work::Write { offset, segments, .. } => match segments[..] {
+            Work::Write { offset, segments, flags, .. } => match segments[..] {
                 [one] => opcode::Write::new(fd, one.iov_base.cast(), one.iov_len as u32)
                     .offset(*offset + moved as u64)
+                    .rw_flags(*flags)
                     .build(),
                 _ => opcode::Writev::new(fd, segments.as_ptr().cast(), segments.len() as u32)
                     .offset(*offset + moved as u64)
+                    .rw_flags(*flags)
                     .build(),
             },
             Work::Flush => opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build(),
@@ -271,7 +274,7 @@ impl Flight {
                     e => Some(Err(device.read_error(&e.unwrap_or_else(short), *offset, *len))),
                 }
             }
-            Work::Write { offset, data, segments } => {
+            Work::Write { offset, data, segments, .. } => {
                 self.moved += n;
                 advance(segments, n);
                 let full = || Error::from_raw_os_error(libc::ENOSPC);

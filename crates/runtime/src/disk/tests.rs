@@ -49,7 +49,7 @@ fn read(offset: u64, len: usize) -> DiskOp {
 }
 
 fn write(offset: u64, data: impl Into<Bufs>) -> DiskOp {
-    DiskOp::Write { disk: DISK, offset, data: data.into() }
+    DiskOp::Write { disk: DISK, offset, data: data.into(), through: false }
 }
 
 const FLUSH: DiskOp = DiskOp::Flush { disk: DISK };

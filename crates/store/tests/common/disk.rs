@@ -95,11 +95,18 @@ impl SimDisk {
     fn carry_out(&mut self, op: DiskOp) -> stdx::Buf {
         match op {
             DiskOp::Read { offset, len, .. } => return self.peek(offset, len),
-            DiskOp::Write { offset, data, .. } => {
+            DiskOp::Write { offset, data, through, .. } => {
                 self.writes += 1;
                 self.written_bytes += data.len() as u64;
+                self.flushes += u64::from(through);
                 for (i, part) in data.to_buf().chunks(self.sector).enumerate() {
-                    self.cached.entry(offset / self.sector as u64 + i as u64).or_default().push(part.into());
+                    let sector = offset / self.sector as u64 + i as u64;
+                    if through && !self.lies {
+                        self.cached.remove(&sector);
+                        self.durable.insert(sector, part.into());
+                    } else {
+                        self.cached.entry(sector).or_default().push(part.into());
+                    }
                 }
             }
             DiskOp::Flush { .. } => {
@@ -125,11 +132,7 @@ impl SimDisk {
     pub fn lose_power(&mut self, seed: u64) {
         self.rng = Rng::from_seed(seed);
         let keep = self.rng.below(5);
-        for (_, op) in std::mem::take(&mut self.under_way) {
-            if matches!(op, DiskOp::Write { .. }) && self.rng.chance(1, 2) {
-                self.carry_out(op);
-            }
-        }
+        self.carry_out_some();
         for (sector, versions) in std::mem::take(&mut self.cached) {
             if self.rng.below(4) < keep {
                 let version = self.rng.below(versions.len() as u64) as usize;
@@ -141,9 +144,16 @@ impl SimDisk {
     /// The process dies, the system lives: what was sent may still be carried out.
     pub fn kill(&mut self, seed: u64) {
         self.rng = Rng::from_seed(seed);
+        self.carry_out_some();
+    }
+
+    /// Writes under way reach the cache of the disk or do not; that they were to be durable matters only when they end.
+    fn carry_out_some(&mut self) {
         for (_, op) in std::mem::take(&mut self.under_way) {
-            if matches!(op, DiskOp::Write { .. }) && self.rng.chance(1, 2) {
-                self.carry_out(op);
+            if let DiskOp::Write { disk, offset, data, .. } = op
+                && self.rng.chance(1, 2)
+            {
+                self.carry_out(DiskOp::Write { disk, offset, data, through: false });
             }
         }
     }
