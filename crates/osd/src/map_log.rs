@@ -5,7 +5,6 @@ use crate::core::CommitFor;
 use crate::osd::Osd;
 use crate::pg::Pg;
 use crate::pg::meta::{Members, Stored};
-use crate::removal::Removal;
 use maps::{Epoch, OsdMap, OsdMapIncremental, PgId};
 use node::{ConnId, Level};
 use std::collections::BTreeMap;
@@ -210,8 +209,7 @@ impl Osd {
         pg.recovery_reset(&mut self.core);
         pg.drop_all_ops(&mut self.core);
         if pg.stored {
-            self.removals.insert(pgid, Removal::of(pg.range));
-            self.removal_step(pgid);
+            self.remove_whole(pgid, pg.range);
         }
     }
 

@@ -1,8 +1,10 @@
-//! PGs of a pool that was deleted: their objects go piece by piece, their knowledge last, so that a restart goes on with it.
+//! PGs that go: of a pool that was deleted, or copies that their primary needs no more. Their objects go piece by piece, their
+//! knowledge last, so that a restart goes on with it.
 
 use crate::core::{CommitFor, ReadFor};
 use crate::osd::Osd;
 use crate::pg::meta::meta_key;
+use crate::pg::state::State;
 use crate::pg::successor;
 use maps::PgId;
 use node::Level;
@@ -16,6 +18,8 @@ const AT_ONCE: usize = 64;
 pub struct Removal {
     from: ObjectKey,
     to: ObjectKey,
+    /// The pool is there, only our copy goes, unless another round of peering begins before.
+    round: Option<u64>,
     emptied: bool,
     gone: bool,
 }
@@ -23,7 +27,7 @@ pub struct Removal {
 impl Removal {
     /// Objects in a range of keys.
     pub fn of(range: (ObjectKey, ObjectKey)) -> Self {
-        Self { from: range.0, to: range.1, emptied: false, gone: false }
+        Self { from: range.0, to: range.1, round: None, emptied: false, gone: false }
     }
 
     /// Of a PG whose pool is not known any more: all that is left of the pool goes with it.
@@ -33,14 +37,60 @@ impl Removal {
 }
 
 impl Osd {
+    /// The pool is gone, and all of the PG goes.
+    pub(crate) fn remove_whole(&mut self, pgid: PgId, range: (ObjectKey, ObjectKey)) {
+        if let Some(removal) = self.removals.get_mut(&pgid) {
+            // It is under way as that of a copy.
+            removal.round = None;
+            return;
+        }
+        self.removals.insert(pgid, Removal::of(range));
+        self.removal_step(pgid);
+    }
+
+    /// Our copy of a PG goes.
+    pub(crate) fn remove_copy(&mut self, pgid: PgId) {
+        let Some(pg) = self.pgs.get_mut(&pgid) else { return };
+        if self.removals.contains_key(&pgid) {
+            return;
+        }
+        if !pg.stored {
+            self.pgs.remove(&pgid);
+            return;
+        }
+        pg.give_up(&mut self.core);
+        let removal = Removal { round: Some(pg.round), ..Removal::of(pg.range.clone()) };
+        self.removals.insert(pgid, removal);
+        self.event(Level::Info, "pg_copy_removed", format!("{pgid}: its members have everything"));
+        self.removal_step(pgid);
+    }
+
+    /// Whether a removal is to go on. That of a copy ends where the copy is needed again; what is left of it is compared.
+    fn is_removal_due(&mut self, pgid: PgId) -> bool {
+        let Some(removal) = self.removals.get(&pgid) else { return false };
+        let still =
+            |round| self.pgs.get(&pgid).is_some_and(|pg| pg.round == round && pg.state == State::Stray);
+        if removal.gone || removal.round.is_none_or(still) {
+            return true;
+        }
+        self.removals.remove(&pgid);
+        false
+    }
+
     /// Goes on with a removal.
     pub(crate) fn removal_step(&mut self, pgid: PgId) {
+        if !self.is_removal_due(pgid) {
+            return;
+        }
         let Some(removal) = self.removals.get_mut(&pgid) else { return };
         if removal.gone {
             self.removals.remove(&pgid);
             self.event(Level::Info, "pg_removed", pgid.to_string());
         } else if removal.emptied {
             removal.gone = true;
+            if removal.round.is_some() {
+                self.pgs.remove(&pgid);
+            }
             let ops = vec![TxnOp::Remove(meta_key(pgid))];
             self.core.submit_own(Transaction { ops }, CommitFor::Removed(pgid));
         } else {
@@ -51,6 +101,9 @@ impl Osd {
 
     /// The next objects to go.
     pub(crate) fn removal_listed(&mut self, pgid: PgId, result: Result<ReadReply, StoreError>) {
+        if !self.is_removal_due(pgid) {
+            return;
+        }
         let Some(removal) = self.removals.get_mut(&pgid) else { return };
         let Ok(ReadReply::List(keys)) = result else {
             // What can't be listed can't be removed; the next start tries again.

@@ -219,6 +219,8 @@ impl Osd {
             peer::Body::Pull(m) => pg.on_pull(core, conn, tid, &m),
             peer::Body::PgScan(m) => pg.on_scan(core, conn, tid, &m),
             peer::Body::PgScanReply(m) => pg.on_scan_reply(core, from, tid, &m),
+            peer::Body::PgRemove(m) if pg.is_useless(core, from, m.interval) => self.remove_copy(pgid),
+            peer::Body::PgRemove(_) => {}
             _ => core.count("messages_ignored", 1),
         }
     }
@@ -252,6 +254,7 @@ fn addressed(body: &peer::Body) -> Option<(Spg, Epoch)> {
         peer::Body::Pull(m) => (m.pgid, m.epoch),
         peer::Body::PgScan(m) => (m.pgid, m.epoch),
         peer::Body::PgScanReply(m) => (m.pgid, m.epoch),
+        peer::Body::PgRemove(m) => (m.pgid, m.epoch),
         _ => return None,
     })
 }

@@ -24,7 +24,7 @@ wire::message_bodies! {
         MonSnapshot, MonSnapshotAck, MonIdsWanted, MonIds,
         Hello, OsdBoot, OsdAlive, OsdFailure, OsdBeacon, PgStats, MdsBeacon,
         NacreMap, OsdPgTemp, MonLeader,
-        OsdPing, RepOp, RepOpReply, PgQuery, PgNotify, PgInfo, PgLog, Push, PushReply, Pull, PgScan, PgScanReply,
+        OsdPing, RepOp, RepOpReply, PgQuery, PgNotify, PgInfo, PgLog, Push, PushReply, Pull, PgScan, PgScanReply, PgRemove,
         MdsPeer,
     }
 }

@@ -226,4 +226,14 @@ wire::messages! {
         /// As in the request.
         pub done: bool,
     }
+
+    /// Primary to an OSD that serves the PG no more: all members have everything, so its copy may go.
+    pub struct PgRemove = 0xe20c "pg_remove" [v 1/1] {
+        /// Which.
+        pub pgid: Spg,
+        /// The sender's map.
+        pub epoch: Epoch,
+        /// The interval began at this epoch.
+        pub interval: Epoch,
+    }
 }

@@ -100,6 +100,7 @@ impl Pg {
         self.set_state(core, State::Reset);
         self.round = core.next_round();
         self.copies.clear();
+        self.strays.clear();
         self.asked.clear();
         self.blocked_by.clear();
         self.activated = false;

@@ -88,6 +88,8 @@ pub struct Pg {
     pub round: u64,
     /// What others have, in this round.
     pub copies: BTreeMap<OsdId, Copy>,
+    /// Who has a copy, or at least remembers the PG, and is no member.
+    pub strays: BTreeSet<OsdId>,
     /// Who was asked and has not answered.
     pub asked: BTreeSet<OsdId>,
     /// Who is down and may know more than those who are up.
@@ -150,6 +152,7 @@ impl Pg {
             stored: false,
             round: 0,
             copies: BTreeMap::new(),
+            strays: BTreeSet::new(),
             asked: BTreeSet::new(),
             blocked_by: Vec::new(),
             activated: false,

@@ -96,6 +96,11 @@ impl Pg {
         learned |= self.members.past.len() != known;
         self.wait_until = self.wait_until.max(Instant(core.now.mono.0 + notice.lease_left_ns));
         self.sure_to = self.sure_to.max(notice.info.sure_to);
+        let keeps_it = exists || notice.info.history.epoch_created != Epoch(0);
+        if keeps_it && !self.members.acting.contains(&from) && !self.members.up.contains(&from) {
+            self.strays.insert(from);
+            self.remove_strays(core);
+        }
         match self.state {
             State::GetInfo => {
                 self.copies.insert(from, Copy { exists, info: notice.info, ..Copy::default() });

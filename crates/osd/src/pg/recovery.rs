@@ -227,6 +227,18 @@ impl Pg {
             && members.into_iter().all(|(_, c)| c.missing.is_empty() && c.resync.is_none())
     }
 
+    /// Once the PG is clean, copies of OSDs that CRUSH does not want it on take space for nothing.
+    pub fn remove_strays(&mut self, core: &mut Core) {
+        if self.state != State::Clean {
+            return;
+        }
+        for osd in std::mem::take(&mut self.strays) {
+            let body =
+                peer::PgRemove { pgid: self.spg(), epoch: core.epoch(), interval: self.members.interval };
+            core.send_osd(osd, self.round, peer::Body::from(body));
+        }
+    }
+
     /// Nothing is missing on any copy, and there are as many as the pool wants: the past is forgotten.
     pub fn check_clean(&mut self, core: &mut Core) {
         if self.state != State::Active || !self.all_complete() {
@@ -241,5 +253,6 @@ impl Pg {
         self.members.past.clear();
         self.save(core);
         self.share_history(core);
+        self.remove_strays(core);
     }
 }

@@ -9,7 +9,7 @@ use super::replicate::Update;
 use super::state::State;
 use crate::core::{CommitFor, Core};
 use crate::pack::unpack;
-use maps::{EVersion, Epoch};
+use maps::{EVersion, Epoch, OsdId};
 use node::{ConnId, Level, Msg};
 use store::TxnOp;
 use wire::{DecodeError, Reader, Writer};
@@ -208,6 +208,26 @@ impl Pg {
         forgotten.iter().for_each(|v| change.drop_dup(*v));
         self.info.log_tail = self.log.tail();
         change.info(&self.info);
+    }
+
+    /// Whether our copy may go, because the primary of this interval says so and we are no member of it.
+    pub fn is_useless(&self, core: &Core, from: OsdId, interval: Epoch) -> bool {
+        let us = core.config.id;
+        let member = self.members.acting.contains(&us) || self.members.up.contains(&us);
+        self.is_current(interval) && self.state == State::Stray && !member && self.primary() == Some(from)
+    }
+
+    /// The copy is about to be removed: from now on it counts for nothing. Should we become a member before it is gone, it is
+    /// compared object by object like any that is too old.
+    pub fn give_up(&mut self, core: &mut Core) {
+        self.log = PgLog::default();
+        self.missing.clear();
+        self.info.incomplete = true;
+        (self.info.last_update, self.info.log_tail) = (EVersion::default(), EVersion::default());
+        let mut change = MetaChange::default();
+        change.replace_log(&self.log, &self.missing);
+        change.info(&self.info);
+        self.submit(core, Vec::new(), change, CommitFor::Nothing);
     }
 
     /// Our copy has been compared with the primary's to the end.

@@ -444,6 +444,58 @@ fn a_deleted_pool_leaves_no_objects() {
     assert!(c.osd(0).pgs.is_empty() && c.osd(0).removals.is_empty());
 }
 
+/// Sets how much of its share an OSD gets.
+fn weigh(c: &mut Cluster, osd: usize, weight: u32) {
+    c.change(|map, _| map.osds[osd].weight = weight);
+}
+
+#[test]
+fn an_osd_that_is_out_keeps_no_copies_once_others_have_everything() {
+    let mut c = Cluster::new(4, 3, 2, 8);
+    (0..100).for_each(|i| c.write(&format!("o{i}"), "before"));
+    c.wait_clean();
+    let victim = c.acting("o1")[0];
+    assert!(!c.osd(victim).pgs.is_empty());
+    weigh(&mut c, victim, 0);
+    c.wait_clean();
+    c.run_until("the copies are gone", |c| c.osd(victim).pgs.is_empty() && c.osd(victim).removals.is_empty());
+    assert_eq!(c.objects(victim).len(), 0);
+    (0..100).for_each(|i| c.write(&format!("o{i}"), "after"));
+    weigh(&mut c, victim, maps::WEIGHT_IN);
+    c.wait_clean();
+    assert!(!c.objects(victim).is_empty());
+    c.check();
+    (0..100).for_each(|i| assert_eq!(c.read(&format!("o{i}")), Ok("after".to_owned())));
+}
+
+#[test]
+fn a_copy_that_is_wanted_again_while_it_goes_is_made_whole() {
+    for cut in 0..12 {
+        let mut c = Cluster::new(4, 3, 2, 1);
+        (0..400).for_each(|i| c.write(&format!("o{i}"), "before"));
+        c.wait_clean();
+        let victim = c.acting("o1")[cut % 2];
+        weigh(&mut c, victim, 0);
+        c.run_until("its copy is going", |c| !c.osd(victim).removals.is_empty());
+        // Somewhere in it, also with a start between.
+        c.run(Duration::from_millis(cut as u64 / 2));
+        if cut % 3 == 0 {
+            c.kill(victim);
+            c.start(victim);
+        }
+        weigh(&mut c, victim, maps::WEIGHT_IN);
+        (0..40).for_each(|i| c.write(&format!("o{i}"), "after"));
+        c.wait_clean();
+        c.check();
+        let held = c.objects(victim).len();
+        assert_eq!(held, if c.acting("o1").contains(&victim) { 400 } else { 0 }, "cut {cut}");
+        (0..400).for_each(|i| {
+            let text = if i < 40 { "after" } else { "before" };
+            assert_eq!(c.read(&format!("o{i}")), Ok(text.to_owned()), "o{i}");
+        });
+    }
+}
+
 #[test]
 fn another_osds_disk_is_refused() {
     let mut c = Cluster::new(1, 1, 1, 1);
