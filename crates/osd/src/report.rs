@@ -3,6 +3,7 @@
 use crate::config::OsdConfig;
 use crate::core::Out;
 use crate::osd::Osd;
+use crate::pg::state::State;
 use auth::{RotatingKeys, ServerKeys};
 use maps::{Epoch, PgId, StoreStatfs};
 use monc::{MoncOut, Told};
@@ -168,8 +169,12 @@ impl Osd {
             return;
         }
         self.asked_up_thru = Epoch(0);
-        for pg in self.pgs.values() {
+        for (pgid, pg) in &self.pgs {
             pg.end_stand_in(&mut self.core);
+            // The primary may have missed that we have a copy, or we that it is needed no more.
+            if pg.state == State::Stray && !self.removals.contains_key(pgid) {
+                pg.notify_primary(&mut self.core);
+            }
         }
         self.send_stats();
     }

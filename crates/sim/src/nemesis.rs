@@ -5,6 +5,7 @@ use crate::cluster::Cluster;
 use crate::disk::Crash;
 use crate::workload::ClientWorld;
 use crate::world::Slot;
+use fsclient::Request;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use stdx::{Instant, Rng};
@@ -34,6 +35,8 @@ enum Kind {
     MonForgets,
     SlowDisk,
     ClockJumps,
+    /// CRUSH gives an OSD nothing, for a while.
+    OsdOut,
 }
 
 const ALL: [Kind; 14] = [
@@ -78,6 +81,7 @@ impl Kind {
             Self::MonForgets => "mon_store_lost",
             Self::SlowDisk => "slow_disk",
             Self::ClockJumps => "clock_jumped",
+            Self::OsdOut => "osd_out",
         }
     }
 }
@@ -198,6 +202,8 @@ enum End {
     Forget(Slot, Slot),
     DiskFast(Slot),
     ClockRight(Slot),
+    /// The OSD of this number gets its share again.
+    In(usize),
 }
 
 impl Nemesis {
@@ -218,6 +224,9 @@ impl Nemesis {
             _ => 0,
         };
         kinds.extend(LATER.into_iter().filter(|_| later > 0 && apart.chance(1, later)));
+        if matches!(profile, Profile::Any | Profile::Objects) && apart.chance(1, 3) {
+            kinds.push(Kind::OsdOut);
+        }
         let pause = Duration::from_millis(rng.range(500, 8000));
         let any = profile == Profile::Any;
         let by_inputs =
@@ -321,6 +330,7 @@ impl Nemesis {
                 self.forget(slot, cluster);
                 self.down_for(leader, Crash::Process, (1_000, 6_000), cluster);
             }
+            End::In(osd) => give("osd in", osd, cluster),
             End::DiskFast(slot) => cluster.world.set_disk_slowness(slot, 1),
             End::ClockRight(slot) => cluster.world.set_wall_error(slot, 0),
         }
@@ -373,6 +383,7 @@ impl Nemesis {
             Kind::MonStopped | Kind::MonForgets | Kind::SlowDisk | Kind::ClockJumps => {
                 self.strike_later(kind, mon, osd, cluster)
             }
+            Kind::OsdOut => self.take_out(cluster),
             Kind::PrimaryCutOff => self.cut_off_primary(cluster),
             Kind::PrimaryDies => {
                 let (_, primary) = self.a_primary(cluster)?;
@@ -395,6 +406,15 @@ impl Nemesis {
                 cluster.world.pause(slot, until)
             }
         }
+    }
+
+    /// CRUSH gives an OSD nothing, for a while.
+    fn take_out(&mut self, cluster: &mut Cluster) -> Option<()> {
+        let number = self.rng.below(cluster.osds.len() as u64) as usize;
+        give("osd out", number, cluster);
+        let end = cluster.world.now() + Duration::from_millis(self.rng.range(500, 15_000));
+        self.end(end, End::In(number));
+        Some(())
     }
 
     /// Nothing passes between a daemon and the others, with each for a time of its own.
@@ -574,7 +594,11 @@ impl Nemesis {
 
     /// Everything is well again, now.
     pub fn give_up(&mut self, cluster: &mut Cluster) {
-        self.ends.clear();
+        for (_, end) in std::mem::take(&mut self.ends) {
+            if let End::In(osd) = end {
+                give("osd in", osd, cluster);
+            }
+        }
         (self.armed, self.upon_election) = (None, None);
         cluster.world.heal_all();
         cluster.world.resume_all();
@@ -588,4 +612,10 @@ impl Nemesis {
             }
         }
     }
+}
+
+/// Gives a command about an OSD. Nobody waits for its answer.
+fn give(prefix: &str, osd: usize, cluster: &mut Cluster) {
+    let command = serde_json::json!({ "prefix": prefix, "ids": [osd.to_string()] }).to_string();
+    cluster.world.request(cluster.admin, Request::Command { command, input: Default::default() });
 }

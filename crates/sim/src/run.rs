@@ -297,7 +297,9 @@ impl Scenario {
         // First those who write, so that OSDs come to rest.
         let writers: Vec<Slot> = self.cluster.clients.iter().copied().chain(self.cluster.mds).collect();
         writers.iter().for_each(|slot| self.cluster.world.crash(*slot, Crash::Process));
-        self.cluster.world.run_for(Duration::from_secs(2));
+        // Copies of OSDs that were out for a while go when the PG is clean, at the latest when they are spoken of again.
+        let was_out = self.nemesis.counts.contains_key("osd_out");
+        self.cluster.world.run_for(Duration::from_secs(if was_out { 20 } else { 2 }));
         let mut disks = Vec::new();
         for slot in self.cluster.osds.clone() {
             self.cluster.world.crash(slot, Crash::Process);

@@ -39,6 +39,7 @@ mutants! {
     osd_shows_what_is_not_durable in Primary within 100 by "objects_linearizable";
     osd_keeps_divergent_objects in Primary within 100 by "replicas_identical" | "objects_linearizable";
     osd_reads_without_lease in Primary within 200 by "objects_linearizable";
+    osd_removes_copies_too_early in Objects within 400 by "converges" | "objects_linearizable" | "replicas_identical";
     mon_publishes_before_commit in Commits within 50 by "one_content_per_epoch";
     mon_votes_before_durable in Monitors within 100 by "one_leader_per_term";
     mon_votes_during_lease in Monitors within 200 by "lease_is_exclusive";

@@ -229,7 +229,7 @@ impl Pg {
 
     /// Once the PG is clean, copies of OSDs that CRUSH does not want it on take space for nothing.
     pub fn remove_strays(&mut self, core: &mut Core) {
-        if self.state != State::Clean {
+        if self.state != State::Clean && !stdx::mutants::is_active("osd_removes_copies_too_early") {
             return;
         }
         for osd in std::mem::take(&mut self.strays) {
