@@ -98,7 +98,19 @@ impl SimDisk {
                 }
                 Ok(stdx::Buf::empty())
             }
-            DiskOp::Discard { .. } => Ok(stdx::Buf::empty()),
+            DiskOp::Discard { offset, len, .. } => {
+                self.ended += 1;
+                for sector in offset / SECTOR..(offset + len) / SECTOR {
+                    // Old, zeros, or what nobody has written.
+                    let content = match sector % 3 {
+                        0 => continue,
+                        1 => [0; SECTOR as usize],
+                        _ => [self.ended as u8 | 1; SECTOR as usize],
+                    };
+                    self.volatile.entry(sector).or_default().push((self.ended, content.into()));
+                }
+                Ok(stdx::Buf::empty())
+            }
         }
     }
 

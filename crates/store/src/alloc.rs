@@ -8,7 +8,9 @@
 //! checkpoint's business.
 
 use crate::page::Place;
+use crate::trim::Ages;
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// Blocks of a zone.
 pub(crate) const ZONE: u64 = 64;
@@ -39,6 +41,8 @@ pub(crate) struct Alloc {
     scattered: usize,
     /// The block after the last large run.
     after_large: u64,
+    /// Since when zones are as they are.
+    pub ages: Ages,
     /// Fails after so many successes; for tests of what a failure leaves behind.
     fails_after: Option<u64>,
 }
@@ -59,6 +63,7 @@ impl Alloc {
             far: 0,
             scattered: 0,
             after_large: 0,
+            ages: Ages::new(zones),
             fails_after: None,
         };
         for zone in first.div_ceil(ZONE) as usize..zones {
@@ -72,7 +77,7 @@ impl Alloc {
 
     /// Bytes that this takes.
     pub fn memory(&self) -> usize {
-        self.words.len() * 9 + self.chunk_free.len() * 4 + self.partial.len() * 16
+        self.words.len() * 10 + self.chunk_free.len() * 4 + self.partial.len() * 16
     }
 
     /// Free blocks.
@@ -128,6 +133,7 @@ impl Alloc {
             self.words[zone] |= mask;
             self.count(zone, -i64::from(mask.count_ones()));
             self.note(zone);
+            self.ages.changed(zone);
             self.edge = self.edge.max(zone + 1);
         }
     }
@@ -145,6 +151,7 @@ impl Alloc {
             self.words[zone] &= !mask;
             self.count(zone, i64::from(mask.count_ones()));
             self.note(zone);
+            self.ages.changed(zone);
         }
     }
 
@@ -158,6 +165,43 @@ impl Alloc {
             self.partial.insert(zone);
         } else {
             self.partial.remove(&zone);
+        }
+    }
+
+    /// Free zones in a row, the first in `among`, at most `max`, that have been free for so many checkpoints and may still take
+    /// space of the host; or else how far was looked.
+    pub fn long_free(&self, among: Range<usize>, max: usize, checkpoints: u8) -> Result<Range<usize>, usize> {
+        let to = among.end.min(self.words.len());
+        let fits = |zone: &usize| self.words[*zone] == 0 && self.ages.is_old(*zone, checkpoints);
+        let mut zone = among.start;
+        while zone < to {
+            if self.chunk_free[zone / CHUNK] < ZONE as u32 {
+                zone += CHUNK - zone % CHUNK;
+            } else if fits(&zone) {
+                let end = (zone..self.words.len()).take(max).take_while(fits).last().expect("the first fits");
+                return Ok(zone..end + 1);
+            } else {
+                zone += 1;
+            }
+        }
+        Err(to)
+    }
+
+    /// Takes free zones away while they are being discarded.
+    pub fn lend(&mut self, zones: Range<usize>) {
+        for zone in zones {
+            assert_eq!(self.words[zone], 0, "zone {zone} is not free");
+            self.words[zone] = !0;
+            self.count(zone, -(ZONE as i64));
+        }
+    }
+
+    /// Gives them back.
+    pub fn discarded(&mut self, zones: Range<usize>) {
+        for zone in zones {
+            self.words[zone] = 0;
+            self.count(zone, ZONE as i64);
+            self.ages.discarded(zone);
         }
     }
 

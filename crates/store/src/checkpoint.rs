@@ -399,6 +399,7 @@ impl Store {
         self.leaving.push_back(Leaving::new(self.io.mark(), runs, pages));
         self.spent.push_back(std::mem::take(&mut frozen.changes));
         self.core.making = 0;
+        self.checkpoint_ended();
     }
 }
 

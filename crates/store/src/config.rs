@@ -21,6 +21,8 @@ pub struct Config {
     pub batched: bool,
     /// Writes with at least so many bytes of whole blocks go to their place at once and not through the log.
     pub direct_bytes: usize,
+    /// Free space is given back to the device when it has been free for so many checkpoints; `None`: never.
+    pub discard_after: Option<u8>,
 }
 
 impl Default for Config {
@@ -33,6 +35,7 @@ impl Default for Config {
             log_bytes: None,
             batched: false,
             direct_bytes: 64 << 10,
+            discard_after: Some(8),
         }
     }
 }

@@ -92,6 +92,13 @@ pub fn inspect(
     Ok(report)
 }
 
+/// Whose store a device of `size` bytes holds, as its superblocks say; `None` where none can be read.
+pub fn identify(size: u64, read: &mut ReadAt<'_>) -> Option<crate::Identity> {
+    let mut report = Report::default();
+    superblocks(size, read, &mut report).ok()?;
+    report.identity
+}
+
 fn superblocks(size: u64, read: &mut ReadAt<'_>, report: &mut Report) -> Result<Option<Super>, String> {
     let mut newest: Option<Super> = None;
     for at in COPIES.into_iter().filter(|at| at + BLOCK as u64 <= size) {

@@ -27,6 +27,8 @@ pub(crate) enum Purpose {
     Checkpoint,
     /// A flush of the checkpoint.
     CheckpointFlush,
+    /// Space that is given back.
+    Discard,
     /// Something of opening, by number.
     Open(usize),
 }
@@ -154,6 +156,10 @@ impl Io {
         let skips = stdx::mutants::is_active("store_skips_flush");
         let op = if skips { DiskOp::Read { disk, offset: 0, len: BLOCK } } else { DiskOp::Flush { disk } };
         self.start(purpose, op, out);
+    }
+
+    pub fn discard(&mut self, purpose: Purpose, offset: u64, len: u64, out: &mut Vec<StoreOut>) {
+        self.start(purpose, DiskOp::Discard { disk: self.disk.id, offset, len }, out);
     }
 
     /// An operation has ended.

@@ -31,9 +31,10 @@ mod store;
 mod superblock;
 mod table;
 mod tree;
+mod trim;
 
 pub use api::*;
 pub use config::{Config, Identity, Memory, MkfsInfo, Refusal};
-pub use inspect::{Depth, ReadAt, Report, inspect};
+pub use inspect::{Depth, ReadAt, Report, identify, inspect};
 pub use logged::MAX_OBJECT_BYTES;
 pub use store::Store;

@@ -35,6 +35,8 @@ enum Phase {
     Blank(u64),
     /// Writing (even) and flushing (odd) the superblocks of a new store.
     Make(usize),
+    /// Writing (even) and flushing (odd) the superblocks of a store whose device has grown.
+    Grow(usize),
     /// Pages above the leaves yet to be looked at, with their levels.
     Walk(Vec<(Ptr, u8)>),
     /// The map of blocks, from this key on.
@@ -160,6 +162,7 @@ impl Store {
                     self.use_super(opening)?;
                 }
             },
+            Phase::Grow(_) => self.grow(opening, out)?,
             Phase::Walk(todo) => match todo.pop() {
                 None => opening.phase = Phase::Space(b"F".to_vec()),
                 Some((ptr, level)) => {
@@ -209,6 +212,22 @@ impl Store {
         }
     }
 
+    /// Says on the device that it is larger, step by step.
+    fn grow(&mut self, opening: &mut Opening, out: &mut Vec<StoreOut>) -> Result<(), Stop> {
+        let Phase::Grow(step) = &mut opening.phase else { unreachable!("only while growing") };
+        match *step {
+            0 | 2 => self.io.write(Purpose::Open(0), COPIES[*step / 2], self.sup.encode_block(), out),
+            1 | 3 => self.io.flush(Purpose::Open(0), out),
+            _ => {
+                self.sup_behind = false;
+                return self.use_super(opening);
+            }
+        }
+        *step += 1;
+        opening.pending += 1;
+        Ok(())
+    }
+
     fn find_super(&mut self, opening: &mut Opening) -> Result<(), Stop> {
         let found: Vec<Found> = opening.take().iter().map(|block| Super::parse(block)).collect();
         let size = self.io.disk().size;
@@ -224,6 +243,13 @@ impl Store {
             self.sup = (**sup).clone();
             let same = |f: &Found| matches!(f, Found::Valid(s) if s.generation == self.sup.generation);
             self.sup_behind = !found.iter().all(same);
+            if self.sup.blocks < size / BLOCK as u64 {
+                // Before anything may lie in the new space both copies say that there is some.
+                self.sup.blocks = size / BLOCK as u64;
+                self.sup.generation += 1;
+                opening.phase = Phase::Grow(0);
+                return Ok(());
+            }
             return self.use_super(opening);
         }
         if let Some(Found::Other(what)) = found.iter().find(|f| matches!(f, Found::Other(_))) {

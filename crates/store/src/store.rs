@@ -27,6 +27,7 @@ use crate::steps::Staged;
 use crate::superblock::Super;
 use crate::table::{Changes, Stats, Table, View, Writing};
 use crate::tree::{Stop, Tree};
+use crate::trim::Trim;
 use node::{DiskInfo, DiskOpId, DiskResult};
 use std::collections::{BTreeMap, VecDeque};
 use stdx::{BLOCK, Buf, Rng};
@@ -128,6 +129,7 @@ pub struct Store {
     pub(crate) effort: usize,
     /// Transactions submitted when it was last said.
     worked_for: u64,
+    pub(crate) trim: Trim,
     pub(crate) reads: BTreeMap<ReadId, Job>,
     pub(crate) next_read: u64,
 }
@@ -178,6 +180,7 @@ impl Store {
             spent: VecDeque::new(),
             effort: 0,
             worked_for: 0,
+            trim: Trim::default(),
             reads: BTreeMap::new(),
             next_read: 1,
         }
@@ -255,7 +258,7 @@ impl Store {
     /// Free places for pages that there must be so that checkpoints succeed when the index grows by `promised` bytes more
     /// than the tables hold and `reserve` pages. A checkpoint may have to make every page anew while the old ones are
     /// still needed; pages are at least half full.
-    fn needed_pages(&self, promised: u64, reserve: u64) -> u64 {
+    pub(crate) fn needed_pages(&self, promised: u64, reserve: u64) -> u64 {
         let frozen = self.core.frozen.as_ref().map_or(0, |f| f.change_bytes());
         let bytes = (self.core.active.change_bytes() + frozen) as u64 + promised;
         let pages = self.core.tree.pages;
@@ -268,7 +271,8 @@ impl Store {
     /// Blocks that are free when the checkpoints of what is in the tables have ended.
     fn soon_free(&self) -> u64 {
         let frozen = self.core.frozen.as_ref().map_or(0, |f| f.given_blocks());
-        self.core.active.given_blocks() + frozen + self.leaving.iter().map(|l| l.blocks).sum::<u64>()
+        let leaving = self.leaving.iter().map(|l| l.blocks).sum::<u64>();
+        self.core.active.given_blocks() + frozen + leaving + self.trim.lent_blocks()
     }
 
     /// Whether there is room now for the next transaction, beside those admitted.
@@ -281,7 +285,7 @@ impl Store {
     /// Whether space may become free without new transactions.
     pub(crate) fn may_free(&self) -> bool {
         let at_work = self.checkpoint.is_some() || !self.leaving.is_empty() || !self.core.active.is_empty();
-        at_work || !self.commit.is_applied()
+        at_work || self.trim.lent_blocks() > 0 || !self.commit.is_applied()
     }
 
     /// Submits a transaction that [`Self::fits`]. [`StoreOut::Committed`] follows.
@@ -401,6 +405,8 @@ impl Store {
                 result?;
                 self.commit.log_flushed();
             }
+            // Advice: that it was not taken is no error.
+            Purpose::Discard => self.discard_ended(),
             Purpose::Checkpoint => {
                 result?;
                 self.checkpoint.as_mut().expect("a checkpoint that writes").written();
@@ -477,6 +483,7 @@ impl Store {
         progress |= self.step_checkpoint(out)?;
         self.write_early(out);
         progress |= self.collect_garbage(out)?;
+        self.step_trim(out);
         Ok(progress)
     }
 
@@ -555,7 +562,7 @@ impl Store {
     fn used_blocks(&self) -> u64 {
         let alloc = &self.core.alloc;
         (self.sup.blocks - self.sup.first_block())
-            .saturating_sub(alloc.free_blocks() + alloc.pages() * PAGE_BLOCKS)
+            .saturating_sub(alloc.free_blocks() + self.trim.lent_blocks() + alloc.pages() * PAGE_BLOCKS)
     }
 
     /// Memory held as of now.

@@ -163,6 +163,7 @@ fn each_planted_fault_is_caught() {
         "store_accepts_torn_records",
         "store_believes_large_writes",
         "store_points_to_pages_that_are_not_durable",
+        "store_discards_what_may_be_needed",
     ];
     for fault in faults {
         let caught = (0..400)

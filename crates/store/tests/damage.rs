@@ -11,10 +11,15 @@ use store::{Config, ObjectKey, OmapRange, Read, StoreError, TxnOp};
 
 const SCALE: Scale = Scale { objects: 60, size: 200_000, write: 90_000, omap_keys: 60, value: 300 };
 
+/// So that what the disk holds is what the store has written.
+fn without_discards() -> Config {
+    Config { discard_after: None, ..small() }
+}
+
 /// A store of 64 MiB with something of everything, closed in order.
 fn populated() -> (SimDisk, Model) {
     let mut rng = Rng::from_seed(77);
-    let mut bench = Bench::new(64);
+    let mut bench = Bench::open(SimDisk::new(64 << 20, 512, 1), without_discards());
     let mut model = Model::default();
     while bench.committed.len() < 400 {
         let txn = any_txn(&mut rng, SCALE);
@@ -198,7 +203,7 @@ fn a_record_that_the_superblock_knows_to_be_durable_is_missed() {
 
 #[test]
 fn a_partial_overwrite_does_not_heal_a_damaged_block_a_whole_one_does() {
-    let mut bench = Bench::new(8);
+    let mut bench = Bench::open(SimDisk::new(8 << 20, 512, 1), without_discards());
     bench.commit(txn(vec![TxnOp::Write(key("a"), 0, Buf::pattern(1, 8192).into())]));
     bench.clean();
     let mut disk = bench.disk;

@@ -1,4 +1,5 @@
-//! A disk in memory: operations end in any order; until a flush, each written sector may be lost.
+//! A disk in memory: operations end in any order; until a flush, each written sector may be lost. What was discarded reads as
+//! anything: old, zeros, or never seen.
 
 use node::{DiskError, DiskOp, DiskOpId, DiskResult};
 use std::collections::BTreeMap;
@@ -20,6 +21,10 @@ pub struct SimDisk {
     pub writes: u64,
     pub flushes: u64,
     pub written_bytes: u64,
+    pub discarded_bytes: u64,
+    /// Answers discards with an error, and counts them.
+    pub refuses_discards: bool,
+    pub refused: u64,
 }
 
 impl SimDisk {
@@ -36,7 +41,16 @@ impl SimDisk {
             writes: 0,
             flushes: 0,
             written_bytes: 0,
+            discarded_bytes: 0,
+            refuses_discards: false,
+            refused: 0,
         }
+    }
+
+    /// A larger device with the same content.
+    pub fn grown(self, size: u64) -> Self {
+        assert!(size > self.size && self.is_idle(), "grows at rest");
+        Self { size, ..self }
     }
 
     pub fn size(&self) -> u64 {
@@ -55,7 +69,8 @@ impl SimDisk {
         let (offset, len) = match &op {
             DiskOp::Read { offset, len, .. } => (*offset, *len as u64),
             DiskOp::Write { offset, data, .. } => (*offset, data.len() as u64),
-            DiskOp::Flush { .. } | DiskOp::Discard { .. } => (0, 0),
+            DiskOp::Discard { offset, len, .. } => (*offset, *len),
+            DiskOp::Flush { .. } => (0, 0),
         };
         assert!(offset % self.sector as u64 == 0 && len % self.sector as u64 == 0, "aligned: {op:?}");
         assert!(offset + len <= self.size, "inside: {op:?}");
@@ -69,7 +84,8 @@ impl SimDisk {
             let (at, n, writes) = match other {
                 DiskOp::Read { offset, len, .. } => (*offset, *len as u64, false),
                 DiskOp::Write { offset, data, .. } => (*offset, data.len() as u64, true),
-                DiskOp::Flush { .. } | DiskOp::Discard { .. } => continue,
+                DiskOp::Discard { offset, len, .. } => (*offset, *len, true),
+                DiskOp::Flush { .. } => continue,
             };
             let both_read = !writes && matches!(op, DiskOp::Read { .. });
             assert!(both_read || offset + len <= at || at + n <= offset, "{op:?} and {other:?}");
@@ -88,6 +104,10 @@ impl SimDisk {
                 return Some((id, Err(DiskError { errno: 5, what: "a broken disk".to_owned() })));
             }
             *left -= 1;
+        }
+        if self.refuses_discards && matches!(op, DiskOp::Discard { .. }) {
+            self.refused += 1;
+            return Some((id, Err(DiskError { errno: 95, what: "not supported".to_owned() })));
         }
         Some((id, Ok(self.carry_out(op))))
     }
@@ -118,7 +138,18 @@ impl SimDisk {
                     self.durable.insert(sector, versions.pop().expect("at least one"));
                 }
             }
-            DiskOp::Discard { .. } => {}
+            DiskOp::Discard { offset, len, .. } => {
+                self.discarded_bytes += len;
+                let (first, sector) = (offset / self.sector as u64, self.sector);
+                for i in first..first + len / sector as u64 {
+                    let content = match self.rng.below(3) {
+                        0 => continue,
+                        1 => vec![0; sector],
+                        _ => stdx::Buf::pattern(self.rng.u64(), sector).to_vec(),
+                    };
+                    self.cached.entry(i).or_default().push(content.into());
+                }
+            }
         }
         stdx::Buf::empty()
     }
@@ -150,10 +181,15 @@ impl SimDisk {
     /// Writes under way reach the cache of the disk or do not; that they were to be durable matters only when they end.
     fn carry_out_some(&mut self) {
         for (_, op) in std::mem::take(&mut self.under_way) {
-            if let DiskOp::Write { disk, offset, data, .. } = op
-                && self.rng.chance(1, 2)
-            {
-                self.carry_out(DiskOp::Write { disk, offset, data, through: false });
+            if !self.rng.chance(1, 2) {
+                continue;
+            }
+            match op {
+                DiskOp::Write { disk, offset, data, .. } => {
+                    self.carry_out(DiskOp::Write { disk, offset, data, through: false });
+                }
+                DiskOp::Discard { .. } => drop(self.carry_out(op)),
+                DiskOp::Read { .. } | DiskOp::Flush { .. } => {}
             }
         }
     }

@@ -23,6 +23,7 @@ pub fn small() -> Config {
         log_bytes: Some(512 << 10),
         batched: true,
         direct_bytes: 16 << 10,
+        discard_after: Some(1),
     }
 }
 
