@@ -45,7 +45,7 @@ fn main() -> Result<()> {
 }
 
 /// Programs that some tests run, and Debian's packages of them.
-const TOOLS: [(&str, &str); 8] = [
+const TOOLS: [(&str, &str); 14] = [
     ("ceph", "ceph-common"),
     ("rados", "ceph-common"),
     ("ceph-fuse", "ceph-fuse"),
@@ -54,6 +54,12 @@ const TOOLS: [(&str, &str); 8] = [
     ("monmaptool", "ceph-base"),
     ("ceph-osd", "ceph-osd"),
     ("fusermount3", "fuse3"),
+    ("mkfs.ext4", "e2fsprogs"),
+    ("mkfs.xfs", "xfsprogs"),
+    ("pvcreate", "lvm2"),
+    ("cryptsetup", "cryptsetup-bin"),
+    ("sgdisk", "gdisk"),
+    ("losetup", "mount"),
 ];
 
 /// Says in one line which tests will skip themselves; where `CI=true` none may.

@@ -3,12 +3,14 @@
 
 use super::layout::advise;
 use super::{files, hostname};
+use crate::cmd::probe;
 use anyhow::{Context, Result, bail};
 use auth::{Credentials, Keyring, Method};
 use decl::Conf;
 use node::{DiskId, Never};
 use runtime::{
-    Access, DiskBackend, DiskPool, DiskSpec, EventLoop, FileDisk, Handle, Limits, Listener, NodeSpec, Notice,
+    Access, DiskBackend, DiskOpenError, DiskPool, DiskSpec, EventLoop, FileDisk, Handle, Limits, Listener,
+    NodeSpec, Notice,
 };
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -167,8 +169,11 @@ impl Daemon {
             create_size: Some(size),
             access: Access::default(),
         };
-        let disk = runtime::open_disk(&spec, pool)?;
-        tracing::debug!(node = %self.name, path = %spec.path.display(), access = disk.describe(), "disk");
+        let disk = runtime::open_disk(&spec, pool).map_err(|error| match error {
+            DiskOpenError::Locked(path) => anyhow::anyhow!("{}: stop that one first", probe::held(&path)),
+            error => error.into(),
+        })?;
+        tracing::debug!(node = %self.name, path = %spec.path.display(), access = disk.describe(), discards = disk.describe_discards(), "disk");
         Ok(disk)
     }
 

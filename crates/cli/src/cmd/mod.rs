@@ -5,7 +5,7 @@ mod daemon;
 mod dev;
 mod mount;
 mod osd;
-mod probe;
+pub(crate) mod probe;
 mod rados;
 mod status;
 mod store;

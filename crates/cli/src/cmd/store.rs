@@ -96,7 +96,7 @@ impl Device {
     /// A store that changes while it is read would look damaged.
     fn lock(&self) -> Result<()> {
         if flock(&self.file, FlockOperation::NonBlockingLockShared).is_err() {
-            bail!("{}: stop that one first", runtime::in_use(&self.path));
+            bail!("{}: stop that one first", super::probe::held(&self.path));
         }
         Ok(())
     }

@@ -24,11 +24,13 @@ const IOV_MAX: usize = 1024;
 pub struct FileDisk {
     device: Arc<Device>,
     engine: Engine,
+    /// For what a ring can't do.
+    pool: DiskPool,
 }
 
 enum Engine {
     Ring(Box<Ring>),
-    Threads(DiskPool),
+    Threads,
 }
 
 impl FileDisk {
@@ -39,15 +41,25 @@ impl FileDisk {
             let path = device.path.display();
             ring.inspect_err(|error| tracing::info!(%path, %error, "no io_uring: disk calls on threads")).ok()
         });
-        Self { device, engine: ring.map_or(Engine::Threads(pool), |ring| Engine::Ring(Box::new(ring))) }
+        let engine = ring.map_or(Engine::Threads, |ring| Engine::Ring(Box::new(ring)));
+        Self { device, engine, pool }
     }
 
     /// How it reaches the device, in a few words.
     pub fn describe(&self) -> &'static str {
         match (&self.engine, self.device.direct) {
             (Engine::Ring(_), _) => "direct, io_uring",
-            (Engine::Threads(_), true) => "direct, threads",
-            (Engine::Threads(_), false) => "page cache, threads",
+            (Engine::Threads, true) => "direct, threads",
+            (Engine::Threads, false) => "page cache, threads",
+        }
+    }
+
+    /// How space is given back to the host, in a few words.
+    pub fn describe_discards(&self) -> &'static str {
+        match self.device.discards {
+            Discards::Holes => "free space becomes holes",
+            Discards::Block => "free space is discarded",
+            Discards::Never => "free space stays allocated",
         }
     }
 
@@ -69,16 +81,17 @@ impl DiskBackend for FileDisk {
         if let Err(error) = self.device.check(&op) {
             return done(Err(error));
         }
+        let by_ring = !matches!(op, DiskOp::Discard { .. }) || self.device.discards != Discards::Block;
         match &self.engine {
-            Engine::Ring(ring) => ring.start(op, done),
-            Engine::Threads(pool) => {
+            Engine::Ring(ring) if by_ring => ring.start(op, done),
+            _ => {
                 if let DiskOp::Read { offset, len, .. } = op
                     && let Some(found) = self.device.read_cached(offset, len)
                 {
                     return done(Ok(found));
                 }
                 let device = self.device.clone();
-                pool.run(move || {
+                self.pool.run(move || {
                     let result = device.carry_out(op);
                     // Whoever hears that all has ended may open the device anew.
                     drop(device);
@@ -103,9 +116,20 @@ impl DiskBackend for FileDisk {
     fn completions(&self) -> std::io::Result<Option<OwnedFd>> {
         match &self.engine {
             Engine::Ring(ring) => ring.event().try_clone_to_owned().map(Some),
-            Engine::Threads(_) => Ok(None),
+            Engine::Threads => Ok(None),
         }
     }
+}
+
+/// How a device gives space back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Discards {
+    /// Holes in a sparse file.
+    Holes,
+    /// The block device's own.
+    Block,
+    /// Not at all: it can't, or its space was allocated so that it stays.
+    Never,
 }
 
 /// The open file, and what was found out about it.
@@ -113,8 +137,8 @@ pub(super) struct Device {
     pub file: File,
     pub path: PathBuf,
     pub info: DiskInfo,
-    /// Not a block device.
-    pub regular: bool,
+    /// How space is given back to the host.
+    pub discards: Discards,
     /// Past the page cache.
     pub direct: bool,
     /// What the address of memory must be a multiple of for direct access.
@@ -151,9 +175,11 @@ impl Device {
                 self.file.sync_data().map(|()| Buf::empty()).map_err(|e| self.flush_error(&e))
             }
             DiskOp::Discard { offset, len, .. } => {
+                // Only a hint: what the host refuses stays allocated, which harms nobody.
                 if let Some(flags) = self.punches(len) {
-                    // Only a hint: what the host refuses stays allocated, which harms nobody.
                     let _ = rustix::fs::fallocate(&self.file, flags, offset, len);
+                } else if self.discards == Discards::Block && len >= DISCARD_MIN {
+                    let _ = self.discard_blocks(offset, len);
                 }
                 Ok(Buf::empty())
             }
@@ -235,7 +261,19 @@ impl Device {
     /// How a range of this length is given back to the host, if at all.
     pub fn punches(&self, len: u64) -> Option<rustix::fs::FallocateFlags> {
         use rustix::fs::FallocateFlags as Flags;
-        (self.regular && len >= DISCARD_MIN).then_some(Flags::PUNCH_HOLE | Flags::KEEP_SIZE)
+        (self.discards == Discards::Holes && len >= DISCARD_MIN)
+            .then_some(Flags::PUNCH_HOLE | Flags::KEEP_SIZE)
+    }
+
+    /// Tells a block device that a range is not needed. It takes its time, so never on an event loop.
+    fn discard_blocks(&self, offset: u64, len: u64) -> std::io::Result<()> {
+        const BLKDISCARD: libc::c_ulong = 0x1277;
+        let range = [offset, len];
+        // SAFETY: the call reads two numbers, which outlive it; the descriptor is open.
+        match unsafe { libc::ioctl(self.file.as_raw_fd(), BLKDISCARD as _, range.as_ptr()) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
     }
 
     pub fn read_error(&self, error: &std::io::Error, offset: u64, len: usize) -> DiskError {

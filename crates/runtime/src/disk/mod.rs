@@ -6,12 +6,14 @@
 //! while it is open.
 
 mod file;
+mod holder;
 mod open;
 mod pool;
 mod ring;
 
 pub use file::FileDisk;
-pub use open::{Access, DiskOpenError, DiskSpec, in_use, open};
+pub use holder::{forget_partitions, in_use, kernel_use, partitions};
+pub use open::{Access, DiskOpenError, DiskSpec, open, open_alone};
 pub use pool::DiskPool;
 
 use node::{DiskInfo, DiskOp, DiskResult};

@@ -1,14 +1,15 @@
 //! Opening a device: what is refused, and what the refusal says.
 
-use super::file::Device;
+use super::file::{Device, Discards};
+use super::holder::{in_use, is_known};
 use super::{DiskPool, FileDisk};
 use node::{DiskId, DiskInfo};
 use rustix::fs::{AtFlags, FlockOperation, OFlags, StatxFlags, fcntl_getfl, fcntl_setfl, flock, statx};
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use stdx::BLOCK;
+use stdx::{BLOCK, BufMut};
 
 /// How a device is reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -38,7 +39,7 @@ pub struct DiskSpec {
 /// Why a device was not opened. The text says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum DiskOpenError {
-    /// Another process has it.
+    /// Another process or the kernel has it.
     #[error("{}: stop that one first, or choose another directory", in_use(.0))]
     Locked(PathBuf),
     /// It is neither a file nor a block device.
@@ -87,41 +88,13 @@ impl DiskOpenError {
     }
 }
 
-/// Says that another process has a device, and which.
-pub fn in_use(path: &Path) -> String {
-    let who = lock_owner(path).map_or(String::new(), |pid| format!(", number {pid}"));
-    format!("{} is in use by another running nacre process{who}", path.display())
-}
-
-/// The process that holds a lock on a file, as the host lists them.
-fn lock_owner(path: &Path) -> Option<u32> {
-    let inode = std::fs::metadata(path).ok()?.ino();
-    let locks = std::fs::read_to_string("/proc/locks").ok()?;
-    locks.lines().find_map(|line| {
-        // 1: FLOCK  ADVISORY  WRITE 12345 fd:01:678 0 EOF
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let [_, "FLOCK", _, _, pid, file, ..] = fields[..] else { return None };
-        (file.rsplit(':').next()?.parse() == Ok(inode)).then(|| pid.parse().ok())?
-    })
-}
-
 /// Less than this holds no store.
 const SMALLEST: u64 = 64 << 20;
 
 /// Opens, and where asked creates, the device, and locks it for this process.
 pub fn open(spec: &DiskSpec, pool: &DiskPool) -> Result<FileDisk, DiskOpenError> {
     let path = &spec.path;
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(spec.create_size.is_some())
-        .truncate(false)
-        .open(path)
-        .map_err(|e| DiskOpenError::io("open", path, e))?;
-    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|e| match e {
-        rustix::io::Errno::WOULDBLOCK => DiskOpenError::Locked(path.clone()),
-        e => DiskOpenError::io("lock", path, e),
-    })?;
+    let file = open_alone(path, spec.create_size.is_some())?;
     let kind = file.metadata().map_err(|e| DiskOpenError::io("examine", path, e))?.file_type();
     let size = if kind.is_file() {
         file_size(&file, path, spec.create_size)?
@@ -135,20 +108,73 @@ pub fn open(spec: &DiskSpec, pool: &DiskPool) -> Result<FileDisk, DiskOpenError>
     if size < SMALLEST {
         return Err(DiskOpenError::Small { path: path.clone(), size, needed: SMALLEST });
     }
-    // 512 is what every device keeps untorn.
-    let info = DiskInfo { id: spec.id, size, sector: 512 };
+    // A power loss tears no sector of the device; 512 is what every file system and device keeps untorn.
+    let sector = if kind.is_block_device() { logical_sector(&file) } else { 512 };
+    let info = DiskInfo { id: spec.id, size, sector };
     let memory_align = if spec.access == Access::Buffered { None } else { go_direct(&file) };
+    let discards = discards(&file, size);
     let device = Device {
         file,
         path: path.clone(),
         info,
-        regular: kind.is_file(),
+        discards,
         direct: memory_align.is_some(),
         memory_align: memory_align.unwrap_or(1),
         nowait: AtomicBool::new(true),
     };
     let ring = memory_align.is_some() && spec.access == Access::Best;
     Ok(FileDisk::new(device, pool.clone(), ring))
+}
+
+/// How often, and after which time each, a device is tried again that is in use and nobody knows by what.
+const EBUSY_TRIES: u32 = 20;
+const EBUSY_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
+
+/// Opens a file or device for this process alone, until it is closed.
+pub fn open_alone(path: &Path, create: bool) -> Result<File, DiskOpenError> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).truncate(false);
+    if std::fs::metadata(path).is_ok_and(|meta| meta.file_type().is_block_device()) {
+        // Of a device this claims all names that it has, and its partitions; what is mounted is refused.
+        options.custom_flags(libc::O_EXCL);
+    } else {
+        options.create(create);
+    }
+    let mut tries = 0;
+    let file = loop {
+        match options.open(path) {
+            Ok(file) => break file,
+            // The host lets go of what was closed with a ring of operations a moment later.
+            Err(e) if e.raw_os_error() == Some(libc::EBUSY) && tries < EBUSY_TRIES && !is_known(path) => {
+                tries += 1;
+                std::thread::sleep(EBUSY_PAUSE);
+            }
+            Err(e) if e.raw_os_error() == Some(libc::EBUSY) => {
+                return Err(DiskOpenError::Locked(path.to_owned()));
+            }
+            Err(e) => return Err(DiskOpenError::io("open", path, e)),
+        }
+    };
+    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|e| match e {
+        rustix::io::Errno::WOULDBLOCK => DiskOpenError::Locked(path.to_owned()),
+        e => DiskOpenError::io("lock", path, e),
+    })?;
+    Ok(file)
+}
+
+/// How space is given back. A file that has all its space was given it for good; what has become so by use counts the same.
+fn discards(file: &File, size: u64) -> Discards {
+    let Ok(meta) = file.metadata() else { return Discards::Never };
+    if meta.file_type().is_file() {
+        return if meta.blocks() * 512 < size { Discards::Holes } else { Discards::Never };
+    }
+    let number = format!("{}:{}", rustix::fs::major(meta.rdev()), rustix::fs::minor(meta.rdev()));
+    let sys = Path::new("/sys/dev/block").join(number);
+    // Of a partition, the queue is that of the disk.
+    let limits = [sys.join("queue/discard_max_bytes"), sys.join("../queue/discard_max_bytes")];
+    let limit = limits.iter().find_map(|path| std::fs::read_to_string(path).ok());
+    let able = limit.is_some_and(|text| text.trim().parse().is_ok_and(|bytes: u64| bytes > 0));
+    if able { Discards::Block } else { Discards::Never }
 }
 
 /// Makes all access to the file direct, if it can take our blocks so; what the address of memory must be a multiple of.
@@ -167,7 +193,16 @@ fn go_direct(file: &File) -> Option<usize> {
     }
     let flags = fcntl_getfl(file).ok()?;
     fcntl_setfl(file, flags | OFlags::DIRECT).ok()?;
-    Some(memory)
+    let mut trial = BufMut::zeroed(BLOCK);
+    match file.read_at(trial.as_mut_slice(), 0) {
+        // What promises more than it can do.
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            fcntl_setfl(file, flags).ok()?;
+            None
+        }
+        // Whatever else is wrong is told by the first real read.
+        _ => Some(memory),
+    }
 }
 
 /// The size of a file, which gets its full (sparse) length when it is new.
@@ -191,6 +226,11 @@ fn sync_parent(path: &Path) -> Result<(), DiskOpenError> {
         _ => Path::new("."),
     };
     File::open(parent).and_then(|dir| dir.sync_all()).map_err(|e| DiskOpenError::io("sync", parent, e))
+}
+
+/// The sector of a block device as it tells it, as far as [`DiskInfo::sector`] goes.
+fn logical_sector(file: &File) -> u32 {
+    rustix::fs::ioctl_blksszget(file).unwrap_or(512).clamp(512, 4096)
 }
 
 fn device_size(mut file: &File, path: &Path) -> Result<u64, DiskOpenError> {

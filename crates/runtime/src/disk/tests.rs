@@ -31,7 +31,11 @@ fn run_all(disk: &FileDisk, ops: Vec<DiskOp>) -> Vec<DiskResult> {
         let (i, result) = loop {
             match rx.try_recv() {
                 Ok(found) => break found,
-                Err(_) if by_reaping => disk.wait(),
+                // What is not done by the ring ends on another thread.
+                Err(_) if by_reaping => {
+                    disk.wait();
+                    std::thread::yield_now();
+                }
                 Err(_) => break rx.recv().expect("done is called"),
             }
         };
@@ -161,7 +165,7 @@ fn a_second_opener_is_told_that_another_process_has_it() {
     let pool = DiskPool::new(1);
     let _first = open(&spec(&dir, Access::Best), &pool).expect("opens");
     let error = open(&spec(&dir, Access::Best), &pool).map(|_| ()).expect_err("locked");
-    let expected = format!("in use by another running nacre process, number {}", std::process::id());
+    let expected = format!("is in use by process {} (`", std::process::id());
     assert!(error.to_string().contains(&expected), "{error}");
 }
 
@@ -192,4 +196,97 @@ fn a_directory_is_refused_with_what_it_is() {
     let spec =
         DiskSpec { path: dir.path().to_owned(), id: DISK, create_size: None, access: Access::default() };
     assert!(open(&spec, &DiskPool::new(1)).is_err());
+}
+
+/// A loop device of [`SIZE`] bytes over a file in `dir`; `None`, with a line that says so, where this user may make none.
+fn loop_device(dir: &tempfile::TempDir, sector: u32) -> Option<LoopDevice> {
+    let file = dir.path().join("disk");
+    std::fs::File::create(&file).and_then(|f| f.set_len(SIZE)).expect("creates");
+    let mut command = std::process::Command::new("losetup");
+    let out = command.args(["--find", "--show", "--sector-size", &sector.to_string()]).arg(&file).output();
+    match out {
+        Ok(out) if out.status.success() => {
+            Some(LoopDevice(String::from_utf8(out.stdout).expect("UTF-8").trim().to_owned()))
+        }
+        other => {
+            assert!(std::env::var_os("CI").is_none(), "no loop devices here: {other:?}");
+            eprintln!("skipped: no loop devices here");
+            None
+        }
+    }
+}
+
+struct LoopDevice(String);
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("losetup").args(["--detach", &self.0]).status();
+    }
+}
+
+#[test]
+fn a_block_device_tells_its_sectors_and_is_opened_by_one_at_a_time_under_any_name() {
+    let pool = DiskPool::new(2);
+    for sector in [512, 4096] {
+        let dir = temp();
+        let Some(device) = loop_device(&dir, sector) else { return };
+        for access in WAYS.into_iter().cycle().take(9) {
+            let spec = DiskSpec { path: device.0.clone().into(), id: DISK, create_size: Some(SIZE), access };
+            let disk = open(&spec, &pool).expect("opens: the one before has let go of it");
+            assert_eq!((disk.info().size, disk.info().sector), (SIZE, sector));
+            let data = Buf::pattern(sector.into(), 3 * BLOCK);
+            run(&disk, write(BLOCK as u64, data.clone())).expect("writes");
+            run(&disk, FLUSH).expect("flushes");
+            assert_eq!(run(&disk, read(BLOCK as u64, data.len())).expect("reads"), data, "{access:?}");
+            let error = open(&spec, &pool).map(|_| ()).expect_err("in use").to_string();
+            assert!(error.contains(&format!("in use by process {}", std::process::id())), "{error}");
+        }
+    }
+}
+
+/// Bytes that a file takes of its file system.
+fn taken(path: &std::path::Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(path).expect("it is there").blocks() * 512
+}
+
+/// Fills some MiB, discards half of that, and gives the bytes that `file` took before and after.
+fn write_and_discard(disk: &FileDisk, file: &std::path::Path) -> (u64, u64) {
+    run(disk, write(8 << 20, Buf::pattern(1, 8 << 20))).expect("writes");
+    run(disk, FLUSH).expect("flushes");
+    let before = taken(file);
+    run(disk, DiskOp::Discard { disk: DISK, offset: 12 << 20, len: 4 << 20 }).expect("ends");
+    run(disk, FLUSH).expect("flushes");
+    let kept = run(disk, read(8 << 20, 4 << 20)).expect("reads");
+    assert_eq!(kept, Buf::pattern(1, 8 << 20).slice(0..4 << 20), "what is beside it stays");
+    (before, taken(file))
+}
+
+#[test]
+fn discarded_space_goes_back_to_the_host_but_for_a_file_that_was_allocated() {
+    let pool = DiskPool::new(2);
+    for access in WAYS {
+        let dir = temp();
+        let file = dir.path().join("block");
+        let disk = open(&spec(&dir, access), &pool).expect("opens");
+        assert_eq!(disk.describe_discards(), "free space becomes holes");
+        let (before, after) = write_and_discard(&disk, &file);
+        assert!(before >= 8 << 20 && after <= before - (4 << 20), "{access:?}: {before}, then {after}");
+        drop(disk);
+        let allocated = std::fs::File::options().write(true).open(&file).expect("opens");
+        rustix::fs::fallocate(&allocated, rustix::fs::FallocateFlags::empty(), 0, SIZE).expect("allocates");
+        let disk = open(&spec(&dir, access), &pool).expect("opens");
+        assert_eq!(disk.describe_discards(), "free space stays allocated");
+        let (before, after) = write_and_discard(&disk, &file);
+        assert!(before >= SIZE && after >= SIZE, "{access:?}: {before}, then {after}");
+    }
+    for access in WAYS {
+        let dir = temp();
+        let Some(device) = loop_device(&dir, 512) else { return };
+        let spec = DiskSpec { path: device.0.clone().into(), id: DISK, create_size: None, access };
+        let disk = open(&spec, &pool).expect("opens");
+        assert_eq!(disk.describe_discards(), "free space is discarded");
+        let (before, after) = write_and_discard(&disk, &dir.path().join("disk"));
+        assert!(before >= 8 << 20 && after <= before - (4 << 20), "{access:?}: {before}, then {after}");
+    }
 }
