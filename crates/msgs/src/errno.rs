@@ -54,6 +54,7 @@ errnos! {
     ENOTEMPTY = 39 "Directory not empty";
     ELOOP = 40 "Too many levels of symbolic links";
     ENODATA = 61 "No data available";
+    EBADMSG = 74 "Bad message";
     EOVERFLOW = 75 "Value too large for defined data type";
     EILSEQ = 84 "Invalid or incomplete multibyte or wide character";
     ERESTART = 85 "Interrupted system call should be restarted";

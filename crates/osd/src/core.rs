@@ -1,10 +1,13 @@
 //! What all PGs of an OSD share: the map, the store, the other OSDs, and what goes out.
 
 use crate::config::OsdConfig;
+use crate::copies::CopyFor;
 use crate::links::Links;
+use crate::ops::CopySource;
 use crate::session::Session;
 use crate::store_io::StoreIo;
 use maps::{Epoch, NacreMap, OsdId, OsdMap, PgId};
+use msgs::OsdOpReply;
 use node::{ConnId, Event, Level, Msg, Never, Output};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -110,7 +113,12 @@ pub struct Core {
     pub log_keep: usize,
     /// Counters for `perf dump`.
     pub counters: BTreeMap<&'static str, u64>,
+    /// Objects that requests want to copy.
+    pub copies_wanted: Vec<(CopyFor, CopySource)>,
+    /// What PGs of ours answered to questions of our own, by their numbers.
+    pub local_answers: Vec<(u64, Box<OsdOpReply>)>,
     round: u64,
+    notified: u64,
     /// Whether the map shows us up at our addresses.
     pub is_up: bool,
 }
@@ -137,7 +145,10 @@ impl Core {
             wanted_temp: BTreeMap::new(),
             uninformed: BTreeSet::new(),
             counters: BTreeMap::new(),
+            copies_wanted: Vec::new(),
+            local_answers: Vec::new(),
             round: 0,
+            notified: 0,
             is_up: false,
         }
     }
@@ -151,6 +162,13 @@ impl Core {
     pub fn next_round(&mut self) -> u64 {
         self.round += 1;
         self.round
+    }
+
+    /// Numbers for so many notifications in a row.
+    pub fn notify_ids(&mut self, count: usize) -> u64 {
+        let first = self.notified;
+        self.notified += count as u64;
+        u64::from(self.epoch().0) << 32 | first & u64::from(u32::MAX)
     }
 
     /// Counts and reports.

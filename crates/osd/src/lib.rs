@@ -5,7 +5,9 @@
 
 mod admin;
 mod boot;
+mod cls;
 mod config;
+mod copies;
 mod core;
 mod heartbeat;
 mod links;
@@ -22,6 +24,7 @@ mod session;
 mod store_io;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 pub use config::{OsdConfig, OsdOptions};
 pub use ops::Limits;

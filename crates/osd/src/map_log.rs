@@ -236,6 +236,7 @@ impl Osd {
         }
         self.announce();
         self.heartbeat_peers_changed();
+        self.ask_copies_again();
         self.go_on_waiting();
     }
 

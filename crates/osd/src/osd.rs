@@ -5,6 +5,7 @@
 
 use crate::boot::Boot;
 use crate::config::OsdConfig;
+use crate::copies::Copies;
 use crate::core::{Core, Out};
 use crate::heartbeat::Heartbeats;
 use crate::links::{LinkCtx, Purpose};
@@ -38,6 +39,7 @@ pub struct Osd {
     pub(crate) heartbeats: Heartbeats,
     pub(crate) waiting: Waiting,
     pub(crate) removals: BTreeMap<PgId, Removal>,
+    pub(crate) copies: Copies,
     pub(crate) next_op: u64,
     pub(crate) report_at: Instant,
     pub(crate) asked_up_thru: Epoch,
@@ -73,6 +75,7 @@ impl Osd {
             maps: MapLog::default(),
             waiting: Waiting::default(),
             removals: BTreeMap::new(),
+            copies: Copies::default(),
             next_op: 0,
             report_at: Instant(0),
             asked_up_thru: Epoch(0),
@@ -136,6 +139,7 @@ impl Osd {
                 for pg in self.pgs.values_mut() {
                     pg.on_link_lost(&self.core, osd);
                 }
+                self.copies_link_lost(osd);
             } else {
                 self.ping_one(osd);
             }
@@ -152,6 +156,7 @@ impl Osd {
         self.beat();
         self.repeer_due();
         for pg in self.pgs.values_mut() {
+            pg.on_watch_time(&mut self.core, &mut self.next_op);
             pg.check_activated(&mut self.core);
         }
         self.report();
@@ -190,7 +195,8 @@ impl Osd {
         loop {
             let events = self.core.io.take_events();
             let told = std::mem::take(&mut self.monc_out);
-            if events.is_empty() && told.is_empty() && !self.core.recovery_freed || self.stopped {
+            let copies = self.copies_settle();
+            if events.is_empty() && told.is_empty() && !self.core.recovery_freed && !copies || self.stopped {
                 break;
             }
             events.into_iter().for_each(|event| self.store_event(event));
@@ -284,7 +290,9 @@ impl Node for Osd {
         let repeer = self.pgs.values().filter_map(|pg| pg.repeer_at).min();
         let activation =
             self.pgs.values().filter(|pg| pg.waits_for_lease(&self.core)).map(|pg| pg.wait_until).min();
+        let watches = self.pgs.values().filter_map(|pg| pg.watches.deadline()).min();
         let all = [
+            watches,
             self.monc.deadline(),
             Some(self.heartbeats.next_at),
             Some(self.report_at),

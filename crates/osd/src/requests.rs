@@ -1,12 +1,15 @@
 //! Messages that arrive: whose they are, whether they may be served, whether our map is new enough to tell.
 
+use crate::cls;
 use crate::core::Core;
 use crate::object::key_of;
+use crate::ops::may_write;
 use crate::osd::Osd;
 use crate::pg::client::ClientOp;
 use auth::OsdTarget;
 use maps::{Epoch, HObject, OsdId, PgId, SnapId, Spg, pool_flags};
 use msgs::errno::{EDQUOT, EIO, EMSGSIZE, ENAMETOOLONG, ENOSPC, EOPNOTSUPP, EPERM, ESHUTDOWN};
+use msgs::op::watch_op;
 use msgs::{Op, OsdOp, OsdOpReply, osd_flag};
 use node::{Body, ConnId, Level};
 use std::collections::{BTreeSet, VecDeque};
@@ -68,6 +71,9 @@ impl Osd {
             }
             msgs::Body::OsdOp(op) => self.client_op(conn, tid, op),
             msgs::Body::Command(command) => self.tell(conn, tid, &command),
+            msgs::Body::OsdOpReply(reply) if self.core.links.of(conn).is_some() => {
+                self.copy_answer(tid, &reply)
+            }
             // Backoffs are not sent, so nothing acknowledges them; maps come from monitors.
             _ => self.core.count("messages_ignored", 1),
         }
@@ -93,7 +99,7 @@ impl Osd {
                     hash: op.hash,
                     ..HObject::head(op.pgid.pgid.pool, &op.locator.ns, &op.locator.key, &op.oid)
                 };
-                let client = (name, session.nonce());
+                let client = (name, session.peer.addrs.front());
                 let now = self.core.now.mono;
                 self.next_op += 1;
                 let id = self.next_op;
@@ -154,8 +160,11 @@ impl Osd {
             },
         };
         let reads = op.ops.iter().any(|o| o.op.code().reads());
-        let calls = calls(op);
-        if !session.caps.allows(&target, reads, op.ops.iter().any(|o| o.op.code().writes()), &calls) {
+        let calls = match calls(op) {
+            Ok(calls) => calls,
+            Err(errno) => return Verdict::Refuse(errno),
+        };
+        if !session.caps.allows(&target, reads, writes(op), &calls) {
             return Verdict::Deny;
         }
         if pool.has_flag(pool_flags::EIO) {
@@ -259,13 +268,25 @@ fn addressed(body: &peer::Body) -> Option<(Spg, Epoch)> {
     })
 }
 
-/// Class methods may do both until there are classes that say what they do.
-fn calls(op: &OsdOp) -> Vec<auth::ClassCall<'_>> {
+/// The methods that a request calls, or why one can't be called.
+fn calls(op: &OsdOp) -> Result<Vec<auth::ClassCall<'_>>, i32> {
     let calls = op.ops.iter().filter_map(|sub| match &sub.op {
-        Op::Call { class, method, .. } => Some(auth::ClassCall { class, method, read: true, write: true }),
+        Op::Call { class, method, .. } => Some((class, method)),
         _ => None,
     });
-    calls.collect()
+    let known = calls.map(|(class, method)| {
+        let m = cls::find(class, method)?;
+        Ok(auth::ClassCall { class, method, read: m.reads, write: m.writes })
+    });
+    known.collect()
+}
+
+/// Whether a request writes otherwise than by methods, which are judged one by one.
+fn writes(op: &OsdOp) -> bool {
+    op.ops.iter().any(|sub| match &sub.op {
+        Op::Watch { op: watch_op::PING, .. } => false,
+        op => op.code().writes(),
+    })
 }
 
 fn limits(core: &Core, op: &OsdOp) -> Option<i32> {
@@ -285,7 +306,7 @@ fn unsupported(op: &OsdOp) -> Option<i32> {
     let whole =
         |o: &msgs::SubOp| matches!(o.op, Op::ListSnaps) || o.op.code().is_pg_op() || o.op.code().writes();
     let snapshot = op.snapid != SnapId::HEAD && !op.ops.iter().all(whole);
-    (snapshot || op.may_write() && !op.snaps.is_empty()).then_some(EOPNOTSUPP)
+    (snapshot || may_write(op) && !op.snaps.is_empty()).then_some(EOPNOTSUPP)
 }
 
 /// Whether so much of the store is used that only what frees space, and metadata servers, may write: the map says full before, but
@@ -297,8 +318,11 @@ fn is_failsafe_full(core: &Core) -> bool {
 
 /// Whether there is room. Clients hold writes back themselves while the map says full, except those who ask to try.
 fn fullness(core: &Core, pool: i64, op: &OsdOp) -> Verdict {
-    let deletes_only = op.ops.iter().all(|o| matches!(o.op, Op::Delete) || !o.op.code().writes());
-    if !op.may_write() || deletes_only || op.flags & osd_flag::FULL_FORCE != 0 {
+    let deletes_only = op
+        .ops
+        .iter()
+        .all(|o| matches!(o.op, Op::Delete) || !o.op.code().writes() && !matches!(o.op, Op::Call { .. }));
+    if !may_write(op) || deletes_only || op.flags & osd_flag::FULL_FORCE != 0 {
         return Verdict::Serve;
     }
     let map = &core.map;

@@ -32,9 +32,4 @@ impl Session {
     pub fn is_osd(&self) -> bool {
         self.peer.name.ty == EntityType::OSD
     }
-
-    /// The incarnation of a client, which tells apart requests with the same number.
-    pub fn nonce(&self) -> u32 {
-        self.peer.addrs.front().nonce
-    }
 }

@@ -9,7 +9,7 @@ use store::TxnOp;
 impl Exec<'_> {
     fn check_range(&self, off: u64, len: u64) -> Result<(), OpError> {
         match off.checked_add(len) {
-            Some(end) if end <= self.limits.object_size => Ok(()),
+            Some(end) if end <= self.limits.object_size && off < self.limits.object_size => Ok(()),
             _ => Err(EFBIG),
         }
     }
@@ -27,14 +27,16 @@ impl Exec<'_> {
             return Ok(());
         }
         if self.exists && size != self.size {
-            self.check_range(size, 0)?;
+            if size > self.limits.object_size {
+                return Err(EFBIG);
+            }
             self.set_size(size);
         }
         (self.info.truncate_seq, self.info.truncate_size) = (seq, size);
         Ok(())
     }
 
-    pub(super) fn write(&mut self, e: &Extent, data: &Bufs) -> Result<OpOutput, OpError> {
+    pub(crate) fn write(&mut self, e: &Extent, data: &Bufs) -> Result<OpOutput, OpError> {
         if e.len != data.len() as u64 {
             return Err(EINVAL);
         }
@@ -64,7 +66,7 @@ impl Exec<'_> {
         self.size = self.size.max(end);
     }
 
-    pub(super) fn write_full(&mut self, e: &Extent, data: &Bufs) -> Result<OpOutput, OpError> {
+    pub(crate) fn write_full(&mut self, e: &Extent, data: &Bufs) -> Result<OpOutput, OpError> {
         if e.len != data.len() as u64 {
             return Err(EINVAL);
         }
@@ -124,7 +126,7 @@ impl Exec<'_> {
         done()
     }
 
-    /// Never extends the object.
+    /// Never extends the object; what reaches its end cuts it off there, as Ceph does.
     pub(super) fn zero(&mut self, e: &Extent) -> Result<OpOutput, OpError> {
         self.check_range(e.off, e.len)?;
         if !self.exists {
@@ -132,16 +134,19 @@ impl Exec<'_> {
         }
         self.catch_up_truncation(e)?;
         self.modified = true;
-        let len = e.len.min(self.size.saturating_sub(e.off));
-        if len > 0 {
-            self.txn.push(TxnOp::Zero(self.key.clone(), e.off, len));
+        let left = self.size.saturating_sub(e.off);
+        if e.len > 0 && left > 0 && e.len >= left {
+            self.set_size(e.off);
+        } else if e.len.min(left) > 0 {
+            self.txn.push(TxnOp::Zero(self.key.clone(), e.off, e.len));
         }
         done()
     }
 
-    pub(super) fn delete(&mut self) -> Result<OpOutput, OpError> {
+    pub(crate) fn delete(&mut self) -> Result<OpOutput, OpError> {
         self.must_exist()?;
         self.txn.push(TxnOp::Remove(self.key.clone()));
+        self.end_watches();
         self.exists = false;
         self.size = 0;
         self.info = Default::default();

@@ -1,9 +1,9 @@
-//! ASSERT_VER, and the answers about what objects do not have yet: watchers, clones.
+//! ASSERT_VER, and the answer about what objects do not have yet: clones.
 
 use super::{Exec, OpError, OpOutput, done, output};
 use maps::SnapId;
 use msgs::errno::{EINVAL, EOVERFLOW, ERANGE};
-use msgs::op::input::{CloneInfo, ListSnapsReply, ListWatchersReply};
+use msgs::op::input::{CloneInfo, ListSnapsReply};
 
 impl Exec<'_> {
     pub(super) fn assert_ver(&mut self, ver: u64) -> Result<OpOutput, OpError> {
@@ -13,11 +13,6 @@ impl Exec<'_> {
             ver if ver > self.info.user_version => Err(EOVERFLOW),
             _ => done(),
         }
-    }
-
-    pub(super) fn list_watchers(&mut self) -> Result<OpOutput, OpError> {
-        self.must_exist()?;
-        output(&ListWatchersReply::default())
     }
 
     pub(super) fn list_snaps(&mut self) -> Result<OpOutput, OpError> {

@@ -1,7 +1,9 @@
 //! What a vector looks at, and what the store answered.
 
-use super::{Limits, input};
+use super::{Copied, Limits, input};
+use crate::cls::{Cached, Need};
 use crate::object::{INFO_ATTR, ObjectInfo, client_attr};
+use crate::watch::{self, WATCH_ATTR};
 use msgs::op::input::{OmapAssertions, OmapGetKeys, OmapGetVals, OmapKeys};
 use msgs::{Op, OsdOp};
 use std::collections::BTreeMap;
@@ -11,10 +13,21 @@ use store::{ObjectKey, ObjectView, OmapRange, Read, ReadReply};
 /// The reads of one vector: the first one gives existence, xattrs and plain data, further ones belong to one operation each.
 #[derive(Debug)]
 pub struct Loads {
-    /// What to ask the store for, with the operation that it is for (`None`: all).
-    pub reads: Vec<(Option<usize>, Read)>,
+    /// What to ask the store for, with what it is for.
+    pub reads: Vec<(For, Read)>,
     /// Which operation each data range of the first read belongs to.
     ranges: Vec<usize>,
+}
+
+/// What a read is for.
+#[derive(Clone, Debug)]
+pub enum For {
+    /// All operations.
+    Vector,
+    /// One.
+    Op(usize),
+    /// Methods of classes.
+    Called(Need),
 }
 
 /// The state of an object as far as a vector needs it.
@@ -28,6 +41,8 @@ pub struct Loaded {
     pub info: ObjectInfo,
     /// Clients' xattrs.
     pub attrs: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Watches.
+    pub watches: watch::Stored,
     /// Omap header.
     pub omap_header: Vec<u8>,
     /// Data, by operation.
@@ -36,6 +51,10 @@ pub struct Loaded {
     pub extents: BTreeMap<usize, Vec<(u64, u64)>>,
     /// Omap entries, by operation, and whether more follow.
     pub omap: BTreeMap<usize, (Vec<OmapEntry>, bool)>,
+    /// What methods of classes asked for.
+    pub called: Cached,
+    /// Objects that are to be copied, by operation.
+    pub copies: BTreeMap<usize, Result<Copied, i32>>,
 }
 
 /// A key and its value.
@@ -59,7 +78,7 @@ impl Loads {
                 _ => {}
             }
             if let Some(read) = own_read(&sub.op, key, limits) {
-                more.push((Some(i), read));
+                more.push((For::Op(i), read));
             }
         }
         let first = Read::Object {
@@ -70,21 +89,33 @@ impl Loads {
             omap_keys: Vec::new(),
             omap_range: None,
         };
-        let reads = std::iter::once((None, first)).chain(more).collect();
+        let reads = std::iter::once((For::Vector, first)).chain(more).collect();
         Self { reads, ranges }
+    }
+
+    /// What methods of classes asked for.
+    pub fn called(needs: Vec<Need>, key: &ObjectKey, limits: &Limits) -> Self {
+        let reads = needs.into_iter().map(|need| {
+            let read = called_read(&need, key, limits);
+            (For::Called(need), read)
+        });
+        Self { reads: reads.collect(), ranges: Vec::new() }
     }
 
     /// Takes the answer to the read number `at`. `false` where the object's own metadata is damaged.
     #[must_use]
     pub fn take(&self, at: usize, reply: ReadReply, into: &mut Loaded) -> bool {
-        match (self.reads[at].0, reply) {
-            (None, ReadReply::Object(Some(view))) => return into.take_first(&self.ranges, view),
-            (Some(i), ReadReply::Object(Some(view))) => {
+        match (&self.reads[at].0, reply) {
+            (For::Vector, ReadReply::Object(Some(view))) => return into.take_first(&self.ranges, view),
+            (For::Op(i), ReadReply::Object(Some(view))) => {
                 let entries = if view.omap_values.is_empty() { view.omap_entries } else { view.omap_values };
-                into.omap.insert(i, (entries, view.omap_more));
+                into.omap.insert(*i, (entries, view.omap_more));
             }
-            (Some(i), ReadReply::Extents(Some(extents))) => {
-                into.extents.insert(i, extents);
+            (For::Op(i), ReadReply::Extents(Some(extents))) => {
+                into.extents.insert(*i, extents);
+            }
+            (For::Called(need), ReadReply::Object(view)) => {
+                into.take_called(need.clone(), view.unwrap_or_default());
             }
             _ => {}
         }
@@ -93,23 +124,60 @@ impl Loads {
 }
 
 impl Loaded {
+    fn take_called(&mut self, need: Need, view: ObjectView) {
+        let called = &mut self.called;
+        match need {
+            Need::Values(keys) => {
+                let found: BTreeMap<_, _> = view.omap_values.into_iter().collect();
+                called.values.extend(keys.into_iter().map(|k| (k.clone(), found.get(&k).cloned())));
+            }
+            need @ Need::Range { .. } => {
+                called.ranges.insert(need, (view.omap_entries, view.omap_more));
+            }
+            Need::Header => called.header = Some(view.omap_header),
+            Need::Data(off, len) => {
+                called.data.insert((off, len), view.data.into_iter().next().unwrap_or_default());
+            }
+        }
+    }
+
     fn take_first(&mut self, ranges: &[usize], view: ObjectView) -> bool {
         self.exists = true;
         self.size = view.size;
         self.omap_header = view.omap_header;
         self.data = ranges.iter().copied().zip(view.data).collect();
-        let mut info = None;
+        let (mut info, mut sound) = (None, true);
         for (name, value) in view.attrs {
             if name == INFO_ATTR {
                 info = ObjectInfo::parse(&value);
+            } else if name == WATCH_ATTR {
+                let watches = watch::parse(&value);
+                sound &= watches.is_some();
+                self.watches = watches.unwrap_or_default();
             } else if let Some(client) = client_attr(&name) {
                 self.attrs.insert(client.to_vec(), value);
             }
         }
-        let sound = info.is_some();
+        sound &= info.is_some();
         self.info = info.unwrap_or_default();
         sound
     }
+}
+
+/// The read that a method of a class needs.
+fn called_read(need: &Need, key: &ObjectKey, limits: &Limits) -> Read {
+    let (mut data, mut omap_keys, mut omap_range) = (Vec::new(), Vec::new(), None);
+    match need {
+        Need::Values(keys) => omap_keys.clone_from(keys),
+        Need::Range { after, prefix, max } => {
+            let (after, prefix, max_bytes) = (Some(after.clone()), prefix.clone(), limits.omap_bytes);
+            omap_range = Some(OmapRange { after, prefix, max: *max, max_bytes });
+        }
+        Need::Header => {}
+        Need::Data(off, len) => data.push((*off, (*len).min(limits.read_size))),
+    }
+    let omap_header = *need == Need::Header;
+    Read::Object { key: key.clone(), attrs: false, data, omap_header, omap_keys, omap_range }
 }
 
 /// The read that one operation needs for itself.

@@ -5,6 +5,7 @@
 //! vector see data, xattrs and omap as they were before it, but existence and size as its earlier operations left them,
 //! which is what Ceph's OSDs do.
 
+mod copy;
 mod data_read;
 mod data_write;
 mod guard;
@@ -12,17 +13,24 @@ mod load;
 mod omap;
 #[cfg(test)]
 mod tests;
+mod watch;
 mod xattr;
 mod xxhash;
 
+pub use copy::{Copied, CopySource};
+pub(crate) use load::OmapEntry;
 pub use load::{Loaded, Loads};
 
+use crate::cls::{self, Need};
 use crate::object::ObjectInfo;
-use msgs::errno::{EINVAL, ENOENT, EOPNOTSUPP};
-use msgs::op::op_flag;
-use msgs::{Op, OpResult, OsdOp, SubOp};
-use stdx::Bufs;
+use crate::watch::{Effect, Stored, Watches};
+use maps::EVersion;
+use msgs::errno::{EINVAL, EIO, ENOENT, EOPNOTSUPP, EOVERFLOW};
+use msgs::op::{op_flag, watch_op};
+use msgs::{Op, OpResult, OsdOp, SubOp, osd_flag};
+use stdx::{Bufs, Wall};
 use store::{ObjectKey, TxnOp};
+use wire::{EntityAddr, EntityId, Utime};
 
 /// Limits that Ceph's OSDs have as options.
 #[derive(Clone, Debug)]
@@ -63,10 +71,42 @@ impl Default for Limits {
     }
 }
 
+/// Bytes that one operation of a vector that writes may return (`osd_max_write_op_reply_len`): they are logged, so that a
+/// repetition is answered the same.
+pub const MAX_WRITE_OUTPUT: usize = 64;
+
 /// What an operation returns when it fails: a positive errno.
 pub type OpError = i32;
 /// What an operation returns: its rval and output.
 pub type OpOutput = (i32, Bufs);
+
+/// Who asks, and what is known of the object beside what it stores.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller<'a> {
+    /// The client.
+    pub who: EntityId,
+    /// Where it is.
+    pub addr: EntityAddr,
+    /// Nobody asks: the client's watch has not been heard of for too long.
+    pub expired: bool,
+    /// When.
+    pub now: Wall,
+    /// The version of the change, if it is one.
+    pub version: EVersion,
+    /// The number of a notification that the first operation makes; those of the others follow.
+    pub notify_id: u64,
+    /// Of the object's PG.
+    pub watches: &'a Watches,
+}
+
+/// Whether a vector may change its object. That a watch is still there changes nothing; methods of classes say what they may.
+pub fn may_write(request: &OsdOp) -> bool {
+    request.ops.iter().any(|sub| match &sub.op {
+        Op::Watch { op: watch_op::PING, .. } => false,
+        Op::Call { class, method, .. } => cls::find(class, method).is_ok_and(|m| m.writes),
+        op => op.code().writes(),
+    })
+}
 
 /// What a vector did.
 #[derive(Debug)]
@@ -79,28 +119,51 @@ pub struct Outcome {
     pub txn: Vec<TxnOp>,
     /// Whether it changed the object (also by a step that left everything as it was, as CREATE of an existing object).
     pub modified: bool,
+    /// Whether clients are to see another version of it.
+    pub user_modified: bool,
     /// Whether the object exists afterwards.
     pub exists: bool,
     /// Its size afterwards.
     pub size: u64,
     /// Its info afterwards; versions and mtime are the caller's to set.
     pub info: ObjectInfo,
+    /// What is to be done about watches when all this is durable.
+    pub effects: Vec<Effect>,
+    /// Not empty: nothing of this counts, the vector is to be executed anew when these are loaded.
+    pub needs: Vec<Need>,
+    /// The same: objects that are to be read for an operation.
+    pub copies: Vec<(usize, CopySource)>,
+    /// It is a copy of an object of this version and time.
+    pub copied: Option<(u64, Utime)>,
 }
 
 /// The state that operations work on.
 pub(crate) struct Exec<'a> {
-    key: &'a ObjectKey,
+    pub(crate) key: &'a ObjectKey,
     limits: &'a Limits,
-    loaded: &'a Loaded,
-    exists: bool,
+    pub(crate) loaded: &'a Loaded,
+    pub(crate) caller: Caller<'a>,
+    pub(crate) exists: bool,
     size: u64,
     info: ObjectInfo,
-    txn: Vec<TxnOp>,
+    watches: Stored,
+    pub(crate) txn: Vec<TxnOp>,
     modified: bool,
+    pub(crate) user_modified: bool,
+    effects: Vec<Effect>,
+    pub(crate) needs: Vec<Need>,
+    copies: Vec<(usize, CopySource)>,
+    copied: Option<(u64, Utime)>,
 }
 
 /// Executes a vector on the state that was loaded for it.
-pub fn execute(request: &OsdOp, key: &ObjectKey, loaded: &Loaded, limits: &Limits) -> Outcome {
+pub fn execute(
+    request: &OsdOp,
+    key: &ObjectKey,
+    loaded: &Loaded,
+    limits: &Limits,
+    caller: Caller<'_>,
+) -> Outcome {
     let mut exec = Exec {
         key,
         limits,
@@ -108,20 +171,36 @@ pub fn execute(request: &OsdOp, key: &ObjectKey, loaded: &Loaded, limits: &Limit
         exists: loaded.exists,
         size: loaded.size,
         info: loaded.info.clone(),
+        watches: loaded.watches.clone(),
+        caller,
         txn: Vec::new(),
         modified: false,
+        user_modified: false,
+        effects: Vec::new(),
+        needs: Vec::new(),
+        copies: Vec::new(),
+        copied: None,
     };
     let mut ops: Vec<OpResult> = request
         .ops
         .iter()
         .map(|sub| OpResult { raw: sub.op.to_raw(sub.flags).0, ..OpResult::default() })
         .collect();
-    if !request.may_write() && !loaded.exists {
+    if !may_write(request) && !loaded.exists {
         return exec.finish(-ENOENT, ops);
     }
+    let mut result = 0;
     for (i, sub) in request.ops.iter().enumerate() {
-        match exec.step(i, sub) {
-            Ok((rval, data)) => (ops[i].rval, ops[i].data) = (rval, data),
+        let step = exec.step(i, sub);
+        if !exec.needs.is_empty() || !exec.copies.is_empty() {
+            return exec.finish(-EIO, ops);
+        }
+        result = 0;
+        match step {
+            Ok((rval, data)) => {
+                (ops[i].rval, ops[i].data, result) = (rval, data, rval);
+                exec.user_modified |= is_visible(&sub.op);
+            }
             Err(errno) => {
                 ops[i].rval = -errno;
                 if sub.flags & op_flag::FAILOK == 0 {
@@ -130,17 +209,43 @@ pub fn execute(request: &OsdOp, key: &ObjectKey, loaded: &Loaded, limits: &Limit
             }
         }
     }
-    exec.finish(0, ops)
+    if exec.modified && request.flags & osd_flag::RETURNVEC != 0 {
+        for op in ops.iter_mut().filter(|op| op.data.len() > MAX_WRITE_OUTPUT) {
+            (result, op.rval, op.data) = (-EOVERFLOW, -EOVERFLOW, Bufs::new());
+        }
+    }
+    exec.finish(result, ops)
+}
+
+/// Whether clients see another version of the object after an operation that succeeded.
+fn is_visible(op: &Op) -> bool {
+    op.code().writes() && !matches!(op, Op::Watch { .. } | Op::CopyFrom { .. } | Op::CopyFrom2 { .. })
 }
 
 impl Exec<'_> {
     fn finish(self, result: i32, ops: Vec<OpResult>) -> Outcome {
-        let Self { exists, size, info, txn, modified, loaded, .. } = self;
+        let loaded = self.loaded;
+        let mut outcome = Outcome {
+            result,
+            ops,
+            txn: self.txn,
+            modified: self.modified,
+            user_modified: self.user_modified,
+            exists: self.exists,
+            size: self.size,
+            info: self.info,
+            effects: self.effects,
+            needs: self.needs,
+            copies: self.copies,
+            copied: self.copied,
+        };
         if result < 0 {
-            let (exists, size, info) = (loaded.exists, loaded.size, loaded.info.clone());
-            return Outcome { result, ops, txn: Vec::new(), modified: false, exists, size, info };
+            outcome.txn.clear();
+            outcome.effects.clear();
+            (outcome.modified, outcome.user_modified, outcome.copied) = (false, false, None);
+            (outcome.exists, outcome.size, outcome.info) = (loaded.exists, loaded.size, loaded.info.clone());
         }
-        Outcome { result, ops, txn, modified, exists, size, info }
+        outcome
     }
 
     fn step(&mut self, i: usize, sub: &SubOp) -> Result<OpOutput, OpError> {
@@ -155,6 +260,9 @@ impl Exec<'_> {
             }
             Op::AssertVer { ver } => self.assert_ver(*ver),
             Op::ListWatchers => self.list_watchers(),
+            Op::Watch { cookie, op, timeout, .. } => self.watch(*cookie, *op, *timeout),
+            Op::Notify { cookie, data } => self.notify(i, *cookie, data),
+            Op::NotifyAck { cookie, data } => self.notify_ack(*cookie, data),
             Op::ListSnaps => self.list_snaps(),
             Op::Write { extent, data } => self.write(extent, data),
             Op::WriteFull { extent, data } => self.write_full(extent, data),
@@ -181,13 +289,24 @@ impl Exec<'_> {
             Op::OmapClear => self.omap_clear(),
             Op::OmapRmKeys { data } => self.omap_rm_keys(data),
             Op::OmapRmKeyRange { data } => self.omap_rm_key_range(data),
-            // Snapshots, watches, classes and copies come with the issue that completes RADOS.
+            Op::Call { class, method, input } => {
+                let method = cls::find(class, method)?;
+                let (rval, out) = (method.run)(&mut cls::Object::new(self, method, i), &input.to_buf())?;
+                Ok((rval, out.into()))
+            }
+            Op::CopyFrom { snap, src_version, data, .. } => {
+                self.copy_from(i, (*snap, *src_version), None, data)
+            }
+            Op::CopyFrom2 { snap, src_version, flags, data, .. } => {
+                self.copy_from(i, (*snap, *src_version), Some(*flags), data)
+            }
+            // Snapshots come with the issue that completes RADOS.
             _ => Err(EOPNOTSUPP),
         }
     }
 
     /// Makes the object exist, if it does not.
-    fn ensure_exists(&mut self) {
+    pub(crate) fn ensure_exists(&mut self) {
         if !self.exists {
             self.exists = true;
             self.txn.push(TxnOp::Touch(self.key.clone()));

@@ -1,11 +1,14 @@
 //! Vectors on one object, against Ceph's results.
 
-use super::{Limits, Loaded, Loads, execute};
+use super::{Caller, Limits, Loaded, Loads, execute};
 use crate::object::ObjectInfo;
+use crate::watch::Watches;
+use maps::EVersion;
 use msgs::op::{cmp_op, input, op_flag};
 use msgs::{Extent, Op, OsdOp, SubOp, osd_flag};
-use stdx::Bufs;
+use stdx::{Bufs, Wall};
 use store::{ObjectKey, ObjectView, ReadReply, TxnOp};
+use wire::{EntityAddr, EntityId, EntityType};
 
 fn key() -> ObjectKey {
     ObjectKey::head(1, 7, b"", b"", b"o")
@@ -42,7 +45,12 @@ fn run_on(content: Option<&str>, info: ObjectInfo, ops: Vec<SubOp>) -> super::Ou
         };
         assert!(loads.take(0, ReadReply::Object(Some(view)), &mut loaded));
     }
-    execute(&request, &key(), &loaded, &limits)
+    execute(&request, &key(), &loaded, &limits, caller(&Watches::default()))
+}
+
+fn caller(watches: &Watches) -> Caller<'_> {
+    let (who, addr) = (EntityId::new(EntityType::CLIENT, 4), EntityAddr::default());
+    Caller { who, addr, expired: false, now: Wall(0), version: EVersion::default(), notify_id: 100, watches }
 }
 
 fn run(content: Option<&str>, ops: Vec<Op>) -> super::Outcome {
@@ -149,16 +157,16 @@ fn limits_and_bad_arguments_are_refused() {
     let long = Op::SetXattr { name: vec![b'x'; 101], value: Bufs::new() };
     assert_eq!(run(None, vec![long]).result, -36);
     let unknown = Op::Call { class: "x".into(), method: "y".into(), input: Bufs::new() };
-    assert_eq!(run(Some("a"), vec![unknown]).result, -95);
+    assert_eq!(run(Some("a"), vec![unknown]).result, -1);
 }
 
 #[test]
 fn xattrs_compare_as_strings_and_as_numbers() {
     let cmp =
         |value: &[u8], op, mode| Op::CmpXattr { name: b"a".to_vec(), value: value.to_vec().into(), op, mode };
-    assert_eq!(run(Some("x"), vec![cmp(b"1", cmp_op::EQ, cmp_op::MODE_STRING)]).result, 0);
+    assert_eq!(run(Some("x"), vec![cmp(b"1", cmp_op::EQ, cmp_op::MODE_STRING)]).result, 1);
     assert_eq!(run(Some("x"), vec![cmp(b"2", cmp_op::EQ, cmp_op::MODE_STRING)]).result, -125);
-    assert_eq!(run(Some("x"), vec![cmp(&5u64.to_le_bytes(), cmp_op::GT, cmp_op::MODE_U64)]).result, 0);
+    assert_eq!(run(Some("x"), vec![cmp(&5u64.to_le_bytes(), cmp_op::GT, cmp_op::MODE_U64)]).result, 1);
     assert_eq!(run(Some("x"), vec![Op::GetXattr { name: b"none".to_vec() }]).result, -61);
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Exec, OpError, OpOutput, done, output};
 use crate::object::user_attr;
-use msgs::errno::{ECANCELED, EFBIG, EINVAL, ENAMETOOLONG, ENODATA};
+use msgs::errno::{ECANCELED, EFBIG, EINVAL, ENAMETOOLONG, ENODATA, ENOENT};
 use msgs::op::cmp_op;
 use std::cmp::Ordering;
 use stdx::Bufs;
@@ -20,7 +20,7 @@ impl Exec<'_> {
         output(&self.loaded.attrs)
     }
 
-    /// A missing xattr compares as an empty one.
+    /// A missing xattr compares as an empty one; that of an object that was not there before the vector does not compare.
     pub(super) fn cmp_xattr(
         &mut self,
         name: &[u8],
@@ -28,6 +28,9 @@ impl Exec<'_> {
         op: u8,
         mode: u8,
     ) -> Result<OpOutput, OpError> {
+        if !self.loaded.exists {
+            return Err(ENOENT);
+        }
         let have = self.loaded.attrs.get(name).map_or(&[][..], Vec::as_slice);
         let want = value.to_vec();
         let order = match mode {
@@ -47,7 +50,7 @@ impl Exec<'_> {
         if compare(op, order)? { Ok((1, Bufs::new())) } else { Err(ECANCELED) }
     }
 
-    pub(super) fn set_xattr(&mut self, name: &[u8], value: &Bufs) -> Result<OpOutput, OpError> {
+    pub(crate) fn set_xattr(&mut self, name: &[u8], value: &Bufs) -> Result<OpOutput, OpError> {
         if name.len() > self.limits.attr_name_len {
             return Err(ENAMETOOLONG);
         }

@@ -4,17 +4,20 @@
 use super::Pg;
 use super::info::Delta;
 use super::log::{Answer, Entry, entry_kind};
+use crate::copies::{CopyFor, CopyResult};
 use crate::core::{Core, ReadFor};
 use crate::object::INFO_ATTR;
-use crate::ops::{Loaded, Loads, Outcome, execute};
+use crate::ops::{Caller, Loaded, Loads, MAX_WRITE_OUTPUT, Outcome, execute, may_write};
+use crate::watch::{Effect, Told, Watcher};
 use maps::{EVersion, ReqId};
 use msgs::errno::{EFBIG, EIO, EMSGSIZE, ENAMETOOLONG, ENOSPC};
-use msgs::{OsdOp, OsdOpReply, osd_flag};
+use msgs::op::watch_op;
+use msgs::{Op, OpResult, OsdOp, OsdOpReply, osd_flag};
 use node::{ConnId, Level};
 use std::collections::BTreeSet;
 use stdx::{Bufs, Instant};
 use store::{ObjectKey, ReadReply, Refusal, StoreError, TxnOp};
-use wire::EntityId;
+use wire::{EntityAddr, EntityId, EntityType, Utime};
 
 /// What a client is answered.
 pub type Reply = OsdOpReply;
@@ -37,12 +40,20 @@ pub enum Stage {
 /// A request that is not answered.
 #[derive(Debug)]
 pub struct ClientOp {
-    /// Where the answer goes.
-    pub conn: ConnId,
+    /// Where the answer goes; `None` where nobody waits for one any more, or nobody asked.
+    pub conn: Option<ConnId>,
     /// Of the message.
     pub tid: u64,
     /// By which its repetition is known.
     pub reqid: ReqId,
+    /// Who asks, and from where.
+    pub from: (EntityId, EntityAddr),
+    /// Nobody asks: this watch has not been heard of for too long.
+    pub expired: Option<Watcher>,
+    /// The number of a question of our own.
+    pub ours: Option<u64>,
+    /// Whether it may change the object.
+    pub writes: bool,
     /// What is asked.
     pub request: Box<OsdOp>,
     /// The object.
@@ -58,6 +69,8 @@ pub struct ClientOp {
     reads_left: usize,
     damaged: bool,
     reply: Option<Box<Reply>>,
+    /// What follows for watches once it is answered.
+    effects: Vec<Effect>,
 }
 
 impl ClientOp {
@@ -65,17 +78,21 @@ impl ClientOp {
     pub fn new(
         conn: ConnId,
         tid: u64,
-        client: (EntityId, u32),
+        client: (EntityId, EntityAddr),
         request: Box<OsdOp>,
         key: ObjectKey,
         now: Instant,
     ) -> Self {
         // The nonce tells incarnations apart, should a client start counting anew.
-        let reqid = ReqId { name: client.0, tid, inc: client.1 as i32 };
+        let reqid = ReqId { name: client.0, tid, inc: client.1.nonce as i32 };
         Self {
-            conn,
+            conn: Some(conn),
             tid,
             reqid,
+            from: client,
+            expired: None,
+            ours: None,
+            writes: may_write(&request),
             request,
             key,
             received: now,
@@ -86,7 +103,28 @@ impl ClientOp {
             reads_left: 0,
             damaged: false,
             reply: None,
+            effects: Vec::new(),
         }
+    }
+
+    /// The end of a watch that has not been heard of for too long. It is ordered as if its owner had asked for it.
+    pub fn expiry(watcher: Watcher, key: ObjectKey, now: stdx::Now) -> Self {
+        let (cookie, client) = watcher;
+        let end = Op::Watch { cookie, ver: 0, op: watch_op::UNWATCH, generation: 0, timeout: 0 };
+        let request = OsdOp { ops: vec![end.into()], ..OsdOp::default() };
+        let op = Self::new(ConnId(0), 0, (client, EntityAddr::default()), Box::new(request), key, now.mono);
+        Self { conn: None, expired: Some(watcher), ..op }
+    }
+
+    /// A question of our own, whose answer stays here.
+    pub fn ours(
+        tid: u64,
+        from: (EntityId, EntityAddr),
+        request: Box<OsdOp>,
+        key: ObjectKey,
+        now: Instant,
+    ) -> Self {
+        Self { conn: None, ours: Some(tid), ..Self::new(ConnId(0), tid, from, request, key, now) }
     }
 
     fn is_pg_op(&self) -> bool {
@@ -130,15 +168,25 @@ impl Pg {
     /// We are not primary: clients ask the one who is.
     pub fn drop_all_ops(&mut self, core: &mut Core) {
         // They do not know yet: clients fetch maps by themselves only after ten seconds without an answer.
-        core.uninformed.extend(self.ops.values().map(|op| op.conn));
+        core.uninformed.extend(self.ops.values().filter_map(|op| op.conn));
+        self.watches.clear();
         self.ops.clear();
         self.requeue_all();
     }
 
     /// A client's connection is gone: it will ask again on another. What is ordered already goes on, unanswered.
     pub fn on_client_gone(&mut self, core: &mut Core, conn: ConnId) {
-        let gone: Vec<u64> = self.ops.iter().filter(|(_, op)| op.conn == conn).map(|(id, _)| *id).collect();
-        for id in gone {
+        self.watches.disconnected(core.now.mono, conn);
+        let gone = self.ops.iter().filter(|(_, op)| op.conn == Some(conn)).map(|(id, _)| *id);
+        for id in gone.collect::<Vec<_>>() {
+            // Watchers of an object that it deletes are told all the same.
+            if let Some(op) = self.ops.get_mut(&id)
+                && op.effects.iter().any(|e| matches!(e, Effect::End { .. }))
+                && op.stage == Stage::Replicating
+            {
+                op.conn = None;
+                continue;
+            }
             let Some(op) = self.ops.remove(&id) else { continue };
             if let Some(queue) = self.queues.get_mut(&op.key) {
                 queue.retain(|queued| *queued != id);
@@ -154,6 +202,10 @@ impl Pg {
             return;
         }
         let key = op.key.clone();
+        if op.from.0.ty == EntityType::OSD && !op.writes && !self.must_recover_first(&key, false) {
+            // What is read for a copy sees what is ordered, and waits for nothing that may wait for the copy.
+            return self.load(core, id);
+        }
         let queue = self.queues.entry(key.clone()).or_default();
         queue.push_back(id);
         if queue.len() == 1 {
@@ -171,9 +223,10 @@ impl Pg {
             if op.stage != Stage::Waiting {
                 return;
             }
-            let writes = op.request.may_write();
+            let writes = op.writes;
             let forgets = stdx::mutants::is_active("osd_forgets_what_it_answered");
             if writes
+                && op.expired.is_none()
                 && !forgets
                 && let Some((version, reply)) = self.answer_again(core, id)
             {
@@ -215,8 +268,29 @@ impl Pg {
     fn load(&mut self, core: &mut Core, id: u64) {
         let Some(op) = self.ops.get_mut(&id) else { return };
         let loads = Loads::of(&op.request, &op.key, &core.config.options.limits);
-        op.stage = Stage::Loading;
         op.loaded = Loaded::default();
+        self.load_more(core, id, loads);
+    }
+
+    /// Whether a request waits for an object that it is to copy.
+    pub fn waits_for_copy(&self, id: u64, attempt: u32) -> bool {
+        self.ops.get(&id).is_some_and(|op| op.attempt == attempt && op.stage == Stage::Loading)
+    }
+
+    /// An object that a request is to copy has been read.
+    pub fn on_copied(&mut self, core: &mut Core, (id, attempt, at): (u64, u32, usize), result: CopyResult) {
+        if !self.waits_for_copy(id, attempt) {
+            return;
+        }
+        if let Some(op) = self.ops.get_mut(&id) {
+            op.loaded.copies.insert(at, result);
+        }
+        self.finish(core, id);
+    }
+
+    fn load_more(&mut self, core: &mut Core, id: u64, loads: Loads) {
+        let Some(op) = self.ops.get_mut(&id) else { return };
+        op.stage = Stage::Loading;
         op.reads_left = loads.reads.len();
         let reads: Vec<_> = loads.reads.iter().map(|(_, read)| read.clone()).collect();
         op.loads = Some(loads);
@@ -261,17 +335,47 @@ impl Pg {
             self.answer(core, id, reply);
             return self.run_queue(core, &key);
         }
-        let (key, writes) = (op.key.clone(), op.request.may_write());
+        let (key, writes) = (op.key.clone(), op.writes);
         if self.must_recover_first(&key, writes) {
             // A comparison has begun while the request was loading; it must not miss what the request changes.
             if let Some(op) = self.ops.get_mut(&id) {
                 (op.stage, op.attempt) = (Stage::Waiting, op.attempt + 1);
             }
+            if !self.queues.get(&key).is_some_and(|queue| queue.contains(&id)) {
+                self.enqueue(core, id);
+            }
             return;
         }
         let Some(op) = self.ops.get(&id) else { return };
-        let outcome = execute(&op.request, &op.key, &op.loaded, &core.config.options.limits);
-        let ordered = outcome.modified || op.request.may_write() && outcome.result < 0;
+        if op.expired.is_some_and(|watcher| self.watches.has_returned(core.now.mono, &key, watcher)) {
+            return self.drop_expiry(core, id);
+        }
+        self.watches.found(core.now.mono, &key, &op.loaded.watches);
+        let caller = Caller {
+            who: op.from.0,
+            addr: op.from.1,
+            expired: op.expired.is_some(),
+            now: core.now.wall,
+            version: self.next_version(core),
+            notify_id: core.notify_ids(op.request.ops.len()),
+            watches: &self.watches,
+        };
+        let mut outcome = execute(&op.request, &op.key, &op.loaded, &core.config.options.limits, caller);
+        if !outcome.needs.is_empty() {
+            let loads = Loads::called(outcome.needs, &key, &core.config.options.limits);
+            return self.load_more(core, id, loads);
+        }
+        if !outcome.copies.is_empty() {
+            let (pgid, attempt) = (self.id, op.attempt);
+            let wanted = outcome.copies.into_iter();
+            core.copies_wanted
+                .extend(wanted.map(|(at, source)| (CopyFor { pgid, op: id, attempt, at }, source)));
+            return;
+        }
+        let ordered = outcome.modified || op.writes && outcome.result < 0;
+        if op.expired.is_some() && !ordered {
+            return self.drop_expiry(core, id);
+        }
         if !ordered && !self.has_lease(core) && !stdx::mutants::is_active("osd_reads_without_lease") {
             if let Some(op) = self.ops.get_mut(&id) {
                 op.stage = Stage::NeedsLease;
@@ -280,6 +384,9 @@ impl Pg {
             return;
         }
         self.pop_queue(&key, id);
+        if let Some(op) = self.ops.get_mut(&id) {
+            op.effects = std::mem::take(&mut outcome.effects);
+        }
         if ordered {
             self.order(core, id, outcome);
         } else {
@@ -314,10 +421,10 @@ impl Pg {
         let request = &self.ops[&id].request;
         let mut reply = OsdOpReply::to(request, outcome.result, core.epoch());
         reply.ops.clone_from(&outcome.ops);
-        if request.may_write() && request.flags & osd_flag::RETURNVEC == 0 {
-            for op in reply.ops.iter_mut().filter(|op| op.rval >= 0) {
-                (op.rval, op.data) = (0, Bufs::new());
-            }
+        if outcome.modified && request.flags & osd_flag::RETURNVEC == 0 {
+            // What a write gives might not be given again after a failure, unless the client takes little.
+            reply.result = 0;
+            reply.ops.iter_mut().for_each(|op| op.data = Bufs::new());
         }
         if outcome.exists {
             reply.set_version(outcome.info.version, outcome.info.user_version);
@@ -339,19 +446,18 @@ impl Pg {
             0.. => entry_kind::DELETE,
             _ => entry_kind::ERROR,
         };
-        let user_version = match kind {
-            entry_kind::ERROR => self.info.last_user_version,
-            _ => self.info.last_user_version.max(loaded.info.user_version) + 1,
+        let user_version =
+            user_version_after(&outcome, kind, (self.info.last_user_version, loaded.info.user_version));
+        let shown = if kind == entry_kind::MODIFY {
+            stamp(&mut outcome, version, user_version, op.request.mtime);
+            outcome.txn.push(TxnOp::SetAttr(key.clone(), INFO_ATTR.to_vec(), outcome.info.to_bytes()));
+            outcome.info.user_version
+        } else {
+            user_version
         };
-        if kind == entry_kind::MODIFY {
-            let info = &mut outcome.info;
-            (info.version, info.user_version, info.mtime) = (version, user_version, op.request.mtime);
-            outcome.txn.push(TxnOp::SetAttr(key.clone(), INFO_ATTR.to_vec(), info.to_bytes()));
-        }
-        reply.set_version(version, user_version);
+        reply.set_version(version, shown);
         let plain = reply.ops.iter().all(|o| o.rval == 0 && o.data.is_empty());
-        let ops =
-            if plain { Vec::new() } else { reply.ops.iter().map(|o| (o.rval, o.data.to_vec())).collect() };
+        let ops = if plain { Vec::new() } else { reply.ops.iter().map(logged).collect() };
         let entry = Entry {
             version,
             prior: if existed { loaded.info.version } else { EVersion::default() },
@@ -371,10 +477,21 @@ impl Pg {
                 .map(|t| if let TxnOp::Write(_, _, d) = t { d.len() as u64 } else { 0 })
                 .sum(),
         };
+        if op.expired.is_some() {
+            // Nobody repeats it; its place in the log is its own.
+            op.reqid = ReqId {
+                name: EntityId::new(EntityType::OSD, core.config.id.0.into()),
+                tid: version.version,
+                inc: version.epoch.0 as i32,
+            };
+        }
         op.stage = Stage::Replicating;
         if let Err((refusal, mut reply)) =
             self.replicate(core, entry, outcome.txn, delta, id, Box::new(reply))
         {
+            if let Some(op) = self.ops.get_mut(&id) {
+                op.effects.clear();
+            }
             reply.result = match refusal {
                 Refusal::NoSpace => -ENOSPC,
                 Refusal::TooLarge => -EMSGSIZE,
@@ -413,7 +530,91 @@ impl Pg {
     /// Answers a request.
     pub fn answer(&mut self, core: &mut Core, id: u64, reply: Reply) {
         let Some(op) = self.ops.remove(&id) else { return };
-        core.count("ops", 1);
-        core.send(op.conn, op.tid, msgs::Body::from(reply));
+        let succeeded = reply.result >= 0;
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        let now = core.now.mono;
+        for effect in op.effects {
+            let notifies = matches!(effect, Effect::Notify { .. });
+            let told = if notifies { &mut before } else { &mut after };
+            self.watches.apply(now, &op.key, (op.conn, op.from.0), effect, told);
+        }
+        self.watches.complete_ready(&mut after);
+        if let (Some(watcher), false) = (op.expired, succeeded) {
+            self.watches.keep(now, &op.key, watcher);
+        }
+        tell(core, before);
+        if let Some(tid) = op.ours {
+            core.local_answers.push((tid, Box::new(reply)));
+        } else if let Some(conn) = op.conn {
+            core.count("ops", 1);
+            core.send(conn, op.tid, msgs::Body::from(reply));
+        }
+        tell(core, after);
+    }
+
+    /// Notifications and watches whose time is over.
+    pub fn on_watch_time(&mut self, core: &mut Core, ids: &mut u64) {
+        let mut told = Vec::new();
+        for (key, watcher) in self.watches.expire(core.now.mono, &mut told) {
+            *ids += 1;
+            core.count("watches_expired", 1);
+            self.on_client_op(core, *ids, ClientOp::expiry(watcher, key, core.now));
+        }
+        tell(core, told);
+    }
+
+    /// A watch lives after all, or the object does not have it.
+    fn drop_expiry(&mut self, core: &mut Core, id: u64) {
+        let Some(op) = self.ops.remove(&id) else { return };
+        let mut told = Vec::new();
+        if let Some(watcher) = op.expired {
+            if op.loaded.watches.contains_key(&watcher) {
+                self.watches.keep(core.now.mono, &op.key, watcher);
+            } else {
+                let end = Effect::End { watcher, tell: true };
+                self.watches.apply(core.now.mono, &op.key, (None, watcher.1), end, &mut told);
+            }
+        }
+        tell(core, told);
+        self.pop_queue(&op.key, id);
+        self.run_queue(core, &op.key);
+    }
+}
+
+/// What clients know as the version after an update, by what they knew of the PG and of the object.
+fn user_version_after(outcome: &Outcome, kind: u8, (pg, object): (u64, u64)) -> u64 {
+    let newest = pg.max(object);
+    match outcome.copied {
+        _ if kind == entry_kind::ERROR => pg,
+        copied if outcome.user_modified => newest.max(copied.map_or(0, |(version, _)| version)) + 1,
+        Some((version, _)) => version,
+        None => newest,
+    }
+}
+
+/// Writes down when an object was changed, and as what clients know it then.
+fn stamp(outcome: &mut Outcome, version: EVersion, user_version: u64, mtime: Utime) {
+    let info = &mut outcome.info;
+    info.version = version;
+    if outcome.user_modified || outcome.copied.is_some() {
+        info.user_version = user_version;
+    }
+    match outcome.copied {
+        Some((_, copied)) => info.mtime = copied,
+        None if mtime != Utime::default() => info.mtime = mtime,
+        None => {}
+    }
+}
+
+/// What the log keeps of an operation's result: output only where it is small, as that of successful writes is.
+fn logged(op: &OpResult) -> (i32, Vec<u8>) {
+    let data = if op.data.len() > MAX_WRITE_OUTPUT { Vec::new() } else { op.data.to_vec() };
+    (op.rval, data)
+}
+
+/// Sends clients what they are to know of their watches and notifications.
+fn tell(core: &mut Core, told: Vec<Told>) {
+    for (conn, message) in told {
+        core.send(conn, 0, msgs::Body::from(message));
     }
 }

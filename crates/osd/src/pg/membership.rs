@@ -71,6 +71,10 @@ impl Pg {
         self.remember_lease(core, was_primary, primary_up_from);
         self.members.past.push(ended);
         trim_past(&mut self.members.past, self.info.history.last_epoch_clean);
+        if !self.is_primary(core) {
+            self.watches.clear();
+        }
+        self.watches.new_interval();
         self.reset(core);
         true
     }

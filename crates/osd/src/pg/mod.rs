@@ -19,6 +19,7 @@ pub mod status;
 pub mod transfer;
 
 use crate::core::{CommitFor, Core};
+use crate::watch::Watches;
 use client::ClientOp;
 use info::{Info, Notice};
 use log::{Missing, PgLog};
@@ -117,6 +118,8 @@ pub struct Pg {
     pub ops: BTreeMap<u64, ClientOp>,
     /// Which of them are for an object, in order.
     pub queues: BTreeMap<ObjectKey, VecDeque<u64>>,
+    /// Of our objects, while we are primary.
+    pub watches: Watches,
     /// Answers that wait for a version to be durable.
     pub waiting_commit: Vec<(EVersion, u64)>,
     /// Objects on their way.
@@ -163,6 +166,7 @@ impl Pg {
             last_write: BTreeMap::new(),
             ops: BTreeMap::new(),
             queues: BTreeMap::new(),
+            watches: Watches::default(),
             waiting_commit: Vec::new(),
             recovery: Recovery::default(),
             self_resync: None,

@@ -58,8 +58,9 @@ impl Pg {
         op: u64,
         reply: Box<Reply>,
     ) -> Result<(), (Refusal, Box<Reply>)> {
-        let mut update =
-            Update { stats: self.info.stats, last_user_version: entry.answer.user_version, entry };
+        let mut update = Update { stats: self.info.stats, last_user_version: 0, entry };
+        // That of a copy is its source's.
+        update.last_user_version = self.info.last_user_version.max(update.entry.answer.user_version);
         update.stats.apply(&delta);
         let (version, object) = (update.entry.version, update.entry.object.clone());
         let mut change = MetaChange::default();

@@ -21,6 +21,8 @@ const DELAY: u64 = 1_000_000;
 /// Nodes: OSDs by number, then these two.
 const MON: usize = 100;
 const CLIENT: usize = 101;
+/// Number of the first client.
+pub const GID: u64 = 4242;
 
 enum Event {
     Input(Input<Never>),
@@ -55,6 +57,10 @@ pub struct Cluster {
     client_conns: BTreeMap<usize, ConnId>,
     /// What the client's key allows at OSDs.
     client_caps: String,
+    /// Number of the client.
+    client_gid: u64,
+    /// What clients were told of watches and notifications: by whom.
+    pub heard: Vec<(usize, msgs::WatchNotify)>,
     pub replies: BTreeMap<u64, Vec<OsdOpReply>>,
     /// The newest map that the client was sent by OSDs.
     pub told: Epoch,
@@ -87,8 +93,8 @@ fn peer_of(node: usize, nonce: u32) -> Box<Peer> {
     let addr = addr_of(node, nonce);
     Box::new(Peer {
         name: EntityName::new(ty, id),
-        id: EntityId { ty, num: if node == CLIENT { 4242 } else { node as i64 } },
-        global_id: if node == CLIENT { 4242 } else { 10 + node as u64 },
+        id: EntityId { ty, num: if node == CLIENT { GID as i64 } else { node as i64 } },
+        global_id: if node == CLIENT { GID } else { 10 + node as u64 },
         addrs: AddrVec::from(addr),
         socket_addr: addr,
         features: 0,
@@ -125,6 +131,8 @@ impl Cluster {
             filter: None,
             client_conns: BTreeMap::new(),
             client_caps: "allow *".to_owned(),
+            client_gid: GID,
+            heard: Vec::new(),
             replies: BTreeMap::new(),
             told: Epoch(0),
             next_tid: 0,
@@ -295,12 +303,17 @@ impl Cluster {
                 self.input(node, Input::Disk { id, result });
             }
             Event::Input(Input::Message { conn, msg }) if node == MON => self.mon_message(conn, msg),
-            Event::Input(Input::Message { msg, .. }) if node == CLIENT => {
+            Event::Input(Input::Message { conn, msg }) if node == CLIENT => {
+                let msg_from = self.ends.get(&(CLIENT, conn)).map_or(usize::MAX, |(osd, _)| *osd);
                 if let node::Body::Client(msgs::Body::OsdMap(m)) = &msg.body {
                     self.told = self.told.max(m.newest_contained());
                 }
-                if let node::Body::Client(msgs::Body::OsdOpReply(reply)) = msg.body {
-                    self.replies.entry(msg.tid).or_default().push(*reply);
+                match msg.body {
+                    node::Body::Client(msgs::Body::OsdOpReply(reply)) => {
+                        self.replies.entry(msg.tid).or_default().push(*reply);
+                    }
+                    node::Body::Client(msgs::Body::WatchNotify(told)) => self.heard.push((msg_from, *told)),
+                    _ => {}
                 }
             }
             Event::Input(_) if node >= MON => {}
@@ -507,6 +520,19 @@ impl Cluster {
         placed.acting.iter().map(|o| o.0 as usize).collect()
     }
 
+    /// Another client from now on; the connections of the one before stay.
+    pub fn client_is(&mut self, gid: u64) {
+        self.client_gid = gid;
+        self.client_conns.clear();
+    }
+
+    /// Breaks the client's connection to an OSD.
+    pub fn break_client(&mut self, osd: usize) {
+        let conn = self.client_conns.remove(&osd).expect("a connection");
+        let other = self.ends.remove(&(CLIENT, conn)).expect("its other end");
+        self.close_end(other, CloseReason::Lost);
+    }
+
     /// The client comes back with another key.
     pub fn client_with(&mut self, caps: &str) {
         self.client_caps = caps.to_owned();
@@ -548,6 +574,7 @@ impl Cluster {
                 self.ends.insert((osd, theirs), (CLIENT, mine));
                 let mut peer = peer_of(CLIENT, 77);
                 peer.caps.clone_from(&self.client_caps);
+                (peer.id.num, peer.global_id) = (self.client_gid as i64, self.client_gid);
                 let connected = Input::Connected { conn: theirs, peer };
                 let delay = self.delay(CLIENT, osd);
                 self.push(delay, osd, Event::Input(connected));

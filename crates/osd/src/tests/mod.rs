@@ -1,7 +1,10 @@
 //! Scenarios of several OSDs.
 
+mod classes;
 mod cluster;
+mod copies;
 mod disk;
 mod hostile;
 mod scenarios;
 mod storm;
+mod watches;

@@ -520,13 +520,13 @@ fn a_key_allows_what_it_says_and_no_more() {
         vec![Op::Call { class, method, input: Default::default() }]
     };
     for (caps, reads, writes, calls) in [
-        ("allow *", 0, 0, -95),
+        ("allow *", 0, 0, -22),
         ("allow rw", 0, 0, -1),
         ("allow r", 0, -1, -1),
         ("allow w", -1, 0, -1),
-        ("allow r, allow x", 0, -1, -95),
-        ("allow class lock", -1, -1, -95),
-        ("allow rwx pool=p", 0, 0, -95),
+        ("allow r, allow x", 0, -1, -22),
+        ("allow class lock", -1, -1, -22),
+        ("allow rwx pool=p", 0, 0, -22),
         ("allow rwx pool=q", -1, -1, -1),
         ("allow rw namespace=n", -1, -1, -1),
         ("allow rw object_prefix a.", 0, 0, -1),

@@ -1,0 +1,94 @@
+//! `hello`: Ceph's example of a class, which clients' tests call.
+
+use super::{Class, Method, MethodResult, Object, done, reader, updater, writer};
+use msgs::errno::{EEXIST, EINVAL};
+
+pub struct Hello;
+
+impl Class for Hello {
+    fn name(&self) -> &'static str {
+        "hello"
+    }
+
+    fn methods(&self) -> &'static [Method] {
+        const {
+            &[
+                reader("say_hello", say_hello),
+                reader("replay", replay),
+                writer("record_hello", record_hello),
+                writer("write_return_data", write_return_data),
+                writer("writes_dont_return_data", writes_dont_return_data),
+                updater("turn_it_to_11", turn_it_to_11),
+                writer("bad_reader", bad_reader),
+                reader("bad_writer", bad_writer),
+            ]
+        }
+    }
+}
+
+/// As much of a greeting as is read again.
+const GREETING: u64 = 1100;
+
+fn greeting(to: &[u8]) -> Result<Vec<u8>, i32> {
+    if to.len() > 100 {
+        return Err(EINVAL);
+    }
+    let to = if to.is_empty() { b"world" } else { to };
+    Ok([&b"Hello, "[..], to, b"!"].concat())
+}
+
+fn say_hello(_: &mut Object<'_, '_>, input: &[u8]) -> MethodResult {
+    Ok((0, greeting(input)?))
+}
+
+fn replay(o: &mut Object<'_, '_>, _: &[u8]) -> MethodResult {
+    Ok((0, o.read(0, GREETING)?.to_vec()))
+}
+
+fn sign(o: &mut Object<'_, '_>, attr: &[u8]) -> MethodResult {
+    let (who, addr) = o.caller();
+    o.set_xattr(attr, format!("{who} {addr}").into_bytes())?;
+    done()
+}
+
+fn record_hello(o: &mut Object<'_, '_>, input: &[u8]) -> MethodResult {
+    let text = greeting(input)?;
+    if o.exists() {
+        return Err(EEXIST);
+    }
+    o.write_full(text)?;
+    sign(o, b"said_by")
+}
+
+fn change_and_say(o: &mut Object<'_, '_>, input: &[u8], text: &[u8]) -> MethodResult {
+    o.set_xattr(b"foo", b"bar".to_vec())?;
+    if input.is_empty() { Ok((42, text.to_vec())) } else { Err(EINVAL) }
+}
+
+fn write_return_data(o: &mut Object<'_, '_>, input: &[u8]) -> MethodResult {
+    change_and_say(o, input, b"you might see this")
+}
+
+fn writes_dont_return_data(o: &mut Object<'_, '_>, input: &[u8]) -> MethodResult {
+    change_and_say(o, input, b"you will never see this")
+}
+
+fn turn_it_to_11(o: &mut Object<'_, '_>, input: &[u8]) -> MethodResult {
+    if !input.is_empty() {
+        return Err(EINVAL);
+    }
+    let before = o.read(0, GREETING)?.to_vec();
+    o.write_full(before.to_ascii_uppercase())?;
+    sign(o, b"amplified_by")
+}
+
+/// May only write and reads.
+fn bad_reader(o: &mut Object<'_, '_>, _: &[u8]) -> MethodResult {
+    Ok((0, o.read(0, 100)?.to_vec()))
+}
+
+/// May only read and writes.
+fn bad_writer(o: &mut Object<'_, '_>, input: &[u8]) -> MethodResult {
+    o.write_full(input.to_vec())?;
+    done()
+}

@@ -1,0 +1,237 @@
+//! `lock`: advisory locks on an object, exclusive or shared, in an xattr for each lock's name.
+
+use super::{Class, Method, MethodResult, Object, done, input, output, reader, updater};
+use msgs::errno::{EBUSY, EEXIST, EINVAL, EIO, ENOENT};
+use std::collections::BTreeMap;
+use wire::{AddrType, EntityAddr, EntityId, Reader, Utime, Writer, wire_structs};
+
+pub struct Lock;
+
+impl Class for Lock {
+    fn name(&self) -> &'static str {
+        "lock"
+    }
+
+    fn methods(&self) -> &'static [Method] {
+        const {
+            &[
+                updater("lock", lock),
+                updater("unlock", unlock),
+                updater("break_lock", break_lock),
+                reader("get_info", get_info),
+                reader("list_locks", list_locks),
+                reader("assert_locked", assert_locked),
+                updater("set_cookie", set_cookie),
+            ]
+        }
+    }
+}
+
+/// What the names of the xattrs begin with.
+const PREFIX: &[u8] = b"lock.";
+
+/// Kinds of locks.
+mod kind {
+    pub const EXCLUSIVE: u8 = 1;
+    pub const SHARED: u8 = 2;
+    /// Exclusive, and the object goes with the lock.
+    pub const EPHEMERAL: u8 = 3;
+
+    pub fn is_known(kind: u8) -> bool {
+        matches!(kind, EXCLUSIVE | SHARED | EPHEMERAL)
+    }
+}
+
+/// Whoever has the lock takes it again.
+const MAY_RENEW: u8 = 1;
+/// Nobody else takes it.
+const MUST_RENEW: u8 = 2;
+
+wire_structs! {
+    /// Who has a lock.
+    #[derive(Eq, PartialOrd, Ord)]
+    pub struct LockerId[v 1/1] {
+        /// The client.
+        pub client: EntityId,
+        /// And its name for it.
+        pub cookie: Vec<u8>,
+    }
+
+    /// What is known of who has a lock.
+    pub struct Locker[v 1/1] {
+        /// Until when; zero for ever.
+        pub expiration: Utime,
+        /// Where the client was.
+        pub addr: EntityAddr,
+        /// What it said.
+        pub description: Vec<u8>,
+    }
+
+    /// A lock; also what `get_info` gives.
+    pub struct LockInfo[v 1/1] {
+        /// Who has it.
+        pub lockers: BTreeMap<LockerId, Locker>,
+        /// One of [`kind`].
+        pub kind: u8,
+        /// Only who knows it shares the lock.
+        pub tag: Vec<u8>,
+    }
+
+    struct LockOp[v 1/1] {
+        pub name: Vec<u8>,
+        pub kind: u8,
+        pub cookie: Vec<u8>,
+        pub tag: Vec<u8>,
+        pub description: Vec<u8>,
+        pub duration: Utime,
+        pub flags: u8,
+    }
+
+    struct UnlockOp[v 1/1] {
+        pub name: Vec<u8>,
+        pub cookie: Vec<u8>,
+    }
+
+    struct BreakOp[v 1/1] {
+        pub name: Vec<u8>,
+        pub locker: EntityId,
+        pub cookie: Vec<u8>,
+    }
+
+    struct GetInfoOp[v 1/1] {
+        pub name: Vec<u8>,
+    }
+
+    struct ListLocksReply[v 1/1] {
+        pub locks: Vec<Vec<u8>>,
+    }
+
+    struct AssertOp[v 1/1] {
+        pub name: Vec<u8>,
+        pub kind: u8,
+        pub cookie: Vec<u8>,
+        pub tag: Vec<u8>,
+    }
+
+    struct SetCookieOp[v 1/1] {
+        pub name: Vec<u8>,
+        pub kind: u8,
+        pub cookie: Vec<u8>,
+        pub tag: Vec<u8>,
+        pub new_cookie: Vec<u8>,
+    }
+}
+
+fn attr_of(name: &[u8]) -> Vec<u8> {
+    [PREFIX, name].concat()
+}
+
+/// The lock, without those whose time is over.
+fn load(o: &Object<'_, '_>, name: &[u8]) -> Result<LockInfo, i32> {
+    let Some(stored) = o.xattr(&attr_of(name))? else { return Ok(LockInfo::default()) };
+    let mut lock: LockInfo = Reader::new(stored).get().map_err(|_| EIO)?;
+    let now = o.now();
+    lock.lockers.retain(|_, l| l.expiration == Utime::default() || l.expiration >= now);
+    Ok(lock)
+}
+
+fn save(o: &mut Object<'_, '_>, name: &[u8], lock: &LockInfo) -> MethodResult {
+    o.set_xattr(&attr_of(name), Writer::encode(lock))?;
+    done()
+}
+
+fn lock(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
+    let op: LockOp = input(bytes)?;
+    let (may_renew, must_renew) = (op.flags & MAY_RENEW != 0, op.flags & MUST_RENEW != 0);
+    if !kind::is_known(op.kind) || op.name.is_empty() || may_renew && must_renew {
+        return Err(EINVAL);
+    }
+    let mut info = load(o, &op.name)?;
+    if !info.lockers.is_empty() && op.tag != info.tag {
+        return Err(EBUSY);
+    }
+    let (client, mut addr) = o.caller();
+    let id = LockerId { client, cookie: op.cookie };
+    match info.lockers.contains_key(&id) {
+        true if !may_renew && !must_renew => return Err(EEXIST),
+        false if must_renew => return Err(ENOENT),
+        _ => info.lockers.remove(&id),
+    };
+    if !info.lockers.is_empty() && (op.kind != kind::SHARED || info.kind != op.kind) {
+        return Err(EBUSY);
+    }
+    // Which of its addresses a client shows depends on whom it talks to; the oldest form fits all.
+    addr.ty = AddrType::LEGACY;
+    let expiration = if op.duration == Utime::default() { op.duration } else { sum(o.now(), op.duration) };
+    (info.kind, info.tag) = (op.kind, op.tag);
+    info.lockers.insert(id, Locker { expiration, addr, description: op.description });
+    save(o, &op.name, &info)
+}
+
+fn sum(a: Utime, b: Utime) -> Utime {
+    let nsec = u64::from(a.nsec) + u64::from(b.nsec);
+    let sec = u64::from(a.sec) + u64::from(b.sec) + nsec / 1_000_000_000;
+    Utime { sec: u32::try_from(sec).unwrap_or(u32::MAX), nsec: (nsec % 1_000_000_000) as u32 }
+}
+
+fn release(o: &mut Object<'_, '_>, name: &[u8], id: &LockerId) -> MethodResult {
+    let mut info = load(o, name)?;
+    info.lockers.remove(id).ok_or(ENOENT)?;
+    if info.kind == kind::EPHEMERAL {
+        o.remove()?;
+        return done();
+    }
+    save(o, name, &info)
+}
+
+fn unlock(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
+    let op: UnlockOp = input(bytes)?;
+    let client = o.caller().0;
+    release(o, &op.name, &LockerId { client, cookie: op.cookie })
+}
+
+fn break_lock(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
+    let op: BreakOp = input(bytes)?;
+    release(o, &op.name, &LockerId { client: op.locker, cookie: op.cookie })
+}
+
+fn get_info(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
+    let op: GetInfoOp = input(bytes)?;
+    output(&load(o, &op.name)?)
+}
+
+fn list_locks(o: &mut Object<'_, '_>, _: &[u8]) -> MethodResult {
+    let locks = o.xattr_names()?.filter_map(|name| name.strip_prefix(PREFIX)).map(<[u8]>::to_vec);
+    output(&ListLocksReply { locks: locks.collect() })
+}
+
+/// The lock, if the caller has it just so.
+fn held(o: &Object<'_, '_>, op: &AssertOp) -> Result<(LockInfo, LockerId), i32> {
+    if !kind::is_known(op.kind) || op.name.is_empty() {
+        return Err(EINVAL);
+    }
+    let info = load(o, &op.name)?;
+    let id = LockerId { client: o.caller().0, cookie: op.cookie.clone() };
+    let same = info.kind == op.kind && info.tag == op.tag;
+    if !same || !info.lockers.contains_key(&id) {
+        return Err(EBUSY);
+    }
+    Ok((info, id))
+}
+
+fn assert_locked(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
+    held(o, &input(bytes)?)?;
+    done()
+}
+
+fn set_cookie(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
+    let SetCookieOp { name, kind, cookie, tag, new_cookie } = input(bytes)?;
+    let (mut info, old) = held(o, &AssertOp { name: name.clone(), kind, cookie, tag })?;
+    let new = LockerId { client: old.client, cookie: new_cookie };
+    if info.lockers.contains_key(&new) {
+        return Err(EBUSY);
+    }
+    let locker = info.lockers.remove(&old).ok_or(EBUSY)?;
+    info.lockers.insert(new, locker);
+    save(o, &name, &info)
+}

@@ -1,0 +1,215 @@
+//! The object as a method of a class sees and changes it.
+
+use super::Method;
+use crate::ops::{Exec, OmapEntry};
+use maps::EVersion;
+use msgs::Extent;
+use msgs::errno::EIO;
+use std::collections::BTreeMap;
+use stdx::Bufs;
+use store::TxnOp;
+use wire::{EntityAddr, EntityId, Utime};
+
+/// Fails a method that has to wait for the store; never leaves the execution.
+const NEEDS: i32 = i32::MAX;
+
+/// Something that a method asked for and that is not loaded.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Need {
+    /// Values of omap keys.
+    Values(Vec<Vec<u8>>),
+    /// Omap entries behind a key, with a prefix, at most so many.
+    Range { after: Vec<u8>, prefix: Vec<u8>, max: usize },
+    /// The omap header.
+    Header,
+    /// Data: offset and length.
+    Data(u64, u64),
+}
+
+/// What was loaded for methods.
+#[derive(Clone, Debug, Default)]
+pub struct Cached {
+    /// Omap values by key; `None` for keys that are not there.
+    pub values: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    /// Omap entries, and whether more follow, by the need.
+    pub ranges: BTreeMap<Need, (Vec<OmapEntry>, bool)>,
+    /// The omap header.
+    pub header: Option<Vec<u8>>,
+    /// Data by offset and length.
+    pub data: BTreeMap<(u64, u64), Bufs>,
+}
+
+/// The object that a method is called on.
+pub struct Object<'e, 'a> {
+    exec: &'e mut Exec<'a>,
+    method: &'static Method,
+    op: usize,
+}
+
+impl<'e, 'a> Object<'e, 'a> {
+    /// For a method that is operation number `op` of its vector.
+    pub fn new(exec: &'e mut Exec<'a>, method: &'static Method, op: usize) -> Self {
+        Self { exec, method, op }
+    }
+
+    /// Who calls, and from where.
+    pub fn caller(&self) -> (EntityId, EntityAddr) {
+        (self.exec.caller.who, self.exec.caller.addr)
+    }
+
+    /// When the vector is executed.
+    pub fn now(&self) -> Utime {
+        self.exec.caller.now.into()
+    }
+
+    /// The version that the object gets if the vector changes it; no other change of any object of the PG has it.
+    pub fn next_version(&self) -> EVersion {
+        self.exec.caller.version
+    }
+
+    /// The number of the call in its vector.
+    pub fn op(&self) -> usize {
+        self.op
+    }
+
+    /// Whether there is an object.
+    pub fn exists(&self) -> bool {
+        self.exec.exists
+    }
+
+    fn may_read(&self) -> Result<(), i32> {
+        if self.method.reads { Ok(()) } else { Err(EIO) }
+    }
+
+    fn may_write(&mut self) -> Result<(), i32> {
+        if !self.method.writes {
+            return Err(EIO);
+        }
+        self.exec.user_modified = true;
+        Ok(())
+    }
+
+    fn need<T>(&mut self, need: Need) -> Result<T, i32> {
+        self.exec.needs.push(need);
+        Err(NEEDS)
+    }
+
+    /// An xattr.
+    pub fn xattr(&self, name: &[u8]) -> Result<Option<&'a [u8]>, i32> {
+        self.may_read()?;
+        Ok(self.exec.loaded.attrs.get(name).map(Vec::as_slice))
+    }
+
+    /// The names of all xattrs.
+    pub fn xattr_names(&self) -> Result<impl Iterator<Item = &'a [u8]>, i32> {
+        self.may_read()?;
+        Ok(self.exec.loaded.attrs.keys().map(Vec::as_slice))
+    }
+
+    /// Data, cut off at the object's end.
+    pub fn read(&mut self, off: u64, len: u64) -> Result<Bufs, i32> {
+        self.may_read()?;
+        if !self.exec.loaded.exists {
+            return Ok(Bufs::new());
+        }
+        match self.exec.loaded.called.data.get(&(off, len)) {
+            Some(data) => Ok(data.clone()),
+            None => self.need(Need::Data(off, len)),
+        }
+    }
+
+    /// The value of an omap key.
+    pub fn omap_value(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, i32> {
+        Ok(self.omap_values(&[key.to_vec()])?.remove(key))
+    }
+
+    /// The values of those keys that there are.
+    pub fn omap_values(&mut self, keys: &[Vec<u8>]) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, i32> {
+        self.may_read()?;
+        if !self.exec.loaded.exists {
+            return Ok(BTreeMap::new());
+        }
+        let cached = &self.exec.loaded.called.values;
+        let unknown: Vec<_> = keys.iter().filter(|k| !cached.contains_key(*k)).cloned().collect();
+        if !unknown.is_empty() {
+            return self.need(Need::Values(unknown));
+        }
+        Ok(keys.iter().filter_map(|k| Some((k.clone(), cached.get(k)?.clone()?))).collect())
+    }
+
+    /// Omap entries behind `after` with a prefix, at most `max`, and whether more follow.
+    pub fn omap_range(
+        &mut self,
+        after: &[u8],
+        prefix: &[u8],
+        max: usize,
+    ) -> Result<(Vec<OmapEntry>, bool), i32> {
+        self.may_read()?;
+        if !self.exec.loaded.exists {
+            return Ok((Vec::new(), false));
+        }
+        let need = Need::Range { after: after.to_vec(), prefix: prefix.to_vec(), max };
+        match self.exec.loaded.called.ranges.get(&need) {
+            Some(found) => Ok(found.clone()),
+            None => self.need(need),
+        }
+    }
+
+    /// The omap header.
+    pub fn omap_header(&mut self) -> Result<Vec<u8>, i32> {
+        self.may_read()?;
+        if !self.exec.loaded.exists {
+            return Ok(Vec::new());
+        }
+        match &self.exec.loaded.called.header {
+            Some(header) => Ok(header.clone()),
+            None => self.need(Need::Header),
+        }
+    }
+
+    /// Deletes it.
+    pub fn remove(&mut self) -> Result<(), i32> {
+        self.may_write()?;
+        self.exec.delete().map(|_| ())
+    }
+
+    /// Replaces all data.
+    pub fn write_full(&mut self, data: Vec<u8>) -> Result<(), i32> {
+        self.may_write()?;
+        self.exec.write_full(&Extent::new(0, data.len() as u64), &data.into()).map(|_| ())
+    }
+
+    /// Sets an xattr.
+    pub fn set_xattr(&mut self, name: &[u8], value: Vec<u8>) -> Result<(), i32> {
+        self.may_write()?;
+        self.exec.set_xattr(name, &value.into()).map(|_| ())
+    }
+
+    /// Sets omap entries.
+    pub fn omap_set(&mut self, entries: Vec<OmapEntry>) -> Result<(), i32> {
+        self.may_write()?;
+        self.exec.ensure_exists();
+        self.step(TxnOp::OmapSet(self.exec.key.clone(), entries));
+        Ok(())
+    }
+
+    /// Removes omap keys from the first to before the second.
+    pub fn omap_remove_range(&mut self, from: Vec<u8>, to: Vec<u8>) -> Result<(), i32> {
+        self.may_write()?;
+        self.exec.ensure_exists();
+        self.step(TxnOp::OmapRemoveRange(self.exec.key.clone(), from, to));
+        Ok(())
+    }
+
+    /// Sets the omap header.
+    pub fn omap_set_header(&mut self, header: Vec<u8>) -> Result<(), i32> {
+        self.may_write()?;
+        self.exec.ensure_exists();
+        self.step(TxnOp::OmapSetHeader(self.exec.key.clone(), header));
+        Ok(())
+    }
+
+    fn step(&mut self, step: TxnOp) {
+        self.exec.txn.push(step);
+    }
+}

@@ -1,0 +1,107 @@
+//! COPY_FROM, COPY_FROM2: the object becomes a copy of another one, which [`crate::copies`] reads.
+
+use super::{Exec, OpError, OpOutput, done};
+use crate::object::{key_of, user_attr};
+use crate::ops::OmapEntry;
+use crate::watch::{WATCH_ATTR, to_bytes};
+use maps::{HObject, ObjectLocator, SnapId};
+use msgs::errno::{EAGAIN, EFBIG, EINVAL};
+use stdx::Bufs;
+use store::TxnOp;
+use wire::{Reader, Utime};
+
+/// All flags of COPY_FROM2; all but the last are about cache tiers.
+const FLAGS: u8 = 0x3f;
+/// A truncation of the copy follows the name.
+const TRUNCATE: u8 = 0x20;
+
+/// What is to be copied.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CopySource {
+    /// Which object.
+    pub object: HObject,
+    /// Its version, if not 0.
+    pub version: u64,
+}
+
+/// A whole object.
+#[derive(Clone, Debug, Default)]
+pub struct Copied {
+    /// What clients know as its version.
+    pub user_version: u64,
+    /// When it was last changed.
+    pub mtime: Utime,
+    /// Bytes.
+    pub size: u64,
+    /// Its data.
+    pub data: Bufs,
+    /// Clients' xattrs.
+    pub attrs: Vec<OmapEntry>,
+    /// Omap header.
+    pub omap_header: Vec<u8>,
+    /// Omap entries.
+    pub omap: Vec<OmapEntry>,
+}
+
+impl Exec<'_> {
+    pub(super) fn copy_from(
+        &mut self,
+        i: usize,
+        (snap, version): (SnapId, u64),
+        flags: Option<u8>,
+        data: &Bufs,
+    ) -> Result<OpOutput, OpError> {
+        let flags = flags.unwrap_or(0);
+        if flags & !FLAGS != 0 {
+            return Err(EINVAL);
+        }
+        let bytes = data.to_buf();
+        let mut r = Reader::new(&bytes);
+        let (name, locator): (Vec<u8>, ObjectLocator) = r.get().map_err(|_| EINVAL)?;
+        let truncation = match flags & TRUNCATE {
+            0 => None,
+            _ => Some(r.get::<(u32, u64)>().map_err(|_| EINVAL)?),
+        };
+        let hash = locator.hash_of(&name);
+        let object = HObject { snap, hash, ..HObject::head(locator.pool, &locator.ns, &locator.key, &name) };
+        if key_of(&object) == *self.key {
+            return Err(EINVAL);
+        }
+        match self.loaded.copies.get(&i) {
+            None => {
+                self.copies.push((i, CopySource { object, version }));
+                Err(EAGAIN)
+            }
+            Some(Err(errno)) => Err(*errno),
+            Some(Ok(copied)) => self.become_copy(copied, truncation),
+        }
+    }
+
+    fn become_copy(&mut self, copied: &Copied, truncation: Option<(u32, u64)>) -> Result<OpOutput, OpError> {
+        if copied.size > self.limits.object_size {
+            return Err(EFBIG);
+        }
+        let key = || self.key.clone();
+        let mut steps = vec![TxnOp::Remove(key()), TxnOp::Touch(key())];
+        if !copied.data.is_empty() {
+            steps.push(TxnOp::Write(key(), 0, copied.data.clone()));
+        }
+        steps.push(TxnOp::Truncate(key(), copied.size));
+        let attrs = copied.attrs.iter().map(|(name, value)| (user_attr(name), value.clone()));
+        steps.extend(attrs.map(|(name, value)| TxnOp::SetAttr(key(), name, value)));
+        if !self.watches.is_empty() {
+            steps.push(TxnOp::SetAttr(key(), WATCH_ATTR.to_vec(), to_bytes(&self.watches)));
+        }
+        if !copied.omap_header.is_empty() {
+            steps.push(TxnOp::OmapSetHeader(key(), copied.omap_header.clone()));
+        }
+        if !copied.omap.is_empty() {
+            steps.push(TxnOp::OmapSet(key(), copied.omap.clone()));
+        }
+        self.txn.extend(steps);
+        (self.exists, self.modified, self.size) = (true, true, copied.size);
+        (self.info.truncate_seq, self.info.truncate_size) = truncation.unwrap_or_default();
+        self.copied = Some((copied.user_version, copied.mtime));
+        done()
+    }
+}
