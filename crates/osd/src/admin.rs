@@ -65,14 +65,14 @@ impl Osd {
                 Ok(json!({ "num_ops": ops.len(), "ops": ops }))
             }
             "perf dump" => Ok(json!({ "osd": self.core.counters })),
-            "dump_pgs" => Ok(self.pgs.values().map(crate::pg::Pg::dump).collect()),
+            "dump_pgs" => Ok(self.pgs.values().map(|pg| pg.dump(&self.core)).collect()),
             "query" | "pg" => {
                 let pgid = parsed["pgid"]
                     .as_str()
                     .and_then(PgId::parse)
                     .ok_or((EINVAL, "query needs a pgid as in 1.2f".into()))?;
                 let pg = self.pgs.get(&pgid).ok_or((ENOENT, format!("pg {pgid} is not here")))?;
-                Ok(pg.dump())
+                Ok(pg.dump(&self.core))
             }
             "version" => Ok(
                 json!({ "version": env!("CARGO_PKG_VERSION"), "release": "pacific", "release_type": "dev" }),

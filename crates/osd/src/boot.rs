@@ -146,6 +146,16 @@ impl Osd {
                     pg.on_list_read(core, (id, attempt), result);
                 }
             }
+            ReadFor::ListedHead(pgid, id, attempt, head) => {
+                if let Some((pg, core)) = self.pg(pgid) {
+                    pg.on_listed_head(core, (id, attempt), *head, result);
+                }
+            }
+            ReadFor::SnapIndex(pgid, round) => {
+                if let Some((pg, core)) = self.pg(pgid) {
+                    pg.on_snap_index(core, round, result);
+                }
+            }
             ReadFor::Part(pgid, tid) => {
                 if let Some((pg, core)) = self.pg(pgid) {
                     pg.on_part_read(core, tid, result);

@@ -138,8 +138,7 @@ impl Osd {
         };
         let us = EntityId::new(EntityType::OSD, self.core.config.id.0.into());
         let (addr, now) = (self.core.config.addrs.front(), self.core.now.mono);
-        self.next_op += 1;
-        let id = self.next_op;
+        let id = self.core.next_op();
         if let Some(pg) = self.pgs.get_mut(&pgid).filter(|pg| pg.is_primary(&self.core)) {
             let op = ClientOp::ours(tid, (us, addr), Box::new(request), key_of(&object), now);
             pg.on_client_op(&mut self.core, id, op);

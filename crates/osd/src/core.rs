@@ -6,7 +6,7 @@ use crate::links::Links;
 use crate::ops::CopySource;
 use crate::session::Session;
 use crate::store_io::StoreIo;
-use maps::{Epoch, NacreMap, OsdId, OsdMap, PgId};
+use maps::{Epoch, NacreMap, OsdId, OsdMap, PgId, SnapId};
 use msgs::OsdOpReply;
 use node::{ConnId, Event, Level, Msg, Never, Output};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,6 +49,10 @@ pub enum ReadFor {
     Scan(PgId, u64),
     /// A version for a comparison.
     ScanVersion(PgId, u64, Box<ObjectKey>),
+    /// Whether a head of a listing is a whiteout: PG, number of the request, of the attempt, the head.
+    ListedHead(PgId, u64, u32, Box<ObjectKey>),
+    /// Clones of a snapshot that is trimmed, in this round.
+    SnapIndex(PgId, u64),
     /// Keys of a PG that goes.
     Removal(PgId),
     /// The superblock.
@@ -111,6 +115,10 @@ pub struct Core {
     pub uninformed: BTreeSet<ConnId>,
     /// Log entries that each PG keeps.
     pub log_keep: usize,
+    /// PGs that trim removed snapshots.
+    pub trimming: usize,
+    /// PGs are to look whether they may trim.
+    pub trim_due: bool,
     /// Counters for `perf dump`.
     pub counters: BTreeMap<&'static str, u64>,
     /// Objects that requests want to copy.
@@ -119,6 +127,7 @@ pub struct Core {
     pub local_answers: Vec<(u64, Box<OsdOpReply>)>,
     round: u64,
     notified: u64,
+    last_op: u64,
     /// Whether the map shows us up at our addresses.
     pub is_up: bool,
 }
@@ -144,11 +153,14 @@ impl Core {
             recovery_freed: false,
             wanted_temp: BTreeMap::new(),
             uninformed: BTreeSet::new(),
+            trimming: 0,
+            trim_due: false,
             counters: BTreeMap::new(),
             copies_wanted: Vec::new(),
             local_answers: Vec::new(),
             round: 0,
             notified: 0,
+            last_op: 0,
             is_up: false,
         }
     }
@@ -169,6 +181,25 @@ impl Core {
         let first = self.notified;
         self.notified += count as u64;
         u64::from(self.epoch().0) << 32 | first & u64::from(u32::MAX)
+    }
+
+    /// A number for a request, growing with the order of arrival.
+    pub fn next_op(&mut self) -> u64 {
+        self.last_op += 1;
+        self.last_op
+    }
+
+    /// Whether a snapshot was removed, lately or ever.
+    pub fn is_removed(&self, pool: i64, snap: SnapId) -> bool {
+        let queued = self.map.removed_snaps_queue.get(&pool);
+        let just_purged = self.map.new_purged_snaps.get(&pool);
+        [queued, just_purged].into_iter().flatten().any(|set| set.contains(snap.0))
+            || self.is_purged(pool, snap)
+    }
+
+    /// Whether a snapshot was removed and nothing is left of it.
+    pub fn is_purged(&self, pool: i64, snap: SnapId) -> bool {
+        self.nacre.purged_snaps.get(&pool).is_some_and(|purged| purged.contains(snap.0))
     }
 
     /// Counts and reports.

@@ -21,11 +21,14 @@ mod removal;
 mod report;
 mod requests;
 mod session;
+mod snapset;
 mod store_io;
 #[cfg(test)]
 mod tests;
 mod watch;
 
 pub use config::{OsdConfig, OsdOptions};
+pub use object::{ObjectInfo, object_info};
 pub use ops::Limits;
 pub use osd::Osd;
+pub use snapset::{CloneEntry, SnapSet};

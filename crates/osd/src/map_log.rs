@@ -118,6 +118,11 @@ impl Osd {
         }
         self.store_map(&map);
         self.follow_untouched(&old, &map);
+        for (pgid, pg) in self.pgs.iter().filter(|(_, pg)| pg.stored) {
+            if let Some(purged) = map.new_purged_snaps.get(&pgid.pool) {
+                pg.forget_snaps(purged, &mut self.maps.unsaved);
+            }
+        }
         let gone: Vec<PgId> = self.pgs.keys().copied().filter(|p| Members::of(*p, &map).is_none()).collect();
         gone.into_iter().for_each(|pgid| self.drop_pg(pgid));
         for (pgid, pg) in &mut self.pgs {
@@ -207,6 +212,7 @@ impl Osd {
     fn drop_pg(&mut self, pgid: PgId) {
         let Some(mut pg) = self.pgs.remove(&pgid) else { return };
         pg.recovery_reset(&mut self.core);
+        pg.trim_reset(&mut self.core);
         pg.drop_all_ops(&mut self.core);
         if pg.stored {
             self.remove_whole(pgid, pg.range);
@@ -234,6 +240,7 @@ impl Osd {
         for conn in std::mem::take(&mut self.core.uninformed) {
             self.share_maps(conn, Epoch(0));
         }
+        self.core.trim_due = true;
         self.announce();
         self.heartbeat_peers_changed();
         self.ask_copies_again();

@@ -1,7 +1,8 @@
 //! What an OSD keeps beside an object's data: its versions and truncation state, in one xattr of the store.
 
+use crate::snapset::SnapSet;
 use maps::{EVersion, HObject, SnapId};
-use store::ObjectKey;
+use store::{ObjectKey, ObjectView};
 use wire::{Reader, Utime, Writer, wire_structs};
 
 /// The store's xattr that holds the [`ObjectInfo`].
@@ -11,7 +12,7 @@ const USER_ATTR_PREFIX: u8 = b'_';
 
 wire_structs! {
     /// Versions and truncation state of an object; its size is the store's.
-    pub struct ObjectInfo[v 1/1] {
+    pub struct ObjectInfo[v 2/1] {
         /// The PG's version of its last change.
         pub version: EVersion,
         /// What clients know as its version.
@@ -22,6 +23,12 @@ wire_structs! {
         pub truncate_seq: u32,
         /// The size at that truncation.
         pub truncate_size: u64,
+        /// Of a head: its clones.
+        pub snapset: SnapSet = since 2,
+        /// Of a head: it was deleted and is here for its clones' sake only.
+        pub whiteout: bool = since 2,
+        /// Of a clone: the snapshots that it shows, ascending.
+        pub snaps: Vec<SnapId> = since 2,
     }
 }
 
@@ -35,6 +42,12 @@ impl ObjectInfo {
     pub fn to_bytes(&self) -> Vec<u8> {
         Writer::encode(self)
     }
+}
+
+/// What an OSD keeps beside an object that was read with its xattrs.
+pub fn object_info(view: &ObjectView) -> Option<ObjectInfo> {
+    let (_, value) = view.attrs.iter().find(|(name, _)| name == INFO_ATTR)?;
+    ObjectInfo::parse(value)
 }
 
 /// The store's name of a client's xattr.
@@ -56,6 +69,21 @@ pub fn key_of(object: &HObject) -> ObjectKey {
         snap: object.snap.0,
         ..ObjectKey::head(object.pool, object.hash, &object.ns, &object.key, &object.name)
     }
+}
+
+/// The head of the object that `key` is the head or a clone of.
+pub fn head_of(key: &ObjectKey) -> ObjectKey {
+    at_snap(key, ObjectKey::HEAD)
+}
+
+/// The clone of this id, or the head, of the same object.
+pub fn at_snap(key: &ObjectKey, snap: u64) -> ObjectKey {
+    ObjectKey { snap, ..key.clone() }
+}
+
+/// The first key that any clone of the object can have; its head is the last.
+pub fn first_of(key: &ObjectKey) -> ObjectKey {
+    ObjectKey { snap: 0, generation: 0, ..key.clone() }
 }
 
 /// The wire's name of an object that the store keeps under `key`.
@@ -80,6 +108,26 @@ mod tests {
         assert_eq!(client_attr(INFO_ATTR), None);
         assert_eq!(client_attr(&user_attr(b"_")), Some(b"_" as &[u8]));
         assert_eq!(client_attr(b"snapset"), None);
+    }
+
+    #[test]
+    fn what_was_written_before_there_were_snapshots_is_read() {
+        let old = ObjectInfo { user_version: 5, truncate_seq: 2, ..ObjectInfo::default() };
+        let mut w = Writer::new();
+        w.versioned(1, 1, |w| {
+            w.put(&(old.version, old.user_version));
+            w.put(&(old.mtime, old.truncate_seq));
+            w.put(&old.truncate_size);
+        });
+        assert_eq!(ObjectInfo::parse(&w.into_vec()), Some(old));
+    }
+
+    #[test]
+    fn clones_come_before_their_head_and_behind_the_first_key() {
+        let head = HObject::head(3, b"", b"", b"name");
+        let head = key_of(&head);
+        let clone = at_snap(&head, 7);
+        assert!(first_of(&head) < clone && clone < head && head_of(&clone) == head);
     }
 
     #[test]

@@ -40,7 +40,6 @@ pub struct Osd {
     pub(crate) waiting: Waiting,
     pub(crate) removals: BTreeMap<PgId, Removal>,
     pub(crate) copies: Copies,
-    pub(crate) next_op: u64,
     pub(crate) report_at: Instant,
     pub(crate) asked_up_thru: Epoch,
     pub(crate) reported: BTreeMap<PgId, u64>,
@@ -76,7 +75,6 @@ impl Osd {
             waiting: Waiting::default(),
             removals: BTreeMap::new(),
             copies: Copies::default(),
-            next_op: 0,
             report_at: Instant(0),
             asked_up_thru: Epoch(0),
             reported: BTreeMap::new(),
@@ -155,8 +153,12 @@ impl Osd {
         self.monc.timer(self.core.now, &mut self.monc_out);
         self.beat();
         self.repeer_due();
+        let now = self.core.now.mono;
+        for pg in self.pgs.values_mut().filter(|pg| pg.trim.pause.is_some_and(|at| at <= now)) {
+            pg.snap_trim(&mut self.core);
+        }
         for pg in self.pgs.values_mut() {
-            pg.on_watch_time(&mut self.core, &mut self.next_op);
+            pg.on_watch_time(&mut self.core);
             pg.check_activated(&mut self.core);
         }
         self.report();
@@ -183,6 +185,13 @@ impl Osd {
         }
     }
 
+    /// Lets PGs look whether they may trim removed snapshots.
+    fn trim_more(&mut self) {
+        if std::mem::take(&mut self.core.trim_due) && self.boot.is_running() {
+            self.pgs.values_mut().for_each(|pg| pg.snap_trim(&mut self.core));
+        }
+    }
+
     fn repeer_due(&mut self) {
         let now = self.core.now.mono;
         for pg in self.pgs.values_mut().filter(|pg| pg.repeer_at.is_some_and(|at| at <= now)) {
@@ -196,12 +205,14 @@ impl Osd {
             let events = self.core.io.take_events();
             let told = std::mem::take(&mut self.monc_out);
             let copies = self.copies_settle();
-            if events.is_empty() && told.is_empty() && !self.core.recovery_freed && !copies || self.stopped {
+            let idle = !self.core.recovery_freed && !self.core.trim_due && !copies;
+            if events.is_empty() && told.is_empty() && idle || self.stopped {
                 break;
             }
             events.into_iter().for_each(|event| self.store_event(event));
             told.into_iter().for_each(|told| self.monc_event(told));
             self.recover_more();
+            self.trim_more();
         }
         self.ask_up_thru();
         self.ask_pg_temp();
@@ -299,6 +310,7 @@ impl Node for Osd {
             self.core.links.deadline(),
             repeer,
             activation,
+            self.pgs.values().filter_map(|pg| pg.trim.pause).min(),
         ];
         all.into_iter().flatten().min()
     }

@@ -3,7 +3,7 @@
 
 use crate::core::{CommitFor, ReadFor};
 use crate::osd::Osd;
-use crate::pg::meta::meta_key;
+use crate::pg::meta::{meta_key, snap_index};
 use crate::pg::state::State;
 use crate::pg::successor;
 use maps::PgId;
@@ -91,7 +91,7 @@ impl Osd {
             if removal.round.is_some() {
                 self.pgs.remove(&pgid);
             }
-            let ops = vec![TxnOp::Remove(meta_key(pgid))];
+            let ops = vec![TxnOp::Remove(snap_index(pgid)), TxnOp::Remove(meta_key(pgid))];
             self.core.submit_own(Transaction { ops }, CommitFor::Removed(pgid));
         } else {
             let read = Read::List { from: removal.from.clone(), to: removal.to.clone(), max: AT_ONCE };

@@ -6,9 +6,10 @@ use crate::object::key_of;
 use crate::ops::may_write;
 use crate::osd::Osd;
 use crate::pg::client::ClientOp;
+use crate::snapset::SnapContext;
 use auth::OsdTarget;
 use maps::{Epoch, HObject, OsdId, PgId, SnapId, Spg, pool_flags};
-use msgs::errno::{EDQUOT, EIO, EMSGSIZE, ENAMETOOLONG, ENOSPC, EOPNOTSUPP, EPERM, ESHUTDOWN};
+use msgs::errno::{EDQUOT, EINVAL, EIO, EMSGSIZE, ENAMETOOLONG, ENOSPC, EPERM, ESHUTDOWN};
 use msgs::op::watch_op;
 use msgs::{Op, OsdOp, OsdOpReply, osd_flag};
 use node::{Body, ConnId, Level};
@@ -101,8 +102,7 @@ impl Osd {
                 };
                 let client = (name, session.peer.addrs.front());
                 let now = self.core.now.mono;
-                self.next_op += 1;
-                let id = self.next_op;
+                let id = self.core.next_op();
                 if let Some(pg) = self.pgs.get_mut(&op.pgid.pgid) {
                     let op = ClientOp::new(conn, tid, client, op, key_of(&object), now);
                     pg.on_client_op(&mut self.core, id, op);
@@ -170,7 +170,7 @@ impl Osd {
         if pool.has_flag(pool_flags::EIO) {
             return Verdict::Refuse(EIO);
         }
-        match limits(&self.core, op).or_else(|| unsupported(op)) {
+        match limits(&self.core, op).or_else(|| bad_snapshot(op)) {
             Some(errno) => Verdict::Refuse(errno),
             None => fullness(&self.core, pgid.pool, op),
         }
@@ -301,12 +301,10 @@ fn limits(core: &Core, op: &OsdOp) -> Option<i32> {
     (data > limits.write_size).then_some(EMSGSIZE)
 }
 
-/// Snapshots come with a later issue; pretending to take one would lose data.
-fn unsupported(op: &OsdOp) -> Option<i32> {
-    let whole =
-        |o: &msgs::SubOp| matches!(o.op, Op::ListSnaps) || o.op.code().is_pg_op() || o.op.code().writes();
-    let snapshot = op.snapid != SnapId::HEAD && !op.ops.iter().all(whole);
-    (snapshot || may_write(op) && !op.snaps.is_empty()).then_some(EOPNOTSUPP)
+/// Snapshots do not change, and a context is in order.
+fn bad_snapshot(op: &OsdOp) -> Option<i32> {
+    let context = SnapContext { seq: op.snap_seq, snaps: op.snaps.clone() };
+    (may_write(op) && (op.snapid != SnapId::HEAD || !context.is_valid())).then_some(EINVAL)
 }
 
 /// Whether so much of the store is used that only what frees space, and metadata servers, may write: the map says full before, but

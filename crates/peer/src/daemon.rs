@@ -1,12 +1,12 @@
 //! Between daemons and monitors.
 
-use maps::{Epoch, Fscid, Gid, MdsRank, MdsState, ObjectStatSum, OsdId, PgId, StoreStatfs};
+use maps::{Epoch, Fscid, Gid, IntervalSet, MdsRank, MdsState, ObjectStatSum, OsdId, PgId, StoreStatfs};
 use std::collections::BTreeMap;
 use wire::{AddrVec, EntityId, Utime, Uuid, wire_structs};
 
 wire_structs! {
     /// The state of one PG, as its primary reports it.
-    pub struct PgStat[v 1/1] {
+    pub struct PgStat[v 2/1] {
         /// Which.
         pub pgid: PgId,
         /// Bits of [`pg_state`].
@@ -37,6 +37,10 @@ wire_structs! {
         pub stats: ObjectStatSum,
         /// OSDs that it waits for while peering.
         pub blocked_by: Vec<OsdId>,
+        /// Removed snapshots that no clone of it shows any more, as far as the map still has them in its queue.
+        pub purged_snaps: IntervalSet = since 2,
+        /// Removed snapshots of which clones may be left.
+        pub snap_trim_queue: u64 = since 2,
     }
 
     /// Usage of one pool on one OSD.

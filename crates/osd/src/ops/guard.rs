@@ -1,9 +1,7 @@
-//! ASSERT_VER, and the answer about what objects do not have yet: clones.
+//! ASSERT_VER.
 
-use super::{Exec, OpError, OpOutput, done, output};
-use maps::SnapId;
+use super::{Exec, OpError, OpOutput, done};
 use msgs::errno::{EINVAL, EOVERFLOW, ERANGE};
-use msgs::op::input::{CloneInfo, ListSnapsReply};
 
 impl Exec<'_> {
     pub(super) fn assert_ver(&mut self, ver: u64) -> Result<OpOutput, OpError> {
@@ -13,11 +11,5 @@ impl Exec<'_> {
             ver if ver > self.info.user_version => Err(EOVERFLOW),
             _ => done(),
         }
-    }
-
-    pub(super) fn list_snaps(&mut self) -> Result<OpOutput, OpError> {
-        self.must_exist()?;
-        let head = CloneInfo { cloneid: SnapId::HEAD, size: self.size, ..CloneInfo::default() };
-        output(&ListSnapsReply { clones: vec![head], seq: SnapId(0) })
     }
 }

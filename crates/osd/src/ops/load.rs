@@ -1,6 +1,6 @@
 //! What a vector looks at, and what the store answered.
 
-use super::{Copied, Limits, input};
+use super::{Copied, Limits, Source, input};
 use crate::cls::{Cached, Need};
 use crate::object::{INFO_ATTR, ObjectInfo, client_attr};
 use crate::watch::{self, WATCH_ATTR};
@@ -33,8 +33,10 @@ pub enum For {
 /// The state of an object as far as a vector needs it.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
-    /// Whether there is one.
+    /// Whether there is one for clients.
     pub exists: bool,
+    /// Whether there is one in the store; clients do not see whiteouts.
+    pub stored: bool,
     /// Bytes.
     pub size: u64,
     /// Versions and truncation.
@@ -55,6 +57,8 @@ pub struct Loaded {
     pub called: Cached,
     /// Objects that are to be copied, by operation.
     pub copies: BTreeMap<usize, Result<Copied, i32>>,
+    /// What a ROLLBACK goes back to, by operation.
+    pub sources: BTreeMap<usize, Source>,
 }
 
 /// A key and its value.
@@ -102,6 +106,19 @@ impl Loads {
         Self { reads: reads.collect(), ranges: Vec::new() }
     }
 
+    /// Only existence and metadata: what tells which clone is to be read.
+    pub fn of_head(key: &ObjectKey) -> Self {
+        let first = Read::Object {
+            key: key.clone(),
+            attrs: true,
+            data: Vec::new(),
+            omap_header: false,
+            omap_keys: Vec::new(),
+            omap_range: None,
+        };
+        Self { reads: vec![(For::Vector, first)], ranges: Vec::new() }
+    }
+
     /// Takes the answer to the read number `at`. `false` where the object's own metadata is damaged.
     #[must_use]
     pub fn take(&self, at: usize, reply: ReadReply, into: &mut Loaded) -> bool {
@@ -142,7 +159,7 @@ impl Loaded {
     }
 
     fn take_first(&mut self, ranges: &[usize], view: ObjectView) -> bool {
-        self.exists = true;
+        self.stored = true;
         self.size = view.size;
         self.omap_header = view.omap_header;
         self.data = ranges.iter().copied().zip(view.data).collect();
@@ -160,6 +177,7 @@ impl Loaded {
         }
         sound &= info.is_some();
         self.info = info.unwrap_or_default();
+        self.exists = !self.info.whiteout;
         sound
     }
 }

@@ -11,6 +11,7 @@ mod data_write;
 mod guard;
 mod load;
 mod omap;
+mod snap;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -20,11 +21,12 @@ mod xxhash;
 pub use copy::{Copied, CopySource};
 pub(crate) use load::OmapEntry;
 pub use load::{Loaded, Loads};
+pub use snap::{Preserved, Source, info_op};
 
 use crate::cls::{self, Need};
 use crate::object::ObjectInfo;
 use crate::watch::{Effect, Stored, Watches};
-use maps::EVersion;
+use maps::{EVersion, SnapId};
 use msgs::errno::{EINVAL, EIO, ENOENT, EOPNOTSUPP, EOVERFLOW};
 use msgs::op::{op_flag, watch_op};
 use msgs::{Op, OpResult, OsdOp, SubOp, osd_flag};
@@ -186,7 +188,8 @@ pub fn execute(
         .iter()
         .map(|sub| OpResult { raw: sub.op.to_raw(sub.flags).0, ..OpResult::default() })
         .collect();
-    if !may_write(request) && !loaded.exists {
+    let shown = loaded.exists || loaded.stored && request.snapid == SnapId::DIR;
+    if !may_write(request) && !shown {
         return exec.finish(-ENOENT, ops);
     }
     let mut result = 0;
@@ -220,6 +223,27 @@ pub fn execute(
 /// Whether clients see another version of the object after an operation that succeeded.
 fn is_visible(op: &Op) -> bool {
     op.code().writes() && !matches!(op, Op::Watch { .. } | Op::CopyFrom { .. } | Op::CopyFrom2 { .. })
+}
+
+impl Outcome {
+    /// Nothing was done.
+    pub fn refused(request: &OsdOp, loaded: &Loaded, errno: i32) -> Self {
+        let op = |sub: &SubOp| OpResult { raw: sub.op.to_raw(sub.flags).0, ..OpResult::default() };
+        Self {
+            result: -errno,
+            ops: request.ops.iter().map(op).collect(),
+            txn: Vec::new(),
+            modified: false,
+            exists: loaded.exists,
+            size: loaded.size,
+            info: loaded.info.clone(),
+            user_modified: false,
+            effects: Vec::new(),
+            needs: Vec::new(),
+            copies: Vec::new(),
+            copied: None,
+        }
+    }
 }
 
 impl Exec<'_> {
@@ -274,6 +298,7 @@ impl Exec<'_> {
             Op::Delete => self.delete(),
             Op::Create { .. } => self.create(sub.flags & op_flag::EXCL != 0),
             Op::SetAllocHint { .. } => self.set_alloc_hint(),
+            Op::Rollback { .. } => self.rollback(i),
             Op::GetXattr { name } => self.get_xattr(name),
             Op::GetXattrs => self.get_xattrs(),
             Op::CmpXattr { name, value, op, mode } => self.cmp_xattr(name, value, *op, *mode),
@@ -300,7 +325,6 @@ impl Exec<'_> {
             Op::CopyFrom2 { snap, src_version, flags, data, .. } => {
                 self.copy_from(i, (*snap, *src_version), Some(*flags), data)
             }
-            // Snapshots come with the issue that completes RADOS.
             _ => Err(EOPNOTSUPP),
         }
     }

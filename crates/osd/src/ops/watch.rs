@@ -41,7 +41,7 @@ impl Exec<'_> {
     }
 
     /// Watches are no change of the object that its version tells.
-    fn store_watches(&mut self) {
+    pub(super) fn store_watches(&mut self) {
         self.modified = true;
         let (key, name) = (self.key.clone(), WATCH_ATTR.to_vec());
         self.txn.push(match self.watches.is_empty() {

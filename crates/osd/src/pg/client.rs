@@ -3,14 +3,16 @@
 
 use super::Pg;
 use super::info::Delta;
-use super::log::{Answer, Entry, entry_kind};
+use super::log::{Answer, CloneChange, Entry, entry_kind};
+use super::meta::index_clone;
+use super::snaps::shown_at;
 use crate::copies::{CopyFor, CopyResult};
 use crate::core::{Core, ReadFor};
-use crate::object::INFO_ATTR;
-use crate::ops::{Caller, Loaded, Loads, MAX_WRITE_OUTPUT, Outcome, execute, may_write};
+use crate::object::at_snap;
+use crate::ops::{Caller, Loaded, Loads, MAX_WRITE_OUTPUT, Outcome, Preserved, execute, info_op, may_write};
 use crate::watch::{Effect, Told, Watcher};
-use maps::{EVersion, ReqId};
-use msgs::errno::{EFBIG, EIO, EMSGSIZE, ENAMETOOLONG, ENOSPC};
+use maps::{EVersion, ReqId, SnapId};
+use msgs::errno::{EFBIG, EIO, EMSGSIZE, ENAMETOOLONG, ENOSPC, EOLDSNAPC};
 use msgs::op::watch_op;
 use msgs::{Op, OpResult, OsdOp, OsdOpReply, osd_flag};
 use node::{ConnId, Level};
@@ -56,8 +58,12 @@ pub struct ClientOp {
     pub writes: bool,
     /// What is asked.
     pub request: Box<OsdOp>,
-    /// The object.
+    /// The object's head: all requests to any state of it run in one order.
     pub key: ObjectKey,
+    /// What is read or written: the head, or the clone that shows the snapshot asked for.
+    pub target: ObjectKey,
+    /// The PG's own: take removed snapshots out of this clone.
+    pub trim: Option<SnapId>,
     /// When it came.
     pub received: Instant,
     /// Where it stands.
@@ -65,12 +71,16 @@ pub struct ClientOp {
     /// Counts starts from scratch; reads of an earlier one are ignored.
     pub attempt: u32,
     loads: Option<Loads>,
-    loaded: Loaded,
+    /// What is loaded is the head, to tell what is to be read.
+    resolving: bool,
+    pub(super) loaded: Loaded,
     reads_left: usize,
     damaged: bool,
     reply: Option<Box<Reply>>,
     /// What follows for watches once it is answered.
     effects: Vec<Effect>,
+    /// A page of a listing.
+    pub(super) page: Option<super::list::Page>,
 }
 
 impl ClientOp {
@@ -94,17 +104,34 @@ impl ClientOp {
             ours: None,
             writes: may_write(&request),
             request,
+            target: key.clone(),
             key,
+            trim: None,
             received: now,
             stage: Stage::Waiting,
             attempt: 0,
             loads: None,
+            resolving: false,
             loaded: Loaded::default(),
             reads_left: 0,
             damaged: false,
             reply: None,
             effects: Vec::new(),
+            page: None,
         }
+    }
+
+    /// The PG's own request to take removed snapshots out of a clone.
+    pub fn trim(head: ObjectKey, clone: SnapId, now: Instant) -> Self {
+        let request = OsdOp { flags: osd_flag::WRITE, snapid: SnapId::HEAD, ..OsdOp::default() };
+        let nobody = (EntityId::default(), EntityAddr::default());
+        let op = Self::new(ConnId(0), 0, nobody, Box::new(request), head, now);
+        Self { conn: None, reqid: ReqId::default(), trim: Some(clone), ..op }
+    }
+
+    /// Whether it reads a state of the object that is not the head.
+    fn at_snapshot(&self) -> bool {
+        !matches!(self.request.snapid, SnapId::HEAD | SnapId::DIR) && !self.writes
     }
 
     /// The end of a watch that has not been heard of for too long. It is ordered as if its owner had asked for it.
@@ -127,7 +154,7 @@ impl ClientOp {
         Self { conn: None, ours: Some(tid), ..Self::new(ConnId(0), tid, from, request, key, now) }
     }
 
-    fn is_pg_op(&self) -> bool {
+    pub(super) fn is_pg_op(&self) -> bool {
         self.request.flags & osd_flag::PGOP != 0 || self.request.ops.iter().any(|o| o.op.code().is_pg_op())
     }
 }
@@ -158,10 +185,12 @@ impl Pg {
     pub fn requeue_all(&mut self) {
         self.queues.clear();
         self.waiting_commit.clear();
+        self.ops.retain(|_, op| op.trim.is_none());
         for op in self.ops.values_mut() {
             op.stage = Stage::Waiting;
             op.attempt += 1;
             (op.loads, op.loaded, op.reply, op.damaged) = (None, Loaded::default(), None, false);
+            (op.resolving, op.page) = (false, None);
         }
     }
 
@@ -230,8 +259,10 @@ impl Pg {
                 && !forgets
                 && let Some((version, reply)) = self.answer_again(core, id)
             {
-                if version > self.sure_to && self.must_recover_first(key, true) {
-                    return self.recover_first(core, key);
+                if version > self.sure_to
+                    && let Some(lacking) = self.lacking_state(key)
+                {
+                    return self.recover_first(core, &lacking);
                 }
                 self.pop_queue(key, id);
                 self.answer_when_durable(core, id, version, Box::new(reply));
@@ -247,7 +278,7 @@ impl Pg {
         self.queues.remove(key);
     }
 
-    fn pop_queue(&mut self, key: &ObjectKey, id: u64) {
+    pub(super) fn pop_queue(&mut self, key: &ObjectKey, id: u64) {
         if let Some(queue) = self.queues.get_mut(key) {
             queue.retain(|queued| *queued != id);
         }
@@ -265,9 +296,20 @@ impl Pg {
         Some((version, reply))
     }
 
+    /// Loads what the request needs; where it is about a snapshot, the head first, which tells what shows that.
     fn load(&mut self, core: &mut Core, id: u64) {
         let Some(op) = self.ops.get_mut(&id) else { return };
-        let loads = Loads::of(&op.request, &op.key, &core.config.options.limits);
+        op.target = op.key.clone();
+        op.resolving = op.at_snapshot();
+        let loads = match op.resolving {
+            true => Loads::of_head(&op.key),
+            false => Loads::of(&op.request, &op.key, &core.config.options.limits),
+        };
+        self.load_these(core, id, loads);
+    }
+
+    fn load_these(&mut self, core: &mut Core, id: u64, loads: Loads) {
+        let Some(op) = self.ops.get_mut(&id) else { return };
         op.loaded = Loaded::default();
         self.load_more(core, id, loads);
     }
@@ -300,6 +342,39 @@ impl Pg {
         }
     }
 
+    /// The head of a request about a snapshot is loaded: goes on with what shows it.
+    fn resolve(&mut self, core: &mut Core, id: u64) {
+        let Some(op) = self.ops.get_mut(&id) else { return };
+        op.resolving = false;
+        let head = std::mem::take(&mut op.loaded);
+        let target = head.stored.then(|| shown_at(&op.request, &op.key, &head.info.snapset)).flatten();
+        let Some(target) = target.filter(|_| !op.damaged) else { return self.finish(core, id) };
+        op.target = target.clone();
+        if self.waits_for(core, id, &target, false) {
+            return;
+        }
+        let Some(op) = self.ops.get(&id) else { return };
+        let loads = Loads::of(&op.request, &target, &core.config.options.limits);
+        // A later answer must not be taken for one of the head's.
+        if let Some(op) = self.ops.get_mut(&id) {
+            op.attempt += 1;
+        }
+        self.load_these(core, id, loads);
+    }
+
+    /// Whether a request that is about to be carried out must wait for this state of its object to be complete. Then it
+    /// starts from scratch once that is so.
+    pub(super) fn waits_for(&mut self, core: &mut Core, id: u64, key: &ObjectKey, writes: bool) -> bool {
+        if !self.must_recover_first(key, writes) {
+            return false;
+        }
+        if let Some(op) = self.ops.get_mut(&id) {
+            (op.stage, op.attempt) = (Stage::Waiting, op.attempt + 1);
+        }
+        self.recover_first(core, key);
+        true
+    }
+
     /// The store has answered one read of a request.
     pub fn on_op_read(
         &mut self,
@@ -321,22 +396,27 @@ impl Pg {
             }
         }
         op.reads_left -= 1;
-        if op.reads_left == 0 {
-            self.finish(core, id);
+        match (op.reads_left, op.resolving) {
+            (0, true) => self.resolve(core, id),
+            (0, false) => self.finish(core, id),
+            _ => {}
         }
     }
 
     /// All is loaded: executes the request.
     pub fn finish(&mut self, core: &mut Core, id: u64) {
-        let Some(op) = self.ops.get(&id) else { return };
-        if op.damaged {
-            let (key, reply) = (op.key.clone(), OsdOpReply::to(&op.request, -EIO, core.epoch()));
-            self.pop_queue(&key, id);
-            self.answer(core, id, reply);
-            return self.run_queue(core, &key);
+        let Some(op) = self.ops.get_mut(&id) else { return };
+        if op.target != op.key && !op.loaded.stored && !op.damaged {
+            // The head says that there is a clone.
+            let text = format!("pg {} {:?}", self.id, op.target);
+            op.damaged = true;
+            core.event(Level::Error, "clone_not_here", text);
         }
-        let (key, writes) = (op.key.clone(), op.writes);
-        if self.must_recover_first(&key, writes) {
+        if op.damaged {
+            return self.fail(core, id);
+        }
+        let (key, target, writes) = (op.key.clone(), op.target.clone(), op.writes);
+        if self.must_recover_first(&key, writes) || self.must_recover_first(&target, writes) {
             // A comparison has begun while the request was loading; it must not miss what the request changes.
             if let Some(op) = self.ops.get_mut(&id) {
                 (op.stage, op.attempt) = (Stage::Waiting, op.attempt + 1);
@@ -346,11 +426,19 @@ impl Pg {
             }
             return;
         }
+        if self.waits_for_sources(core, id) {
+            return;
+        }
         let Some(op) = self.ops.get(&id) else { return };
+        if op.trim.is_some() {
+            return self.trim_loaded(core, id);
+        }
         if op.expired.is_some_and(|watcher| self.watches.has_returned(core.now.mono, &key, watcher)) {
             return self.drop_expiry(core, id);
         }
-        self.watches.found(core.now.mono, &key, &op.loaded.watches);
+        if target == key {
+            self.watches.found(core.now.mono, &key, &op.loaded.watches);
+        }
         let caller = Caller {
             who: op.from.0,
             addr: op.from.1,
@@ -360,9 +448,15 @@ impl Pg {
             notify_id: core.notify_ids(op.request.ops.len()),
             watches: &self.watches,
         };
-        let mut outcome = execute(&op.request, &op.key, &op.loaded, &core.config.options.limits, caller);
+        let old_context = writes
+            && op.request.flags & osd_flag::ORDERSNAP != 0
+            && self.snap_context(core, &op.request).seq < op.loaded.info.snapset.seq;
+        let mut outcome = match old_context {
+            true => Outcome::refused(&op.request, &op.loaded, EOLDSNAPC),
+            false => execute(&op.request, &op.target, &op.loaded, &core.config.options.limits, caller),
+        };
         if !outcome.needs.is_empty() {
-            let loads = Loads::called(outcome.needs, &key, &core.config.options.limits);
+            let loads = Loads::called(outcome.needs, &target, &core.config.options.limits);
             return self.load_more(core, id, loads);
         }
         if !outcome.copies.is_empty() {
@@ -395,6 +489,15 @@ impl Pg {
             self.count_read(&reply);
             self.answer_when_durable(core, id, seen, Box::new(reply));
         }
+        self.run_queue(core, &key);
+    }
+
+    /// What was loaded is damaged.
+    fn fail(&mut self, core: &mut Core, id: u64) {
+        let Some(op) = self.ops.get(&id) else { return };
+        let (key, reply) = (op.key.clone(), OsdOpReply::to(&op.request, -EIO, core.epoch()));
+        self.pop_queue(&key, id);
+        self.answer(core, id, reply);
         self.run_queue(core, &key);
     }
 
@@ -438,11 +541,16 @@ impl Pg {
     fn order(&mut self, core: &mut Core, id: u64, mut outcome: Outcome) {
         let version = self.next_version(core);
         let mut reply = self.reply_of(core, id, &outcome);
+        let Some(op) = self.ops.get(&id) else { return };
+        let context = self.snap_context(core, &op.request);
         let Some(op) = self.ops.get_mut(&id) else { return };
         let (loaded, key) = (std::mem::take(&mut op.loaded), op.key.clone());
-        let existed = loaded.exists;
+        let mut preserved = Preserved::default();
+        if outcome.modified {
+            preserved = outcome.preserve(&key, &loaded, &context, version);
+        }
         let kind = match outcome.result {
-            0.. if outcome.exists => entry_kind::MODIFY,
+            0.. if outcome.stored() => entry_kind::MODIFY,
             0.. => entry_kind::DELETE,
             _ => entry_kind::ERROR,
         };
@@ -450,32 +558,43 @@ impl Pg {
             user_version_after(&outcome, kind, (self.info.last_user_version, loaded.info.user_version));
         let shown = if kind == entry_kind::MODIFY {
             stamp(&mut outcome, version, user_version, op.request.mtime);
-            outcome.txn.push(TxnOp::SetAttr(key.clone(), INFO_ATTR.to_vec(), outcome.info.to_bytes()));
+            outcome.txn.push(info_op(key.clone(), &outcome.info));
             outcome.info.user_version
         } else {
             user_version
         };
+        if let Some((clone, snaps)) = &preserved.clone {
+            outcome.txn.push(index_clone(self.id, &at_snap(&key, clone.0), snaps));
+        }
         reply.set_version(version, shown);
         let plain = reply.ops.iter().all(|o| o.rval == 0 && o.data.is_empty());
         let ops = if plain { Vec::new() } else { reply.ops.iter().map(logged).collect() };
+        let made = preserved.clone.map(|(id, _)| id);
         let entry = Entry {
             version,
-            prior: if existed { loaded.info.version } else { EVersion::default() },
+            prior: if loaded.stored { loaded.info.version } else { EVersion::default() },
             kind,
             object: key,
             reqid: op.reqid,
             answer: Answer { result: reply.result, ops, user_version },
             mtime: op.request.mtime,
+            clones: made.map(|id| CloneChange { id, prior: EVersion::default() }).into_iter().collect(),
         };
         let changed = kind != entry_kind::ERROR;
         let delta = Delta {
-            objects: if changed { i64::from(outcome.exists) - i64::from(existed) } else { 0 },
-            bytes: if changed { outcome.size as i64 - loaded.size as i64 } else { 0 },
+            objects: if changed {
+                i64::from(outcome.stored()) - i64::from(loaded.stored) + i64::from(made.is_some())
+            } else {
+                0
+            },
+            bytes: if changed { outcome.size as i64 - loaded.size as i64 + preserved.bytes } else { 0 },
+            clones: i64::from(made.is_some()),
             written: outcome
                 .txn
                 .iter()
                 .map(|t| if let TxnOp::Write(_, _, d) = t { d.len() as u64 } else { 0 })
                 .sum(),
+            internal: false,
         };
         if op.expired.is_some() {
             // Nobody repeats it; its place in the log is its own.
@@ -492,12 +611,7 @@ impl Pg {
             if let Some(op) = self.ops.get_mut(&id) {
                 op.effects.clear();
             }
-            reply.result = match refusal {
-                Refusal::NoSpace => -ENOSPC,
-                Refusal::TooLarge => -EMSGSIZE,
-                Refusal::NameTooLong => -ENAMETOOLONG,
-                Refusal::ObjectTooLarge => -EFBIG,
-            };
+            reply.result = -errno_of(refusal);
             self.answer(core, id, *reply);
         }
     }
@@ -530,6 +644,9 @@ impl Pg {
     /// Answers a request.
     pub fn answer(&mut self, core: &mut Core, id: u64, reply: Reply) {
         let Some(op) = self.ops.remove(&id) else { return };
+        if op.trim.is_some() {
+            return self.trim_done(core, &op, reply.result);
+        }
         let succeeded = reply.result >= 0;
         let (mut before, mut after) = (Vec::new(), Vec::new());
         let now = core.now.mono;
@@ -553,12 +670,12 @@ impl Pg {
     }
 
     /// Notifications and watches whose time is over.
-    pub fn on_watch_time(&mut self, core: &mut Core, ids: &mut u64) {
+    pub fn on_watch_time(&mut self, core: &mut Core) {
         let mut told = Vec::new();
         for (key, watcher) in self.watches.expire(core.now.mono, &mut told) {
-            *ids += 1;
+            let id = core.next_op();
             core.count("watches_expired", 1);
-            self.on_client_op(core, *ids, ClientOp::expiry(watcher, key, core.now));
+            self.on_client_op(core, id, ClientOp::expiry(watcher, key, core.now));
         }
         tell(core, told);
     }
@@ -616,5 +733,15 @@ fn logged(op: &OpResult) -> (i32, Vec<u8>) {
 fn tell(core: &mut Core, told: Vec<Told>) {
     for (conn, message) in told {
         core.send(conn, 0, msgs::Body::from(message));
+    }
+}
+
+/// Why a client's request can't be stored.
+fn errno_of(refusal: Refusal) -> i32 {
+    match refusal {
+        Refusal::NoSpace => ENOSPC,
+        Refusal::TooLarge => EMSGSIZE,
+        Refusal::NameTooLong => ENAMETOOLONG,
+        Refusal::ObjectTooLarge => EFBIG,
     }
 }

@@ -18,7 +18,7 @@ wire_structs! {
 
     /// Objects and bytes.
     #[derive(Copy, Eq)]
-    pub struct Stats[v 1/1] {
+    pub struct Stats[v 2/1] {
         /// Objects.
         pub objects: i64,
         /// Bytes of data.
@@ -31,6 +31,8 @@ wire_structs! {
         pub writes: u64,
         /// Bytes written.
         pub written_bytes: u64,
+        /// Clones; they count as objects too.
+        pub clones: i64 = since 2,
     }
 
     /// One OSD's copy of a PG.
@@ -107,7 +109,8 @@ impl Stats {
     pub fn apply(&mut self, delta: &Delta) {
         self.objects += delta.objects;
         self.bytes += delta.bytes;
-        self.writes += 1;
+        self.clones += delta.clones;
+        self.writes += u64::from(!delta.internal);
         self.written_bytes += delta.written;
     }
 }
@@ -115,12 +118,16 @@ impl Stats {
 /// What one update changes in [`Stats`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Delta {
-    /// -1, 0 or 1.
+    /// Heads and clones.
     pub objects: i64,
-    /// Change of size.
+    /// Change of size; clones count with what they share with nothing newer.
     pub bytes: i64,
     /// Payload.
     pub written: u64,
+    /// Change of the number of clones.
+    pub clones: i64,
+    /// No client asked for it.
+    pub internal: bool,
 }
 
 /// Adds another OSD's knowledge of the past: intervals are facts, so those that begin in an epoch that is not covered here are

@@ -3,7 +3,8 @@
 use super::Pg;
 use super::client::Stage;
 use crate::core::{Core, ReadFor};
-use crate::object::{hobject_of, key_of};
+use crate::object::{INFO_ATTR, ObjectInfo, hobject_of, key_of};
+use crate::ops::Loads;
 use maps::HObject;
 use msgs::errno::{EINVAL, EOPNOTSUPP};
 use msgs::op::input::{self, ListEntry, PgNlsReply};
@@ -17,6 +18,16 @@ const ALL_NAMESPACES: &[u8] = b"\x01";
 const PAGE: usize = 1024;
 /// The operation's result at the end of the PG.
 const END: i32 = 1;
+
+/// A page whose whiteouts are being sorted out.
+#[derive(Debug)]
+pub struct Page {
+    heads: Vec<ObjectKey>,
+    /// Where the next one begins.
+    next: ObjectKey,
+    /// Heads that may be whiteouts and were not looked at.
+    doubtful: BTreeSet<ObjectKey>,
+}
 
 impl Pg {
     /// Asks the store for the page that a request wants.
@@ -60,7 +71,7 @@ impl Pg {
         (id, attempt): (u64, u32),
         result: Result<ReadReply, StoreError>,
     ) {
-        let (lease, end_handle) = (self.has_lease(core), self.end_handle());
+        let lease = self.has_lease(core);
         let Some(op) = self.ops.get_mut(&id).filter(|op| op.attempt == attempt && op.stage == Stage::Loading)
         else {
             return;
@@ -78,24 +89,83 @@ impl Pg {
         // Objects that are not here yet are objects of the PG all the same.
         let missing = self.missing.range(op.key.clone()..bound.clone()).map(|(k, _)| k.clone());
         let all: BTreeSet<ObjectKey> = keys.into_iter().filter(|k| *k < bound).chain(missing).collect();
-        let next = all.iter().nth(max).cloned();
+        let next = all.iter().nth(max).cloned().unwrap_or(bound);
+        let keys: Vec<ObjectKey> = all.into_iter().take(max).collect();
+        // Only what has clones can be a whiteout; of the first one the clones may be on the page before.
+        let has_clones = |i: usize| i == 0 || keys[i - 1].snap != ObjectKey::HEAD;
+        let doubtful = (0..keys.len()).filter(|i| keys[*i].snap == ObjectKey::HEAD && has_clones(*i));
+        let doubtful: BTreeSet<ObjectKey> = doubtful.map(|i| keys[i].clone()).collect();
+        if let Some(lacking) = doubtful.iter().find(|key| self.missing.contains_key(*key)) {
+            (op.stage, op.attempt) = (Stage::Waiting, op.attempt + 1);
+            return self.recover_first(core, &lacking.clone());
+        }
+        let attempt = op.attempt;
+        let heads = keys.into_iter().filter(|key| key.snap == ObjectKey::HEAD).collect();
+        op.page = Some(Page { heads, next, doubtful: doubtful.clone() });
+        if doubtful.is_empty() {
+            return self.answer_list(core, id);
+        }
+        for head in doubtful {
+            let then = ReadFor::ListedHead(self.id, id, attempt, Box::new(head.clone()));
+            if let Some((_, read)) = Loads::of_head(&head).reads.pop() {
+                core.io.read(core.now, read, then);
+            }
+        }
+    }
+
+    /// A head of the page has come: whiteouts are not shown.
+    pub fn on_listed_head(
+        &mut self,
+        core: &mut Core,
+        (id, attempt): (u64, u32),
+        head: ObjectKey,
+        result: Result<ReadReply, StoreError>,
+    ) {
+        let Some(op) = self.ops.get_mut(&id).filter(|op| op.attempt == attempt) else { return };
+        let Some(page) = &mut op.page else { return };
+        if !page.doubtful.remove(&head) {
+            return;
+        }
+        let hidden = match result {
+            Ok(ReadReply::Object(view)) => view.is_none_or(|view| is_whiteout(&view.attrs)),
+            // What can't be read is there.
+            _ => false,
+        };
+        if hidden {
+            page.heads.retain(|key| *key != head);
+        }
+        if page.doubtful.is_empty() {
+            self.answer_list(core, id);
+        }
+    }
+
+    fn answer_list(&mut self, core: &mut Core, id: u64) {
+        let Some(op) = self.ops.get_mut(&id) else { return };
+        let Some(Page { heads, next, .. }) = op.page.take() else { return };
         let wanted = &op.request.locator.ns;
-        let shown = all.iter().take(max).filter(|k| k.snap == ObjectKey::HEAD);
-        let shown = shown.filter(|k| wanted == ALL_NAMESPACES || *wanted == k.namespace);
+        let shown = heads.iter().filter(|k| wanted == ALL_NAMESPACES || *wanted == k.namespace);
         let entries = shown.map(|k| ListEntry {
             namespace: k.namespace.clone(),
             oid: k.name.clone(),
             locator: k.locator.clone(),
         });
         let entries: Vec<ListEntry> = entries.collect();
-        let next = next.unwrap_or(bound);
         let end = next >= self.range.1;
-        let handle = if end { end_handle } else { hobject_of(&next) };
         let mut reply = OsdOpReply::to(&op.request, if end { END } else { 0 }, core.epoch());
+        let handle = if end { self.end_handle() } else { hobject_of(&next) };
         reply.ops[0].rval = reply.result;
         reply.ops[0].data = input::write(&PgNlsReply { handle, entries });
         reply.set_version(self.info.last_update, self.info.last_user_version);
         self.answer_when_durable(core, id, self.info.last_update, Box::new(reply));
+    }
+
+    /// Something has been recovered: listings that waited for it look again.
+    pub fn kick_lists(&mut self, core: &mut Core) {
+        let waiting = self.ops.iter().filter(|(_, op)| op.stage == Stage::Waiting && op.is_pg_op());
+        let ids: Vec<u64> = waiting.map(|(id, _)| *id).collect();
+        if self.is_serving() {
+            ids.into_iter().for_each(|id| self.start_list(core, id));
+        }
     }
 
     /// Where the next PG of the order begins; behind the last one, the marker behind all objects.
@@ -105,6 +175,11 @@ impl Pg {
         }
         HObject { hash: self.range.1.hash, pool: self.id.pool, ..HObject::default() }
     }
+}
+
+fn is_whiteout(attrs: &[(Vec<u8>, Vec<u8>)]) -> bool {
+    let info = attrs.iter().find(|(name, _)| name == INFO_ATTR);
+    info.and_then(|(_, value)| ObjectInfo::parse(value)).is_some_and(|info| info.whiteout)
 }
 
 /// The first key at or behind a cursor; the marker behind all objects is behind all keys.

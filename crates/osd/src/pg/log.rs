@@ -4,7 +4,8 @@
 //! Two logs of one PG agree up to some version, their common point; what one of them has behind it was never
 //! acknowledged and diverges. [`PgLog::rewind`] drops such entries, [`PgLog::extend`] takes over the authority's.
 
-use maps::{EVersion, ReqId};
+use crate::object::at_snap;
+use maps::{EVersion, ReqId, SnapId};
 use std::collections::{BTreeMap, VecDeque};
 use store::ObjectKey;
 use wire::{Utime, wire_structs};
@@ -30,8 +31,16 @@ wire_structs! {
         pub user_version: u64,
     }
 
+    /// A clone that an update of its head made or removed with it.
+    pub struct CloneChange[plain] {
+        /// Its id.
+        pub id: SnapId,
+        /// The version of the clone before; 0 where the update made it.
+        pub prior: EVersion,
+    }
+
     /// One update.
-    pub struct Entry[v 1/1] {
+    pub struct Entry[v 2/1] {
         /// Its version.
         pub version: EVersion,
         /// The version of the object before it; 0 where it did not exist.
@@ -46,6 +55,8 @@ wire_structs! {
         pub answer: Answer,
         /// When.
         pub mtime: Utime,
+        /// Clones of the object that came or went with it, in the same transaction.
+        pub clones: Vec<CloneChange> = since 2,
     }
 
     /// What is left of an update whose entry was cut off.
@@ -56,6 +67,39 @@ wire_structs! {
         pub reqid: ReqId,
         /// What it was answered.
         pub answer: Answer,
+    }
+}
+
+/// What an update did to one key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeyChange {
+    /// The head, or a clone.
+    pub key: ObjectKey,
+    /// Whether it is gone afterwards.
+    pub removed: bool,
+    /// Its version before; 0 where there was none.
+    pub prior: EVersion,
+}
+
+impl Entry {
+    /// All keys that the update changed, clones before their head; none where it failed.
+    pub fn changes(&self) -> Vec<KeyChange> {
+        if self.kind == entry_kind::ERROR {
+            return Vec::new();
+        }
+        let clone = |c: &CloneChange| KeyChange {
+            key: at_snap(&self.object, c.id.0),
+            removed: c.prior != EVersion::default(),
+            prior: c.prior,
+        };
+        let removed = self.kind == entry_kind::DELETE;
+        let head = KeyChange { key: self.object.clone(), removed, prior: self.prior };
+        self.clones.iter().map(clone).chain([head]).collect()
+    }
+
+    /// Whether a client asked for it, who may ask again.
+    fn is_asked_for(&self) -> bool {
+        self.reqid != ReqId::default()
     }
 }
 
@@ -139,7 +183,9 @@ impl PgLog {
             entry.version,
             self.head()
         );
-        self.requests.insert(entry.reqid, entry.version);
+        if entry.is_asked_for() {
+            self.requests.insert(entry.reqid, entry.version);
+        }
         self.entries.push_back(entry);
     }
 
@@ -166,6 +212,9 @@ impl PgLog {
             let Some(entry) = self.entries.pop_front() else { break };
             self.tail = entry.version;
             cut.push(entry.version);
+            if !entry.is_asked_for() {
+                continue;
+            }
             let dup = Dup { version: entry.version, reqid: entry.reqid, answer: entry.answer };
             made.push(dup.clone());
             self.push_dup(dup);
@@ -206,15 +255,17 @@ impl PgLog {
             if self.requests.get(&entry.reqid) == Some(&entry.version) {
                 self.requests.remove(&entry.reqid);
             }
-            if entry.kind == entry_kind::ERROR || stdx::mutants::is_active("osd_keeps_divergent_objects") {
+            if stdx::mutants::is_active("osd_keeps_divergent_objects") {
                 continue;
             }
-            out.remove.retain(|o| *o != entry.object);
-            if entry.prior == EVersion::default() {
-                missing.remove(&entry.object);
-                out.remove.push(entry.object);
-            } else {
-                missing.insert(entry.object, entry.prior);
+            for KeyChange { key, prior, .. } in entry.changes() {
+                out.remove.retain(|o| *o != key);
+                if prior == EVersion::default() {
+                    missing.remove(&key);
+                    out.remove.push(key);
+                } else {
+                    missing.insert(key, prior);
+                }
             }
         }
         out
@@ -237,16 +288,17 @@ impl PgLog {
 
 /// What an entry that was not carried out here means for the objects here.
 fn note_missing(entry: &Entry, missing: &mut Missing, remove: &mut Vec<ObjectKey>) {
-    match entry.kind {
-        entry_kind::MODIFY if stdx::mutants::is_active("osd_misses_nothing") => {}
-        entry_kind::MODIFY => {
-            missing.insert(entry.object.clone(), entry.version);
+    for KeyChange { key, removed, .. } in entry.changes() {
+        if removed {
+            missing.remove(&key);
+            remove.push(key);
+        } else if !stdx::mutants::is_active("osd_misses_nothing") {
+            let of_clone = key.snap != ObjectKey::HEAD;
+            if of_clone && stdx::mutants::is_active("osd_misses_no_clone") {
+                continue;
+            }
+            missing.insert(key, entry.version);
         }
-        entry_kind::DELETE => {
-            missing.remove(&entry.object);
-            remove.push(entry.object.clone());
-        }
-        _ => {}
     }
 }
 
@@ -295,6 +347,24 @@ mod tests {
         let mut missing = Missing::new();
         let rewound = old.rewind(v(1, 1), &mut missing);
         assert_eq!((rewound.remove, missing), (vec![key("x")], Missing::new()));
+    }
+
+    #[test]
+    fn clones_come_and_go_with_the_entry_of_their_head() {
+        let mut old = log(&[(v(1, 1), v(0, 0), "a"), (v(1, 2), v(1, 1), "a")]);
+        let made = CloneChange { id: SnapId(4), prior: v(0, 0) };
+        let trimmed = CloneChange { id: SnapId(2), prior: v(1, 1) };
+        let change = Entry { clones: vec![made, trimmed], ..entry(v(1, 3), v(1, 2), "a") };
+        old.push(change.clone());
+        let (first, second) = (at_snap(&key("a"), 2), at_snap(&key("a"), 4));
+        let mut missing = Missing::new();
+        let rewound = old.rewind(v(1, 2), &mut missing);
+        assert_eq!(rewound.remove, std::slice::from_ref(&second), "what it made goes");
+        let want = Missing::from([(key("a"), v(1, 2)), (first.clone(), v(1, 1))]);
+        assert_eq!(missing, want, "what it removed comes back");
+        let removed = old.extend([change], &mut missing);
+        assert_eq!(removed, [first]);
+        assert_eq!(missing, Missing::from([(key("a"), v(1, 3)), (second, v(1, 3))]));
     }
 
     #[test]

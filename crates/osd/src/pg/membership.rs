@@ -116,6 +116,7 @@ impl Pg {
         self.in_flight.clear();
         self.last_write.clear();
         self.recovery_reset(core);
+        self.trim_reset(core);
         self.requeue_all();
     }
 

@@ -3,7 +3,7 @@
 
 use super::info::{Info, Interval};
 use super::log::{Dup, Entry, Missing, PgLog};
-use maps::{EVersion, Epoch, OsdId, PgId};
+use maps::{EVersion, Epoch, OsdId, PgId, SnapId};
 use store::{ObjectKey, TxnOp};
 use wire::{Decode, DecodeError, Reader, Writer, wire_structs};
 
@@ -11,6 +11,9 @@ use wire::{Decode, DecodeError, Reader, Writer, wire_structs};
 pub const META_POOL: i64 = -2;
 /// The private pool of objects that are only partly here yet.
 pub const TEMP_POOL: i64 = -3;
+
+/// The private pool of the PGs' indexes of clones.
+pub const SNAP_POOL: i64 = -4;
 
 const INFO: &[u8] = b"info";
 const MEMBERS: &[u8] = b"members";
@@ -69,6 +72,37 @@ pub fn temp_key(object: &ObjectKey) -> ObjectKey {
         name.extend_from_slice(part);
     }
     ObjectKey { snap: object.snap, ..ObjectKey::head(TEMP_POOL, object.hash, b"", b"", &name) }
+}
+
+/// The object whose omap tells which clones of a PG may show a snapshot. It has each clone that is here under each snapshot that
+/// it shows, and may have more: who uses it looks at the head.
+pub fn snap_index(pgid: PgId) -> ObjectKey {
+    ObjectKey::private(SNAP_POOL, &pgid.to_string())
+}
+
+/// Where the entries of a snapshot begin.
+pub fn snap_prefix(snap: SnapId) -> Vec<u8> {
+    snap.0.to_be_bytes().to_vec()
+}
+
+/// The index's entry for a clone under a snapshot.
+pub fn snap_entry(snap: SnapId, clone: &ObjectKey) -> Vec<u8> {
+    [snap_prefix(snap), Writer::encode(clone)].concat()
+}
+
+/// The clone of an entry.
+pub fn snap_entry_clone(entry: &[u8]) -> Option<ObjectKey> {
+    Reader::new(entry.get(8..)?).get().ok()
+}
+
+/// The step that enters a clone under these snapshots.
+pub fn index_clone(pgid: PgId, clone: &ObjectKey, snaps: &[SnapId]) -> TxnOp {
+    TxnOp::OmapSet(snap_index(pgid), snaps.iter().map(|s| (snap_entry(*s, clone), Vec::new())).collect())
+}
+
+/// The step that takes a clone out from under these snapshots.
+pub fn unindex_clone(pgid: PgId, clone: &ObjectKey, snaps: &[SnapId]) -> TxnOp {
+    TxnOp::OmapRemove(snap_index(pgid), snaps.iter().map(|s| snap_entry(*s, clone)).collect())
 }
 
 fn version_key(prefix: u8, version: EVersion) -> Vec<u8> {

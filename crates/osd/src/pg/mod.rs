@@ -1,7 +1,7 @@
 //! One placement group on one OSD: peering, replication, client operations, recovery.
 //!
 //! Reading path: [`state`] (all transitions), [`membership`] (intervals), [`peering`] (the primary), [`replica`] (the others),
-//! [`client`] and [`replicate`] (operations), [`transfer`], [`recovery`] and [`resync`] (copies of objects).
+//! [`client`] and [`replicate`] (operations), [`trim`] (snapshots that were removed), [`transfer`], [`recovery`] and [`resync`] (copies of objects).
 
 pub mod client;
 pub mod info;
@@ -14,9 +14,11 @@ pub mod recovery;
 pub mod replica;
 pub mod replicate;
 pub mod resync;
+mod snaps;
 pub mod state;
 pub mod status;
 pub mod transfer;
+pub mod trim;
 
 use crate::core::{CommitFor, Core};
 use crate::watch::Watches;
@@ -126,6 +128,8 @@ pub struct Pg {
     pub recovery: Recovery,
     /// The comparison of our own copy with a complete one.
     pub self_resync: Option<SelfResync>,
+    /// Removed snapshots being trimmed.
+    pub trim: trim::SnapTrim,
     /// Parts of our store being listed.
     pub listings: Listings,
     /// Not primary: number of the primary's round that we take part in, 0 for none.
@@ -170,6 +174,7 @@ impl Pg {
             waiting_commit: Vec::new(),
             recovery: Recovery::default(),
             self_resync: None,
+            trim: trim::SnapTrim::default(),
             listings: Listings::default(),
             activation: 0,
             stats_changed: true,

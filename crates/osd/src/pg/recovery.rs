@@ -5,7 +5,7 @@ use super::Pg;
 use super::state::State;
 use super::transfer::Sender;
 use crate::core::Core;
-use crate::object::hobject_of;
+use crate::object::{head_of, hobject_of};
 use maps::{EVersion, OsdId};
 use node::Level;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -202,7 +202,8 @@ impl Pg {
         if self.update_sure() {
             self.kick_all(core);
         }
-        self.run_queue(core, key);
+        self.run_queue(core, &head_of(key));
+        self.kick_lists(core);
         self.recover(core);
     }
 
@@ -254,5 +255,6 @@ impl Pg {
         self.save(core);
         self.share_history(core);
         self.remove_strays(core);
+        core.trim_due = true;
     }
 }

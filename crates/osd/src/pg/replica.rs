@@ -2,7 +2,7 @@
 
 use super::Pg;
 use super::info::{Info, Notice, merge_past, trim_past};
-use super::log::{Entry, PgLog, entry_kind};
+use super::log::{Entry, PgLog};
 use super::meta::MetaChange;
 use super::peering::{Activation, LogReply};
 use super::replicate::Update;
@@ -184,8 +184,10 @@ impl Pg {
     pub fn append_update(&mut self, core: &mut Core, update: Update, change: &mut MetaChange) {
         let Update { entry, stats, last_user_version } = update;
         change.add_entry(&entry);
-        if entry.kind == entry_kind::DELETE && self.missing.remove(&entry.object).is_some() {
-            change.drop_missing(&entry.object);
+        for gone in entry.changes().into_iter().filter(|c| c.removed) {
+            if self.missing.remove(&gone.key).is_some() {
+                change.drop_missing(&gone.key);
+            }
         }
         self.log.push(entry);
         self.info.stats = stats;

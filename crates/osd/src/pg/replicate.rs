@@ -7,7 +7,7 @@ use super::info::{Delta, Stats};
 use super::log::Entry;
 use super::meta::MetaChange;
 use crate::core::{CommitFor, Core};
-use crate::object::hobject_of;
+use crate::object::{first_of, hobject_of};
 use crate::pack::pack;
 use maps::{EVersion, OsdId};
 use std::collections::BTreeSet;
@@ -99,7 +99,8 @@ impl Pg {
         for osd in self.others(core) {
             // A copy that is being compared gets what lies before the cursor; the comparison brings it the rest.
             let cursor = self.copies.get(&osd).and_then(|c| c.resync.as_ref()).map(|r| &r.cursor);
-            let behind = cursor.is_some_and(|cursor| update.entry.object >= *cursor);
+            let behind = cursor.is_some_and(|cursor| first_of(&update.entry.object) >= *cursor);
+            // Snapshots of one object are compared together: writes to it wait until all of them are on one side.
             let body = peer::RepOp {
                 pgid: self.spg(),
                 epoch: core.epoch(),

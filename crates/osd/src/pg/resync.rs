@@ -8,7 +8,7 @@ use super::meta::MetaChange;
 use super::state::State;
 use super::{Pg, successor};
 use crate::core::{CommitFor, Core, ReadFor};
-use crate::object::{INFO_ATTR, ObjectInfo};
+use crate::object::{INFO_ATTR, ObjectInfo, first_of, head_of};
 use maps::{EVersion, OsdId};
 use node::{ConnId, Level};
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,9 +73,11 @@ impl Resync {
         }
     }
 
-    /// Whether writes to an object must wait: it is being compared.
+    /// Whether writes to an object must wait: it is being compared, or its head has not been and a clone has, so that the
+    /// member has only a part of what a write changes.
     pub fn holds(&self, key: &ObjectKey) -> bool {
-        self.bound.as_ref().is_some_and(|bound| self.cursor <= *key && *key < *bound)
+        let bound = self.bound.as_ref().unwrap_or(&self.cursor);
+        self.cursor <= head_of(key) && first_of(key) < *bound
     }
 
     /// An object has arrived.

@@ -18,7 +18,7 @@ impl Pg {
     }
 
     /// The state as Ceph's bits.
-    pub fn state_bits(&self) -> u64 {
+    pub fn state_bits(&self, core: &Core) -> u64 {
         let members = self.members.acting.len();
         let mut bits = match self.state {
             State::Reset | State::GetInfo | State::GetLog | State::GetMissing | State::WaitUpThru => {
@@ -47,6 +47,11 @@ impl Pg {
                 bits |= pg_state::BACKFILLING;
             }
         }
+        bits |= match self.trim_state(core) {
+            Some(true) => pg_state::SNAPTRIM,
+            Some(false) => pg_state::SNAPTRIM_WAIT,
+            None => 0,
+        };
         if !self.recovery.unfound.is_empty() {
             bits |= pg_state::RECOVERY_UNFOUND;
         }
@@ -56,12 +61,13 @@ impl Pg {
     /// The report to the monitors.
     pub fn stat(&mut self, core: &Core) -> PgStat {
         self.reported_seq += 1;
-        let state = self.state_bits();
+        let state = self.state_bits(core);
         let (now, since) = (core.now.wall.into(), self.state_since.into());
         let s = &self.info.stats;
         let stats = ObjectStatSum {
             num_objects: s.objects,
             num_bytes: s.bytes,
+            num_object_clones: s.clones,
             num_object_copies: s.objects * i64::from(self.members.size),
             num_objects_missing_on_primary: self.missing.len() as i64,
             num_objects_degraded: self.degraded(),
@@ -86,17 +92,19 @@ impl Pg {
             up: self.members.up.clone(),
             acting: self.members.acting.clone(),
             stats,
+            purged_snaps: self.trim.purged.clone(),
+            snap_trim_queue: self.trim_queue_len(core),
             blocked_by: self.blocked_by.iter().chain(&self.asked).copied().collect(),
             ..PgStat::default()
         }
     }
 
     /// Everything, for `pg query` and `dump_pgs`.
-    pub fn dump(&self) -> Value {
+    pub fn dump(&self, core: &Core) -> Value {
         let ids = |osds: &[maps::OsdId]| osds.iter().map(|o| o.0).collect::<Vec<_>>();
         json!({
             "pgid": self.id.to_string(),
-            "state": pg_state::name(self.state_bits()),
+            "state": pg_state::name(self.state_bits(core)),
             "machine_state": self.state.to_string(),
             "up": ids(&self.members.up),
             "acting": ids(&self.members.acting),
@@ -112,6 +120,7 @@ impl Pg {
             "epoch_created": self.info.history.epoch_created.0,
             "last_epoch_started": self.info.history.last_epoch_started.0,
             "last_epoch_clean": self.info.history.last_epoch_clean.0,
+            "snap_trim_queue": self.trim_queue_len(core),
             "past_intervals": self.members.past.len(),
             "blocked_by": ids(&self.blocked_by),
             "waits_for": self.asked.iter().map(|o| o.0).collect::<Vec<_>>(),

@@ -4,10 +4,10 @@
 //! several parts is put together under another key and takes its place with the last part, so that a copy is never torn.
 
 use super::Pg;
-use super::meta::{MetaChange, temp_key};
+use super::meta::{MetaChange, index_clone, temp_key};
 use crate::core::{CommitFor, Core, ReadFor};
 use crate::object::{INFO_ATTR, ObjectInfo, hobject_of, key_of};
-use maps::{EVersion, OsdId};
+use maps::{EVersion, OsdId, SnapId};
 use msgs::errno::{EIO, ENOENT};
 use node::{ConnId, Level, Msg};
 use stdx::Bufs;
@@ -240,6 +240,9 @@ impl Pg {
             return;
         };
         let mut ops = Vec::new();
+        if msg.first && key.snap != ObjectKey::HEAD {
+            ops.extend(self.index_part(core, &key, &attributes));
+        }
         write_part(&key, msg, attributes, &mut ops);
         let mut change = MetaChange::default();
         if msg.last && self.missing.remove(&key).is_some() {
@@ -261,6 +264,20 @@ impl Pg {
         };
         let reply = Msg::new(tid, peer::Body::from(reply));
         self.submit(core, ops, change, CommitFor::Send(conn, Box::new(reply)));
+    }
+}
+
+impl Pg {
+    /// A clone comes: enters it into the index, before it is whole, because the index may have too much but never too little.
+    fn index_part(&self, core: &Core, key: &ObjectKey, part: &PartAttributes) -> Option<TxnOp> {
+        let (_, info) = part.attrs.iter().find(|(name, _)| name == INFO_ATTR)?;
+        let purged = |snap: &SnapId| core.is_purged(self.id.pool, *snap);
+        let mut snaps = ObjectInfo::parse(info)?.snaps;
+        snaps.retain(|snap| !purged(snap));
+        if snaps.is_empty() || stdx::mutants::is_active("osd_indexes_no_recovered_clone") {
+            return None;
+        }
+        Some(index_clone(self.id, key, &snaps))
     }
 }
 

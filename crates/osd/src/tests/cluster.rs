@@ -1,8 +1,9 @@
 //! Several OSDs with a monitor that only keeps a map, a network of constant delay and disks that end in order.
 
 use super::disk::Disk;
+use crate::snapset::SnapContext;
 use crate::{Osd, OsdConfig, OsdOptions};
-use maps::{Epoch, HObject, NacreMap, OsdId, OsdMap, PgId, Pool, Spg, osd_state};
+use maps::{Epoch, HObject, NacreMap, OsdId, OsdMap, PgId, Pool, SnapId, Spg, osd_state};
 use msgs::{Op, OsdOp, OsdOpReply, SubOp, osd_flag};
 use node::{
     CloseReason, ConnId, DiskId, DiskInfo, DiskOp, DiskOpId, Input, Level, Msg, Never, Node, Output, Peer,
@@ -76,6 +77,10 @@ pub struct Cluster {
     pub rescue: bool,
     /// Delay of messages from one node to another, where it is not the usual one.
     pub latency: BTreeMap<(usize, usize), u64>,
+    /// Under which the client writes.
+    pub context: SnapContext,
+    /// What the client reads.
+    pub at: SnapId,
 }
 
 fn addr_of(node: usize, nonce: u32) -> EntityAddr {
@@ -143,6 +148,8 @@ impl Cluster {
             trace: std::env::var_os("OSD_TRACE").is_some(),
             rescue: false,
             latency: BTreeMap::new(),
+            context: SnapContext::default(),
+            at: SnapId::HEAD,
         };
         c.history.insert(Epoch(1), Writer::encode(&c.map));
         (0..osds).for_each(|i| c.start(i));
@@ -259,8 +266,10 @@ impl Cluster {
     fn report(&self) -> String {
         let mut out = format!("map {}\n", self.map.epoch);
         for (id, slot) in &self.slots {
-            for pg in slot.osd.iter().flat_map(|o| o.pgs.values()) {
-                out += &format!("osd.{id} {}\n", pg.dump());
+            if let Some(osd) = &slot.osd {
+                for pg in osd.pgs.values() {
+                    out += &format!("osd.{id} {}\n", pg.dump(&osd.core));
+                }
             }
         }
         out + &self.complaints.join("\n")
@@ -443,6 +452,7 @@ impl Cluster {
                 m.pgs.into_iter().for_each(|pg| {
                     self.stats.insert(pg.pgid, pg);
                 });
+                self.purge();
             }
             _ => {}
         }
@@ -481,10 +491,54 @@ impl Cluster {
         });
     }
 
+    /// Takes a new snapshot into the client's context.
+    pub fn take_snap(&mut self) -> SnapId {
+        let snap = self.map.pools[&POOL].snap_seq.0.max(1) + 1;
+        self.change(|map, _| {
+            if let Some(pool) = map.pools.get_mut(&POOL) {
+                pool.snap_seq = SnapId(snap);
+            }
+        });
+        self.context.seq = SnapId(snap);
+        self.context.snaps.insert(0, SnapId(snap));
+        SnapId(snap)
+    }
+
+    /// Removes a snapshot; the client may still name it.
+    pub fn remove_snap(&mut self, snap: SnapId) {
+        self.change(|map, _| {
+            map.new_removed_snaps.entry(POOL).or_default().insert(snap.0, 1);
+            map.removed_snaps_queue.entry(POOL).or_default().insert(snap.0, 1);
+        });
+    }
+
+    /// Takes snapshots out of the queue that all PGs have nothing of any more.
+    fn purge(&mut self) {
+        let Some(mut left) = self.map.removed_snaps_queue.get(&POOL).cloned() else { return };
+        for pgid in self.map.pools[&POOL].pgs(POOL) {
+            let mut others = left.clone();
+            others.subtract(&self.stats.get(&pgid).map(|s| s.purged_snaps.clone()).unwrap_or_default());
+            left.subtract(&others);
+        }
+        if left.is_empty() {
+            return;
+        }
+        self.change(|map, nacre| {
+            nacre.purged_snaps.entry(POOL).or_default().union_of(&left);
+            if let Some(queue) = map.removed_snaps_queue.get_mut(&POOL) {
+                queue.subtract(&left);
+            }
+            map.removed_snaps_queue.retain(|_, queue| !queue.is_empty());
+            map.new_purged_snaps.insert(POOL, left);
+        });
+    }
+
     /// A new map.
     pub fn change(&mut self, edit: impl FnOnce(&mut OsdMap, &mut NacreMap)) {
         self.map.epoch = self.map.epoch.next();
         self.nacre.epoch = self.map.epoch;
+        self.map.new_removed_snaps.clear();
+        self.map.new_purged_snaps.clear();
         edit(&mut self.map, &mut self.nacre);
         self.history.insert(self.map.epoch, Writer::encode(&self.map));
         self.publish();
@@ -555,7 +609,9 @@ impl Cluster {
             locator: maps::ObjectLocator { pool: POOL, ..Default::default() },
             oid: name.as_bytes().to_vec(),
             ops: ops.into_iter().map(SubOp::from).collect(),
-            snapid: maps::SnapId::HEAD,
+            snapid: if writes { SnapId::HEAD } else { self.at },
+            snap_seq: self.context.seq,
+            snaps: self.context.snaps.clone(),
             ..OsdOp::default()
         };
         self.send_any(osd, tid, msgs::Body::from(request));
@@ -680,7 +736,11 @@ impl Cluster {
                 omap_range: Some(OmapRange { max: 100_000, max_bytes: 1 << 30, ..Default::default() }),
             };
             let ReadReply::Object(Some(view)) = reader.read(read) else { panic!("an object") };
-            out.insert(key.name.clone(), (key, view));
+            let mut name = key.name.clone();
+            if key.snap != ObjectKey::HEAD {
+                name.extend_from_slice(format!("@{}", key.snap).as_bytes());
+            }
+            out.insert(name, (key, view));
         }
         out
     }
@@ -695,7 +755,8 @@ impl Cluster {
         let all: BTreeMap<usize, _> = up.iter().map(|o| (*o, self.objects(*o))).collect();
         let names: BTreeSet<Vec<u8>> = all.values().flat_map(|o| o.keys().cloned()).collect();
         for name in names {
-            let acting = self.acting(&String::from_utf8_lossy(&name));
+            let text = String::from_utf8_lossy(&name).into_owned();
+            let acting = self.acting(text.split('@').next().unwrap_or_default());
             for osd in &acting {
                 assert_eq!(
                     all[osd].get(&name),

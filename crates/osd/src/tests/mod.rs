@@ -6,5 +6,6 @@ mod copies;
 mod disk;
 mod hostile;
 mod scenarios;
+mod snapshots;
 mod storm;
 mod watches;

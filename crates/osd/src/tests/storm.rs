@@ -52,7 +52,7 @@ fn storm(seed: u64) {
     c.check();
 }
 
-fn misfortune(c: &mut Cluster, rng: &mut Rng) {
+pub fn misfortune(c: &mut Cluster, rng: &mut Rng) {
     let (alive, dead) = c.alive();
     match rng.below(10) {
         0 | 1 => c.kill(*rng.pick(&alive)),

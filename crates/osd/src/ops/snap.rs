@@ -1,0 +1,166 @@
+//! LIST_SNAPS and ROLLBACK; and what a vector means for an object's clones.
+
+use super::{Exec, Loaded, OpError, OpOutput, Outcome, done, output};
+use crate::object::{INFO_ATTR, ObjectInfo, at_snap};
+use crate::snapset::{Shown, SnapContext, SnapSet};
+use crate::watch::WATCH_ATTR;
+use maps::{EVersion, IntervalSet, SnapId};
+use msgs::op::input::{CloneInfo, ListSnapsReply};
+use store::{ObjectKey, TxnOp};
+
+/// What a ROLLBACK goes back to.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// The object has not changed since.
+    Head,
+    /// A clone of this size.
+    Clone(SnapId, u64),
+    /// There was no such object.
+    Nothing,
+}
+
+/// What making a vector's changes means beside them.
+#[derive(Debug, Default)]
+pub struct Preserved {
+    /// The clone that was made: its id, and the snapshots that it shows.
+    pub clone: Option<(SnapId, Vec<SnapId>)>,
+    /// Bytes that clones hold beside what they share, afterwards less before.
+    pub bytes: i64,
+}
+
+impl Exec<'_> {
+    /// Clones oldest first, then the head, unless it was deleted.
+    pub(super) fn list_snaps(&mut self) -> Result<OpOutput, OpError> {
+        if !self.loaded.stored {
+            return Err(msgs::errno::ENOENT);
+        }
+        let set = &self.loaded.info.snapset;
+        let clones = set.clones.iter().map(|c| CloneInfo {
+            cloneid: c.id,
+            snaps: c.snaps.clone(),
+            overlap: c.overlap.clone(),
+            size: c.size,
+        });
+        let head = CloneInfo { cloneid: SnapId::HEAD, size: self.size, ..CloneInfo::default() };
+        let clones = clones.chain(self.exists.then_some(head)).collect();
+        output(&ListSnapsReply { clones, seq: set.seq })
+    }
+
+    /// Makes the object what it was at a snapshot.
+    pub(super) fn rollback(&mut self, i: usize) -> Result<OpOutput, OpError> {
+        match self.loaded.sources.get(&i) {
+            Some(Source::Head) => self.modified |= self.exists,
+            Some(Source::Clone(id, size)) => {
+                self.exists = true;
+                self.size = *size;
+                self.txn.push(TxnOp::Clone(at_snap(self.key, id.0), self.key.clone()));
+                self.modified = true;
+                if !self.watches.is_empty() {
+                    // They are of the head, not of what it holds.
+                    self.store_watches();
+                }
+            }
+            Some(Source::Nothing) | None if self.exists => return self.delete(),
+            Some(Source::Nothing) | None => {}
+        }
+        done()
+    }
+}
+
+impl Source {
+    /// What shows the object at `snap`.
+    pub fn of(set: &SnapSet, snap: SnapId) -> Self {
+        match set.at(snap) {
+            Shown::Head => Self::Head,
+            Shown::Nothing => Self::Nothing,
+            Shown::Clone(id) => Self::Clone(id, set.clones.iter().find(|c| c.id == id).map_or(0, |c| c.size)),
+        }
+    }
+}
+
+impl Outcome {
+    /// Keeps the state of before as a clone where the context has snapshots that the object does not know of; notes what the
+    /// clones do not share with the head any more; and lets a deleted head with clones stay as a whiteout.
+    pub fn preserve(
+        &mut self,
+        key: &ObjectKey,
+        loaded: &Loaded,
+        context: &SnapContext,
+        version: EVersion,
+    ) -> Preserved {
+        let mut set = loaded.info.snapset.clone();
+        let before = set.bytes();
+        let mut made = Preserved::default();
+        let changed = changed_ranges(&self.txn, key, loaded.size, &set);
+        if loaded.exists && set.is_behind(context) && !stdx::mutants::is_active("osd_makes_no_clone") {
+            let clone = set.add_clone(context, version, loaded.size);
+            let to = at_snap(key, clone.id.0);
+            let info = ObjectInfo {
+                version,
+                snaps: clone.snaps.clone(),
+                snapset: SnapSet::default(),
+                ..loaded.info.clone()
+            };
+            made.clone = Some((clone.id, clone.snaps.clone()));
+            let mut steps = vec![TxnOp::Clone(key.clone(), to.clone()), info_op(to.clone(), &info)];
+            if !loaded.watches.is_empty() {
+                steps.push(TxnOp::RemoveAttr(to, WATCH_ATTR.to_vec()));
+            }
+            self.txn.splice(0..0, steps);
+        }
+        set.head_changed(&changed);
+        set.seq = set.seq.max(context.seq);
+        made.bytes = set.bytes() as i64 - before as i64;
+        self.info.whiteout = !self.exists && !set.clones.is_empty();
+        if self.info.whiteout {
+            self.txn.push(TxnOp::Touch(key.clone()));
+        }
+        self.info.snapset = set;
+        made
+    }
+
+    /// Whether anything of the object is stored afterwards.
+    pub fn stored(&self) -> bool {
+        self.exists || self.info.whiteout
+    }
+}
+
+/// The step that stores an object's info.
+pub fn info_op(key: ObjectKey, info: &ObjectInfo) -> TxnOp {
+    TxnOp::SetAttr(key, INFO_ATTR.to_vec(), info.to_bytes())
+}
+
+/// The ranges of the head's bytes that a transaction changes; what is behind its end counts for nothing.
+fn changed_ranges(txn: &[TxnOp], key: &ObjectKey, size: u64, set: &SnapSet) -> IntervalSet {
+    let (mut changed, mut size) = (IntervalSet::new(), size);
+    for op in txn {
+        match op {
+            TxnOp::Write(to, off, data) if to == key => {
+                changed.insert(*off, data.len() as u64);
+                size = size.max(off + data.len() as u64);
+            }
+            TxnOp::Zero(to, off, len) | TxnOp::CloneRange(_, to, _, len, off) if to == key => {
+                changed.insert(*off, *len);
+                size = size.max(off + len);
+            }
+            TxnOp::Truncate(to, end) if to == key => {
+                changed.insert(*end, size.saturating_sub(*end));
+                size = *end;
+            }
+            TxnOp::Remove(to) if to == key => {
+                changed.insert(0, size);
+                size = 0;
+            }
+            TxnOp::Clone(from, to) if to == key => {
+                let mut lost = IntervalSet::new();
+                lost.insert(0, size);
+                lost.subtract(&set.shared_with_head(SnapId(from.snap)));
+                changed.union_of(&lost);
+                size = set.clones.iter().find(|c| c.id.0 == from.snap).map_or(size, |c| c.size);
+            }
+            TxnOp::Rename(_, to) if to == key => changed.insert(0, size.max(1)),
+            _ => {}
+        }
+    }
+    changed
+}

@@ -1,0 +1,258 @@
+//! Snapshot trimming: what shows only removed snapshots goes, in the background, one clone after another, each by an update of its
+//! head like a client's.
+//!
+//! The map's queue of removed snapshots says what is to be done; the index of clones by snapshot says where. Nothing else is
+//! remembered: a new primary looks through its own index again. A snapshot that the index has nothing of any more is reported
+//! as purged; when all PGs of the pool have said so, the monitors take it out of the queue.
+
+use super::Pg;
+use super::client::{ClientOp, Reply};
+use super::info::Delta;
+use super::log::{Answer, CloneChange, Entry, entry_kind};
+use super::meta::{snap_entry_clone, snap_index, snap_prefix, unindex_clone};
+use super::state::State;
+use crate::core::{CommitFor, Core, ReadFor};
+use crate::object::{at_snap, head_of};
+use crate::ops::info_op;
+use crate::snapset::Trimmed;
+use maps::{IntervalSet, SnapId, osd_flags};
+use node::Level;
+use std::collections::VecDeque;
+use std::time::Duration;
+use stdx::Instant;
+use store::{ObjectKey, OmapRange, Read, ReadReply, StoreError, Transaction, TxnOp};
+
+/// Clones that a PG trims at once (Ceph's `osd_pg_max_concurrent_snap_trims`).
+const AT_ONCE: usize = 2;
+/// PGs of an OSD that trim at once (Ceph's `osd_max_trimming_pgs`).
+const PGS_AT_ONCE: usize = 2;
+/// Entries of the index read at once.
+const PAGE: usize = 64;
+/// Where something failed: look again after so long.
+const AGAIN_AFTER: Duration = Duration::from_secs(5);
+/// The longest pause between two.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Where a PG's trimming stands.
+#[derive(Debug, Default)]
+pub struct SnapTrim {
+    /// Removed snapshots that no clone shows any more, on any member.
+    pub purged: IntervalSet,
+    /// The one at work.
+    current: Option<SnapId>,
+    /// Its index is being read.
+    reading: bool,
+    /// Clones under it that were not looked at.
+    found: VecDeque<ObjectKey>,
+    in_flight: usize,
+    /// It is one of the PGs that trim.
+    active: bool,
+    /// Not before.
+    pub pause: Option<Instant>,
+}
+
+impl Pg {
+    /// Removed snapshots of which clones may be left.
+    fn to_trim(&self, core: &Core) -> IntervalSet {
+        let mut queue = core.map.removed_snaps_queue.get(&self.id.pool).cloned().unwrap_or_default();
+        queue.subtract(&self.trim.purged);
+        queue
+    }
+
+    /// How many of them there are.
+    pub fn trim_queue_len(&self, core: &Core) -> u64 {
+        self.to_trim(core).size()
+    }
+
+    /// Whether it trims, or waits for its turn to.
+    pub fn trim_state(&self, core: &Core) -> Option<bool> {
+        let wanted = self.state == State::Clean && !self.to_trim(core).is_empty();
+        (wanted || self.trim.active).then_some(self.trim.active)
+    }
+
+    /// Forgets what is under way.
+    pub fn trim_reset(&mut self, core: &mut Core) {
+        self.trim_rest(core);
+        self.trim = SnapTrim::default();
+    }
+
+    /// Lets another PG trim.
+    fn trim_rest(&mut self, core: &mut Core) {
+        if std::mem::take(&mut self.trim.active) {
+            core.trimming -= 1;
+            core.trim_due = true;
+            self.stats_changed = true;
+            core.stats_due = true;
+        }
+    }
+
+    /// Goes on with trimming where there is something to trim and it is time.
+    pub fn snap_trim(&mut self, core: &mut Core) {
+        if self.trim.pause.is_some_and(|at| at > core.now.mono) {
+            return;
+        }
+        self.trim.pause = None;
+        if self.trim.reading || self.trim.in_flight > 0 {
+            return;
+        }
+        let may =
+            self.state == State::Clean && self.is_serving() && !core.map.has_flag(osd_flags::NOSNAPTRIM);
+        let queue = core.map.removed_snaps_queue.get(&self.id.pool);
+        let (true, Some(queue)) = (may && self.is_primary(core), queue) else {
+            (self.trim.current, self.trim.found) = (None, VecDeque::new());
+            return self.trim_rest(core);
+        };
+        // What the monitors have taken note of needs no mention any more.
+        let mut over = self.trim.purged.clone();
+        over.subtract(queue);
+        self.trim.purged.subtract(&over);
+        let next = || self.to_trim(core).iter().next().map(|(first, _)| SnapId(first));
+        let Some(snap) = self.trim.current.or_else(next) else { return self.trim_rest(core) };
+        if !self.trim.active {
+            if core.trimming >= PGS_AT_ONCE {
+                return;
+            }
+            core.trimming += 1;
+            self.trim.active = true;
+            self.stats_changed = true;
+            core.stats_due = true;
+        }
+        self.trim.current = Some(snap);
+        if self.trim.found.is_empty() {
+            return self.read_index(core, snap);
+        }
+        while self.trim.in_flight < AT_ONCE
+            && let Some(clone) = self.trim.found.pop_front()
+        {
+            self.trim.in_flight += 1;
+            let id = core.next_op();
+            let op = ClientOp::trim(head_of(&clone), SnapId(clone.snap), core.now.mono);
+            self.on_client_op(core, id, op);
+        }
+    }
+
+    fn read_index(&mut self, core: &mut Core, snap: SnapId) {
+        self.trim.reading = true;
+        let prefix = snap_prefix(snap);
+        let range = OmapRange { after: None, prefix, max: PAGE, max_bytes: usize::MAX };
+        let read = Read::Object {
+            key: snap_index(self.id),
+            attrs: false,
+            data: Vec::new(),
+            omap_header: false,
+            omap_keys: Vec::new(),
+            omap_range: Some(range),
+        };
+        core.io.read(core.now, read, ReadFor::SnapIndex(self.id, self.round));
+    }
+
+    /// The clones under the snapshot at work.
+    pub fn on_snap_index(&mut self, core: &mut Core, round: u64, result: Result<ReadReply, StoreError>) {
+        if round != self.round || !std::mem::take(&mut self.trim.reading) {
+            return;
+        }
+        let entries = match result {
+            Ok(ReadReply::Object(view)) => view.unwrap_or_default().omap_entries,
+            other => {
+                core.event(Level::Error, "snap_index_unreadable", format!("pg {}: {other:?}", self.id));
+                return self.trim_later(core);
+            }
+        };
+        self.trim.found = entries.iter().filter_map(|(entry, _)| snap_entry_clone(entry)).collect();
+        if self.trim.found.is_empty()
+            && let Some(snap) = self.trim.current.take()
+        {
+            self.trim.purged.insert(snap.0, 1);
+            self.stats_changed = true;
+            core.stats_due = true;
+        }
+        self.snap_trim(core);
+    }
+
+    fn trim_later(&mut self, core: &mut Core) {
+        (self.trim.current, self.trim.found) = (None, VecDeque::new());
+        self.trim.pause = Some(core.now.mono + AGAIN_AFTER);
+        self.trim_rest(core);
+    }
+
+    /// The head of a clone to be trimmed is loaded: makes the update.
+    pub(super) fn trim_loaded(&mut self, core: &mut Core, id: u64) {
+        let Some(op) = self.ops.get_mut(&id) else { return };
+        let (head, Some(clone)) = (op.key.clone(), op.trim) else { return };
+        let loaded = std::mem::take(&mut op.loaded);
+        self.pop_queue(&head, id);
+        let clone_key = at_snap(&head, clone.0);
+        let mut info = loaded.info.clone();
+        let before = info.snapset.bytes();
+        let known = info.snapset.clones.iter().find(|c| c.id == clone).cloned().unwrap_or_default();
+        let pool = self.id.pool;
+        let trimmed = info.snapset.trim(clone, |snap| core.is_removed(pool, snap));
+        if !loaded.stored || trimmed == Trimmed::Untouched {
+            // The index has more than there is; what it says of this snapshot only we act on.
+            let ops = self.trim.current.iter().map(|snap| unindex_clone(self.id, &clone_key, &[*snap]));
+            core.submit_own(Transaction { ops: ops.collect() }, CommitFor::Nothing);
+            self.answer(core, id, Reply::default());
+            return self.run_queue(core, &head);
+        }
+        let version = self.next_version(core);
+        let removed = trimmed == Trimmed::Removed;
+        let left = if let Trimmed::Shows(left) = trimmed { left } else { Vec::new() };
+        let mut gone: Vec<SnapId> = known.snaps.iter().copied().filter(|s| !left.contains(s)).collect();
+        gone.extend(self.trim.current.filter(|snap| !gone.contains(snap)));
+        let mut ops = vec![unindex_clone(self.id, &clone_key, &gone)];
+        if removed && !stdx::mutants::is_active("osd_keeps_trimmed_clones") {
+            ops.push(TxnOp::Remove(clone_key));
+        }
+        // A deleted object was here for its clones only.
+        let ends = info.whiteout && info.snapset.clones.is_empty();
+        let bytes = info.snapset.bytes() as i64 - before as i64;
+        info.version = version;
+        ops.push(if ends { TxnOp::Remove(head.clone()) } else { info_op(head.clone(), &info) });
+        let clones = removed.then_some(CloneChange { id: clone, prior: known.version });
+        let entry = Entry {
+            version,
+            prior: loaded.info.version,
+            kind: if ends { entry_kind::DELETE } else { entry_kind::MODIFY },
+            object: head.clone(),
+            answer: Answer { user_version: self.info.last_user_version, ..Answer::default() },
+            clones: clones.into_iter().collect(),
+            ..Entry::default()
+        };
+        let delta = Delta {
+            objects: -i64::from(removed) - i64::from(ends),
+            clones: -i64::from(removed),
+            bytes,
+            internal: true,
+            ..Delta::default()
+        };
+        if let Some(op) = self.ops.get_mut(&id) {
+            op.stage = super::client::Stage::Replicating;
+        }
+        if let Err((_, mut reply)) = self.replicate(core, entry, ops, delta, id, Box::new(Reply::default())) {
+            reply.result = -msgs::errno::ENOSPC;
+            self.answer(core, id, *reply);
+        } else {
+            core.count("clones_trimmed", 1);
+        }
+        self.run_queue(core, &head);
+    }
+
+    /// A clone is trimmed, durably on all members. The next one waits for as long as it took, so that trimming leaves half
+    /// of the time to others, however slow the disks are.
+    pub(super) fn trim_done(&mut self, core: &mut Core, op: &ClientOp, result: i32) {
+        self.trim.in_flight -= 1;
+        if result < 0 {
+            return self.trim_later(core);
+        }
+        let took = core.now.mono.since(op.received);
+        self.trim.pause = Some(core.now.mono + took.min(LONGEST_PAUSE));
+    }
+
+    /// Snapshots are purged everywhere: what the index still says of them nobody will ask for.
+    pub fn forget_snaps(&self, purged: &IntervalSet, ops: &mut Vec<TxnOp>) {
+        for (first, len) in purged.iter() {
+            let (from, to) = (snap_prefix(SnapId(first)), snap_prefix(SnapId(first.saturating_add(len))));
+            ops.push(TxnOp::OmapRemoveRange(snap_index(self.id), from, to));
+        }
+    }
+}
