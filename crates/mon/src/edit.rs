@@ -90,6 +90,11 @@ impl<'a> Edit<'a> {
         &mut self.osd_and_nacre().1
     }
 
+    /// The servers' own map with what was decided so far.
+    pub fn nacre_now(&self) -> &NacreMap {
+        self.osd.as_ref().map_or(&**self.base.osd.nacre(), |(_, nacre)| nacre)
+    }
+
     fn osd_and_nacre(&mut self) -> &mut (Box<OsdMapIncremental>, NacreMap) {
         let (map, nacre, modified) = (self.base.osdmap(), self.base.osd.nacre(), self.now.wall.into());
         self.osd.get_or_insert_with(|| {

@@ -31,6 +31,7 @@ mod pool_ops;
 mod publish;
 mod quorum;
 mod session;
+mod snaps;
 mod soft;
 mod state;
 mod storage;

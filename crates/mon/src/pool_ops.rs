@@ -3,6 +3,7 @@
 use crate::commands::pool;
 use crate::edit::Edit;
 use crate::mon::{Mon, Out};
+use crate::snaps;
 use crate::storage::Storage;
 use auth::{OsdCap, Perm};
 use maps::{Pool, PoolStat, SnapId, StatCollection, pool_flags};
@@ -136,12 +137,13 @@ fn change_pool(edit: &mut Edit<'_>, id: i64, m: &msgs::PoolOp) -> Result<Option<
     let epoch = edit.osdmap().epoch.next();
     match m.op {
         pool_op::DELETE => pool::remove(edit, id).map(|()| None).map_err(|e| e.errno),
-        pool_op::CREATE_SNAP => {
-            if old.snaps.values().any(|s| s.name == m.name) {
-                return Err(errno::EEXIST);
-            }
-            pool::make_snap(edit, id, &m.name).map(|()| None).map_err(|e| e.errno)
+        pool_op::CREATE_SNAP | pool_op::DELETE_SNAP if old.has_flag(pool_flags::SELFMANAGED_SNAPS) => {
+            Err(errno::EINVAL)
         }
+        // Clients look into the map before they ask: who asks for what is so already has asked before, and lost the answer.
+        pool_op::CREATE_SNAP if old.snaps.values().any(|s| s.name == m.name) => Ok(None),
+        pool_op::DELETE_SNAP if !old.snaps.values().any(|s| s.name == m.name) => Ok(None),
+        pool_op::CREATE_SNAP => pool::make_snap(edit, id, &m.name).map(|()| None).map_err(|e| e.errno),
         pool_op::DELETE_SNAP => pool::remove_snap(edit, id, &m.name).map(|()| None).map_err(|e| e.errno),
         pool_op::CREATE_UNMANAGED_SNAP => {
             if old.has_flag(pool_flags::POOL_SNAPS) {
@@ -156,17 +158,21 @@ fn change_pool(edit: &mut Edit<'_>, id: i64, m: &msgs::PoolOp) -> Result<Option<
             Ok(Some(wire::Writer::encode(&snapid)))
         }
         pool_op::DELETE_UNMANAGED_SNAP => {
-            if old.has_flag(pool_flags::POOL_SNAPS) || !old.has_flag(pool_flags::SELFMANAGED_SNAPS) {
+            if old.has_flag(pool_flags::POOL_SNAPS) {
                 return Err(errno::EINVAL);
+            }
+            let queued = edit.osdmap().removed_snaps_queue.get(&id);
+            let purged = edit.nacre_now().purged_snaps.get(&id);
+            if [queued, purged].into_iter().flatten().any(|set| set.contains(m.snapid.0)) {
+                return Ok(None);
             }
             if m.snapid > old.snap_seq {
                 return Err(errno::ENOENT);
             }
-            if edit.osdmap().removed_snaps_queue.get(&id).is_some_and(|q| q.contains(m.snapid.0)) {
-                return Ok(None);
+            if !old.has_flag(pool_flags::SELFMANAGED_SNAPS) {
+                return Err(errno::EINVAL);
             }
-            edit.pool(id).snap_epoch = epoch;
-            edit.osd().new_removed_snaps.entry(id).or_default().insert(m.snapid.0, 1);
+            snaps::remove(edit, id, m.snapid);
             Ok(None)
         }
         _ => Err(errno::EOPNOTSUPP),

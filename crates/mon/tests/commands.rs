@@ -262,6 +262,26 @@ fn pools_and_snapshots_of_librados_are_answered_with_their_epoch() {
 }
 
 #[test]
+fn a_removed_snapshot_leaves_the_map_when_all_pgs_have_trimmed_it() {
+    let (mut rig, conns) = three_osds();
+    rig.ok(r#"{"prefix":"osd pool create","pool":"p","pg_num":8}"#);
+    rig.ok(r#"{"prefix":"osd pool mksnap","pool":"p","snap":"one"}"#);
+    rig.ok(r#"{"prefix":"osd pool mksnap","pool":"p","snap":"two"}"#);
+    rig.ok(r#"{"prefix":"osd pool rmsnap","pool":"p","snap":"one"}"#);
+    let map = osdmap(&mut rig);
+    let pool = &map.pools[&1];
+    assert_eq!(pool.snaps.values().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["two"]);
+    assert_eq!(pool.snap_seq, maps::SnapId(3), "the removal has a number too");
+    assert!(map.removed_snaps_queue[&1].contains(1) && map.new_removed_snaps[&1].contains(1));
+    report_clean(&mut rig, &conns[..2], &map);
+    rig.pass(std::time::Duration::from_secs(2));
+    assert!(osdmap(&mut rig).removed_snaps_queue.contains_key(&1), "one OSD's PGs may still have it");
+    report_clean(&mut rig, &conns, &map);
+    rig.pass(std::time::Duration::from_secs(2));
+    assert_eq!(osdmap(&mut rig).removed_snaps_queue, BTreeMap::new());
+}
+
+#[test]
 fn a_purged_osd_is_gone_with_its_key_and_its_number_is_used_again() {
     let (mut rig, conns) = three_osds();
     rig.close(conns[2]);

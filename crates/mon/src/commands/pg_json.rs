@@ -126,7 +126,7 @@ pub fn pg(s: &PgStat) -> Value {
     ] {
         put(&format!("{what}_invalid"), false.into());
     }
-    put("snaptrimq_len", 0.into());
+    put("snaptrimq_len", s.snap_trim_queue.into());
     put("stat_sum", stat_sum(&s.stats));
     put("up", ids(&s.up).into());
     put("acting", ids(&s.acting).into());
@@ -135,7 +135,11 @@ pub fn pg(s: &PgStat) -> Value {
     put("blocked_by", ids(&s.blocked_by).into());
     put("up_primary", first(&s.up).into());
     put("acting_primary", first(&s.acting).into());
-    put("purged_snaps", json!([]));
+    let purged = s
+        .purged_snaps
+        .iter()
+        .map(|(start, length)| json!({ "start": start.to_string(), "length": length.to_string() }));
+    put("purged_snaps", purged.collect::<Vec<_>>().into());
     Value::Object(out)
 }
 

@@ -121,6 +121,7 @@ pub fn remove(edit: &mut Edit<'_>, id: i64) -> Result<(), Failure> {
     inc.old_pools.insert(id);
     inc.new_pg_temp.extend(temp.into_iter().map(|pg| (pg, Vec::new())));
     inc.old_pg_upmap_items.extend(upmaps);
+    edit.nacre().purged_snaps.remove(&id);
     Ok(())
 }
 
@@ -142,14 +143,11 @@ pub fn make_snap(edit: &mut Edit<'_>, id: i64, name: &str) -> Result<(), Failure
 
 /// Removes a snapshot of the whole pool.
 pub fn remove_snap(edit: &mut Edit<'_>, id: i64, name: &str) -> Result<(), Failure> {
-    let epoch = edit.osdmap().epoch.next();
     let found = edit.osdmap().pools[&id].snaps.values().find(|s| s.name == name).map(|s| s.snapid);
     let Some(snapid) = found else {
         return Err(Failure::new(errno::ENOENT, format!("there is no snapshot '{name}'")));
     };
-    let pool = edit.pool(id);
-    pool.snaps.remove(&snapid);
-    pool.snap_epoch = epoch;
-    edit.osd().new_removed_snaps.entry(id).or_default().insert(snapid.0, 1);
+    edit.pool(id).snaps.remove(&snapid);
+    crate::snaps::remove(edit, id, snapid);
     Ok(())
 }

@@ -323,6 +323,8 @@ pub fn report_clean(rig: &mut Rig, conns: &[ConnId], map: &maps::OsdMap) {
                         reported_epoch: map.epoch,
                         up: at.up,
                         acting: at.acting,
+                        // They trim at once what was removed.
+                        purged_snaps: map.removed_snaps_queue.get(id).cloned().unwrap_or_default(),
                         ..peer::PgStat::default()
                     });
                 }
