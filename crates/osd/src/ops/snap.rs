@@ -91,15 +91,23 @@ impl Outcome {
         let mut set = loaded.info.snapset.clone();
         let before = set.bytes();
         let mut made = Preserved::default();
-        let changed = changed_ranges(&self.txn, key, loaded.size, &set);
-        if loaded.exists && set.is_behind(context) && !stdx::mutants::is_active("osd_makes_no_clone") {
+        let clones =
+            loaded.exists && set.is_behind(context) && !stdx::mutants::is_active("osd_makes_no_clone");
+        let changed = match clones || !set.clones.is_empty() {
+            true => changed_ranges(&self.txn, key, loaded.size, &set),
+            false => IntervalSet::new(),
+        };
+        if clones {
             let clone = set.add_clone(context, version, loaded.size);
             let to = at_snap(key, clone.id.0);
             let info = ObjectInfo {
                 version,
+                user_version: loaded.info.user_version,
+                mtime: loaded.info.mtime,
+                truncate_seq: loaded.info.truncate_seq,
+                truncate_size: loaded.info.truncate_size,
                 snaps: clone.snaps.clone(),
-                snapset: SnapSet::default(),
-                ..loaded.info.clone()
+                ..ObjectInfo::default()
             };
             made.clone = Some((clone.id, clone.snaps.clone()));
             let mut steps = vec![TxnOp::Clone(key.clone(), to.clone()), info_op(to.clone(), &info)];
