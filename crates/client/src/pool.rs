@@ -46,6 +46,8 @@ impl Pool {
             namespace: self.namespace.clone(),
             name: object.to_vec(),
             ops,
+            snap: maps::SnapId::HEAD,
+            snapc: Default::default(),
         };
         let failed = |errno| Error::Errno {
             what: format!("{}/{}", self.name, String::from_utf8_lossy(object)),

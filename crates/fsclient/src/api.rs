@@ -38,6 +38,13 @@ pub enum Request {
         /// At most so many.
         max: usize,
     },
+    /// A new snapshot of a pool whose snapshots clients manage, or the removal of one.
+    PoolSnap {
+        /// Pool by name.
+        pool: String,
+        /// Which one goes; `None` for a new one.
+        remove: Option<maps::SnapId>,
+    },
     /// A monitor command: JSON with `prefix`, and input data.
     Command {
         /// The command.
@@ -65,6 +72,10 @@ pub struct ObjectRequest {
     pub name: Vec<u8>,
     /// Carried out as one atomic vector.
     pub ops: Vec<msgs::Op>,
+    /// What to read: `SnapId::HEAD`, or a snapshot.
+    pub snap: maps::SnapId,
+    /// The snapshots that a write preserves.
+    pub snapc: rados::SnapContext,
 }
 
 /// One file system operation. Names are single components.
@@ -281,6 +292,8 @@ pub enum Answer {
     Object { result: i32, ops: Vec<(i32, Bufs)>, version: u64 },
     /// Of `ListObjects`: (name, locator), and the cursor to go on from, empty at the end.
     Objects { names: Vec<(Vec<u8>, Vec<u8>)>, cursor: Vec<u8> },
+    /// Of `PoolSnap`: 0 or negative errno, and the new snapshot.
+    PoolSnap { code: i32, snap: Option<maps::SnapId> },
     /// Of `Command`: 0 or negative errno, status line, output.
     Command { code: i32, status: String, output: Bufs },
     /// Unasked, with request id 0: what callers have cached is not true any more. To be followed by

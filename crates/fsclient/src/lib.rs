@@ -23,3 +23,4 @@ mod objects;
 pub use api::*;
 pub use client::Client;
 pub use config::{ClientConfig, ClientOptions};
+pub use rados::SnapContext;

@@ -5,7 +5,7 @@ use crate::client::{Client, Op, Outs, Stage, Step, Token, fail};
 use crate::io::is_dirty;
 use maps::HObject;
 use msgs::errno::{EINVAL, EIO, ENOENT};
-use msgs::{Body, Paxos};
+use msgs::{Body, Paxos, pool_op};
 use node::{AdminId, Output};
 use rados::{Completion, Listing, cursor_start};
 use stdx::Now;
@@ -55,6 +55,23 @@ impl Client {
                 self.with_mon(now, out, |monc, outs| monc.command(token, command, input, outs));
                 Step::Wait
             }
+            (Stage::New, Request::PoolSnap { pool, remove }) => {
+                let Some((pool, _)) = self.osdmap().pool_by_name(pool) else { return fail(ENOENT) };
+                let (pool, remove) = (u32::try_from(pool).unwrap_or(u32::MAX), *remove);
+                op.stage = Stage::Elsewhere;
+                let token = self.token(Token::Whole { op: number });
+                let fsid = self.cluster.monc().fsid();
+                let code = if remove.is_some() {
+                    pool_op::DELETE_UNMANAGED_SNAP
+                } else {
+                    pool_op::CREATE_UNMANAGED_SNAP
+                };
+                let snapid = remove.unwrap_or_default();
+                let body =
+                    msgs::PoolOp { fsid, pool, op: code, snapid, crush_rule: -1, ..Default::default() };
+                self.with_mon(now, out, |monc, outs| monc.request(token, |_| Body::from(body), outs));
+                Step::Wait
+            }
             (stage, _) => {
                 op.stage = stage;
                 Step::Wait
@@ -66,7 +83,9 @@ impl Client {
         let Some((pool, _)) = self.osdmap().pool_by_name(&request.pool) else { return fail(ENOENT) };
         let writes = request.ops.iter().any(|op| op.code().writes());
         let make = if writes { rados::Request::write } else { rados::Request::read };
-        let message = make(pool, &request.namespace, request.name.clone(), request.ops.clone());
+        let message = make(pool, &request.namespace, request.name.clone(), request.ops.clone())
+            .at_snap(request.snap)
+            .with_snapc(request.snapc.clone());
         self.submit(now, Token::Whole { op: number }, message, out);
         Step::Wait
     }
@@ -106,6 +125,10 @@ impl Client {
         let Some(Token::Whole { op }) = self.tokens.remove(&token) else { return };
         let reply: Reply = match body {
             Body::MonCommandAck(ack) => Ok(Answer::Command { code: ack.r, status: ack.rs, output: ack.data }),
+            Body::PoolOpReply(reply) => {
+                let snap = reply.data.and_then(|data| Reader::new(&data).get().ok());
+                Ok(Answer::PoolSnap { code: reply.code, snap })
+            }
             Body::StatfsReply(reply) => {
                 let blocks = |kb: u64| kb * 1024 / u64::from(STATFS_BLOCK);
                 let files =

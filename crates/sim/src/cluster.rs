@@ -32,6 +32,8 @@ use wire::{AddrVec, EntityAddr, EntityName, EntityType, Uuid};
 
 /// The pool of scenarios that work on objects.
 pub const OBJECTS: &str = "objects";
+/// The pool whose snapshots clients manage.
+pub const SNAPSHOTS: &str = "snaps";
 /// How long a cluster may take until its pools are there, in simulated time.
 const BRING_UP: Duration = Duration::from_secs(60);
 
@@ -46,6 +48,8 @@ pub struct Spec {
     pub clients: u32,
     /// Whether there is a file system.
     pub fs: bool,
+    /// Whether there is the pool [`SNAPSHOTS`].
+    pub snapshots: bool,
     /// PGs of the pool [`OBJECTS`].
     pub pgs: u32,
     /// Size of each OSD's disk, in bytes.
@@ -67,6 +71,7 @@ impl Default for Spec {
             osds: 3,
             clients: 2,
             fs: false,
+            snapshots: false,
             pgs: 4,
             osd_disk: 256 << 20,
             mds: mds::MdsOptions::default(),
@@ -125,7 +130,7 @@ pub struct Cluster {
     pub primaries: Rc<RefCell<BTreeMap<Slot, Slot>>>,
     /// Who led the monitors when, in the same way.
     pub terms: Rc<RefCell<Terms>>,
-    spec: Spec,
+    pub(crate) spec: Spec,
     /// Answers that nobody has asked for yet.
     answers: BTreeMap<RequestId, (Slot, Reply)>,
 }
@@ -231,6 +236,12 @@ impl Cluster {
             }
             let fs = json!({ "prefix": "fs new", "fs_name": "cephfs", "metadata": "meta", "data": "data" });
             self.command(&fs)?;
+        }
+        if self.spec.snapshots {
+            let pool = json!({ "prefix": "osd pool create", "pool": SNAPSHOTS, "pg_num": self.spec.pgs });
+            self.command(&pool)?;
+            let enable = json!({ "prefix": "osd pool application enable", "pool": SNAPSHOTS, "app": "sim" });
+            self.command(&enable)?;
         }
         for slot in self.mds.iter().chain(&self.clients).copied().collect::<Vec<_>>() {
             self.world.start(slot);

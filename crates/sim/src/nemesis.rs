@@ -128,14 +128,23 @@ pub enum Profile {
     Primary,
     /// Disks lose their power with writes under way, while maps change.
     Commits,
+    /// Snapshots, as OSDs die with and without their power.
+    Snapshots,
     /// Three or five monitors, and commands that each client gives to whichever it finds.
     Monitors,
 }
 
 impl Profile {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Any, Self::Objects, Self::Files, Self::Primary, Self::Commits, Self::Monitors];
+    pub const ALL: [Self; 7] = [
+        Self::Any,
+        Self::Objects,
+        Self::Files,
+        Self::Primary,
+        Self::Commits,
+        Self::Snapshots,
+        Self::Monitors,
+    ];
 
     /// As the command line has it.
     pub fn name(self) -> &'static str {
@@ -145,6 +154,7 @@ impl Profile {
             Self::Files => "files",
             Self::Primary => "primary",
             Self::Commits => "commits",
+            Self::Snapshots => "snapshots",
             Self::Monitors => "monitors",
         }
     }
@@ -212,7 +222,9 @@ impl Nemesis {
         let mut apart = Rng::from_seed(rng.clone().u64() ^ 0x6c61_7465_7221);
         let mut kinds: Vec<Kind> = match profile {
             Profile::Any => ALL.into_iter().filter(|_| rng.chance(1, 3)).collect(),
-            Profile::Objects => OBJECTS.into_iter().filter(|_| rng.chance(1, 2)).collect(),
+            Profile::Objects | Profile::Snapshots => {
+                OBJECTS.into_iter().filter(|_| rng.chance(1, 2)).collect()
+            }
             Profile::Files => vec![Kind::MdsKill, Kind::AllPower],
             Profile::Primary => vec![Kind::PrimaryCutOff, Kind::PrimaryDies, Kind::Paused],
             Profile::Commits => vec![Kind::OsdKill, Kind::PowerMidCommit],

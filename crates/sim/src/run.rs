@@ -7,7 +7,7 @@ use crate::faults::Faults;
 use crate::nemesis::{Nemesis, Profile};
 use crate::oracle;
 use crate::trace::Trace;
-use crate::workload::{CommandLoad, FileLoad, Load, ObjectLoad};
+use crate::workload::{CommandLoad, FileLoad, Load, ObjectLoad, SnapshotLoad};
 use crate::world::Slot;
 use fsclient::{Answer, Request};
 use std::collections::BTreeMap;
@@ -117,6 +117,16 @@ fn monitors(seed: u64, profile: Profile) -> u32 {
     }
 }
 
+/// Whether clients take snapshots. Drawn apart too; of everything, only with three OSDs, whose PGs stay where they are.
+fn snapshots(seed: u64, profile: Profile, osds: u32) -> bool {
+    let mut rng = Rng::from_seed(seed ^ 0x0073_6e61_7073_686f);
+    match profile {
+        Profile::Snapshots => true,
+        Profile::Any => rng.chance(1, 3) && osds == 3,
+        _ => false,
+    }
+}
+
 /// A checker's name and what it found.
 struct Found(&'static str, String);
 
@@ -134,11 +144,13 @@ struct Scenario {
 impl Scenario {
     fn new(seed: u64, profile: Profile, trace: Trace) -> Self {
         let mut rng = Rng::from_seed(seed ^ 0x6e61_6372_6500_0000);
+        let osds = if rng.chance(1, 5) { 4 } else { 3 };
         let spec = Spec {
             mons: monitors(seed, profile),
-            osds: if rng.chance(1, 5) { 4 } else { 3 },
+            osds,
             clients: if profile == Profile::Primary { 3 } else { rng.range(1, 5) as u32 },
             fs: profile.has_files().unwrap_or_else(|| rng.chance(1, 2)),
+            snapshots: snapshots(seed, profile, osds),
             pgs: if profile == Profile::Primary { 1 } else { rng.range(1, 5) as u32 },
             mds: mds::MdsOptions {
                 cache_inodes: if rng.chance(1, 4) { 8 } else { 1000 },
@@ -178,7 +190,7 @@ impl Scenario {
         let now = self.cluster.world.now();
         let clients = self.cluster.clients.clone();
         let fs = self.cluster.mds.is_some();
-        if !fs || self.rng.chance(1, 3) {
+        if self.profile != Profile::Snapshots && (!fs || self.rng.chance(1, 3)) {
             let load = ObjectLoad::new(self.rng.fork(), &clients, self.calls, now);
             let primary = self.profile == Profile::Primary;
             self.loads.push(Box::new(if primary { load.with_readers() } else { load }));
@@ -187,6 +199,10 @@ impl Scenario {
             // With draws of its own, so that the others are what they are with one monitor.
             let rng = Rng::from_seed(self.rng.clone().u64());
             self.loads.push(Box::new(CommandLoad::new(rng, &clients, self.calls, now)));
+        }
+        if self.cluster.spec.snapshots {
+            let rng = Rng::from_seed(self.rng.clone().u64() ^ 1);
+            self.loads.push(Box::new(SnapshotLoad::new(rng, &clients, 2 * self.calls, now)));
         }
         if fs {
             self.loads.push(Box::new(FileLoad::new(self.rng.fork(), &clients, self.calls, now)));
@@ -317,6 +333,11 @@ impl Scenario {
             .map_err(|what| Found("stores_sound", what))?;
         let objects =
             oracle::replicas::check(&mut disks, 3).map_err(|what| Found("replicas_identical", what))?;
+        for removed in self.loads.iter().filter_map(|load| load.removed_snaps()) {
+            let pool = if self.cluster.mds.is_some() { DATA + 1 } else { METADATA };
+            oracle::snapshots::check_trimmed(pool, &objects, removed)
+                .map_err(|what| Found("clones_trimmed", what))?;
+        }
         if self.cluster.mds.is_none() {
             return Ok(());
         }

@@ -40,6 +40,12 @@ mutants! {
     osd_keeps_divergent_objects in Primary within 100 by "replicas_identical" | "objects_linearizable";
     osd_reads_without_lease in Primary within 200 by "objects_linearizable";
     osd_removes_copies_too_early in Objects within 400 by "converges" | "objects_linearizable" | "replicas_identical";
+    osd_makes_no_clone in Snapshots within 20 by "snapshots_linearizable";
+    osd_reads_head_for_snapshots in Snapshots within 20 by "snapshots_linearizable";
+    osd_keeps_trimmed_clones in Snapshots within 50 by "clones_trimmed";
+    osd_misses_no_clone in Snapshots within 200 by "snapshots_linearizable" | "clones_trimmed" | "replicas_identical" | "unexpected_event";
+    osd_indexes_no_recovered_clone in Snapshots within 200 by "clones_trimmed";
+    osd_clones_for_removed_snaps in Snapshots within 200 by "clones_trimmed";
     mon_publishes_before_commit in Commits within 50 by "one_content_per_epoch";
     mon_votes_before_durable in Monitors within 100 by "one_leader_per_term";
     mon_votes_during_lease in Monitors within 200 by "lease_is_exclusive";

@@ -11,5 +11,6 @@ pub mod metadata;
 pub mod namespace;
 pub mod objects;
 pub mod replicas;
+pub mod snapshots;
 pub mod stores;
 pub mod terms;

@@ -21,7 +21,8 @@ pub fn check(
         }
     }
     for (key, found) in &all {
-        let name = format!("pool {} {}", key.pool, String::from_utf8_lossy(&key.name));
+        let clone = if key.snap == ObjectKey::HEAD { String::new() } else { format!("@{:x}", key.snap) };
+        let name = format!("pool {} {}{clone}", key.pool, String::from_utf8_lossy(&key.name));
         let on: Vec<&str> = found.iter().map(|(osd, _)| osd.as_str()).collect();
         if found.len() != copies {
             return Err(format!("{name} is on {}, not on {copies} OSDs", on.join(", ")));

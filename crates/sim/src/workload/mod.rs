@@ -3,15 +3,18 @@
 mod commands;
 mod files;
 mod objects;
+mod snapshots;
 
 pub use commands::CommandLoad;
 pub use files::FileLoad;
 pub use objects::{ObjectLoad, object_request};
+pub use snapshots::SnapshotLoad;
 
 use crate::oracle::linear::Judgement;
 use crate::world::{Slot, World};
 use fsclient::{Reply, Request};
 use node::RequestId;
+use std::collections::BTreeSet;
 use stdx::Instant;
 
 /// A world of clients that take file system, object and monitor requests.
@@ -35,4 +38,8 @@ pub trait Load {
     fn answered_calls(&self) -> usize;
     /// The names of its checkers, and what each found.
     fn verdicts(&self) -> Vec<(&'static str, Judgement)>;
+    /// Snapshots of the pool [`crate::cluster::SNAPSHOTS`] that were removed.
+    fn removed_snaps(&self) -> Option<&BTreeSet<u64>> {
+        None
+    }
 }

@@ -6,7 +6,9 @@ use crate::cluster::OBJECTS;
 use crate::oracle::linear::Judgement;
 use crate::oracle::objects::{Action, History, State, filled};
 use crate::world::Slot;
+use fsclient::SnapContext;
 use fsclient::{Answer, ObjectRequest, Reply, Request};
+use maps::SnapId;
 use msgs::op::{cmp_op, input};
 use msgs::{Extent, Op};
 use node::RequestId;
@@ -22,6 +24,8 @@ pub fn object_request(name: &str, ops: Vec<Op>) -> Request {
         namespace: Vec::new(),
         name: name.as_bytes().to_vec(),
         ops,
+        snap: SnapId::HEAD,
+        snapc: SnapContext::default(),
     })
 }
 

@@ -1,0 +1,271 @@
+//! Checker `snapshots_linearizable`: a snapshot shows for ever what the object was when the first change under it was made, to
+//! every reader, whoever wrote under which context; and `clones_trimmed`: of a removed snapshot nothing is left on any disk.
+
+use super::linear::{Entry, Judgement, Model, Step};
+use super::objects::{filled, is_definite, runs};
+use msgs::errno::ENOENT;
+use osd::{ObjectInfo, object_info};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+use store::{ObjectKey, ObjectView};
+
+/// Content, where there is any.
+pub type Content = Option<Arc<Vec<u8>>>;
+
+/// One object with its clones, as the model has it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct State {
+    head: Content,
+    /// The newest snapshot that a writer knew of.
+    seq: u64,
+    /// What each snapshot shows that a change was made under.
+    at: BTreeMap<u64, Content>,
+    /// See [`may_go`].
+    goes: bool,
+}
+
+/// Whether an object is one that clients delete. As in Ceph, an object without clones is forgotten when it is deleted, and with
+/// it which snapshots it was not in: a writer with an older context may bring it into one of them. So snapshots that the object was
+/// not in are not judged there, and nobody goes back to one. What a snapshot has shown it shows for ever all the same.
+pub fn may_go(name: &str) -> bool {
+    name.starts_with('d')
+}
+
+/// What a client asks. Writes carry the snapshots that they know of.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Action {
+    /// Replace the content.
+    WriteFull {
+        /// Who.
+        tag: u32,
+        /// Bytes.
+        len: usize,
+    },
+    /// Add to the end.
+    Append {
+        /// Who.
+        tag: u32,
+        /// Bytes.
+        len: usize,
+    },
+    /// Remove.
+    Delete,
+    /// Go back to a snapshot.
+    Rollback(u64),
+    /// Read the head, or a snapshot.
+    Read(Option<u64>),
+}
+
+/// A call with its answer.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// By which client.
+    pub client: usize,
+    /// What.
+    pub action: Action,
+    /// Under which context: the newest snapshot known, and all that were not removed, ascending.
+    pub context: (u64, Vec<u64>),
+    /// The result, where one came.
+    pub result: i32,
+    /// Of a read.
+    pub seen: Content,
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { client, action, context, result, seen } = self;
+        write!(f, "client.{client} {action:?} under {context:?} = {result}")?;
+        seen.as_ref().map_or(Ok(()), |seen| write!(f, " {} bytes {}", seen.len(), runs(seen)))
+    }
+}
+
+impl State {
+    fn shown(&self, snap: u64) -> Content {
+        if snap > self.seq { self.head.clone() } else { self.at.get(&snap).cloned().flatten() }
+    }
+
+    /// The state after a change, where there is one.
+    fn changed(&self, call: &Call) -> Self {
+        let head = match &call.action {
+            Action::WriteFull { tag, len } => Some(Arc::new(filled(*tag, 0, *len))),
+            Action::Append { tag, len } => {
+                let mut data = self.head.as_deref().cloned().unwrap_or_default();
+                data.extend_from_slice(&filled(*tag, 0, *len));
+                Some(Arc::new(data))
+            }
+            Action::Delete => None,
+            Action::Rollback(snap) => self.shown(*snap),
+            Action::Read(_) => return self.clone(),
+        };
+        if head.is_none() && self.head.is_none() {
+            // Nothing to change, nothing to preserve.
+            return self.clone();
+        }
+        let mut next = self.clone();
+        let (seq, snaps) = &call.context;
+        for snap in snaps.iter().filter(|snap| **snap > self.seq) {
+            next.at.insert(*snap, self.head.clone());
+        }
+        (next.seq, next.head) = (self.seq.max(*seq), head);
+        next
+    }
+}
+
+impl Model for State {
+    type Call = Call;
+
+    fn apply(&self, call: &Call) -> Step<Self> {
+        let right = match &call.action {
+            Action::Read(Some(snap)) if self.goes && *snap <= self.seq && self.shown(*snap).is_none() => true,
+            Action::Read(snap) => {
+                let shown = snap.map_or_else(|| self.head.clone(), |snap| self.shown(snap));
+                let result = if shown.is_some() { call.result >= 0 } else { call.result == -ENOENT };
+                result && shown == call.seen
+            }
+            Action::Delete if self.head.is_none() => call.result == -ENOENT,
+            _ => call.result >= 0,
+        };
+        match self.changed(call) {
+            _ if !right => Step::Wrong,
+            next if next == *self => Step::Same,
+            next => Step::To(next),
+        }
+    }
+
+    fn apply_unknown(&self, call: &Call) -> Option<Self> {
+        Some(self.changed(call)).filter(|next| next != self)
+    }
+
+    fn is_read(call: &Call) -> bool {
+        matches!(call.action, Action::Read(_)) || call.result < 0
+    }
+}
+
+/// The histories of all objects.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    objects: BTreeMap<String, Vec<Entry<Call>>>,
+    moment: u64,
+    /// Snapshots that somebody has asked to remove: what they show does not matter any more.
+    pub removed: BTreeSet<u64>,
+}
+
+impl History {
+    /// A call is made; [`Self::returned`] wants the number.
+    pub fn called(&mut self, object: &str, client: usize, action: Action, context: (u64, Vec<u64>)) -> usize {
+        self.moment += 1;
+        let calls = self.objects.entry(object.to_owned()).or_default();
+        let what = Call { client, action, context, result: 0, seen: None };
+        calls.push(Entry { call: self.moment, ret: None, what });
+        calls.len() - 1
+    }
+
+    /// Its answer has come.
+    pub fn returned(&mut self, object: &str, number: usize, result: i32, seen: Content) {
+        self.moment += 1;
+        let entry = &mut self.objects.get_mut(object).expect("called before")[number];
+        let of_removed = matches!(&entry.what.action, Action::Read(Some(s)) if self.removed.contains(s));
+        entry.ret = (is_definite(result) && !of_removed).then_some(self.moment);
+        (entry.what.result, entry.what.seen) = (result, seen);
+    }
+
+    /// Calls with an answer.
+    pub fn answered(&self) -> usize {
+        self.objects.values().flatten().filter(|e| e.ret.is_some()).count()
+    }
+
+    /// Names of all objects.
+    pub fn names(&self) -> Vec<String> {
+        self.objects.keys().cloned().collect()
+    }
+
+    /// The verdict on all objects, each a history of its own.
+    pub fn check(&self) -> Judgement {
+        let mut judgement = Judgement::default();
+        for (name, calls) in &self.objects {
+            judgement.judge(name, &State { goes: may_go(name), ..State::default() }, calls);
+        }
+        judgement
+    }
+}
+
+/// Whether each clone in a pool shows a snapshot that is not removed, and each head's list of clones is what is there.
+pub fn check_trimmed(
+    pool: i64,
+    objects: &BTreeMap<ObjectKey, ObjectView>,
+    removed: &BTreeSet<u64>,
+) -> Result<(), String> {
+    let here: BTreeSet<&ObjectKey> =
+        objects.keys().filter(|k| k.pool == pool && k.snap != ObjectKey::HEAD).collect();
+    let mut listed = 0;
+    for (key, view) in objects.iter().filter(|(k, _)| k.pool == pool && k.snap == ObjectKey::HEAD) {
+        let name = String::from_utf8_lossy(&key.name);
+        let Some(ObjectInfo { snapset, whiteout, .. }) = object_info(view) else {
+            return Err(format!("{name} has no info"));
+        };
+        if whiteout && snapset.clones.is_empty() {
+            return Err(format!("{name} was deleted and has no clones, but is still there"));
+        }
+        for clone in &snapset.clones {
+            listed += 1;
+            if !here.contains(&ObjectKey { snap: clone.id.0, ..key.clone() }) {
+                return Err(format!("clone {:x} of {name} is not there", clone.id.0));
+            }
+            if let Some(snap) = clone.snaps.iter().find(|snap| removed.contains(&snap.0)) {
+                return Err(format!(
+                    "clone {:x} of {name} still shows {snap}, which was removed",
+                    clone.id.0
+                ));
+            }
+        }
+    }
+    if listed == here.len() {
+        Ok(())
+    } else {
+        Err(format!("{listed} clones are listed, {} are there", here.len()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn context(snaps: &[u64]) -> (u64, Vec<u64>) {
+        (snaps.last().copied().unwrap_or(0), snaps.to_vec())
+    }
+
+    fn run(calls: &[(Action, &[u64], i32, Option<u32>)]) -> Option<String> {
+        let mut history = History::default();
+        for (action, snaps, result, tag) in calls {
+            let n = history.called("o", 0, action.clone(), context(snaps));
+            history.returned("o", n, *result, tag.map(|tag| Arc::new(filled(tag, 0, 4))));
+        }
+        history.check().wrong
+    }
+
+    #[test]
+    fn a_snapshot_shows_what_was_there_before_the_first_write_under_it() {
+        let write = |tag| Action::WriteFull { tag, len: 4 };
+        let mut calls = vec![
+            (write(1), &[][..], 0, None),
+            (write(2), &[5], 0, None),
+            (write(3), &[5], 0, None),
+            (Action::Read(Some(5)), &[], 0, Some(1)),
+            (Action::Delete, &[5, 7], 0, None),
+            (Action::Read(Some(7)), &[], 0, Some(3)),
+            (Action::Rollback(5), &[5, 7], 0, None),
+            (Action::Read(None), &[], 0, Some(1)),
+        ];
+        assert_eq!(run(&calls), None);
+        calls[3].3 = Some(2);
+        assert!(run(&calls).is_some());
+    }
+
+    #[test]
+    fn an_object_that_came_later_is_in_no_earlier_snapshot() {
+        let write = Action::WriteFull { tag: 1, len: 4 };
+        let calls = [(write, &[5][..], 0, None), (Action::Read(Some(5)), &[][..], -ENOENT, None)];
+        assert_eq!(run(&calls), None);
+    }
+}
