@@ -544,6 +544,14 @@ impl Pg {
         let Some(op) = self.ops.get(&id) else { return };
         let context = self.snap_context(core, &op.request);
         let Some(op) = self.ops.get_mut(&id) else { return };
+        if op.expired.is_some() {
+            // Nobody repeats it; its place in the log is its own.
+            op.reqid = ReqId {
+                name: EntityId::new(EntityType::OSD, core.config.id.0.into()),
+                tid: version.version,
+                inc: version.epoch.0 as i32,
+            };
+        }
         let (loaded, key) = (std::mem::take(&mut op.loaded), op.key.clone());
         let mut preserved = Preserved::default();
         if outcome.modified {
@@ -576,7 +584,7 @@ impl Pg {
             kind,
             object: key,
             reqid: op.reqid,
-            answer: Answer { result: reply.result, ops, user_version },
+            answer: Answer { result: reply.result, ops, user_version: shown },
             mtime: op.request.mtime,
             clones: made.map(|id| CloneChange { id, prior: EVersion::default() }).into_iter().collect(),
         };
@@ -596,14 +604,6 @@ impl Pg {
                 .sum(),
             internal: false,
         };
-        if op.expired.is_some() {
-            // Nobody repeats it; its place in the log is its own.
-            op.reqid = ReqId {
-                name: EntityId::new(EntityType::OSD, core.config.id.0.into()),
-                tid: version.version,
-                inc: version.epoch.0 as i32,
-            };
-        }
         op.stage = Stage::Replicating;
         if let Err((refusal, mut reply)) =
             self.replicate(core, entry, outcome.txn, delta, id, Box::new(reply))
