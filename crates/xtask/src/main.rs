@@ -45,9 +45,10 @@ fn main() -> Result<()> {
 }
 
 /// Programs that some tests run, and Debian's packages of them.
-const TOOLS: [(&str, &str); 14] = [
+const TOOLS: [(&str, &str); 15] = [
     ("ceph", "ceph-common"),
     ("rados", "ceph-common"),
+    ("python3", "python3"),
     ("ceph-fuse", "ceph-fuse"),
     ("crushtool", "ceph-base"),
     ("osdmaptool", "ceph-base"),
