@@ -16,8 +16,8 @@ use wire::{Reader, Uuid, Writer, wire_structs};
 
 /// The private pool of the superblock and the maps.
 pub const SUPER_POOL: i64 = -1;
-const SUPERBLOCK: &str = "superblock";
-const SUPERBLOCK_KEY: &[u8] = b"superblock";
+pub(crate) const SUPERBLOCK: &str = "superblock";
+pub(crate) const SUPERBLOCK_KEY: &[u8] = b"superblock";
 /// Entries of a page of a PG's knowledge, and its bytes.
 const PAGE: (usize, usize) = (2000, 1 << 20);
 /// Keys listed at once.

@@ -13,6 +13,7 @@ mod heartbeat;
 mod links;
 mod map_log;
 mod object;
+pub mod offline;
 mod ops;
 mod osd;
 mod pack;

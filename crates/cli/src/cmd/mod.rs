@@ -5,11 +5,13 @@ mod daemon;
 mod dev;
 mod mount;
 mod osd;
+mod pg_file;
 pub(crate) mod probe;
 mod rados;
 mod status;
 mod store;
 mod store_bench;
+mod store_pg;
 mod version;
 
 use clap::{Parser, Subcommand, ValueEnum};

@@ -1,6 +1,6 @@
 //! `nacre store` and `nacre inspect store`: what is on an OSD's or a monitor's device.
 
-use super::{Format, store_bench};
+use super::{Format, store_bench, store_pg};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use rustix::fs::{FlockOperation, flock};
@@ -24,6 +24,10 @@ enum StoreCommand {
     Check(TargetArgs),
     /// Measure a store on a device of its own.
     Bench(store_bench::BenchArgs),
+    /// Write an OSD's copy of a PG into a file; the OSD must be stopped.
+    Export(store_pg::ExportArgs),
+    /// Put an exported copy of a PG into the store of an OSD, which must be stopped.
+    Import(store_pg::ImportArgs),
 }
 
 #[derive(Args)]
@@ -51,6 +55,8 @@ pub(crate) fn run(args: &StoreArgs) -> Result<()> {
     match &args.command {
         StoreCommand::Check(target) => check(target),
         StoreCommand::Bench(bench) => store_bench::run(bench),
+        StoreCommand::Export(args) => store_pg::export(args),
+        StoreCommand::Import(args) => store_pg::import(args),
     }
 }
 

@@ -15,8 +15,8 @@ pub const TEMP_POOL: i64 = -3;
 /// The private pool of the PGs' indexes of clones.
 pub const SNAP_POOL: i64 = -4;
 
-const INFO: &[u8] = b"info";
-const MEMBERS: &[u8] = b"members";
+pub const INFO: &[u8] = b"info";
+pub const MEMBERS: &[u8] = b"members";
 const LOG: u8 = b'l';
 const DUP: u8 = b'd';
 const MISSING: u8 = b'm';

@@ -146,7 +146,7 @@ impl Pg {
         let Stored { info, members, log, missing } = stored;
         Self {
             id,
-            range: key_range(id, pg_num),
+            range: objects_of(id, pg_num),
             state: State::Reset,
             state_since: Wall(0),
             committed_to: log.head(),
@@ -271,7 +271,7 @@ impl Pg {
 }
 
 /// The keys of a PG's objects: a range, because keys are ordered by the reversed hash.
-fn key_range(id: PgId, pg_num: u32) -> (ObjectKey, ObjectKey) {
+pub fn objects_of(id: PgId, pg_num: u32) -> (ObjectKey, ObjectKey) {
     let mut bits = pg_num.max(1).next_power_of_two().trailing_zeros();
     // Where the number of PGs is no power of two, some have not split yet at the last bit.
     if bits > 0 && id.seed < 1 << (bits - 1) && id.seed + (1 << (bits - 1)) >= pg_num {
@@ -303,7 +303,7 @@ mod tests {
     fn a_pg_is_the_range_of_the_keys_that_stable_mod_gives_it() {
         let mut rng = stdx::Rng::from_seed(5);
         for pg_num in [1, 2, 3, 8, 12, 13, 16, 100] {
-            let ranges: Vec<_> = (0..pg_num).map(|seed| key_range(PgId::new(4, seed), pg_num)).collect();
+            let ranges: Vec<_> = (0..pg_num).map(|seed| objects_of(PgId::new(4, seed), pg_num)).collect();
             for _ in 0..500 {
                 let hash = rng.u32();
                 let key = ObjectKey::head(4, hash, b"", b"", b"x");

@@ -1,0 +1,92 @@
+//! What tools need to know of the store of an OSD that is stopped: which objects are what, and how a copy of a PG goes on at
+//! another OSD.
+
+use crate::boot::{SUPERBLOCK, SUPERBLOCK_KEY, Superblock, map_key};
+use crate::pg::info::{Info, trim_past};
+use crate::pg::meta::{INFO, MEMBERS, META_POOL, Members, meta_key, meta_pgid, temp_key};
+use crate::pg::objects_of;
+use maps::{Epoch, OsdMap, PgId};
+use store::ObjectKey;
+use wire::{Decode, DecodeError, Reader, Uuid, Writer};
+
+/// Whose a store is, and which maps are in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Owner {
+    /// The cluster.
+    pub fsid: Uuid,
+    /// The OSD's number.
+    pub osd: i32,
+    /// The oldest map stored.
+    pub oldest: Epoch,
+    /// The newest map that its PGs have acted on.
+    pub newest: Epoch,
+}
+
+impl Owner {
+    /// The object and the omap key of which [`Self::parse`] takes the value.
+    pub fn place() -> (ObjectKey, Vec<u8>) {
+        (ObjectKey::private(crate::boot::SUPER_POOL, SUPERBLOCK), SUPERBLOCK_KEY.to_vec())
+    }
+
+    /// From what is stored.
+    pub fn parse(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let found: Superblock = Reader::new(bytes).get()?;
+        Ok(Self { fsid: found.fsid, osd: found.id, oldest: found.oldest, newest: found.newest })
+    }
+}
+
+/// The object whose data is a map.
+pub fn map_object(epoch: Epoch) -> ObjectKey {
+    map_key(epoch)
+}
+
+/// The object whose omap is what the OSD knows of a PG.
+pub fn records_of(pgid: PgId) -> ObjectKey {
+    meta_key(pgid)
+}
+
+/// Where those objects are: from, to.
+pub fn all_records() -> (ObjectKey, ObjectKey) {
+    let bound = |pool| ObjectKey::first_at(pool, i8::MIN, 0);
+    (bound(META_POOL), bound(META_POOL + 1))
+}
+
+/// The PG that such an object tells of.
+pub fn pg_of_records(key: &ObjectKey) -> Option<PgId> {
+    meta_pgid(key)
+}
+
+/// A PG's objects: from, to.
+pub fn range_of(pgid: PgId, pg_num: u32) -> (ObjectKey, ObjectKey) {
+    objects_of(pgid, pg_num)
+}
+
+/// Where an object is put together; what lies there is removed when the OSD starts.
+pub fn temporary(object: &ObjectKey) -> ObjectKey {
+    temp_key(object)
+}
+
+/// Brings what an OSD knew of a PG at the first of `maps` up to the last, as if it had been there: the intervals that have ended
+/// meanwhile are noted, so that their members are asked before the copy is believed to be the newest.
+pub fn carry_on(pgid: PgId, records: &mut [(Vec<u8>, Vec<u8>)], maps: &[OsdMap]) -> Result<(), String> {
+    fn get<T: Decode>(records: &[(Vec<u8>, Vec<u8>)], key: &[u8]) -> Result<T, String> {
+        let found = records.iter().find(|(k, _)| k == key).ok_or("a record is missing")?;
+        Reader::new(&found.1).get().map_err(|e| e.to_string())
+    }
+    let info: Info = get(records, INFO)?;
+    let mut members: Members = get(records, MEMBERS)?;
+    if info.pgid != pgid {
+        return Err(format!("the records are of PG {}", info.pgid));
+    }
+    for pair in maps.windows(2) {
+        let next =
+            Members::of(pgid, &pair[1]).ok_or_else(|| format!("the PG is not in map {}", pair[1].epoch))?;
+        if let Some(ended) = members.advance(next, &pair[0]) {
+            members.past.push(ended);
+            trim_past(&mut members.past, info.history.last_epoch_clean);
+        }
+    }
+    let record = records.iter_mut().find(|(k, _)| k == MEMBERS).ok_or("a record is missing")?;
+    record.1 = Writer::encode(&members);
+    Ok(())
+}
