@@ -439,33 +439,8 @@ impl Pg {
         if target == key {
             self.watches.found(core.now.mono, &key, &op.loaded.watches);
         }
-        let caller = Caller {
-            who: op.from.0,
-            addr: op.from.1,
-            expired: op.expired.is_some(),
-            now: core.now.wall,
-            version: self.next_version(core),
-            notify_id: core.notify_ids(op.request.ops.len()),
-            watches: &self.watches,
-        };
-        let old_context = writes
-            && op.request.flags & osd_flag::ORDERSNAP != 0
-            && self.snap_context(core, &op.request).seq < op.loaded.info.snapset.seq;
-        let mut outcome = match old_context {
-            true => Outcome::refused(&op.request, &op.loaded, EOLDSNAPC),
-            false => execute(&op.request, &op.target, &op.loaded, &core.config.options.limits, caller),
-        };
-        if !outcome.needs.is_empty() {
-            let loads = Loads::called(outcome.needs, &target, &core.config.options.limits);
-            return self.load_more(core, id, loads);
-        }
-        if !outcome.copies.is_empty() {
-            let (pgid, attempt) = (self.id, op.attempt);
-            let wanted = outcome.copies.into_iter();
-            core.copies_wanted
-                .extend(wanted.map(|(at, source)| (CopyFor { pgid, op: id, attempt, at }, source)));
-            return;
-        }
+        let Some(mut outcome) = self.outcome(core, id) else { return };
+        let Some(op) = self.ops.get(&id) else { return };
         let ordered = outcome.modified || op.writes && outcome.result < 0;
         if op.expired.is_some() && !ordered {
             return self.drop_expiry(core, id);
@@ -490,6 +465,41 @@ impl Pg {
             self.answer_when_durable(core, id, seen, Box::new(reply));
         }
         self.run_queue(core, &key);
+    }
+
+    /// What a request comes to; `None` where its course has shown that more is to be loaded.
+    fn outcome(&mut self, core: &mut Core, id: u64) -> Option<Outcome> {
+        let op = self.ops.get(&id)?;
+        let caller = Caller {
+            who: op.from.0,
+            addr: op.from.1,
+            expired: op.expired.is_some(),
+            now: core.now.wall,
+            version: self.next_version(core),
+            notify_id: core.notify_ids(op.request.ops.len()),
+            watches: &self.watches,
+        };
+        let old_context = op.writes
+            && op.request.flags & osd_flag::ORDERSNAP != 0
+            && self.snap_context(core, &op.request).seq < op.loaded.info.snapset.seq;
+        if old_context {
+            return Some(Outcome::refused(&op.request, &op.loaded, EOLDSNAPC));
+        }
+        let mut outcome = execute(&op.request, &op.target, &op.loaded, &core.config.options.limits, caller);
+        if !outcome.needs.is_empty() {
+            let needs = std::mem::take(&mut outcome.needs);
+            let loads = Loads::called(needs, &op.target, &core.config.options.limits);
+            self.load_more(core, id, loads);
+            return None;
+        }
+        if !outcome.copies.is_empty() {
+            let (pgid, attempt) = (self.id, op.attempt);
+            let wanted = outcome.copies.into_iter();
+            core.copies_wanted
+                .extend(wanted.map(|(at, source)| (CopyFor { pgid, op: id, attempt, at }, source)));
+            return None;
+        }
+        Some(outcome)
     }
 
     /// What was loaded is damaged.
@@ -577,7 +587,7 @@ impl Pg {
         reply.set_version(version, shown);
         let plain = reply.ops.iter().all(|o| o.rval == 0 && o.data.is_empty());
         let ops = if plain { Vec::new() } else { reply.ops.iter().map(logged).collect() };
-        let made = preserved.clone.map(|(id, _)| id);
+        let (made, preserved_bytes) = (preserved.clone.map(|(id, _)| id), preserved.bytes);
         let entry = Entry {
             version,
             prior: if loaded.stored { loaded.info.version } else { EVersion::default() },
@@ -588,21 +598,9 @@ impl Pg {
             mtime: op.request.mtime,
             clones: made.map(|id| CloneChange { id, prior: EVersion::default() }).into_iter().collect(),
         };
-        let changed = kind != entry_kind::ERROR;
-        let delta = Delta {
-            objects: if changed {
-                i64::from(outcome.stored()) - i64::from(loaded.stored) + i64::from(made.is_some())
-            } else {
-                0
-            },
-            bytes: if changed { outcome.size as i64 - loaded.size as i64 + preserved.bytes } else { 0 },
-            clones: i64::from(made.is_some()),
-            written: outcome
-                .txn
-                .iter()
-                .map(|t| if let TxnOp::Write(_, _, d) = t { d.len() as u64 } else { 0 })
-                .sum(),
-            internal: false,
+        let delta = match kind {
+            entry_kind::ERROR => Delta::default(),
+            _ => delta_of(&outcome, &loaded, made.is_some(), preserved_bytes),
         };
         op.stage = Stage::Replicating;
         if let Err((refusal, mut reply)) =
@@ -695,6 +693,18 @@ impl Pg {
         tell(core, told);
         self.pop_queue(&op.key, id);
         self.run_queue(core, &op.key);
+    }
+}
+
+/// What an update changes in the PG's statistics.
+fn delta_of(outcome: &Outcome, loaded: &Loaded, cloned: bool, preserved: i64) -> Delta {
+    let written = |op: &TxnOp| if let TxnOp::Write(_, _, data) = op { data.len() as u64 } else { 0 };
+    Delta {
+        objects: i64::from(outcome.stored()) - i64::from(loaded.stored) + i64::from(cloned),
+        bytes: outcome.size as i64 - loaded.size as i64 + preserved,
+        clones: i64::from(cloned),
+        written: outcome.txn.iter().map(written).sum(),
+        internal: false,
     }
 }
 
