@@ -6,7 +6,7 @@
 use super::Pg;
 use super::meta::{MetaChange, index_clone, temp_key};
 use crate::core::{CommitFor, Core, ReadFor};
-use crate::object::{INFO_ATTR, ObjectInfo, hobject_of, key_of};
+use crate::object::{INFO_ATTR, ObjectInfo, at_snap, hobject_of, key_of};
 use maps::{EVersion, OsdId, SnapId};
 use msgs::errno::{EIO, ENOENT};
 use node::{ConnId, Level, Msg};
@@ -240,7 +240,7 @@ impl Pg {
             return;
         };
         let mut ops = Vec::new();
-        if msg.first && key.snap != ObjectKey::HEAD {
+        if msg.first {
             ops.extend(self.index_part(core, &key, &attributes));
         }
         write_part(&key, msg, attributes, &mut ops);
@@ -268,16 +268,21 @@ impl Pg {
 }
 
 impl Pg {
-    /// A clone comes: enters it into the index, before it is whole, because the index may have too much but never too little.
-    fn index_part(&self, core: &Core, key: &ObjectKey, part: &PartAttributes) -> Option<TxnOp> {
-        let (_, info) = part.attrs.iter().find(|(name, _)| name == INFO_ATTR)?;
-        let purged = |snap: &SnapId| core.is_purged(self.id.pool, *snap);
-        let mut snaps = ObjectInfo::parse(info)?.snaps;
-        snaps.retain(|snap| !purged(snap));
-        if snaps.is_empty() || stdx::mutants::is_active("osd_indexes_no_recovered_clone") {
-            return None;
+    /// A clone comes: enters it into the index, before it is whole, because the index may have too much but never too little. So
+    /// with the clones of a head, which may take the place of one that was trimmed under updates that nobody else has.
+    fn index_part(&self, core: &Core, key: &ObjectKey, part: &PartAttributes) -> Vec<TxnOp> {
+        let info = part.attrs.iter().find(|(name, _)| name == INFO_ATTR);
+        let Some(info) = info.and_then(|(_, value)| ObjectInfo::parse(value)) else { return Vec::new() };
+        if stdx::mutants::is_active("osd_indexes_no_recovered_clone") {
+            return Vec::new();
         }
-        Some(index_clone(self.id, key, &snaps))
+        let of_head = info.snapset.clones.into_iter().map(|c| (at_snap(key, c.id.0), c.snaps));
+        let all = of_head.chain([(key.clone(), info.snaps)]).map(|(clone, mut snaps)| {
+            snaps.retain(|snap: &SnapId| !core.is_purged(self.id.pool, *snap));
+            (clone, snaps)
+        });
+        let shown = all.filter(|(_, snaps)| !snaps.is_empty());
+        shown.map(|(clone, snaps)| index_clone(self.id, &clone, &snaps)).collect()
     }
 }
 
