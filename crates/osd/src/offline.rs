@@ -2,11 +2,12 @@
 //! another OSD.
 
 use crate::boot::{SUPERBLOCK, SUPERBLOCK_KEY, Superblock, map_key};
+use crate::object::{INFO_ATTR, ObjectInfo};
 use crate::pg::info::{Info, trim_past};
-use crate::pg::meta::{INFO, MEMBERS, META_POOL, Members, meta_key, meta_pgid, temp_key};
+use crate::pg::meta::{INFO, MEMBERS, META_POOL, Members, index_clone, meta_key, meta_pgid, temp_key};
 use crate::pg::objects_of;
-use maps::{Epoch, OsdMap, PgId};
-use store::ObjectKey;
+use maps::{Epoch, OsdMap, PgId, SnapId};
+use store::{ObjectKey, TxnOp};
 use wire::{Decode, DecodeError, Reader, Uuid, Writer};
 
 /// Whose a store is, and which maps are in it.
@@ -64,6 +65,15 @@ pub fn range_of(pgid: PgId, pg_num: u32) -> (ObjectKey, ObjectKey) {
 /// Where an object is put together; what lies there is removed when the OSD starts.
 pub fn temporary(object: &ObjectKey) -> ObjectKey {
     temp_key(object)
+}
+
+/// The step that enters an object with these xattrs, if it is a clone, into the index by which it is found when its snapshots are removed.
+pub fn index_of(pgid: PgId, object: &ObjectKey, attrs: &[(Vec<u8>, Vec<u8>)]) -> Option<TxnOp> {
+    if object.snap == SnapId::HEAD.0 {
+        return None;
+    }
+    let info = ObjectInfo::parse(&attrs.iter().find(|(name, _)| name == INFO_ATTR)?.1)?;
+    Some(index_clone(pgid, object, &info.snaps))
 }
 
 /// Brings what an OSD knew of a PG at the first of `maps` up to the last, as if it had been there: the intervals that have ended

@@ -117,12 +117,12 @@ fn monitors(seed: u64, profile: Profile) -> u32 {
     }
 }
 
-/// Whether clients take snapshots. Drawn apart too; of everything, only with three OSDs, whose PGs stay where they are.
-fn snapshots(seed: u64, profile: Profile, osds: u32) -> bool {
+/// Whether clients take snapshots. Drawn apart too.
+fn snapshots(seed: u64, profile: Profile) -> bool {
     let mut rng = Rng::from_seed(seed ^ 0x0073_6e61_7073_686f);
     match profile {
         Profile::Snapshots => true,
-        Profile::Any => rng.chance(1, 3) && osds == 3,
+        Profile::Any => rng.chance(1, 3),
         _ => false,
     }
 }
@@ -150,7 +150,7 @@ impl Scenario {
             osds,
             clients: if profile == Profile::Primary { 3 } else { rng.range(1, 5) as u32 },
             fs: profile.has_files().unwrap_or_else(|| rng.chance(1, 2)),
-            snapshots: snapshots(seed, profile, osds),
+            snapshots: snapshots(seed, profile),
             pgs: if profile == Profile::Primary { 1 } else { rng.range(1, 5) as u32 },
             mds: mds::MdsOptions {
                 cache_inodes: if rng.chance(1, 4) { 8 } else { 1000 },

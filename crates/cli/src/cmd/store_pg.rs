@@ -141,11 +141,11 @@ pub(crate) fn import(args: &ImportArgs) -> Result<()> {
     let maps = (head.epoch.0..=owner.newest.0).map(|e| local.map(Epoch(e))).collect::<Result<Vec<_>>>()?;
     offline::carry_on(pgid, &mut records, &maps).map_err(|e| anyhow!("{}: PG {pgid}: {e}", named()))?;
     let mut last = Vec::new();
-    let mut object = None;
+    let (mut object, mut objects) = (None, 0);
     while let Some(item) = input.next().with_context(named)? {
-        local.import_item(item, &mut object, &mut last)?;
+        objects += usize::from(matches!(item, Item::Object(_)));
+        local.import_item(pgid, item, &mut object, &mut last)?;
     }
-    let objects = last.len();
     // They get their names, and the OSD its knowledge of them, at once or not at all.
     last.push(TxnOp::OmapSet(offline::records_of(pgid), records));
     local.commit(last).context("nothing was changed")?;
@@ -366,6 +366,7 @@ impl Local {
     /// Puts a part of an object where it waits for the rest; `last` gets the step that names it.
     fn import_item(
         &mut self,
+        pgid: PgId,
         item: Item,
         object: &mut Option<ObjectKey>,
         last: &mut Vec<TxnOp>,
@@ -374,6 +375,7 @@ impl Local {
         match item {
             Item::Object(Object { key, size, attrs, header }) => {
                 let temp = offline::temporary(&key);
+                last.extend(offline::index_of(pgid, &key, &attrs));
                 let mut ops = vec![TxnOp::Remove(temp.clone()), TxnOp::Touch(temp.clone())];
                 ops.push(TxnOp::Truncate(temp.clone(), size));
                 ops.extend(attrs.into_iter().map(|(name, value)| TxnOp::SetAttr(temp.clone(), name, value)));

@@ -60,6 +60,7 @@ impl Exec<'_> {
                     self.store_watches();
                 }
             }
+            Some(Source::Nothing) | None if !self.watches.is_empty() => return Err(msgs::errno::EBUSY),
             Some(Source::Nothing) | None if self.exists => return self.delete(),
             Some(Source::Nothing) | None => {}
         }

@@ -214,3 +214,31 @@ fn a_write_and_a_watch_in_one_vector_are_one_step() {
     assert_eq!(heard(&mut c), [(notify_op::DISCONNECT, 1)]);
     c.check();
 }
+
+#[test]
+fn a_watch_is_of_the_head_alone_and_stays_when_that_is_rolled_back() {
+    let mut c = Cluster::new(3, 3, 2, 1);
+    let before = c.take_snap();
+    c.write("x", "one");
+    assert_eq!(one(&mut c, "x", watch(watch_op::WATCH, 7)), 0);
+    let snap = c.take_snap();
+    c.write("x", "two");
+    assert_eq!(watchers(&mut c, "x").len(), 1);
+    for osd in 0..3 {
+        let watched: Vec<_> = c
+            .objects(osd)
+            .into_values()
+            .filter(|(_, view)| view.attrs.iter().any(|(name, _)| name == crate::watch::WATCH_ATTR))
+            .collect();
+        assert_eq!(watched.len(), 1, "osd.{osd}");
+    }
+    assert_eq!(
+        one(&mut c, "x", Op::Rollback { snap: before }),
+        -16,
+        "there was nothing, and somebody watches"
+    );
+    assert_eq!(one(&mut c, "x", Op::Rollback { snap }), 0);
+    assert_eq!((c.read("x"), watchers(&mut c, "x").len()), (Ok("one".into()), 1));
+    assert_eq!(one(&mut c, "x", watch(watch_op::PING, 7)), 0);
+    c.check();
+}
