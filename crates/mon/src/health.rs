@@ -4,7 +4,7 @@ use crate::commands::View;
 use crate::commands::osd_state::flag_names as osd_state_flags;
 use crate::pgstat::PgTable;
 use decl::{Code, Severity};
-use maps::{MdsRank, MdsState, OsdMap, osd_flags, osd_state, pool_flags};
+use maps::{MdsRank, MdsState, OsdId, OsdMap, osd_flags, osd_state, pool_flags};
 use peer::pg_state;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -172,6 +172,7 @@ pub(crate) fn checks(view: &View<'_>) -> Vec<Check> {
     full_checks(view, &mut out);
     flag_checks(map, &mut out);
     pg_checks(map, &view.soft.pgs, &mut out);
+    slow_ops_check(map, &view.soft.pgs, &mut out);
     pool_checks(view, &mut out);
     crash_check(view, &mut out);
     let wanted: u64 = view.option("osd_pool_default_size");
@@ -442,6 +443,28 @@ fn pg_checks(map: &OsdMap, pgs: &PgTable, out: &mut Vec<Check>) {
         let summary = format!("{unfound} objects unfound");
         out.push(Check { code: Code::ObjectUnfound, summary, count: unfound as usize, detail: Vec::new() });
     }
+}
+
+/// Requests that have waited for too long, at OSDs that are up.
+fn slow_ops_check(map: &OsdMap, pgs: &PgTable, out: &mut Vec<Check>) {
+    let slow = pgs.osds().iter().filter(|(osd, stat)| stat.slow_ops.0 > 0 && map.is_up(**osd));
+    let slow: Vec<_> = slow.map(|(osd, stat)| (*osd, stat.slow_ops)).collect();
+    let Some(oldest) = slow.iter().map(|(_, (_, seconds))| *seconds).max() else { return };
+    let count: u32 = slow.iter().map(|(_, (count, _))| *count).sum();
+    let names: Vec<String> = slow.iter().map(|(osd, _)| format!("osd.{}", osd.0)).collect();
+    let who = match &names[..] {
+        [one] => format!("{one} has slow ops"),
+        some => format!("daemons [{}] have slow ops.", some.join(",")),
+    };
+    let summary = format!(
+        "{}, oldest one blocked for {oldest} sec, {who}",
+        plural(count as usize, "slow op", "slow ops")
+    );
+    let line = |(osd, (count, seconds)): &(OsdId, (u32, u32))| {
+        format!("osd.{} has {count} slow ops, oldest is blocked for {seconds} sec", osd.0)
+    };
+    let detail = slow.iter().map(line).collect();
+    out.push(Check { code: Code::SlowOps, summary, count: count as usize, detail });
 }
 
 fn push_pgs(out: &mut Vec<Check>, code: Code, summary: String, mut detail: Vec<String>) {

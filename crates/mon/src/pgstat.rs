@@ -64,6 +64,8 @@ pub struct OsdStat {
     pub commit_latency_ms: u32,
     /// OSDs that it exchanges heartbeats with.
     pub heartbeat_peers: Vec<OsdId>,
+    /// Requests that wait for too long, and seconds that the oldest has waited.
+    pub slow_ops: (u32, u32),
     /// Reports that it has sent to this monitor.
     pub reports: u64,
 }
@@ -171,6 +173,7 @@ impl PgTable {
             pools: report.pools.into_iter().map(|p| (p.pool, p.store)).collect(),
             commit_latency_ms: report.commit_latency_ms,
             heartbeat_peers: report.heartbeat_peers,
+            slow_ops: (report.slow_ops, report.oldest_slow_s),
             reports: self.osds.get(&report.osd).map_or(0, |o| o.reports) + 1,
         };
         self.osds.insert(report.osd, stat);

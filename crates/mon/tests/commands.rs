@@ -309,6 +309,14 @@ fn health_says_what_is_wrong_and_what_to_do() {
     let map = osdmap(&mut rig);
     report_clean(&mut rig, &conns, &map);
     assert_eq!(rig.ok(detail), "HEALTH_OK\n");
+    for (slow_ops, oldest_slow_s) in [(2, 42), (0, 0)] {
+        let stats =
+            peer::PgStats { osd: maps::OsdId(1), slow_ops, oldest_slow_s, ..peer::PgStats::default() };
+        rig.send(conns[1], 0, peer::Body::from(stats));
+        let text = rig.ok(detail);
+        let said = "[WRN] SLOW_OPS: 2 slow ops, oldest one blocked for 42 sec, osd.1 has slow ops";
+        assert_eq!(text.contains(said), slow_ops > 0, "{text}");
+    }
     rig.ok(r#"{"prefix":"osd down","ids":["2"]}"#);
     let text = rig.ok(detail);
     assert!(text.starts_with("HEALTH_WARN") && text.contains("[WRN] OSD_DOWN: 1 osds down"), "{text}");

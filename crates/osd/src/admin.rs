@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 /// Commands beside those on options: signature as `decl::sig` reads it, and what they tell.
 const COMMANDS: &[(&str, &str)] = &[
     ("dump_ops_in_flight", "requests that are not answered, and what each waits for"),
+    ("dump_historic_ops", "the slowest requests of the last ten minutes, and what each waited for"),
+    ("dump_historic_slow_ops", "the last requests that took more than ten seconds"),
     ("dump_pgs", "all placement groups of this OSD"),
     ("help", "this list"),
     ("ops", "same as dump_ops_in_flight"),
@@ -64,6 +66,8 @@ impl Osd {
                 let ops: Vec<Value> = self.pgs.values().flat_map(|pg| pg.dump_ops(&self.core)).collect();
                 Ok(json!({ "num_ops": ops.len(), "ops": ops }))
             }
+            "dump_historic_ops" => Ok(self.core.history.dump()),
+            "dump_historic_slow_ops" => Ok(self.core.history.dump_slow()),
             "perf dump" => Ok(json!({ "osd": self.core.counters })),
             "dump_pgs" => Ok(self.pgs.values().map(|pg| pg.dump(&self.core)).collect()),
             "query" | "pg" => {

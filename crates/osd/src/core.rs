@@ -2,6 +2,7 @@
 
 use crate::config::OsdConfig;
 use crate::copies::CopyFor;
+use crate::history::History;
 use crate::links::Links;
 use crate::ops::CopySource;
 use crate::session::Session;
@@ -119,6 +120,8 @@ pub struct Core {
     pub trimming: usize,
     /// PGs are to look whether they may trim.
     pub trim_due: bool,
+    /// What requests waited for.
+    pub history: History,
     /// Counters for `perf dump`.
     pub counters: BTreeMap<&'static str, u64>,
     /// Objects that requests want to copy.
@@ -155,6 +158,7 @@ impl Core {
             uninformed: BTreeSet::new(),
             trimming: 0,
             trim_due: false,
+            history: History::default(),
             counters: BTreeMap::new(),
             copies_wanted: Vec::new(),
             local_answers: Vec::new(),

@@ -10,6 +10,7 @@ mod config;
 mod copies;
 mod core;
 mod heartbeat;
+mod history;
 mod links;
 mod map_log;
 mod object;

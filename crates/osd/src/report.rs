@@ -2,6 +2,7 @@
 
 use crate::config::OsdConfig;
 use crate::core::Out;
+use crate::history::COMPLAINT;
 use crate::osd::Osd;
 use crate::pg::state::State;
 use auth::{RotatingKeys, ServerKeys};
@@ -202,6 +203,9 @@ impl Osd {
         }
         let removed: Vec<PgId> = self.reported.keys().filter(|p| !seen.contains_key(*p)).copied().collect();
         self.reported = seen;
+        let now = self.core.now.mono;
+        let ages = self.pgs.values().flat_map(|pg| pg.ops.values()).map(|op| now.since(op.received));
+        let slow: Vec<u64> = ages.filter(|age| *age >= COMPLAINT).map(|age| age.as_secs()).collect();
         let body = peer::PgStats {
             osd: self.core.config.id,
             epoch: self.core.epoch(),
@@ -209,8 +213,10 @@ impl Osd {
             removed,
             store: self.statfs(),
             pools: self.pool_stats(),
-            commit_latency_ms: 0,
+            commit_latency_ms: self.core.history.take_commit_latency(),
             heartbeat_peers: self.heartbeats.peers(),
+            slow_ops: slow.len() as u32,
+            oldest_slow_s: slow.iter().max().map_or(0, |age| u32::try_from(*age).unwrap_or(u32::MAX)),
         };
         self.monc.send(peer::Body::from(body), &mut self.monc_out);
     }

@@ -184,7 +184,7 @@ wire::messages! {
     }
 
     /// OSD to monitor: statistics of the PGs that it is primary of, and of its device.
-    pub struct PgStats = 0xe105 "pg_stats" [v 1/1] {
+    pub struct PgStats = 0xe105 "pg_stats" [v 2/1] {
         /// Who says it.
         pub osd: OsdId,
         /// The newest map that it has.
@@ -201,6 +201,10 @@ wire::messages! {
         pub commit_latency_ms: u32,
         /// OSDs that it exchanges heartbeats with.
         pub heartbeat_peers: Vec<OsdId>,
+        /// Requests that have waited for an answer longer than `osd_op_complaint_time`.
+        pub slow_ops: u32 = since 2,
+        /// How long the oldest of them has waited, in seconds.
+        pub oldest_slow_s: u32 = since 2,
     }
 
     /// MDS to monitor, every few seconds; and back, as acknowledgement with the same `seq`.

@@ -42,7 +42,7 @@ mutants! {
     osd_removes_copies_too_early in Objects within 400 by "converges" | "objects_linearizable" | "replicas_identical";
     osd_makes_no_clone in Snapshots within 20 by "snapshots_linearizable";
     osd_reads_head_for_snapshots in Snapshots within 20 by "snapshots_linearizable";
-    osd_keeps_trimmed_clones in Snapshots within 50 by "clones_trimmed";
+    osd_keeps_trimmed_clones in Snapshots within 50 by "clones_trimmed" | "replicas_identical";
     osd_misses_no_clone in Snapshots within 200 by "snapshots_linearizable" | "clones_trimmed" | "replicas_identical" | "unexpected_event";
     osd_indexes_no_recovered_clone in Snapshots within 200 by "clones_trimmed";
     osd_clones_for_removed_snaps in Snapshots within 200 by "clones_trimmed";

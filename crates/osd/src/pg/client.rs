@@ -8,6 +8,7 @@ use super::meta::index_clone;
 use super::snaps::shown_at;
 use crate::copies::{CopyFor, CopyResult};
 use crate::core::{Core, ReadFor};
+use crate::history::Waits;
 use crate::object::at_snap;
 use crate::ops::{Caller, Loaded, Loads, MAX_WRITE_OUTPUT, Outcome, Preserved, execute, info_op, may_write};
 use crate::watch::{Effect, Told, Watcher};
@@ -39,6 +40,23 @@ pub enum Stage {
     Durable,
 }
 
+impl Stage {
+    /// All of them, in their order.
+    pub const ALL: [Self; 5] =
+        [Self::Waiting, Self::Loading, Self::NeedsLease, Self::Replicating, Self::Durable];
+
+    /// What a request in it waits for.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting for its turn, the PG or the object",
+            Self::Loading => "reading from the store",
+            Self::NeedsLease => "waiting for readable",
+            Self::Replicating => "waiting for sub ops",
+            Self::Durable => "waiting for what it saw to be durable",
+        }
+    }
+}
+
 /// A request that is not answered.
 #[derive(Debug)]
 pub struct ClientOp {
@@ -68,6 +86,8 @@ pub struct ClientOp {
     pub received: Instant,
     /// Where it stands.
     pub stage: Stage,
+    /// What it has waited for.
+    pub waits: Waits,
     /// Counts starts from scratch; reads of an earlier one are ignored.
     pub attempt: u32,
     loads: Option<Loads>,
@@ -109,6 +129,7 @@ impl ClientOp {
             trim: None,
             received: now,
             stage: Stage::Waiting,
+            waits: Waits::begin(now),
             attempt: 0,
             loads: None,
             resolving: false,
@@ -127,6 +148,12 @@ impl ClientOp {
         let nobody = (EntityId::default(), EntityAddr::default());
         let op = Self::new(ConnId(0), 0, nobody, Box::new(request), head, now);
         Self { conn: None, reqid: ReqId::default(), trim: Some(clone), ..op }
+    }
+
+    /// Goes on to wait for something else.
+    pub(super) fn enter(&mut self, stage: Stage, now: Instant) {
+        self.waits.leave(self.stage, now);
+        self.stage = stage;
     }
 
     /// Whether it reads a state of the object that is not the head.
@@ -182,12 +209,12 @@ impl Pg {
     }
 
     /// All requests start from scratch once the PG serves again.
-    pub fn requeue_all(&mut self) {
+    pub fn requeue_all(&mut self, core: &Core) {
         self.queues.clear();
         self.waiting_commit.clear();
         self.ops.retain(|_, op| op.trim.is_none());
         for op in self.ops.values_mut() {
-            op.stage = Stage::Waiting;
+            op.enter(Stage::Waiting, core.now.mono);
             op.attempt += 1;
             (op.loads, op.loaded, op.reply, op.damaged) = (None, Loaded::default(), None, false);
             (op.resolving, op.page) = (false, None);
@@ -200,7 +227,7 @@ impl Pg {
         core.uninformed.extend(self.ops.values().filter_map(|op| op.conn));
         self.watches.clear();
         self.ops.clear();
-        self.requeue_all();
+        self.requeue_all(core);
     }
 
     /// A client's connection is gone: it will ask again on another. What is ordered already goes on, unanswered.
@@ -332,7 +359,7 @@ impl Pg {
 
     fn load_more(&mut self, core: &mut Core, id: u64, loads: Loads) {
         let Some(op) = self.ops.get_mut(&id) else { return };
-        op.stage = Stage::Loading;
+        op.enter(Stage::Loading, core.now.mono);
         op.reads_left = loads.reads.len();
         let reads: Vec<_> = loads.reads.iter().map(|(_, read)| read.clone()).collect();
         op.loads = Some(loads);
@@ -369,7 +396,8 @@ impl Pg {
             return false;
         }
         if let Some(op) = self.ops.get_mut(&id) {
-            (op.stage, op.attempt) = (Stage::Waiting, op.attempt + 1);
+            op.enter(Stage::Waiting, core.now.mono);
+            op.attempt += 1;
         }
         self.recover_first(core, key);
         true
@@ -419,7 +447,8 @@ impl Pg {
         if self.must_recover_first(&key, writes) || self.must_recover_first(&target, writes) {
             // A comparison has begun while the request was loading; it must not miss what the request changes.
             if let Some(op) = self.ops.get_mut(&id) {
-                (op.stage, op.attempt) = (Stage::Waiting, op.attempt + 1);
+                op.enter(Stage::Waiting, core.now.mono);
+                op.attempt += 1;
             }
             if !self.queues.get(&key).is_some_and(|queue| queue.contains(&id)) {
                 self.enqueue(core, id);
@@ -447,7 +476,7 @@ impl Pg {
         }
         if !ordered && !self.has_lease(core) && !stdx::mutants::is_active("osd_reads_without_lease") {
             if let Some(op) = self.ops.get_mut(&id) {
-                op.stage = Stage::NeedsLease;
+                op.enter(Stage::NeedsLease, core.now.mono);
             }
             core.count("reads_waiting_for_lease", 1);
             return;
@@ -520,7 +549,7 @@ impl Pg {
         }
         for id in ids {
             let Some(op) = self.ops.get_mut(&id) else { continue };
-            op.stage = Stage::Loading;
+            op.enter(Stage::Loading, core.now.mono);
             if op.is_pg_op() { self.start_list(core, id) } else { self.finish(core, id) }
         }
     }
@@ -602,7 +631,7 @@ impl Pg {
             entry_kind::ERROR => Delta::default(),
             _ => delta_of(&outcome, &loaded, made.is_some(), preserved_bytes),
         };
-        op.stage = Stage::Replicating;
+        op.enter(Stage::Replicating, core.now.mono);
         if let Err((refusal, mut reply)) =
             self.replicate(core, entry, outcome.txn, delta, id, Box::new(reply))
         {
@@ -620,7 +649,7 @@ impl Pg {
             return self.answer(core, id, *reply);
         }
         if let Some(op) = self.ops.get_mut(&id) {
-            op.stage = Stage::Durable;
+            op.enter(Stage::Durable, core.now.mono);
             op.reply = Some(reply);
             self.waiting_commit.push((version, id));
         }
@@ -645,6 +674,7 @@ impl Pg {
         if op.trim.is_some() {
             return self.trim_done(core, &op, reply.result);
         }
+        core.history.note(self.id, &op, core.now);
         let succeeded = reply.result >= 0;
         let (mut before, mut after) = (Vec::new(), Vec::new());
         let now = core.now.mono;

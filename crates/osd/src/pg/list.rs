@@ -50,7 +50,7 @@ impl Pg {
             Ok((max, cursor)) => {
                 let from = cursor.map_or(self.range.0.clone(), |c| page_start(&c));
                 let from = from.clamp(self.range.0.clone(), self.range.1.clone());
-                op.stage = Stage::Loading;
+                op.enter(Stage::Loading, core.now.mono);
                 // The page's bounds are kept as the request's key, which listings have no other use for.
                 op.key = from.clone();
                 let max = usize::try_from(max).unwrap_or(PAGE).clamp(1, PAGE) + 1;
@@ -77,7 +77,7 @@ impl Pg {
             return;
         };
         if !lease {
-            op.stage = Stage::NeedsLease;
+            op.enter(Stage::NeedsLease, core.now.mono);
             return;
         }
         let (Ok(ReadReply::List(keys)), Op::PgNls { max, .. }) = (result, &op.request.ops[0].op) else {
@@ -96,7 +96,8 @@ impl Pg {
         let doubtful = (0..keys.len()).filter(|i| keys[*i].snap == ObjectKey::HEAD && has_clones(*i));
         let doubtful: BTreeSet<ObjectKey> = doubtful.map(|i| keys[i].clone()).collect();
         if let Some(lacking) = doubtful.iter().find(|key| self.missing.contains_key(*key)) {
-            (op.stage, op.attempt) = (Stage::Waiting, op.attempt + 1);
+            op.enter(Stage::Waiting, core.now.mono);
+            op.attempt += 1;
             return self.recover_first(core, &lacking.clone());
         }
         let attempt = op.attempt;

@@ -117,7 +117,7 @@ impl Pg {
         self.last_write.clear();
         self.recovery_reset(core);
         self.trim_reset(core);
-        self.requeue_all();
+        self.requeue_all(core);
     }
 
     /// Begins a round: asks around as primary, reports as anything else.

@@ -137,17 +137,11 @@ impl Pg {
         self.ops
             .values()
             .map(|op| {
-                json!({
-                    "description": format!(
-                        "osd_op({} {} {:?} {:?})",
-                        op.reqid,
-                        self.id,
-                        String::from_utf8_lossy(&op.request.oid),
-                        op.request.ops.iter().map(|o| o.op.code().to_string()).collect::<Vec<_>>(),
-                    ),
-                    "age_s": core.now.mono.since(op.received).as_secs_f64(),
-                    "waits_for": if self.is_serving() { format!("{:?}", op.stage) } else { format!("pg {}", self.state) },
-                })
+                let mut told = crate::history::describe(self.id, op, core.now);
+                if !self.is_serving() {
+                    told["type_data"]["flag_point"] = format!("waiting for pg {}", self.state).into();
+                }
+                told
             })
             .collect()
     }

@@ -226,7 +226,7 @@ impl Pg {
             ..Delta::default()
         };
         if let Some(op) = self.ops.get_mut(&id) {
-            op.stage = super::client::Stage::Replicating;
+            op.enter(super::client::Stage::Replicating, core.now.mono);
         }
         if let Err((_, mut reply)) = self.replicate(core, entry, ops, delta, id, Box::new(Reply::default())) {
             reply.result = -msgs::errno::ENOSPC;

@@ -69,6 +69,8 @@ pub struct Cluster {
     pub options: OsdOptions,
     /// Warnings and errors that nobody expected.
     pub complaints: Vec<String>,
+    /// The most slow requests that an OSD has reported, and the age of the oldest in seconds.
+    pub slow_ops: (u32, u32),
     pub stopped: Vec<(usize, String)>,
     /// Whether the monitor believes reports of silence.
     pub believe_silence: bool,
@@ -143,6 +145,7 @@ impl Cluster {
             next_tid: 0,
             options: OsdOptions { report_interval: Duration::from_millis(500), ..OsdOptions::default() },
             complaints: Vec::new(),
+            slow_ops: (0, 0),
             stopped: Vec::new(),
             believe_silence: true,
             trace: std::env::var_os("OSD_TRACE").is_some(),
@@ -449,6 +452,7 @@ impl Cluster {
                 }
             }),
             node::Body::Peer(peer::Body::PgStats(m)) => {
+                self.slow_ops = (m.slow_ops, m.oldest_slow_s).max(self.slow_ops);
                 m.pgs.into_iter().for_each(|pg| {
                     self.stats.insert(pg.pgid, pg);
                 });

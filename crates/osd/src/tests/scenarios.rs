@@ -433,6 +433,45 @@ fn all_power_fails_and_everything_acknowledged_is_there() {
 }
 
 #[test]
+fn a_request_that_waits_says_for_what_and_for_how_long() {
+    let mut c = Cluster::new(3, 3, 2, 1);
+    c.write("x", "quick");
+    let acting = c.acting("x");
+    c.filter = Some(Box::new(|_, _, msg| is_rep_op(msg)));
+    let tid = c.send_op(acting[0], None, "x", vec![write_full("slow")]);
+    c.run(40 * SECOND);
+    let primary = c.osd(acting[0]);
+    let waiting: Vec<_> = primary.pgs.values().flat_map(|pg| pg.dump_ops(&primary.core)).collect();
+    let told = |op: &serde_json::Value| {
+        let events = op["type_data"]["events"].as_array().expect("events").clone();
+        let longest = events
+            .into_iter()
+            .max_by(|a, b| a["duration"].as_f64().partial_cmp(&b["duration"].as_f64()).expect("numbers"));
+        let longest = longest.expect("one");
+        (
+            longest["event"].as_str().unwrap_or_default().to_owned(),
+            longest["duration"].as_f64().unwrap_or_default(),
+        )
+    };
+    assert_eq!(waiting.len(), 1);
+    assert!(
+        matches!(told(&waiting[0]), (what, s) if what == "waiting for sub ops" && s > 30.0),
+        "{waiting:?}"
+    );
+    assert!(matches!(c.slow_ops, (1, 30..=40)), "the monitors hear of it: {:?}", c.slow_ops);
+    c.filter = None;
+    c.break_links(acting[0], acting[1]);
+    c.finish(tid, "x", vec![write_full("slow")]);
+    let past = c.osd(acting[0]).core.history.dump();
+    let slow = c.osd(acting[0]).core.history.dump_slow();
+    let ops = past["ops"].as_array().expect("requests");
+    assert!(ops[0]["duration"].as_f64() < Some(1.0), "{past}");
+    assert!(matches!(told(&ops[1]), (what, s) if what == "waiting for sub ops" && s > 30.0), "{past}");
+    assert_eq!(slow["Ops"].as_array().map(Vec::len), Some(1));
+    c.check();
+}
+
+#[test]
 fn a_deleted_pool_leaves_no_objects() {
     let mut c = Cluster::new(3, 3, 2, 2);
     (0..100).for_each(|i| c.write(&format!("o{i}"), "x"));

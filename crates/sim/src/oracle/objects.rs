@@ -218,9 +218,12 @@ impl Expect for Option<State> {
                 (Expected::Errors(&[ENOENT]), None)
             }
             Action::Zero { offset, len } if self.is_some() => changed(&|s| {
-                let end = s.data.len().min(offset + len);
-                if *offset < end {
-                    Arc::make_mut(&mut s.data)[*offset..end].fill(0);
+                let data = Arc::make_mut(&mut s.data);
+                // As Ceph has it: up to the end and beyond is a truncation.
+                match offset + len < data.len() {
+                    true => data[*offset..offset + len].fill(0),
+                    false if *len > 0 => data.truncate(*offset),
+                    false => {}
                 }
             }),
             Action::Zero { .. } => (Expected::Ok, None),

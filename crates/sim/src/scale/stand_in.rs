@@ -303,6 +303,8 @@ impl StandIn {
             pools: pools.into_iter().map(pool).collect(),
             commit_latency_ms: 0,
             heartbeat_peers: self.beats.keys().copied().collect(),
+            slow_ops: 0,
+            oldest_slow_s: 0,
         };
         self.monc.send(peer::Body::from(body), &mut self.monc_out);
     }
