@@ -97,13 +97,6 @@ pub struct OsdOp {
     pub features: u64,
 }
 
-impl OsdOp {
-    /// Whether a member of the vector writes, or the flags say that one may.
-    pub fn may_write(&self) -> bool {
-        self.flags & osd_flag::WRITE != 0 || self.ops.iter().any(|o| o.op.code().writes())
-    }
-}
-
 impl Message for OsdOp {
     const KIND: u16 = 42;
     const NAME: &'static str = "osd_op";

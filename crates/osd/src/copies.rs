@@ -8,7 +8,7 @@
 use crate::object::key_of;
 use crate::ops::{Copied, CopySource};
 use crate::osd::Osd;
-use crate::pg::client::ClientOp;
+use crate::pg::request::ClientOp;
 use maps::{OsdId, PgId, Spg};
 use msgs::errno::{EAGAIN, EINVAL, ENOENT, EOVERFLOW, ERANGE};
 use msgs::op::input::{self, OmapGetVals, OmapValuesReply, StatReply};

@@ -1,6 +1,6 @@
 //! Where time goes: what requests waited for, the slowest of late, and the mean latency of writes.
 
-use crate::pg::client::{ClientOp, Stage};
+use crate::pg::request::{ClientOp, Stage};
 use maps::PgId;
 use serde_json::{Value, json};
 use std::collections::VecDeque;

@@ -5,7 +5,7 @@ use crate::core::Core;
 use crate::object::key_of;
 use crate::ops::may_write;
 use crate::osd::Osd;
-use crate::pg::client::ClientOp;
+use crate::pg::request::ClientOp;
 use crate::snapset::SnapContext;
 use auth::OsdTarget;
 use maps::{Epoch, HObject, OsdId, PgId, SnapId, Spg, pool_flags};

@@ -5,186 +5,22 @@ use super::Pg;
 use super::info::Delta;
 use super::log::{Answer, CloneChange, Entry, entry_kind};
 use super::meta::index_clone;
+use super::request::{ClientOp, Reply, Stage};
 use super::snaps::shown_at;
+use super::watching::tell;
 use crate::copies::{CopyFor, CopyResult};
 use crate::core::{Core, ReadFor};
-use crate::history::Waits;
 use crate::object::at_snap;
-use crate::ops::{Caller, Loaded, Loads, MAX_WRITE_OUTPUT, Outcome, Preserved, execute, info_op, may_write};
-use crate::watch::{Effect, Told, Watcher};
-use maps::{EVersion, ReqId, SnapId};
+use crate::ops::{Caller, Loaded, Loads, MAX_WRITE_OUTPUT, Outcome, Preserved, execute, info_op};
+use crate::watch::Effect;
+use maps::{EVersion, ReqId};
 use msgs::errno::{EFBIG, EIO, EMSGSIZE, ENAMETOOLONG, ENOSPC, EOLDSNAPC};
-use msgs::op::watch_op;
-use msgs::{Op, OpResult, OsdOp, OsdOpReply, osd_flag};
+use msgs::{OpResult, OsdOpReply, osd_flag};
 use node::{ConnId, Level};
 use std::collections::BTreeSet;
-use stdx::{Bufs, Instant};
+use stdx::Bufs;
 use store::{ObjectKey, ReadReply, Refusal, StoreError, TxnOp};
-use wire::{EntityAddr, EntityId, EntityType, Utime};
-
-/// What a client is answered.
-pub type Reply = OsdOpReply;
-
-/// Where a request stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Stage {
-    /// For its turn, for the PG, or for its object to be recovered.
-    Waiting,
-    /// For the store.
-    Loading,
-    /// For the promise that we may serve reads.
-    NeedsLease,
-    /// For the members.
-    Replicating,
-    /// For what it saw to be durable.
-    Durable,
-}
-
-impl Stage {
-    /// All of them, in their order.
-    pub const ALL: [Self; 5] =
-        [Self::Waiting, Self::Loading, Self::NeedsLease, Self::Replicating, Self::Durable];
-
-    /// What a request in it waits for.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting for its turn, the PG or the object",
-            Self::Loading => "reading from the store",
-            Self::NeedsLease => "waiting for readable",
-            Self::Replicating => "waiting for sub ops",
-            Self::Durable => "waiting for what it saw to be durable",
-        }
-    }
-}
-
-/// A request that is not answered.
-#[derive(Debug)]
-pub struct ClientOp {
-    /// Where the answer goes; `None` where nobody waits for one any more, or nobody asked.
-    pub conn: Option<ConnId>,
-    /// Of the message.
-    pub tid: u64,
-    /// By which its repetition is known.
-    pub reqid: ReqId,
-    /// Who asks, and from where.
-    pub from: (EntityId, EntityAddr),
-    /// Nobody asks: this watch has not been heard of for too long.
-    pub expired: Option<Watcher>,
-    /// The number of a question of our own.
-    pub ours: Option<u64>,
-    /// Whether it may change the object.
-    pub writes: bool,
-    /// What is asked.
-    pub request: Box<OsdOp>,
-    /// The object's head: all requests to any state of it run in one order.
-    pub key: ObjectKey,
-    /// What is read or written: the head, or the clone that shows the snapshot asked for.
-    pub target: ObjectKey,
-    /// The PG's own: take removed snapshots out of this clone.
-    pub trim: Option<SnapId>,
-    /// When it came.
-    pub received: Instant,
-    /// Where it stands.
-    pub stage: Stage,
-    /// What it has waited for.
-    pub waits: Waits,
-    /// Counts starts from scratch; reads of an earlier one are ignored.
-    pub attempt: u32,
-    loads: Option<Loads>,
-    /// What is loaded is the head, to tell what is to be read.
-    resolving: bool,
-    pub(super) loaded: Loaded,
-    reads_left: usize,
-    damaged: bool,
-    reply: Option<Box<Reply>>,
-    /// What follows for watches once it is answered.
-    effects: Vec<Effect>,
-    /// A page of a listing.
-    pub(super) page: Option<super::list::Page>,
-}
-
-impl ClientOp {
-    /// A request that has just come.
-    pub fn new(
-        conn: ConnId,
-        tid: u64,
-        client: (EntityId, EntityAddr),
-        request: Box<OsdOp>,
-        key: ObjectKey,
-        now: Instant,
-    ) -> Self {
-        // The nonce tells incarnations apart, should a client start counting anew.
-        let reqid = ReqId { name: client.0, tid, inc: client.1.nonce as i32 };
-        Self {
-            conn: Some(conn),
-            tid,
-            reqid,
-            from: client,
-            expired: None,
-            ours: None,
-            writes: may_write(&request),
-            request,
-            target: key.clone(),
-            key,
-            trim: None,
-            received: now,
-            stage: Stage::Waiting,
-            waits: Waits::begin(now),
-            attempt: 0,
-            loads: None,
-            resolving: false,
-            loaded: Loaded::default(),
-            reads_left: 0,
-            damaged: false,
-            reply: None,
-            effects: Vec::new(),
-            page: None,
-        }
-    }
-
-    /// The PG's own request to take removed snapshots out of a clone.
-    pub fn trim(head: ObjectKey, clone: SnapId, now: Instant) -> Self {
-        let request = OsdOp { flags: osd_flag::WRITE, snapid: SnapId::HEAD, ..OsdOp::default() };
-        let nobody = (EntityId::default(), EntityAddr::default());
-        let op = Self::new(ConnId(0), 0, nobody, Box::new(request), head, now);
-        Self { conn: None, reqid: ReqId::default(), trim: Some(clone), ..op }
-    }
-
-    /// Goes on to wait for something else.
-    pub(super) fn enter(&mut self, stage: Stage, now: Instant) {
-        self.waits.leave(self.stage, now);
-        self.stage = stage;
-    }
-
-    /// Whether it reads a state of the object that is not the head.
-    fn at_snapshot(&self) -> bool {
-        !matches!(self.request.snapid, SnapId::HEAD | SnapId::DIR) && !self.writes
-    }
-
-    /// The end of a watch that has not been heard of for too long. It is ordered as if its owner had asked for it.
-    pub fn expiry(watcher: Watcher, key: ObjectKey, now: stdx::Now) -> Self {
-        let (cookie, client) = watcher;
-        let end = Op::Watch { cookie, ver: 0, op: watch_op::UNWATCH, generation: 0, timeout: 0 };
-        let request = OsdOp { ops: vec![end.into()], ..OsdOp::default() };
-        let op = Self::new(ConnId(0), 0, (client, EntityAddr::default()), Box::new(request), key, now.mono);
-        Self { conn: None, expired: Some(watcher), ..op }
-    }
-
-    /// A question of our own, whose answer stays here.
-    pub fn ours(
-        tid: u64,
-        from: (EntityId, EntityAddr),
-        request: Box<OsdOp>,
-        key: ObjectKey,
-        now: Instant,
-    ) -> Self {
-        Self { conn: None, ours: Some(tid), ..Self::new(ConnId(0), tid, from, request, key, now) }
-    }
-
-    pub(super) fn is_pg_op(&self) -> bool {
-        self.request.flags & osd_flag::PGOP != 0 || self.request.ops.iter().any(|o| o.op.code().is_pg_op())
-    }
-}
+use wire::{EntityId, EntityType, Utime};
 
 impl Pg {
     /// Takes a request. `id` grows with the order of arrival.
@@ -670,23 +506,12 @@ impl Pg {
 
     /// Answers a request.
     pub fn answer(&mut self, core: &mut Core, id: u64, reply: Reply) {
-        let Some(op) = self.ops.remove(&id) else { return };
+        let Some(mut op) = self.ops.remove(&id) else { return };
         if op.trim.is_some() {
             return self.trim_done(core, &op, reply.result);
         }
         core.history.note(self.id, &op, core.now);
-        let succeeded = reply.result >= 0;
-        let (mut before, mut after) = (Vec::new(), Vec::new());
-        let now = core.now.mono;
-        for effect in op.effects {
-            let notifies = matches!(effect, Effect::Notify { .. });
-            let told = if notifies { &mut before } else { &mut after };
-            self.watches.apply(now, &op.key, (op.conn, op.from.0), effect, told);
-        }
-        self.watches.complete_ready(&mut after);
-        if let (Some(watcher), false) = (op.expired, succeeded) {
-            self.watches.keep(now, &op.key, watcher);
-        }
+        let (before, after) = self.carry_out_effects(core, &mut op, reply.result >= 0);
         tell(core, before);
         if let Some(tid) = op.ours {
             core.local_answers.push((tid, Box::new(reply)));
@@ -695,34 +520,6 @@ impl Pg {
             core.send(conn, op.tid, msgs::Body::from(reply));
         }
         tell(core, after);
-    }
-
-    /// Notifications and watches whose time is over.
-    pub fn on_watch_time(&mut self, core: &mut Core) {
-        let mut told = Vec::new();
-        for (key, watcher) in self.watches.expire(core.now.mono, &mut told) {
-            let id = core.next_op();
-            core.count("watches_expired", 1);
-            self.on_client_op(core, id, ClientOp::expiry(watcher, key, core.now));
-        }
-        tell(core, told);
-    }
-
-    /// A watch lives after all, or the object does not have it.
-    fn drop_expiry(&mut self, core: &mut Core, id: u64) {
-        let Some(op) = self.ops.remove(&id) else { return };
-        let mut told = Vec::new();
-        if let Some(watcher) = op.expired {
-            if op.loaded.watches.contains_key(&watcher) {
-                self.watches.keep(core.now.mono, &op.key, watcher);
-            } else {
-                let end = Effect::End { watcher, tell: true };
-                self.watches.apply(core.now.mono, &op.key, (None, watcher.1), end, &mut told);
-            }
-        }
-        tell(core, told);
-        self.pop_queue(&op.key, id);
-        self.run_queue(core, &op.key);
     }
 }
 
@@ -767,13 +564,6 @@ fn stamp(outcome: &mut Outcome, version: EVersion, user_version: u64, mtime: Uti
 fn logged(op: &OpResult) -> (i32, Vec<u8>) {
     let data = if op.data.len() > MAX_WRITE_OUTPUT { Vec::new() } else { op.data.to_vec() };
     (op.rval, data)
-}
-
-/// Sends clients what they are to know of their watches and notifications.
-fn tell(core: &mut Core, told: Vec<Told>) {
-    for (conn, message) in told {
-        core.send(conn, 0, msgs::Body::from(message));
-    }
 }
 
 /// Why a client's request can't be stored.

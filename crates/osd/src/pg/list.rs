@@ -1,7 +1,7 @@
 //! PGNLS: a PG's objects in the order of their reversed hashes, page by page (PROTOCOL.md 5.8).
 
 use super::Pg;
-use super::client::Stage;
+use super::request::Stage;
 use crate::core::{Core, ReadFor};
 use crate::object::{INFO_ATTR, ObjectInfo, hobject_of, key_of};
 use crate::ops::Loads;

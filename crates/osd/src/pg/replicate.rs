@@ -2,10 +2,10 @@
 //! storage (paper, 5.2 and 5.3).
 
 use super::Pg;
-use super::client::Reply;
 use super::info::{Delta, Stats};
 use super::log::Entry;
 use super::meta::MetaChange;
+use super::request::Reply;
 use crate::core::{CommitFor, Core};
 use crate::object::{first_of, hobject_of};
 use crate::pack::pack;

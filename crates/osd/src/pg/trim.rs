@@ -6,10 +6,10 @@
 //! as purged; when all PGs of the pool have said so, the monitors take it out of the queue.
 
 use super::Pg;
-use super::client::{ClientOp, Reply};
 use super::info::Delta;
 use super::log::{Answer, CloneChange, Entry, entry_kind};
 use super::meta::{snap_entry_clone, snap_index, snap_prefix, unindex_clone};
+use super::request::{ClientOp, Reply, Stage};
 use super::state::State;
 use crate::core::{CommitFor, Core, ReadFor};
 use crate::object::{at_snap, head_of};
@@ -226,7 +226,7 @@ impl Pg {
             ..Delta::default()
         };
         if let Some(op) = self.ops.get_mut(&id) {
-            op.enter(super::client::Stage::Replicating, core.now.mono);
+            op.enter(Stage::Replicating, core.now.mono);
         }
         if let Err((_, mut reply)) = self.replicate(core, entry, ops, delta, id, Box::new(Reply::default())) {
             reply.result = -msgs::errno::ENOSPC;

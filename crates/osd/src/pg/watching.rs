@@ -1,0 +1,64 @@
+//! What requests mean for watches: carried out with the answer, and ended by time.
+
+use super::Pg;
+use super::request::ClientOp;
+use crate::core::Core;
+use crate::watch::{Effect, Told};
+
+impl Pg {
+    /// What follows for watches from a request that is answered now: what clients are told before the answer and after it.
+    pub(super) fn carry_out_effects(
+        &mut self,
+        core: &Core,
+        op: &mut ClientOp,
+        succeeded: bool,
+    ) -> (Vec<Told>, Vec<Told>) {
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        let now = core.now.mono;
+        for effect in std::mem::take(&mut op.effects) {
+            let notifies = matches!(effect, Effect::Notify { .. });
+            let told = if notifies { &mut before } else { &mut after };
+            self.watches.apply(now, &op.key, (op.conn, op.from.0), effect, told);
+        }
+        self.watches.complete_ready(&mut after);
+        if let (Some(watcher), false) = (op.expired, succeeded) {
+            self.watches.keep(now, &op.key, watcher);
+        }
+        (before, after)
+    }
+
+    /// Notifications and watches whose time is over.
+    pub fn on_watch_time(&mut self, core: &mut Core) {
+        let mut told = Vec::new();
+        for (key, watcher) in self.watches.expire(core.now.mono, &mut told) {
+            let id = core.next_op();
+            core.count("watches_expired", 1);
+            self.on_client_op(core, id, ClientOp::expiry(watcher, key, core.now));
+        }
+        tell(core, told);
+    }
+
+    /// A watch lives after all, or the object does not have it.
+    pub(super) fn drop_expiry(&mut self, core: &mut Core, id: u64) {
+        let Some(op) = self.ops.remove(&id) else { return };
+        let mut told = Vec::new();
+        if let Some(watcher) = op.expired {
+            if op.loaded.watches.contains_key(&watcher) {
+                self.watches.keep(core.now.mono, &op.key, watcher);
+            } else {
+                let end = Effect::End { watcher, tell: true };
+                self.watches.apply(core.now.mono, &op.key, (None, watcher.1), end, &mut told);
+            }
+        }
+        tell(core, told);
+        self.pop_queue(&op.key, id);
+        self.run_queue(core, &op.key);
+    }
+}
+
+/// Sends clients what they are to know of their watches and notifications.
+pub(super) fn tell(core: &mut Core, told: Vec<Told>) {
+    for (conn, message) in told {
+        core.send(conn, 0, msgs::Body::from(message));
+    }
+}
