@@ -169,6 +169,20 @@ pub enum Read {
     },
 }
 
+impl Read {
+    /// Whether an object exists, its size and xattrs.
+    pub fn attrs_of(key: &ObjectKey) -> Self {
+        Self::Object {
+            key: key.clone(),
+            attrs: true,
+            data: Vec::new(),
+            omap_header: false,
+            omap_keys: Vec::new(),
+            omap_range: None,
+        }
+    }
+}
+
 /// Omap entries in order of key.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct OmapRange {

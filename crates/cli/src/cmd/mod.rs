@@ -11,6 +11,7 @@ mod rados;
 mod status;
 mod store;
 mod store_bench;
+mod store_driver;
 mod store_pg;
 mod version;
 

@@ -1,17 +1,17 @@
 //! `nacre store bench`: the store alone on a device, through the same disk layer as the daemons.
 
 use super::Format;
-use anyhow::{Context, Result, bail};
+use super::store_driver::Driven;
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
-use node::{DiskId, DiskOpId, DiskResult};
-use runtime::{Access, DiskBackend, DiskPool, DiskSpec, FileDisk};
+use node::DiskId;
+use runtime::{Access, DiskPool, DiskSpec, FileDisk};
 use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 use stdx::{Buf, Rng};
-use store::{Config, MkfsInfo, ObjectKey, Read, ReadReply, Store, StoreOut, Transaction, TxnOp};
+use store::{Config, MkfsInfo, ObjectKey, Read, ReadReply, Transaction, TxnOp};
 
 #[derive(Args)]
 pub(crate) struct BenchArgs {
@@ -113,13 +113,13 @@ fn measure(args: &BenchArgs, path: &Path, create_size: Option<u64>) -> Result<()
     bench.read_at_random("read 4 KiB, cached", 2, 4096, 1, time, &mut results)?;
     bench.small_objects(args, &mut results)?;
     if results.wants("open after close") {
-        let usage = bench.store.usage();
+        let usage = bench.driven.store.usage();
         results.add(
             "space for each byte of data",
             (usage.allocated + usage.metadata) as f64 / usage.data as f64,
             "",
         );
-        bench.close()?;
+        bench.driven.close()?;
         drop(bench);
         let begin = Instant::now();
         bench = open()?;
@@ -190,114 +190,26 @@ impl Results {
     }
 }
 
-/// A store, its disk, and what came of it.
+/// A store, and what is drawn for it.
 struct Bench {
-    store: Store,
-    disk: FileDisk,
-    tx: Sender<(DiskOpId, DiskResult)>,
-    done: Receiver<(DiskOpId, DiskResult)>,
-    opened: bool,
-    committed: u64,
-    answered: Vec<ReadReply>,
+    driven: Driven,
     rng: Rng,
-    /// Bytes written to the disk.
-    written: u64,
 }
 
 impl Bench {
     fn open(disk: FileDisk, config: Config) -> Result<Self> {
         let mut rng = runtime::rng();
-        let (tx, done) = channel();
-        let store = Store::new(config, disk.info(), rng.fork());
-        let mut bench = Self {
-            store,
-            disk,
-            tx,
-            done,
-            opened: false,
-            committed: 0,
-            answered: Vec::new(),
-            rng,
-            written: 0,
-        };
         let info = MkfsInfo { uuid: wire::Uuid::default(), label: b"nacre store bench".to_vec() };
-        let mut out = Vec::new();
-        bench.store.open(Some(info), &mut out);
-        bench.take(out)?;
-        while !bench.opened {
-            bench.step()?;
-        }
-        if bench.store.identity().label != b"nacre store bench" {
+        let driven = Driven::open(disk, config, rng.fork(), Some(info))?;
+        if driven.store.identity().label != b"nacre store bench" {
             bail!("it holds a store: give a blank device");
         }
-        Ok(bench)
-    }
-
-    fn take(&mut self, outs: Vec<StoreOut>) -> Result<()> {
-        for out in outs {
-            match out {
-                StoreOut::Disk(id, op) => {
-                    if let node::DiskOp::Write { data, .. } = &op {
-                        self.written += data.len() as u64;
-                    }
-                    let tx = self.tx.clone();
-                    // Nobody waits for what ends after the measurement.
-                    self.disk.start(op, Box::new(move |result| drop(tx.send((id, result)))));
-                }
-                StoreOut::Opened => self.opened = true,
-                StoreOut::Committed(id) => self.committed = id.0,
-                StoreOut::Read(_, reply) => self.answered.push(reply?),
-                StoreOut::Failed(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
-    }
-
-    fn step(&mut self) -> Result<()> {
-        let (id, result) = match self.done.try_recv() {
-            Ok(ended) => ended,
-            Err(_) => {
-                let mut out = Vec::new();
-                self.store.batch_ended(&mut out);
-                self.take(out)?;
-                self.disk.wait();
-                self.done.recv().context("the disk is gone")?
-            }
-        };
-        let mut out = Vec::new();
-        self.store.disk_done(id, result, &mut out);
-        self.take(out)
+        Ok(Self { driven, rng })
     }
 
     fn submit(&mut self, ops: Vec<TxnOp>) -> Result<u64> {
-        let txn = Transaction { ops };
-        if let Err(refusal) = self.store.fits(&txn) {
-            bail!("the device is too small for the measurement: {refusal:?}");
-        }
-        let mut out = Vec::new();
-        let id = self.store.submit(txn, &mut out);
-        self.take(out)?;
-        Ok(id.0)
-    }
-
-    /// Waits until at most `left` of the transactions up to `id` are not durable.
-    fn wait(&mut self, id: u64, left: u64) -> Result<()> {
-        while self.committed + left < id {
-            self.step()?;
-        }
-        Ok(())
-    }
-
-    fn close(&mut self) -> Result<()> {
-        while !self.store.is_clean() {
-            let mut out = Vec::new();
-            self.store.request_checkpoint(&mut out);
-            self.take(out)?;
-            if !self.store.is_clean() {
-                self.step()?;
-            }
-        }
-        Ok(())
+        let refused = |refusal| anyhow!("the device is too small for the measurement: {refusal:?}");
+        self.driven.submit(Transaction { ops })?.map_err(refused)
     }
 
     fn object(i: u64) -> ObjectKey {
@@ -321,9 +233,9 @@ impl Bench {
         let mut last = 0;
         for i in 0..OBJECTS {
             last = self.submit(vec![TxnOp::Write(Self::object(i), 0, data.clone().into())])?;
-            self.wait(last, 4)?;
+            self.driven.wait(last, 4)?;
         }
-        self.wait(last, 0)?;
+        self.driven.wait(last, 0)?;
         results.add("fill with 4 MiB, 4 in flight", mib(OBJECTS * LARGE, begin), "MiB/s");
         Ok(())
     }
@@ -340,8 +252,8 @@ impl Bench {
             return Ok(());
         }
         let data: Vec<Buf> = (0..16).map(|i| Buf::pattern(i, len as usize)).collect();
-        let (begin, before) = (Instant::now(), self.written);
-        let (mut count, mut last) = (0, self.committed);
+        let (begin, before) = (Instant::now(), self.driven.written);
+        let (mut count, mut last) = (0, self.driven.committed);
         // When each transaction in flight was submitted, and how long those that are durable took.
         let (mut waiting, mut took) = (std::collections::VecDeque::new(), Vec::new());
         while begin.elapsed() < time {
@@ -351,12 +263,12 @@ impl Bench {
             waiting.push_back(Instant::now());
             last = self.submit(vec![TxnOp::Write(object, offset, bytes.into())])?;
             count += 1;
-            self.wait(last, depth - 1)?;
-            while waiting.len() as u64 > last - self.committed {
+            self.driven.wait(last, depth - 1)?;
+            while waiting.len() as u64 > last - self.driven.committed {
                 took.extend(waiting.pop_front().map(|at: Instant| at.elapsed()));
             }
         }
-        self.wait(last, 0)?;
+        self.driven.wait(last, 0)?;
         if name.is_empty() {
             return Ok(());
         }
@@ -369,7 +281,7 @@ impl Bench {
         }
         results.add(
             "  bytes to disk for each byte",
-            (self.written - before) as f64 / (count * len) as f64,
+            (self.driven.written - before) as f64 / (count * len) as f64,
             "",
         );
         Ok(())
@@ -392,7 +304,7 @@ impl Bench {
         while begin.elapsed() < time {
             let key = Self::object(self.rng.below(objects));
             let data = vec![(self.rng.below(LARGE / len) * len, len)];
-            self.ask(Read::Object {
+            self.driven.ask(Read::Object {
                 key,
                 attrs: false,
                 data,
@@ -401,24 +313,18 @@ impl Bench {
                 omap_range: None,
             })?;
             asked += 1;
-            count += std::mem::take(&mut self.answered).len() as u64;
+            count += std::mem::take(&mut self.driven.answers).len() as u64;
             while asked - count >= depth {
-                self.step()?;
-                count += std::mem::take(&mut self.answered).len() as u64;
+                self.driven.step()?;
+                count += std::mem::take(&mut self.driven.answers).len() as u64;
             }
         }
         results.add(name, count as f64 / begin.elapsed().as_secs_f64(), "a second");
         while count < asked {
-            self.step()?;
-            count += std::mem::take(&mut self.answered).len() as u64;
+            self.driven.step()?;
+            count += std::mem::take(&mut self.driven.answers).len() as u64;
         }
         Ok(())
-    }
-
-    fn ask(&mut self, read: Read) -> Result<()> {
-        let mut out = Vec::new();
-        self.store.read(read, &mut out);
-        self.take(out)
     }
 
     /// Makes small objects, as an OSD does: with an xattr each.
@@ -432,9 +338,9 @@ impl Bench {
         for i in 0..args.objects {
             let key = Self::small(i);
             last = self.submit(vec![TxnOp::Write(key, 0, data.clone().into())])?;
-            self.wait(last, 63)?;
+            self.driven.wait(last, 63)?;
         }
-        self.wait(last, 0)?;
+        self.driven.wait(last, 0)?;
         results.add("small objects made", args.objects as f64 / begin.elapsed().as_secs_f64(), "a second");
         Ok(())
     }
@@ -446,11 +352,11 @@ impl Bench {
         let (mut from, to) = (ObjectKey::first_at(2, -1, 0), ObjectKey::first_at(3, -1, 0));
         let (begin, mut count) = (Instant::now(), 0);
         loop {
-            self.ask(Read::List { from: from.clone(), to: to.clone(), max: 4096 })?;
-            while self.answered.is_empty() {
-                self.step()?;
+            self.driven.ask(Read::List { from: from.clone(), to: to.clone(), max: 4096 })?;
+            while self.driven.answers.is_empty() {
+                self.driven.step()?;
             }
-            let Some(ReadReply::List(keys)) = self.answered.pop() else { bail!("no list") };
+            let Some(ReadReply::List(keys)) = self.driven.answers.pop_front() else { bail!("no list") };
             let Some(last) = keys.last() else { break };
             count += keys.len();
             from = ObjectKey { generation: u64::MAX, snap: u64::MAX, ..last.clone() };

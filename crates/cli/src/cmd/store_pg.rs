@@ -1,21 +1,18 @@
 //! `nacre store export|import`: a copy of a PG, out of the store of an OSD that is stopped and into that of another.
 
 use super::pg_file::{Head, Item, Object, Pairs, PgReader, PgWriter};
+use super::store_driver::Driven;
 use super::{probe, store::device_of};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use maps::{Epoch, OsdMap, PgId};
-use node::{DiskId, DiskOpId, DiskResult};
+use node::DiskId;
 use osd::offline::{self, Owner};
-use runtime::{Access, DiskBackend, DiskOpenError, DiskPool, DiskSpec, FileDisk};
-use std::collections::VecDeque;
+use runtime::{Access, DiskOpenError, DiskPool, DiskSpec};
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use store::{
-    Config, ObjectKey, ObjectView, OmapRange, Read, ReadReply, Refusal, Store, StoreOut, Transaction, TxnOp,
-};
+use store::{Config, ObjectKey, ObjectView, OmapRange, Read, ReadReply, Refusal, Transaction, TxnOp};
 use wire::Reader;
 
 #[derive(Args)]
@@ -149,21 +146,13 @@ pub(crate) fn import(args: &ImportArgs) -> Result<()> {
     // They get their names, and the OSD its knowledge of them, at once or not at all.
     last.push(TxnOp::OmapSet(offline::records_of(pgid), records));
     local.commit(last).context("nothing was changed")?;
-    local.close()?;
+    local.0.close()?;
     println!("PG {pgid} of osd.{} is at {to} now: {objects} objects", head.osd);
     Ok(())
 }
 
 /// The store of an OSD that is stopped.
-struct Local {
-    store: Store,
-    disk: FileDisk,
-    tx: Sender<(DiskOpId, DiskResult)>,
-    done: Receiver<(DiskOpId, DiskResult)>,
-    opened: bool,
-    committed: u64,
-    answers: VecDeque<ReadReply>,
-}
+struct Local(Driven);
 
 impl Local {
     fn open(target: &Path) -> Result<Self> {
@@ -174,92 +163,30 @@ impl Local {
             DiskOpenError::Locked(path) => anyhow!("{}: stop that one first", probe::held(&path)),
             error => error.into(),
         })?;
-        let (tx, done) = channel();
-        let store =
-            Store::new(Config { discard_after: None, ..Config::default() }, disk.info(), runtime::rng());
-        let (opened, committed, answers) = (false, 0, VecDeque::new());
-        let mut local = Self { store, disk, tx, done, opened, committed, answers };
-        let mut out = Vec::new();
-        local.store.open(None, &mut out);
-        local.take(out).with_context(|| path.display().to_string())?;
-        while !local.opened {
-            local.step().with_context(|| path.display().to_string())?;
-        }
-        Ok(local)
-    }
-
-    fn take(&mut self, outs: Vec<StoreOut>) -> Result<()> {
-        for out in outs {
-            match out {
-                StoreOut::Disk(id, op) => {
-                    let tx = self.tx.clone();
-                    // Nobody waits for what ends after the last.
-                    self.disk.start(op, Box::new(move |result| drop(tx.send((id, result)))));
-                }
-                StoreOut::Opened => self.opened = true,
-                StoreOut::Committed(id) => self.committed = id.0,
-                StoreOut::Read(_, reply) => self.answers.push_back(reply?),
-                StoreOut::Failed(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
-    }
-
-    fn step(&mut self) -> Result<()> {
-        self.disk.submit();
-        let (id, result) = match self.done.try_recv() {
-            Ok(ended) => ended,
-            Err(_) => {
-                self.disk.wait();
-                self.done.recv().context("the disk is gone")?
-            }
-        };
-        let mut out = Vec::new();
-        self.store.disk_done(id, result, &mut out);
-        self.take(out)
+        let config = Config { discard_after: None, ..Config::default() };
+        let driven = Driven::open(disk, config, runtime::rng(), None);
+        Ok(Self(driven.with_context(|| path.display().to_string())?))
     }
 
     fn read(&mut self, read: Read) -> Result<ReadReply> {
-        let mut out = Vec::new();
-        self.store.read(read, &mut out);
-        self.take(out)?;
+        self.0.ask(read)?;
         loop {
-            if let Some(answer) = self.answers.pop_front() {
+            if let Some(answer) = self.0.answers.pop_front() {
                 return Ok(answer);
             }
-            self.step()?;
+            self.0.step()?;
         }
     }
 
     fn commit(&mut self, ops: Vec<TxnOp>) -> Result<()> {
-        let txn = Transaction { ops };
-        match self.store.fits(&txn) {
-            Ok(()) => {}
+        match self.0.submit(Transaction { ops })? {
+            Ok(id) => self.0.wait(id, 0),
             Err(Refusal::NoSpace) => bail!("the device is full"),
             Err(Refusal::TooLarge) => {
                 bail!("it is larger than a transaction of this store may be")
             }
             Err(refusal) => bail!("the store refuses: {refusal:?}"),
         }
-        let mut out = Vec::new();
-        let id = self.store.submit(txn, &mut out);
-        self.take(out)?;
-        while self.committed < id.0 {
-            self.step()?;
-        }
-        Ok(())
-    }
-
-    fn close(&mut self) -> Result<()> {
-        while !self.store.is_clean() {
-            let mut out = Vec::new();
-            self.store.request_checkpoint(&mut out);
-            self.take(out)?;
-            if !self.store.is_clean() {
-                self.step()?;
-            }
-        }
-        Ok(())
     }
 
     fn list(&mut self, from: ObjectKey, to: ObjectKey, max: usize) -> Result<Vec<ObjectKey>> {

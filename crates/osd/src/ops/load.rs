@@ -108,15 +108,7 @@ impl Loads {
 
     /// Only existence and metadata: what tells which clone is to be read.
     pub fn of_head(key: &ObjectKey) -> Self {
-        let first = Read::Object {
-            key: key.clone(),
-            attrs: true,
-            data: Vec::new(),
-            omap_header: false,
-            omap_keys: Vec::new(),
-            omap_range: None,
-        };
-        Self { reads: vec![(For::Vector, first)], ranges: Vec::new() }
+        Self { reads: vec![(For::Vector, Read::attrs_of(key))], ranges: Vec::new() }
     }
 
     /// Takes the answer to the read number `at`. `false` where the object's own metadata is damaged.

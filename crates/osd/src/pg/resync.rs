@@ -126,15 +126,7 @@ impl Pg {
         }
         (listing.keys, listing.listed) = (keys.len(), true);
         for key in keys {
-            let read = Read::Object {
-                key: key.clone(),
-                attrs: true,
-                data: Vec::new(),
-                omap_header: false,
-                omap_keys: Vec::new(),
-                omap_range: None,
-            };
-            core.io.read(core.now, read, ReadFor::ScanVersion(self.id, id, Box::new(key)));
+            core.io.read(core.now, Read::attrs_of(&key), ReadFor::ScanVersion(self.id, id, Box::new(key)));
         }
         self.check_listing(core, id);
     }

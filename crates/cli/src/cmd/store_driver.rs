@@ -1,0 +1,117 @@
+//! A store on a disk, driven by whoever waits for it.
+
+use anyhow::{Context, Result};
+use node::{DiskOp, DiskOpId, DiskResult};
+use runtime::{DiskBackend, FileDisk};
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use stdx::Rng;
+use store::{Config, MkfsInfo, Read, ReadReply, Refusal, Store, StoreOut, Transaction};
+
+/// A store, its disk, and what came of it.
+pub(crate) struct Driven {
+    pub(crate) store: Store,
+    disk: FileDisk,
+    tx: Sender<(DiskOpId, DiskResult)>,
+    done: Receiver<(DiskOpId, DiskResult)>,
+    opened: bool,
+    /// The last transaction that is durable.
+    pub(crate) committed: u64,
+    /// Answers to reads, in the order in which they came.
+    pub(crate) answers: VecDeque<ReadReply>,
+    /// Bytes written to the disk.
+    pub(crate) written: u64,
+}
+
+impl Driven {
+    /// Opens the store, or makes one on a blank device where it is said which.
+    pub(crate) fn open(disk: FileDisk, config: Config, rng: Rng, mkfs: Option<MkfsInfo>) -> Result<Self> {
+        let (tx, done) = channel();
+        let store = Store::new(config, disk.info(), rng);
+        let (opened, committed, answers, written) = (false, 0, VecDeque::new(), 0);
+        let mut driven = Self { store, disk, tx, done, opened, committed, answers, written };
+        let mut out = Vec::new();
+        driven.store.open(mkfs, &mut out);
+        driven.take(out)?;
+        while !driven.opened {
+            driven.step()?;
+        }
+        Ok(driven)
+    }
+
+    fn take(&mut self, outs: Vec<StoreOut>) -> Result<()> {
+        for out in outs {
+            match out {
+                StoreOut::Disk(id, op) => {
+                    if let DiskOp::Write { data, .. } = &op {
+                        self.written += data.len() as u64;
+                    }
+                    let tx = self.tx.clone();
+                    // Nobody waits for what ends after the last.
+                    self.disk.start(op, Box::new(move |result| drop(tx.send((id, result)))));
+                }
+                StoreOut::Opened => self.opened = true,
+                StoreOut::Committed(id) => self.committed = id.0,
+                StoreOut::Read(_, reply) => self.answers.push_back(reply?),
+                StoreOut::Failed(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes one thing that has ended, and waits for it.
+    pub(crate) fn step(&mut self) -> Result<()> {
+        let (id, result) = match self.done.try_recv() {
+            Ok(ended) => ended,
+            Err(_) => {
+                let mut out = Vec::new();
+                self.store.batch_ended(&mut out);
+                self.take(out)?;
+                self.disk.wait();
+                self.done.recv().context("the disk is gone")?
+            }
+        };
+        let mut out = Vec::new();
+        self.store.disk_done(id, result, &mut out);
+        self.take(out)
+    }
+
+    /// Asks for a read; its answer joins [`Self::answers`].
+    pub(crate) fn ask(&mut self, read: Read) -> Result<()> {
+        let mut out = Vec::new();
+        self.store.read(read, &mut out);
+        self.take(out)
+    }
+
+    /// Submits a transaction, if the store does not refuse it; its number.
+    pub(crate) fn submit(&mut self, txn: Transaction) -> Result<Result<u64, Refusal>> {
+        if let Err(refusal) = self.store.fits(&txn) {
+            return Ok(Err(refusal));
+        }
+        let mut out = Vec::new();
+        let id = self.store.submit(txn, &mut out);
+        self.take(out)?;
+        Ok(Ok(id.0))
+    }
+
+    /// Waits until at most `left` of the transactions up to `id` are not durable.
+    pub(crate) fn wait(&mut self, id: u64, left: u64) -> Result<()> {
+        while self.committed + left < id {
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    /// Brings the store to rest.
+    pub(crate) fn close(&mut self) -> Result<()> {
+        while !self.store.is_clean() {
+            let mut out = Vec::new();
+            self.store.request_checkpoint(&mut out);
+            self.take(out)?;
+            if !self.store.is_clean() {
+                self.step()?;
+            }
+        }
+        Ok(())
+    }
+}
