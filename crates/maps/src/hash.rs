@@ -49,6 +49,12 @@ pub fn stable_mod(hash: u32, n: u32, mask: u32) -> u32 {
     if hash & mask < n { hash & mask } else { hash & (mask >> 1) }
 }
 
+/// The groups that `group` splits into, beside itself, where there are to be `new` groups instead of `old`; none where there are fewer.
+pub fn split_off(group: u32, old: u32, new: u32) -> impl Iterator<Item = u32> {
+    let mask = stable_mod_mask(old);
+    (old.max(1)..new).filter(move |part| stable_mod(*part, old, mask) == group)
+}
+
 /// The mask of [`stable_mod`] for `n` groups.
 pub fn stable_mod_mask(n: u32) -> u32 {
     // In 64 bits, because the next power of two of more than 2^31 has no room in 32.

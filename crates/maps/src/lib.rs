@@ -35,7 +35,7 @@ pub use balance::{BalanceOptions, UpmapChange, balance};
 pub use bits::FeatureBits;
 pub use compat::CompatSet;
 pub use fsmap::{Filesystem, FsInfo, FsMap, FsMapUser, MirrorInfo, MirrorPeer};
-pub use hash::{ceph_str_hash_rjenkins, object_hash, stable_mod, stable_mod_mask};
+pub use hash::{ceph_str_hash_rjenkins, object_hash, split_off, stable_mod, stable_mod_mask};
 pub use hobject::{HObject, ObjectLocator, POOL_MIN};
 pub use ids::{Epoch, Fscid, Gid, MdsRank, OsdId, SnapId};
 pub use incremental::OsdMapIncremental;

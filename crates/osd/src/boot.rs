@@ -3,6 +3,7 @@
 use crate::core::{CommitFor, ReadFor};
 use crate::osd::Osd;
 use crate::pg::Pg;
+use crate::pg::membership::grain;
 use crate::pg::meta::{Loader, META_POOL, TEMP_POOL, meta_key, meta_pgid};
 use crate::removal::Removal;
 use maps::{Epoch, OsdMap, PgId};
@@ -317,6 +318,9 @@ impl Osd {
         };
         let mut pg = Pg::new(pgid, pool.pg_num, loader.finish());
         pg.stored = true;
+        if pg.members.grain == 0 {
+            pg.members.grain = grain(pgid, pool.pg_num);
+        }
         pg.assume_leases(&self.core);
         self.pgs.insert(pgid, pg);
     }
@@ -324,6 +328,7 @@ impl Osd {
     /// All is loaded: looks for a monitor.
     fn run(&mut self) {
         self.boot.running = true;
+        self.split_pgs();
         self.core.event(
             Level::Info,
             "store_opened",

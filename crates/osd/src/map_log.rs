@@ -5,7 +5,8 @@ use crate::core::CommitFor;
 use crate::osd::Osd;
 use crate::pg::Pg;
 use crate::pg::meta::{Members, Stored};
-use maps::{Epoch, OsdMap, OsdMapIncremental, PgId};
+use crate::pg::trim::forget_snaps;
+use maps::{Epoch, OsdMap, OsdMapIncremental, PgId, stable_mod, stable_mod_mask};
 use node::{ConnId, Level};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -69,10 +70,10 @@ impl Osd {
                     break;
                 }
                 self.maps.recent.insert(next, bytes.clone());
-                self.advance(map, &mut began);
+                self.next_map(map, &mut before, &mut began);
             } else if let Some((epoch, bytes)) = msg.fulls.range(next..).next_back() {
                 match Reader::new(bytes).get::<OsdMap>() {
-                    Ok(map) => self.advance(map, &mut began),
+                    Ok(map) => self.next_map(map, &mut before, &mut began),
                     Err(error) => {
                         self.event(Level::Error, "map_undecodable", format!("full {epoch}: {error}"));
                         break;
@@ -100,6 +101,24 @@ impl Osd {
         self.monc.expect(self.core.now, "osdmap");
     }
 
+    /// One map. Where PGs split, all that came before is acted on first, and what the map asks for at once: the marks of PGs that
+    /// are to be split speak of the newest stored map.
+    fn next_map(&mut self, map: OsdMap, before: &mut Arc<OsdMap>, began: &mut Vec<PgId>) {
+        let old = self.core.map.clone();
+        let splits = |(id, pool): (&i64, &maps::Pool)| {
+            old.pools.get(id).is_some_and(|old_pool| old_pool.pg_num < pool.pg_num)
+        };
+        if !map.pools.iter().any(splits) {
+            return self.advance(map, began);
+        }
+        if old.epoch > before.epoch {
+            self.acted_on(before, std::mem::take(began));
+        }
+        self.advance(map, began);
+        self.acted_on(&old, std::mem::take(began));
+        *before = self.core.map.clone();
+    }
+
     /// One map: stored, and every PG's membership moved on. PGs that begin a new interval are noted in `began`.
     fn advance(&mut self, map: OsdMap, began: &mut Vec<PgId>) {
         let old = self.core.map.clone();
@@ -118,11 +137,7 @@ impl Osd {
         }
         self.store_map(&map);
         self.follow_untouched(&old, &map);
-        for (pgid, pg) in self.pgs.iter().filter(|(_, pg)| pg.stored) {
-            if let Some(purged) = map.new_purged_snaps.get(&pgid.pool) {
-                pg.forget_snaps(purged, &mut self.maps.unsaved);
-            }
-        }
+        forget_snaps(&map, &mut self.maps.unsaved);
         let gone: Vec<PgId> = self.pgs.keys().copied().filter(|p| Members::of(*p, &map).is_none()).collect();
         gone.into_iter().for_each(|pgid| self.drop_pg(pgid));
         for (pgid, pg) in &mut self.pgs {
@@ -133,7 +148,7 @@ impl Osd {
                 began.push(*pgid);
             }
         }
-        self.new_pgs(&map, began);
+        self.new_pgs(&old, &map, began);
     }
 
     /// Epochs that we can't have any more: what happened in them others must tell us.
@@ -175,6 +190,16 @@ impl Osd {
         let nobody_was_active = map.existing().all(|(_, o)| o.info.up_thru == Epoch(0));
         let all_are_new = old.epoch == Epoch(0) && nobody_was_active;
         let follows = old.epoch != Epoch(0) && map.epoch == old.epoch.next();
+        for (id, pool) in &map.pools {
+            for seed in old.pools.get(id).map_or(0, |old| old.pg_num).max(1)..pool.pg_num {
+                // A part of what nobody has written to.
+                if let Some(whole) =
+                    parent(old, PgId::new(*id, seed)).and_then(|p| self.maps.untouched.get(&p))
+                {
+                    self.maps.untouched.insert(PgId::new(*id, seed), whole.clone());
+                }
+            }
+        }
         self.maps.untouched.retain(|pgid, pg| {
             let Some(next) = Members::of(*pgid, map) else { return false };
             pg.members.advance(next, old).is_none_or(|ended| !ended.maybe_rw)
@@ -191,12 +216,15 @@ impl Osd {
         }
     }
 
-    /// PGs that this OSD is a member of and has nothing of.
-    fn new_pgs(&mut self, map: &OsdMap, began: &mut Vec<PgId>) {
+    /// PGs that this OSD is a member of and has nothing of. Those that a PG of ours is about to split into are made then.
+    fn new_pgs(&mut self, old: &OsdMap, map: &OsdMap, began: &mut Vec<PgId>) {
         for (id, pool) in &map.pools {
             for pgid in pool.pgs(*id).filter(|pgid| !self.pgs.contains_key(pgid)).collect::<Vec<_>>() {
                 let Some(members) = Members::of(pgid, map) else { continue };
                 if !members.acting.contains(&self.core.config.id) || pool.is_erasure() {
+                    continue;
+                }
+                if parent(old, pgid).is_some_and(|parent| self.pgs.contains_key(&parent)) {
                     continue;
                 }
                 let mut pg = Pg::new(pgid, pool.pg_num, Stored { members, ..Stored::default() });
@@ -207,6 +235,24 @@ impl Osd {
                 began.push(pgid);
             }
         }
+    }
+
+    /// Splits PGs that were marked when the newest map was stored, or before the start. Gives the new ones.
+    pub(crate) fn split_pgs(&mut self) -> Vec<PgId> {
+        let mut children = Vec::new();
+        for pg in self.pgs.values_mut().filter(|pg| pg.split_from.is_some()) {
+            children.extend(pg.split(&mut self.core));
+        }
+        let made = children.iter().map(|child| child.id).collect();
+        if !children.is_empty() {
+            self.event(
+                Level::Info,
+                "pgs_split",
+                format!("{} new ones, map {}", children.len(), self.core.epoch()),
+            );
+        }
+        self.pgs.extend(children.into_iter().map(|child| (child.id, child)));
+        made
     }
 
     fn drop_pg(&mut self, pgid: PgId) {
@@ -220,13 +266,14 @@ impl Osd {
     }
 
     /// All PGs have reached the newest map: rounds of peering begin, and what waited for the map goes on.
-    fn acted_on(&mut self, before: &OsdMap, began: Vec<PgId>) {
+    fn acted_on(&mut self, before: &OsdMap, mut began: Vec<PgId>) {
         let map = self.core.map.clone();
         self.monc.got("osdmap", u64::from(map.epoch.0));
         let crate::core::Core { links, out, .. } = &mut self.core;
         links.map_changed(&map, out);
-        self.size_logs();
         self.save_acted_on(&began);
+        began.extend(self.split_pgs());
+        self.size_logs();
         let states =
             |m: &OsdMap| m.existing().map(|(id, o)| (id, o.is_up(), o.info.up_from)).collect::<Vec<_>>();
         let came_or_went = states(before) != states(&map);
@@ -292,4 +339,10 @@ impl Osd {
         }
         self.core.send(conn, 0, msgs::Body::from(msg));
     }
+}
+
+/// The PG of `old` that a new PG of the same pool is a part of.
+fn parent(old: &OsdMap, pgid: PgId) -> Option<PgId> {
+    let pool = old.pools.get(&pgid.pool).filter(|pool| pgid.seed >= pool.pg_num)?;
+    Some(PgId::new(pgid.pool, stable_mod(pgid.seed, pool.pg_num, stable_mod_mask(pool.pg_num))))
 }

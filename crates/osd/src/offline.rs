@@ -4,7 +4,7 @@
 use crate::boot::{SUPERBLOCK, SUPERBLOCK_KEY, Superblock, map_key};
 use crate::object::{INFO_ATTR, ObjectInfo};
 use crate::pg::info::{Info, trim_past};
-use crate::pg::meta::{INFO, MEMBERS, META_POOL, Members, index_clone, meta_key, meta_pgid, temp_key};
+use crate::pg::meta::{INFO, MEMBERS, META_POOL, Members, SPLIT, index_clone, meta_key, meta_pgid, temp_key};
 use crate::pg::objects_of;
 use maps::{Epoch, OsdMap, PgId, SnapId};
 use store::{ObjectKey, TxnOp};
@@ -68,12 +68,12 @@ pub fn temporary(object: &ObjectKey) -> ObjectKey {
 }
 
 /// The step that enters an object with these xattrs, if it is a clone, into the index by which it is found when its snapshots are removed.
-pub fn index_of(pgid: PgId, object: &ObjectKey, attrs: &[(Vec<u8>, Vec<u8>)]) -> Option<TxnOp> {
+pub fn index_of(object: &ObjectKey, attrs: &[(Vec<u8>, Vec<u8>)]) -> Option<TxnOp> {
     if object.snap == SnapId::HEAD.0 {
         return None;
     }
     let info = ObjectInfo::parse(&attrs.iter().find(|(name, _)| name == INFO_ATTR)?.1)?;
-    Some(index_clone(pgid, object, &info.snaps))
+    Some(index_clone(object, &info.snaps))
 }
 
 /// Brings what an OSD knew of a PG at the first of `maps` up to the last, as if it had been there: the intervals that have ended
@@ -85,6 +85,11 @@ pub fn carry_on(pgid: PgId, records: &mut [(Vec<u8>, Vec<u8>)], maps: &[OsdMap])
     }
     let info: Info = get(records, INFO)?;
     let mut members: Members = get(records, MEMBERS)?;
+    if records.iter().any(|(key, _)| key == SPLIT) {
+        return Err(
+            "it was about to be split when its OSD stopped: start that one once, then export again".into()
+        );
+    }
     if info.pgid != pgid {
         return Err(format!("the records are of PG {}", info.pgid));
     }

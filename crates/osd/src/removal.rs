@@ -91,7 +91,10 @@ impl Osd {
             if removal.round.is_some() {
                 self.pgs.remove(&pgid);
             }
-            let ops = vec![TxnOp::Remove(snap_index(pgid)), TxnOp::Remove(meta_key(pgid))];
+            let mut ops = vec![TxnOp::Remove(meta_key(pgid))];
+            if !self.core.map.pools.contains_key(&pgid.pool) {
+                ops.push(TxnOp::Remove(snap_index(pgid.pool)));
+            }
             self.core.submit_own(Transaction { ops }, CommitFor::Removed(pgid));
         } else {
             let read = Read::List { from: removal.from.clone(), to: removal.to.clone(), max: AT_ONCE };

@@ -338,7 +338,7 @@ impl Rados {
             let Request { locator, oid, .. } = &op.request;
             let target = self.placement.target(&self.map, locator, oid, &op.place);
             match (&op.target, &target) {
-                (Some(old), Some(new)) if !old.must_resend(new, &op.place) => {}
+                (Some(old), Some(new)) if !old.must_resend(new) => {}
                 (Some(_), None) => {
                     // The pool was there and is not any more: this map proves it.
                     op.gone_if_at = Some(self.map.epoch);

@@ -1,6 +1,6 @@
 //! Where an operation goes.
 
-use maps::{Epoch, ObjectLocator, OsdId, OsdMap, PgId, PrimaryTable, Spg, osd_flags};
+use maps::{Epoch, ObjectLocator, OsdId, OsdMap, PgId, PrimaryTable, Spg, osd_flags, split_off};
 use msgs::osd_flag;
 
 /// What an operation is about, as far as placement goes.
@@ -28,9 +28,10 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Whether what was sent to `self` must be sent again to `new`. A listing is cut along PGs: it must know of splits.
-    pub(crate) fn must_resend(&self, new: &Self, place: &Place) -> bool {
-        let split = *place != Place::Object && self.pg_num != new.pg_num;
+    /// Whether what was sent to `self` must be sent again to `new`. A PG that splits or is merged forgets what it was asked.
+    pub(crate) fn must_resend(&self, new: &Self) -> bool {
+        let parts = |old: u32, new: u32| split_off(self.spg.pgid.seed, old, new).next().is_some();
+        let split = parts(self.pg_num, new.pg_num) || parts(new.pg_num, self.pg_num);
         (self.spg, self.osd) != (new.spg, new.osd) || new.force_resend > self.force_resend || split
     }
 }

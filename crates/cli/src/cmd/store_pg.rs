@@ -141,7 +141,7 @@ pub(crate) fn import(args: &ImportArgs) -> Result<()> {
     let (mut object, mut objects) = (None, 0);
     while let Some(item) = input.next().with_context(named)? {
         objects += usize::from(matches!(item, Item::Object(_)));
-        local.import_item(pgid, item, &mut object, &mut last)?;
+        local.import_item(item, &mut object, &mut last)?;
     }
     // They get their names, and the OSD its knowledge of them, at once or not at all.
     last.push(TxnOp::OmapSet(offline::records_of(pgid), records));
@@ -293,7 +293,6 @@ impl Local {
     /// Puts a part of an object where it waits for the rest; `last` gets the step that names it.
     fn import_item(
         &mut self,
-        pgid: PgId,
         item: Item,
         object: &mut Option<ObjectKey>,
         last: &mut Vec<TxnOp>,
@@ -302,7 +301,7 @@ impl Local {
         match item {
             Item::Object(Object { key, size, attrs, header }) => {
                 let temp = offline::temporary(&key);
-                last.extend(offline::index_of(pgid, &key, &attrs));
+                last.extend(offline::index_of(&key, &attrs));
                 let mut ops = vec![TxnOp::Remove(temp.clone()), TxnOp::Touch(temp.clone())];
                 ops.push(TxnOp::Truncate(temp.clone(), size));
                 ops.extend(attrs.into_iter().map(|(name, value)| TxnOp::SetAttr(temp.clone(), name, value)));

@@ -447,7 +447,7 @@ impl Pg {
             user_version
         };
         if let Some((clone, snaps)) = &preserved.clone {
-            outcome.txn.push(index_clone(self.id, &at_snap(&key, clone.0), snaps));
+            outcome.txn.push(index_clone(&at_snap(&key, clone.0), snaps));
         }
         reply.set_version(version, shown);
         let plain = reply.ops.iter().all(|o| o.rval == 0 && o.data.is_empty());

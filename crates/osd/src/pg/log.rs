@@ -60,13 +60,15 @@ wire_structs! {
     }
 
     /// What is left of an update whose entry was cut off.
-    pub struct Dup[v 1/1] {
+    pub struct Dup[v 2/1] {
         /// Its version.
         pub version: EVersion,
         /// Whose request.
         pub reqid: ReqId,
         /// What it was answered.
         pub answer: Answer,
+        /// The hash of its object, by which it goes with one side of a split.
+        pub hash: u32 = since 2,
     }
 }
 
@@ -111,6 +113,8 @@ pub type Missing = BTreeMap<ObjectKey, EVersion>;
 pub struct PgLog {
     /// Everything up to here is cut off.
     tail: EVersion,
+    /// Everything up to here is known. That may be behind the last entry: after a split the newest entries may be another PG's.
+    head: EVersion,
     entries: VecDeque<Entry>,
     dups: VecDeque<Dup>,
     /// Requests of both, for the search.
@@ -129,7 +133,7 @@ pub struct Rewound {
 impl PgLog {
     /// A log of these entries behind `tail`.
     pub fn new(tail: EVersion, entries: Vec<Entry>, dups: Vec<Dup>) -> Self {
-        let mut log = Self { tail, ..Self::default() };
+        let mut log = Self { tail, head: tail, ..Self::default() };
         for dup in dups {
             log.push_dup(dup);
         }
@@ -139,14 +143,20 @@ impl PgLog {
         log
     }
 
+    /// The log, known to have nothing between its last entry and `head`.
+    pub fn known_to(mut self, head: EVersion) -> Self {
+        self.head = self.head.max(head);
+        self
+    }
+
     /// Where it begins, exclusive.
     pub fn tail(&self) -> EVersion {
         self.tail
     }
 
-    /// The newest entry's version, or the tail.
+    /// The newest version that it tells of.
     pub fn head(&self) -> EVersion {
-        self.entries.back().map_or(self.tail, |e| e.version)
+        self.head
     }
 
     /// Entries.
@@ -170,9 +180,11 @@ impl PgLog {
         self.entries.range(at..)
     }
 
-    /// Whether an update of this version is, or was, part of this log's history: its tail, or one of the entries.
+    /// Whether an update of this version is, or was, part of this log's history: its tail, its head, or one of the entries.
     pub fn contains(&self, version: EVersion) -> bool {
-        version == self.tail || self.entries.binary_search_by_key(&version, |e| e.version).is_ok()
+        version == self.tail
+            || version == self.head
+            || self.entries.binary_search_by_key(&version, |e| e.version).is_ok()
     }
 
     /// Appends the next entry.
@@ -186,6 +198,7 @@ impl PgLog {
         if entry.is_asked_for() {
             self.requests.insert(entry.reqid, entry.version);
         }
+        self.head = entry.version;
         self.entries.push_back(entry);
     }
 
@@ -215,7 +228,8 @@ impl PgLog {
             if !entry.is_asked_for() {
                 continue;
             }
-            let dup = Dup { version: entry.version, reqid: entry.reqid, answer: entry.answer };
+            let hash = entry.object.hash;
+            let dup = Dup { version: entry.version, reqid: entry.reqid, answer: entry.answer, hash };
             made.push(dup.clone());
             self.push_dup(dup);
         }
@@ -249,6 +263,7 @@ impl PgLog {
         let mut out = Rewound::default();
         let keep = self.entries.partition_point(|e| e.version <= to);
         let divergent: Vec<Entry> = self.entries.drain(keep..).collect();
+        self.head = self.head.min(to.max(self.tail));
         // Newest first, so that the oldest entry of an object has the last word about what was before.
         for entry in divergent.into_iter().rev() {
             out.dropped.push(entry.version);
@@ -271,10 +286,11 @@ impl PgLog {
         out
     }
 
-    /// Appends the authority's entries. Objects that they removed are to be removed here too: they are given back.
+    /// Appends the authority's entries, up to its `head`. Objects that they removed are to be removed here too: they are given back.
     pub fn extend(
         &mut self,
         entries: impl IntoIterator<Item = Entry>,
+        head: EVersion,
         missing: &mut Missing,
     ) -> Vec<ObjectKey> {
         let mut remove = Vec::new();
@@ -282,7 +298,19 @@ impl PgLog {
             note_missing(&entry, missing, &mut remove);
             self.push(entry);
         }
+        self.head = self.head.max(head);
         remove
+    }
+
+    /// Takes out what is about objects whose hash `goes` elsewhere: a log of the same history, as the other PG has it.
+    pub fn split_off(&mut self, goes: impl Fn(u32) -> bool) -> Self {
+        let (theirs, ours) = std::mem::take(&mut self.entries).into_iter().partition(|e| goes(e.object.hash));
+        let (dups, our_dups) = std::mem::take(&mut self.dups).into_iter().partition(|d| goes(d.hash));
+        let (theirs, ours): (Vec<_>, Vec<_>) = (theirs, ours);
+        let (dups, our_dups): (Vec<_>, Vec<_>) = (dups, our_dups);
+        let (tail, head) = (self.tail, self.head);
+        *self = Self::new(tail, ours, our_dups).known_to(head);
+        Self::new(tail, theirs, dups).known_to(head)
     }
 }
 
@@ -335,7 +363,7 @@ mod tests {
         let rewound = old.rewind(common, &mut missing);
         assert_eq!(rewound.remove, [key("new")]);
         assert_eq!(rewound.dropped, [v(1, 4), v(1, 3)]);
-        assert!(old.extend(new.since(common).cloned(), &mut missing).is_empty());
+        assert!(old.extend(new.since(common).cloned(), new.head(), &mut missing).is_empty());
         assert_eq!(missing, Missing::from([(key("a"), v(1, 1)), (key("b"), v(3, 3))]));
         assert_eq!(old.head(), v(3, 3));
         assert!(old.find(&entry(v(1, 3), v(0, 0), "a").reqid).is_none(), "a dropped request may come again");
@@ -362,7 +390,7 @@ mod tests {
         assert_eq!(rewound.remove, std::slice::from_ref(&second), "what it made goes");
         let want = Missing::from([(key("a"), v(1, 2)), (first.clone(), v(1, 1))]);
         assert_eq!(missing, want, "what it removed comes back");
-        let removed = old.extend([change], &mut missing);
+        let removed = old.extend([change], v(1, 3), &mut missing);
         assert_eq!(removed, [first]);
         assert_eq!(missing, Missing::from([(key("a"), v(1, 3)), (second, v(1, 3))]));
     }
@@ -373,6 +401,49 @@ mod tests {
         let new = PgLog::new(v(2, 5), vec![entry(v(2, 6), v(0, 0), "b")], Vec::new());
         assert_eq!(old.common_point(&new), None);
         assert_eq!(PgLog::default().common_point(&old), Some(v(0, 0)));
+    }
+
+    /// A log with an entry for each version, of objects of one of two hashes, parted.
+    fn parted(tail: u64, entries: &[(EVersion, u32)]) -> (PgLog, PgLog) {
+        let of = |(version, hash): &(EVersion, u32)| Entry {
+            object: ObjectKey::head(1, *hash, b"", b"", b"o"),
+            ..entry(*version, v(0, 0), "o")
+        };
+        let mut ours = PgLog::new(v(1, tail), entries.iter().map(of).collect(), Vec::new());
+        let theirs = ours.split_off(|hash| hash == 1);
+        (ours, theirs)
+    }
+
+    #[test]
+    fn logs_of_a_pg_that_was_split_still_have_their_history_in_common() {
+        // One has cut off more, the other has an entry that nobody else has; nothing of either is the child's.
+        let (old, old_child) = parted(5, &[(v(1, 6), 0), (v(1, 7), 0), (v(1, 8), 0), (v(1, 9), 0)]);
+        let (new, new_child) = parted(8, &[(v(2, 9), 0), (v(2, 10), 0)]);
+        assert_eq!(old.common_point(&new), Some(v(1, 8)));
+        assert_eq!((old_child.head(), new_child.head()), (v(1, 9), v(2, 10)));
+        let common = old_child.common_point(&new_child).expect("neither is too old");
+        let (mut child, mut missing) = (old_child, Missing::new());
+        assert_eq!(child.rewind(common, &mut missing), Rewound::default());
+        assert!(child.extend(new_child.since(common).cloned(), new_child.head(), &mut missing).is_empty());
+        assert_eq!((child.head(), missing), (v(2, 10), Missing::new()));
+        assert!(new_child.contains(child.head()), "a head is known though its entry is elsewhere");
+    }
+
+    #[test]
+    fn a_split_log_answers_repeated_requests_on_the_side_of_their_objects() {
+        let of = |version, hash| Entry {
+            object: ObjectKey::head(1, hash, b"", b"", b"o"),
+            ..entry(version, v(0, 0), "o")
+        };
+        let mut ours = PgLog::new(v(1, 0), (1..=4).map(|n| of(v(1, n), n as u32 % 2)).collect(), Vec::new());
+        ours.trim(v(1, 2), 2);
+        let theirs = ours.split_off(|hash| hash == 1);
+        for n in 1..=4 {
+            let reqid = of(v(1, n), 0).reqid;
+            let found = (ours.find(&reqid).is_some(), theirs.find(&reqid).is_some());
+            assert_eq!(found, (n % 2 == 0, n % 2 == 1), "{n}");
+        }
+        assert_eq!((ours.tail(), theirs.tail()), (v(1, 2), v(1, 2)));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::info::{Interval, trim_past};
 use super::meta::Members;
 use super::state::State;
-use super::{Pg, PriorLease};
+use super::{Pg, PriorLease, bits_of};
 use crate::core::Core;
 use maps::{Epoch, OsdId, OsdMap, PgId};
 
@@ -26,12 +26,13 @@ impl Members {
             size: pool.size,
             min_size: pool.min_size,
             past: Vec::new(),
+            grain: grain(pgid, pool.pg_num),
         })
     }
 
     /// Whether both are of one interval.
     fn same_interval(&self, next: &Self) -> bool {
-        let of = |m: &Self| (m.acting.clone(), m.up.clone(), m.up_from.clone(), m.size, m.min_size);
+        let of = |m: &Self| (m.acting.clone(), m.up.clone(), m.up_from.clone(), m.size, m.min_size, m.grain);
         of(self) == of(next)
     }
 
@@ -56,6 +57,11 @@ impl Members {
     }
 }
 
+/// [`Members::grain`] of a PG.
+pub fn grain(pgid: PgId, pg_num: u32) -> u8 {
+    1 + bits_of(pgid.seed, pg_num) as u8
+}
+
 /// Since when the present incarnation of `osd` is up.
 pub fn up_from(map: &OsdMap, osd: OsdId) -> Epoch {
     map.osd(osd).map_or(Epoch(0), |o| o.info.up_from)
@@ -65,6 +71,7 @@ impl Pg {
     /// Takes the next map. `true` where a new interval begins; then [`Pg::begin`] is to be called once the newest map is reached.
     pub fn advance(&mut self, core: &mut Core, next: Members, old: &OsdMap) -> bool {
         let (was_primary, primary_up_from) = (self.primary(), self.members.up_from.first().copied());
+        let splits = next.grain > self.members.grain;
         let Some(ended) = self.members.advance(next, old) else {
             return false;
         };
@@ -76,6 +83,11 @@ impl Pg {
         }
         self.watches.new_interval();
         self.reset(core);
+        if splits {
+            self.split_from = old.pools.get(&self.id.pool).map(|pool| pool.pg_num);
+            // Clients ask again, the PG that has the object now.
+            self.drop_all_ops(core);
+        }
         true
     }
 
@@ -159,6 +171,7 @@ mod tests {
             size: 3,
             min_size: 2,
             past: Vec::new(),
+            grain: 1,
         }
     }
 

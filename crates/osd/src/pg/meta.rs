@@ -4,6 +4,7 @@
 use super::info::{Info, Interval};
 use super::log::{Dup, Entry, Missing, PgLog};
 use maps::{EVersion, Epoch, OsdId, PgId, SnapId};
+use std::ops::Range;
 use store::{ObjectKey, TxnOp};
 use wire::{Decode, DecodeError, Reader, Writer, wire_structs};
 
@@ -12,18 +13,20 @@ pub const META_POOL: i64 = -2;
 /// The private pool of objects that are only partly here yet.
 pub const TEMP_POOL: i64 = -3;
 
-/// The private pool of the PGs' indexes of clones.
+/// The private pool of the pools' indexes of clones.
 pub const SNAP_POOL: i64 = -4;
 
 pub const INFO: &[u8] = b"info";
 pub const MEMBERS: &[u8] = b"members";
+/// The number of PGs before a split that was decided on and not carried out.
+pub const SPLIT: &[u8] = b"split";
 const LOG: u8 = b'l';
 const DUP: u8 = b'd';
 const MISSING: u8 = b'm';
 
 wire_structs! {
     /// Who served the PG when, up to the newest map that was acted on.
-    pub struct Members[v 1/1] {
+    pub struct Members[v 2/1] {
         /// The present interval began at this epoch.
         pub interval: Epoch,
         /// Where CRUSH wants it.
@@ -38,6 +41,8 @@ wire_structs! {
         pub min_size: u8,
         /// Earlier intervals, since the PG was last clean.
         pub past: Vec<Interval>,
+        /// One more than the number of bits of the hash that tell its objects; 0 in records from before there were splits.
+        pub grain: u8 = since 2,
     }
 }
 
@@ -52,6 +57,8 @@ pub struct Stored {
     pub log: PgLog,
     /// What it lacks.
     pub missing: Missing,
+    /// It was to be split when it had so many PGs in its pool, and all this is still from before.
+    pub split_from: Option<u32>,
 }
 
 /// The object that holds the knowledge of `pgid`.
@@ -74,10 +81,10 @@ pub fn temp_key(object: &ObjectKey) -> ObjectKey {
     ObjectKey { snap: object.snap, ..ObjectKey::head(TEMP_POOL, object.hash, b"", b"", &name) }
 }
 
-/// The object whose omap tells which clones of a PG may show a snapshot. It has each clone that is here under each snapshot that
-/// it shows, and may have more: who uses it looks at the head.
-pub fn snap_index(pgid: PgId) -> ObjectKey {
-    ObjectKey::private(SNAP_POOL, &pgid.to_string())
+/// The object whose omap tells which clones of a pool may show a snapshot. It has each clone that is here under each snapshot that
+/// it shows, and may have more: who uses it looks at the head. It is the pool's, so that PGs may split.
+pub fn snap_index(pool: i64) -> ObjectKey {
+    ObjectKey::private(SNAP_POOL, &pool.to_string())
 }
 
 /// Where the entries of a snapshot begin.
@@ -85,24 +92,32 @@ pub fn snap_prefix(snap: SnapId) -> Vec<u8> {
     snap.0.to_be_bytes().to_vec()
 }
 
+/// What the entries of a snapshot lie behind whose clones' keys are `from` or later: they are in the order of reversed hashes.
+pub fn snap_entries_from(snap: SnapId, from: &ObjectKey) -> Vec<u8> {
+    [snap_prefix(snap), from.hash.reverse_bits().to_be_bytes().to_vec()].concat()
+}
+
 /// The index's entry for a clone under a snapshot.
 pub fn snap_entry(snap: SnapId, clone: &ObjectKey) -> Vec<u8> {
-    [snap_prefix(snap), Writer::encode(clone)].concat()
+    [snap_entries_from(snap, clone), Writer::encode(clone)].concat()
 }
 
 /// The clone of an entry.
 pub fn snap_entry_clone(entry: &[u8]) -> Option<ObjectKey> {
-    Reader::new(entry.get(8..)?).get().ok()
+    Reader::new(entry.get(12..)?).get().ok()
 }
 
 /// The step that enters a clone under these snapshots.
-pub fn index_clone(pgid: PgId, clone: &ObjectKey, snaps: &[SnapId]) -> TxnOp {
-    TxnOp::OmapSet(snap_index(pgid), snaps.iter().map(|s| (snap_entry(*s, clone), Vec::new())).collect())
+pub fn index_clone(clone: &ObjectKey, snaps: &[SnapId]) -> TxnOp {
+    TxnOp::OmapSet(
+        snap_index(clone.pool),
+        snaps.iter().map(|s| (snap_entry(*s, clone), Vec::new())).collect(),
+    )
 }
 
 /// The step that takes a clone out from under these snapshots.
-pub fn unindex_clone(pgid: PgId, clone: &ObjectKey, snaps: &[SnapId]) -> TxnOp {
-    TxnOp::OmapRemove(snap_index(pgid), snaps.iter().map(|s| snap_entry(*s, clone)).collect())
+pub fn unindex_clone(clone: &ObjectKey, snaps: &[SnapId]) -> TxnOp {
+    TxnOp::OmapRemove(snap_index(clone.pool), snaps.iter().map(|s| snap_entry(*s, clone)).collect())
 }
 
 fn version_key(prefix: u8, version: EVersion) -> Vec<u8> {
@@ -133,6 +148,19 @@ impl MetaChange {
     /// The membership.
     pub fn members(&mut self, members: &Members) {
         self.set.push((MEMBERS.to_vec(), Writer::encode(members)));
+    }
+
+    /// It is to be split, and had so many PGs in its pool before.
+    pub fn split_from(&mut self, pg_num: u32) {
+        self.set.push((SPLIT.to_vec(), Writer::encode(&pg_num)));
+    }
+
+    /// It was split: entries, dups and missing objects that are another PG's now are gone, and so is the mark.
+    pub fn split(&mut self, log: &PgLog, missing: &Missing) {
+        self.remove.push(SPLIT.to_vec());
+        log.entries().for_each(|e| self.drop_entry(e.version));
+        log.dups().for_each(|d| self.drop_dup(d.version));
+        missing.keys().for_each(|object| self.drop_missing(object));
     }
 
     /// A new entry.
@@ -184,8 +212,8 @@ impl MetaChange {
     pub fn into_ops(self, pgid: PgId, ops: &mut Vec<TxnOp>) {
         let key = meta_key(pgid);
         if self.clear_log {
-            for prefix in [LOG, DUP, MISSING] {
-                ops.push(TxnOp::OmapRemoveRange(key.clone(), vec![prefix], vec![prefix + 1]));
+            for Range { start, end } in log_records() {
+                ops.push(TxnOp::OmapRemoveRange(key.clone(), start, end));
             }
         }
         if !self.remove.is_empty() {
@@ -195,6 +223,17 @@ impl MetaChange {
             ops.push(TxnOp::OmapSet(key, self.set));
         }
     }
+}
+
+/// Where the records of log, dups and missing objects are; those of membership lie in between.
+fn log_records() -> [Range<Vec<u8>>; 4] {
+    let behind_members = [MEMBERS, &[0]].concat();
+    [
+        vec![LOG]..vec![LOG + 1],
+        vec![DUP]..vec![DUP + 1],
+        vec![MISSING]..MEMBERS.to_vec(),
+        behind_members..vec![MISSING + 1],
+    ]
 }
 
 /// Reads stored knowledge, page by page in order of keys.
@@ -214,6 +253,7 @@ impl Loader {
         match key {
             INFO => self.stored.info = value_of(value)?,
             MEMBERS => self.stored.members = value_of(value)?,
+            SPLIT => self.stored.split_from = Some(value_of(value)?),
             [LOG, ..] => self.entries.push(value_of(value)?),
             [DUP, ..] => self.dups.push(value_of(value)?),
             [MISSING, object @ ..] => {
@@ -226,7 +266,8 @@ impl Loader {
 
     /// All of it was read.
     pub fn finish(mut self) -> Stored {
-        self.stored.log = PgLog::new(self.stored.info.log_tail, self.entries, self.dups);
+        let Info { log_tail, last_update, .. } = self.stored.info;
+        self.stored.log = PgLog::new(log_tail, self.entries, self.dups).known_to(last_update);
         self.stored
     }
 }
@@ -235,6 +276,25 @@ impl Loader {
 mod tests {
     use super::*;
     use crate::pg::log::entry_kind;
+
+    #[test]
+    fn a_log_is_replaced_and_membership_is_not() {
+        let falls = |key: &[u8]| log_records().iter().any(|r| r.contains(&key.to_vec()));
+        let missing = missing_key(&ObjectKey::head(1, 5, b"", b"", b"o"));
+        let logged = version_key(LOG, EVersion::new(Epoch(1), 1));
+        assert!(falls(&missing) && falls(&logged) && falls(&version_key(DUP, EVersion::default())));
+        assert!(!falls(MEMBERS) && !falls(INFO) && !falls(SPLIT));
+    }
+
+    #[test]
+    fn the_entries_of_a_pg_lie_together_in_the_index() {
+        let clone = |hash| ObjectKey { snap: 3, ..ObjectKey::head(1, hash, b"", b"", b"o") };
+        let entry = snap_entry(SnapId(7), &clone(0b10));
+        assert_eq!(snap_entry_clone(&entry), Some(clone(0b10)));
+        assert!(snap_entries_from(SnapId(7), &clone(0b10)) < entry);
+        assert!(entry < snap_entries_from(SnapId(7), &clone(0b01)), "reversed");
+        assert!(entry.starts_with(&snap_prefix(SnapId(7))));
+    }
 
     #[test]
     fn what_was_stored_is_loaded() {

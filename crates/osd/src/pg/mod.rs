@@ -16,6 +16,7 @@ pub mod replicate;
 pub mod request;
 pub mod resync;
 mod snaps;
+mod split;
 pub mod state;
 pub mod status;
 pub mod transfer;
@@ -89,6 +90,8 @@ pub struct Pg {
     pub missing: Missing,
     /// Whether anything of it is stored.
     pub stored: bool,
+    /// It is to be split, and had so many PGs in its pool before; range, log and the rest are still from then.
+    pub split_from: Option<u32>,
     /// Number of this round of peering; answers to another one are ignored.
     pub round: u64,
     /// What others have, in this round.
@@ -145,7 +148,8 @@ pub struct Pg {
 impl Pg {
     /// A PG as it was stored, or an empty one.
     pub fn new(id: PgId, pg_num: u32, stored: Stored) -> Self {
-        let Stored { info, members, log, missing } = stored;
+        let Stored { info, members, log, missing, split_from } = stored;
+        let pg_num = split_from.unwrap_or(pg_num);
         Self {
             id,
             range: objects_of(id, pg_num),
@@ -159,6 +163,7 @@ impl Pg {
             log,
             missing,
             stored: false,
+            split_from,
             round: 0,
             copies: BTreeMap::new(),
             strays: BTreeSet::new(),
@@ -268,17 +273,23 @@ impl Pg {
         self.info.missing = self.missing.len() as u64;
         change.info(&self.info);
         change.members(&self.members);
+        if let Some(pg_num) = self.split_from {
+            change.split_from(pg_num);
+        }
         change.into_ops(self.id, ops);
     }
 }
 
+/// How many bits of an object's hash tell that it is in the PG `seed` of `pg_num`.
+pub fn bits_of(seed: u32, pg_num: u32) -> u32 {
+    let bits = pg_num.max(1).next_power_of_two().trailing_zeros();
+    // Where the number of PGs is no power of two, some have not split yet at the last bit.
+    if bits > 0 && seed < 1 << (bits - 1) && seed + (1 << (bits - 1)) >= pg_num { bits - 1 } else { bits }
+}
+
 /// The keys of a PG's objects: a range, because keys are ordered by the reversed hash.
 pub fn objects_of(id: PgId, pg_num: u32) -> (ObjectKey, ObjectKey) {
-    let mut bits = pg_num.max(1).next_power_of_two().trailing_zeros();
-    // Where the number of PGs is no power of two, some have not split yet at the last bit.
-    if bits > 0 && id.seed < 1 << (bits - 1) && id.seed + (1 << (bits - 1)) >= pg_num {
-        bits -= 1;
-    }
+    let bits = bits_of(id.seed, pg_num);
     let first = id.seed.reverse_bits();
     let from = ObjectKey::first_at(id.pool, -1, first);
     let step = 1u64 << (32 - bits);

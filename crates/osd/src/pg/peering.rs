@@ -161,7 +161,7 @@ impl Pg {
             self.repeer_at = Some(core.now.mono + core.config.options.reconnect_delay);
             return;
         };
-        let log = PgLog::new(reply.tail, entries, reply.dups);
+        let log = PgLog::new(reply.tail, entries, reply.dups).known_to(reply.info.last_update);
         match self.state {
             State::GetLog => {
                 if self.info.incomplete || self.log.common_point(&log).is_none() {
@@ -205,7 +205,8 @@ impl Pg {
         let mut ops = Vec::new();
         let common = if self.info.incomplete { None } else { self.log.common_point(&auth) };
         if let Some(common) = common {
-            self.merge_log(common, auth.since(common).cloned().collect(), &mut change, &mut ops);
+            let entries = auth.since(common).cloned().collect();
+            self.merge_log(common, entries, auth.head(), &mut change, &mut ops);
         } else {
             // What the authority lacks itself is not to be taken from it, but from whoever has it.
             (self.log, self.missing, self.info.incomplete) = (auth, auth_missing, true);
@@ -224,11 +225,12 @@ impl Pg {
         }
     }
 
-    /// Drops what diverges behind `common`, appends what the authority has there; collects what that changes.
+    /// Drops what diverges behind `common`, appends what the authority has there, up to its `head`; collects what that changes.
     pub fn merge_log(
         &mut self,
         common: EVersion,
         entries: Vec<Entry>,
+        head: EVersion,
         change: &mut MetaChange,
         ops: &mut Vec<TxnOp>,
     ) {
@@ -236,7 +238,7 @@ impl Pg {
         let rewound = self.log.rewind(common, &mut self.missing);
         rewound.dropped.iter().for_each(|v| change.drop_entry(*v));
         entries.iter().for_each(|e| change.add_entry(e));
-        let removed = self.log.extend(entries, &mut self.missing);
+        let removed = self.log.extend(entries, head, &mut self.missing);
         ops.extend(rewound.remove.into_iter().chain(removed).map(TxnOp::Remove));
         change.missing(&before, &self.missing);
     }
@@ -288,7 +290,7 @@ impl Pg {
                 log.rewind(common, &mut copy.missing);
             }
             let mut log = PgLog::new(common, Vec::new(), Vec::new());
-            log.extend(self.log.since(common).cloned(), &mut copy.missing);
+            log.extend(self.log.since(common).cloned(), self.log.head(), &mut copy.missing);
             copy.log = None;
         }
         self.check_up_thru(core);

@@ -87,12 +87,13 @@ impl Pg {
         }
         let (mut change, mut ops) = (MetaChange::default(), Vec::new());
         if activation.resync {
-            self.log = PgLog::new(activation.since, entries, activation.dups);
+            let head = activation.info.last_update;
+            self.log = PgLog::new(activation.since, entries, activation.dups).known_to(head);
             self.missing.clear();
             self.info.incomplete = true;
             change.replace_log(&self.log, &self.missing);
         } else {
-            self.merge_log(activation.since, entries, &mut change, &mut ops);
+            self.merge_log(activation.since, entries, activation.info.last_update, &mut change, &mut ops);
         }
         let theirs = activation.info;
         self.info.stats = theirs.stats;

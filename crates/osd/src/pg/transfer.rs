@@ -282,7 +282,7 @@ impl Pg {
             (clone, snaps)
         });
         let shown = all.filter(|(_, snaps)| !snaps.is_empty());
-        shown.map(|(clone, snaps)| index_clone(self.id, &clone, &snaps)).collect()
+        shown.map(|(clone, snaps)| index_clone(&clone, &snaps)).collect()
     }
 }
 

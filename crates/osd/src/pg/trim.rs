@@ -8,14 +8,14 @@
 use super::Pg;
 use super::info::Delta;
 use super::log::{Answer, CloneChange, Entry, entry_kind};
-use super::meta::{snap_entry_clone, snap_index, snap_prefix, unindex_clone};
+use super::meta::{snap_entries_from, snap_entry_clone, snap_index, snap_prefix, unindex_clone};
 use super::request::{ClientOp, Reply, Stage};
 use super::state::State;
 use crate::core::{CommitFor, Core, ReadFor};
 use crate::object::{at_snap, head_of};
 use crate::ops::info_op;
 use crate::snapset::Trimmed;
-use maps::{IntervalSet, SnapId, osd_flags};
+use maps::{IntervalSet, OsdMap, SnapId, osd_flags};
 use node::Level;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -134,9 +134,10 @@ impl Pg {
     fn read_index(&mut self, core: &mut Core, snap: SnapId) {
         self.trim.reading = true;
         let prefix = snap_prefix(snap);
-        let range = OmapRange { after: None, prefix, max: PAGE, max_bytes: usize::MAX };
+        let after = Some(snap_entries_from(snap, &self.range.0));
+        let range = OmapRange { after, prefix, max: PAGE, max_bytes: usize::MAX };
         let read = Read::Object {
-            key: snap_index(self.id),
+            key: snap_index(self.id.pool),
             attrs: false,
             data: Vec::new(),
             omap_header: false,
@@ -158,7 +159,8 @@ impl Pg {
                 return self.trim_later(core);
             }
         };
-        self.trim.found = entries.iter().filter_map(|(entry, _)| snap_entry_clone(entry)).collect();
+        let clones = entries.iter().filter_map(|(entry, _)| snap_entry_clone(entry));
+        self.trim.found = clones.take_while(|clone| *clone < self.range.1).collect();
         if self.trim.found.is_empty()
             && let Some(snap) = self.trim.current.take()
         {
@@ -189,7 +191,7 @@ impl Pg {
         let trimmed = info.snapset.trim(clone, |snap| core.is_removed(pool, snap));
         if !loaded.stored || trimmed == Trimmed::Untouched {
             // The index has more than there is; what it says of this snapshot only we act on.
-            let ops = self.trim.current.iter().map(|snap| unindex_clone(self.id, &clone_key, &[*snap]));
+            let ops = self.trim.current.iter().map(|snap| unindex_clone(&clone_key, &[*snap]));
             core.submit_own(Transaction { ops: ops.collect() }, CommitFor::Nothing);
             self.answer(core, id, Reply::default());
             return self.run_queue(core, &head);
@@ -199,7 +201,7 @@ impl Pg {
         let left = if let Trimmed::Shows(left) = trimmed { left } else { Vec::new() };
         let mut gone: Vec<SnapId> = known.snaps.iter().copied().filter(|s| !left.contains(s)).collect();
         gone.extend(self.trim.current.filter(|snap| !gone.contains(snap)));
-        let mut ops = vec![unindex_clone(self.id, &clone_key, &gone)];
+        let mut ops = vec![unindex_clone(&clone_key, &gone)];
         if removed && !stdx::mutants::is_active("osd_keeps_trimmed_clones") {
             ops.push(TxnOp::Remove(clone_key));
         }
@@ -247,12 +249,14 @@ impl Pg {
         let took = core.now.mono.since(op.received);
         self.trim.pause = Some(core.now.mono + took.min(LONGEST_PAUSE));
     }
+}
 
-    /// Snapshots are purged everywhere: what the index still says of them nobody will ask for.
-    pub fn forget_snaps(&self, purged: &IntervalSet, ops: &mut Vec<TxnOp>) {
+/// Snapshots are purged everywhere: what the indexes still say of them nobody will ask for.
+pub fn forget_snaps(map: &OsdMap, ops: &mut Vec<TxnOp>) {
+    for (pool, purged) in &map.new_purged_snaps {
         for (first, len) in purged.iter() {
             let (from, to) = (snap_prefix(SnapId(first)), snap_prefix(SnapId(first.saturating_add(len))));
-            ops.push(TxnOp::OmapRemoveRange(snap_index(self.id), from, to));
+            ops.push(TxnOp::OmapRemoveRange(snap_index(*pool), from, to));
         }
     }
 }

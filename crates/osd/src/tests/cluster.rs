@@ -495,6 +495,20 @@ impl Cluster {
         });
     }
 
+    /// The monitor changes the number of PGs, and that of their places.
+    pub fn set_pg_num(&mut self, pg_num: u32, pgp_num: u32) {
+        self.change(|map, _| {
+            if let Some(pool) = map.pools.get_mut(&POOL) {
+                (pool.pg_num, pool.pgp_num) = (pg_num, pgp_num);
+            }
+        });
+    }
+
+    /// How many PGs there are.
+    pub fn pg_num(&self) -> u32 {
+        self.map.pools[&POOL].pg_num
+    }
+
     /// Takes a new snapshot into the client's context.
     pub fn take_snap(&mut self) -> SnapId {
         let snap = self.map.pools[&POOL].snap_seq.0.max(1) + 1;
@@ -791,6 +805,11 @@ impl Cluster {
     /// Looks inside an OSD.
     pub fn osd(&self, osd: usize) -> &Osd {
         self.slots[&osd].osd.as_ref().expect("a running OSD")
+    }
+
+    /// Reaches inside an OSD.
+    pub fn osd_mut(&mut self, osd: usize) -> &mut Osd {
+        self.slots.get_mut(&osd).and_then(|s| s.osd.as_mut()).expect("a running OSD")
     }
 
     /// The PG of an object.

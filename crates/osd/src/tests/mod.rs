@@ -7,5 +7,6 @@ mod disk;
 mod hostile;
 mod scenarios;
 mod snapshots;
+mod split;
 mod storm;
 mod watches;

@@ -14,7 +14,7 @@ use store::ObjectKey;
 const SECOND: Duration = Duration::from_secs(1);
 
 impl Cluster {
-    fn read_at(&mut self, name: &str, snap: SnapId) -> Result<String, i32> {
+    pub fn read_at(&mut self, name: &str, snap: SnapId) -> Result<String, i32> {
         self.at = snap;
         let found = self.read(name);
         self.at = SnapId::HEAD;
@@ -39,12 +39,12 @@ impl Cluster {
         page.entries.iter().map(|e| String::from_utf8_lossy(&e.oid).into_owned()).collect()
     }
 
-    fn wait_purged(&mut self) {
+    pub fn wait_purged(&mut self) {
         self.run_until("all removed snapshots purged", |c| !c.map.removed_snaps_queue.contains_key(&POOL));
     }
 
     /// Clones on an OSD's disk.
-    fn clones(&self, osd: usize) -> Vec<String> {
+    pub fn clones(&self, osd: usize) -> Vec<String> {
         let all = self.objects(osd).into_keys().map(|name| String::from_utf8_lossy(&name).into_owned());
         all.filter(|name| name.contains('@')).collect()
     }

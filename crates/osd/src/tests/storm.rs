@@ -6,9 +6,9 @@ use std::time::Duration;
 use stdx::Rng;
 
 const SEEDS: u64 = 24;
-const OBJECTS: u64 = 4;
+const OBJECTS: u64 = 6;
 
-fn storm(seed: u64) {
+fn storm(seed: u64, splits: bool) {
     let mut rng = Rng::from_seed(seed);
     let mut c = Cluster::new(3, 3, 2, 2);
     for from in (0..3).chain([100, 101]) {
@@ -31,6 +31,11 @@ fn storm(seed: u64) {
         }
         c.run(Duration::from_micros(rng.below(9_000)));
         misfortune(&mut c, &mut rng);
+        if splits && c.pg_num() < 12 && rng.chance(1, 10) {
+            let pg_num = c.pg_num() + rng.range(1, 4) as u32;
+            let places = if rng.chance(1, 2) { pg_num } else { 2 };
+            c.set_pg_num(pg_num, places);
+        }
         c.run(Duration::from_micros(rng.below(3_000)));
         while c.alive().0.len() < 2 {
             let (_, dead) = c.alive();
@@ -69,10 +74,17 @@ pub fn misfortune(c: &mut Cluster, rng: &mut Rng) {
     }
 }
 
+fn seeds() -> std::ops::Range<u64> {
+    let only = std::env::var("OSD_SEED").ok().and_then(|s| s.parse().ok());
+    only.map_or(0..SEEDS, |s: u64| s..s + 1)
+}
+
 #[test]
 fn acknowledged_appends_survive_any_order_of_failures() {
-    let only = std::env::var("OSD_SEED").ok().and_then(|s| s.parse().ok());
-    for seed in only.map_or(0..SEEDS, |s: u64| s..s + 1) {
-        storm(seed);
-    }
+    seeds().for_each(|seed| storm(seed, false));
+}
+
+#[test]
+fn acknowledged_appends_survive_failures_while_pgs_split() {
+    seeds().for_each(|seed| storm(seed, true));
 }

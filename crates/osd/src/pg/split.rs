@@ -1,0 +1,92 @@
+//! A PG becomes several, because its pool has more PGs than before.
+//!
+//! Objects stay where they are: a PG is a range of keys, and its children are parts of that range. Each OSD that has a copy, or
+//! remembers the PG, parts its own: log, missing objects and statistics. The past is all children's. What follows is like any
+//! change of members: the interval has ended, and each of the PGs peers for itself.
+//!
+//! A PG's records are too long to be parted in the transaction that stores the map. That one only marks them
+//! ([`MetaChange::split_from`](super::meta::MetaChange::split_from)), and the parts follow in a transaction for each PG; a start
+//! that finds the mark carries on from there.
+
+use super::info::{Info, Stats};
+use super::log::Missing;
+use super::membership::grain;
+use super::meta::{Members, MetaChange, Stored, meta_key};
+use super::{Pg, objects_of};
+use crate::core::{CommitFor, Core};
+use maps::{PgId, split_off, stable_mod, stable_mod_mask};
+use store::TxnOp;
+
+impl Pg {
+    /// Carries out a split that the newest map asks for, and gives the new PGs.
+    pub fn split(&mut self, core: &mut Core) -> Vec<Self> {
+        let map = core.map.clone();
+        let (Some(before), Some(pool)) = (self.split_from.take(), map.pools.get(&self.id.pool)) else {
+            return Vec::new();
+        };
+        let pg_num = pool.pg_num;
+        let (grain, whole) = (grain(self.id, before), self.info.stats);
+        let mut ops = Vec::new();
+        let mut ours = MetaChange::default();
+        let mut children = Vec::new();
+        for seed in split_off(self.id.seed, before, pg_num) {
+            let id = PgId::new(self.id.pool, seed);
+            let Some(members) = Members::of(id, &map) else { continue };
+            let range = objects_of(id, pg_num);
+            let goes = |hash| stable_mod(hash, pg_num, stable_mod_mask(pg_num)) == seed;
+            let log = self.log.split_off(goes);
+            let missing: Missing =
+                self.missing.range(range.0..range.1).map(|(k, v)| (k.clone(), *v)).collect();
+            self.missing.retain(|object, _| !missing.contains_key(object));
+            let stats = whole.part(u32::from(members.grain.saturating_sub(grain)));
+            self.info.stats.lose(&stats);
+            let info = Info { pgid: id, missing: missing.len() as u64, stats, ..self.info.clone() };
+            let members = Members { past: self.members.past.clone(), ..members };
+            let child = Self::new(id, pg_num, Stored { info, members, log, missing, split_from: None });
+            if self.stored {
+                ours.split(&child.log, &child.missing);
+                child.records(&mut ops);
+            }
+            children.push(Self {
+                stored: self.stored,
+                prior_leases: self.prior_leases.clone(),
+                wait_until: self.wait_until,
+                sure_to: self.sure_to,
+                ..child
+            });
+        }
+        self.range = objects_of(self.id, pg_num);
+        self.stats_changed = true;
+        if self.stored {
+            self.info.missing = self.missing.len() as u64;
+            ours.info(&self.info);
+            self.submit(core, ops, ours, CommitFor::Nothing);
+        }
+        children
+    }
+
+    /// The steps that store all that is known of a PG.
+    fn records(&self, ops: &mut Vec<TxnOp>) {
+        ops.push(TxnOp::Remove(meta_key(self.id)));
+        let mut change = MetaChange::default();
+        change.replace_log(&self.log, &self.missing);
+        change.info(&self.info);
+        change.members(&self.members);
+        change.into_ops(self.id, ops);
+    }
+}
+
+impl Stats {
+    /// 1 / 2^`bits` of it, for a child. Which objects are where nobody has counted; the sum stays right.
+    fn part(&self, bits: u32) -> Self {
+        let part = |all: i64| all >> bits.min(63);
+        let (objects, bytes, clones) = (part(self.objects), part(self.bytes), part(self.clones));
+        Self { objects, bytes, clones, ..Self::default() }
+    }
+
+    fn lose(&mut self, part: &Self) {
+        self.objects -= part.objects;
+        self.bytes -= part.bytes;
+        self.clones -= part.clones;
+    }
+}
