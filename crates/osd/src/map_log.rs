@@ -221,7 +221,8 @@ impl Osd {
         for (id, pool) in &map.pools {
             for pgid in pool.pgs(*id).filter(|pgid| !self.pgs.contains_key(pgid)).collect::<Vec<_>>() {
                 let Some(members) = Members::of(pgid, map) else { continue };
-                if !members.acting.contains(&self.core.config.id) || pool.is_erasure() {
+                let us = &self.core.config.id;
+                if !members.acting.contains(us) && !members.up.contains(us) || pool.is_erasure() {
                     continue;
                 }
                 if parent(old, pgid).is_some_and(|parent| self.pgs.contains_key(&parent)) {

@@ -171,7 +171,7 @@ impl Osd {
         }
         self.asked_up_thru = Epoch(0);
         for (pgid, pg) in &self.pgs {
-            pg.end_stand_in(&mut self.core);
+            pg.follow_acting(&mut self.core);
             // The primary may have missed that we have a copy, or we that it is needed no more.
             if pg.state == State::Stray && !self.removals.contains_key(pgid) {
                 pg.notify_primary(&mut self.core);

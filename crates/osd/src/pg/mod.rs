@@ -204,15 +204,22 @@ impl Pg {
         self.primary() == Some(core.config.id)
     }
 
-    /// The other members.
+    /// Whether an OSD takes part: it serves the PG, or is to and is being filled while others serve it.
+    pub fn takes_part(&self, osd: OsdId) -> bool {
+        self.members.acting.contains(&osd) || self.members.up.contains(&osd)
+    }
+
+    /// The others that take part.
     pub fn others(&self, core: &Core) -> Vec<OsdId> {
-        self.members.acting.iter().copied().filter(|o| *o != core.config.id).collect()
+        let Members { acting, up, .. } = &self.members;
+        let to_fill = up.iter().filter(|o| !acting.contains(o));
+        acting.iter().chain(to_fill).copied().filter(|o| *o != core.config.id).collect()
     }
 
     /// How many members have a complete log and so count for `min_size`.
     fn full_members(&self) -> usize {
-        let resyncing = self.copies.values().filter(|c| c.resync.is_some()).count();
-        self.members.acting.len().saturating_sub(resyncing)
+        let resyncing = |osd: &&OsdId| self.copies.get(osd).is_some_and(|c| c.resync.is_some());
+        self.members.acting.iter().filter(|osd| !resyncing(osd)).count()
     }
 
     /// Whether clients are served.
@@ -250,7 +257,7 @@ impl Pg {
 
     /// Whether we may serve reads: every other member has promised within its lease that it knows of no newer interval.
     pub fn has_lease(&self, core: &Core) -> bool {
-        self.others(core).iter().all(|o| core.lease_from(*o))
+        self.members.acting.iter().all(|o| *o == core.config.id || core.lease_from(*o))
     }
 
     /// Submits changes together with what is stored of the PG.

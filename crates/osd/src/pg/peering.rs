@@ -6,7 +6,7 @@
 
 use super::info::{Info, Interval, Notice, merge_past};
 use super::log::{Dup, Entry, Missing, PgLog};
-use super::meta::MetaChange;
+use super::meta::{Members, MetaChange};
 use super::resync::Resync;
 use super::state::State;
 use super::{Copy, Pg};
@@ -97,7 +97,7 @@ impl Pg {
         self.wait_until = self.wait_until.max(Instant(core.now.mono.0 + notice.lease_left_ns));
         self.sure_to = self.sure_to.max(notice.info.sure_to);
         let keeps_it = exists || notice.info.history.epoch_created != Epoch(0);
-        if keeps_it && !self.members.acting.contains(&from) && !self.members.up.contains(&from) {
+        if keeps_it && !self.takes_part(from) {
             self.strays.insert(from);
             self.remove_strays(core);
         }
@@ -126,7 +126,13 @@ impl Pg {
             self.set_state(core, State::Down);
             return;
         }
-        match self.choose_authority(core.config.id) {
+        let best = self.choose_authority(core.config.id);
+        if let Some(osd) = best {
+            let info =
+                self.copies.get(&osd).filter(|_| osd != core.config.id).map_or(&self.info, |c| &c.info);
+            self.ask_acting(core, &info.clone());
+        }
+        match best {
             None => self.set_state(core, State::Incomplete),
             Some(osd) if osd == core.config.id => self.get_missing(core),
             Some(osd) => {
@@ -164,9 +170,6 @@ impl Pg {
         let log = PgLog::new(reply.tail, entries, reply.dups).known_to(reply.info.last_update);
         match self.state {
             State::GetLog => {
-                if self.info.incomplete || self.log.common_point(&log).is_none() {
-                    self.ask_stand_in(core, from);
-                }
                 self.adopt(core, reply.info, log, missing);
             }
             State::GetMissing => {
@@ -179,24 +182,60 @@ impl Pg {
         }
     }
 
-    /// Our own copy will take a while: a complete member should lead meanwhile, and complete ours as any other.
-    fn ask_stand_in(&self, core: &mut Core, best: OsdId) {
-        if let Some(at) = self.members.acting.iter().position(|o| *o == best) {
-            let mut acting = self.members.acting.clone();
-            acting.rotate_left(at);
-            // We come last: should the stand-in fail, the others can lead and we can not.
-            acting.retain(|o| *o != core.config.id);
-            acting.push(core.config.id);
-            core.wanted_temp.insert(self.id, acting);
+    /// Whether a copy can serve at once: it lacks nothing that the log of the best one does not tell of.
+    fn can_serve(&self, core: &Core, osd: OsdId, best: &Info) -> bool {
+        let known = |info: &Info| !info.incomplete && !info.is_empty() && info.last_update >= best.log_tail;
+        if osd == core.config.id {
+            return known(&self.info);
         }
+        let Some(copy) = self.copies.get(&osd).filter(|_| core.map.is_up(osd)) else { return false };
+        if copy.activated { copy.resync.is_none() } else { copy.exists && known(&copy.info) }
     }
 
-    /// All copies are complete: whoever CRUSH wants may lead again, and OSDs that came up meanwhile may join.
-    pub fn end_stand_in(&self, core: &mut Core) {
-        let temporary = core.map.pg_temp.contains_key(&self.id);
-        if temporary && self.state.is_active() && self.is_primary(core) && self.all_complete() {
-            core.wanted_temp.insert(self.id, Vec::new());
+    /// Who should serve the PG: those whom CRUSH wants and who can at once, the first of them first; where they are too few
+    /// also others who can, until those are filled. That way a PG is served by as many copies as ever while it moves.
+    fn choose_acting(&self, core: &Core, best: &Info) -> Vec<OsdId> {
+        let Members { up, acting, size, .. } = &self.members;
+        if best.is_empty() {
+            return up.clone();
         }
+        let mut want: Vec<OsdId> =
+            up.iter().copied().filter(|osd| self.can_serve(core, *osd, best)).collect();
+        // In the order in which they served last: then most clients need not change theirs.
+        let before = self.members.past.last().map_or(&[][..], |last| &last.acting);
+        for osd in acting.iter().chain(before).chain(self.copies.keys()).copied() {
+            if want.len() < usize::from(*size) && !want.contains(&osd) && self.can_serve(core, osd, best) {
+                want.push(osd);
+            }
+        }
+        want
+    }
+
+    /// Has the monitors change who serves the PG for the time being, where others should. Whether that is so.
+    fn ask_acting(&self, core: &mut Core, best: &Info) -> bool {
+        let mut want = self.choose_acting(core, best);
+        if want == self.members.up {
+            want.clear();
+        }
+        let now = core.map.pg_temp.get(&self.id);
+        let differs = now.map_or(!want.is_empty(), |now| *now != want);
+        if differs {
+            core.wanted_temp.insert(self.id, want);
+        }
+        differs
+    }
+
+    /// While the PG is served: whether others should serve it by now, because copies have been filled. Then the monitors are asked.
+    pub fn follow_acting(&self, core: &mut Core) -> bool {
+        let Members { up, acting, size, .. } = &self.members;
+        let settled = acting == up
+            && acting.len() >= usize::from(*size)
+            && self.copies.values().all(|copy| copy.resync.is_none());
+        let serves = self.state.is_active() && self.is_primary(core);
+        if !serves || settled && !core.map.pg_temp.contains_key(&self.id) {
+            return false;
+        }
+        self.ask_acting(core, &self.info)
     }
 
     /// Takes over the authority's log.

@@ -59,7 +59,7 @@ impl Pg {
         let lacks = |(osd, c): (&OsdId, &super::Copy)| {
             let unsure = c.missing.get(key).is_some_and(|need| writes || *need > sure_to);
             let compared = writes && c.resync.as_ref().is_some_and(|r| r.holds(key));
-            self.members.acting.contains(osd) && (unsure || compared)
+            self.takes_part(*osd) && (unsure || compared)
         };
         self.missing.contains_key(key) || self.copies.iter().any(lacks)
     }
@@ -71,7 +71,7 @@ impl Pg {
             return false;
         }
         let unsure = |missing: &super::log::Missing| missing.values().any(|need| *need > self.sure_to);
-        let mut members = self.copies.iter().filter(|(o, _)| self.members.acting.contains(o));
+        let mut members = self.copies.iter().filter(|(o, _)| self.takes_part(**o));
         let became = !self.tail_sure && !unsure(&self.missing) && !members.any(|(_, c)| unsure(&c.missing));
         self.tail_sure |= became;
         if self.tail_sure {
@@ -116,7 +116,7 @@ impl Pg {
         if let Some(key) = own {
             return Some(key.clone());
         }
-        let members = self.copies.iter().filter(|(o, _)| self.members.acting.contains(o));
+        let members = self.copies.iter().filter(|(o, _)| self.takes_part(**o));
         members
             .filter_map(|(osd, c)| {
                 let idle = |k: &&ObjectKey| {
@@ -135,7 +135,7 @@ impl Pg {
             }
             return;
         }
-        let members = self.copies.iter().filter(|(o, _)| self.members.acting.contains(o));
+        let members = self.copies.iter().filter(|(o, _)| self.takes_part(**o));
         let lacking = members.filter_map(|(osd, c)| c.missing.get(key).map(|need| (*osd, *need)));
         let lacking: Vec<(OsdId, EVersion)> = lacking.collect();
         for (osd, need) in lacking {
@@ -223,7 +223,7 @@ impl Pg {
 
     /// Whether no member's copy lacks anything.
     pub fn all_complete(&self) -> bool {
-        let members = self.copies.iter().filter(|(osd, _)| self.members.acting.contains(osd));
+        let members = self.copies.iter().filter(|(osd, _)| self.takes_part(**osd));
         self.missing.is_empty()
             && members.into_iter().all(|(_, c)| c.missing.is_empty() && c.resync.is_none())
     }
@@ -240,13 +240,13 @@ impl Pg {
         }
     }
 
-    /// Nothing is missing on any copy, and there are as many as the pool wants: the past is forgotten.
+    /// Nothing is missing on any copy, and those serve that should, as many as the pool wants: the past is forgotten.
     pub fn check_clean(&mut self, core: &mut Core) {
         if self.state != State::Active || !self.all_complete() {
             return;
         }
-        self.end_stand_in(core);
-        if self.members.acting.len() < usize::from(self.members.size) {
+        let others_should_serve = self.follow_acting(core);
+        if others_should_serve || self.members.acting.len() < usize::from(self.members.size) {
             return;
         }
         self.set_state(core, State::Clean);

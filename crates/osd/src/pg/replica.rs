@@ -216,8 +216,10 @@ impl Pg {
     /// Whether our copy may go, because the primary of this interval says so and we are no member of it.
     pub fn is_useless(&self, core: &Core, from: OsdId, interval: Epoch) -> bool {
         let us = core.config.id;
-        let member = self.members.acting.contains(&us) || self.members.up.contains(&us);
-        self.is_current(interval) && self.state == State::Stray && !member && self.primary() == Some(from)
+        self.is_current(interval)
+            && self.state == State::Stray
+            && !self.takes_part(us)
+            && self.primary() == Some(from)
     }
 
     /// The copy is about to be removed: from now on it counts for nothing. Should we become a member before it is gone, it is

@@ -80,6 +80,15 @@ impl Resync {
         self.cursor <= head_of(key) && first_of(key) < *bound
     }
 
+    /// How much of a range of keys is not known to be equal, as a part of it.
+    pub fn part_left(&self, range: &(ObjectKey, ObjectKey)) -> f64 {
+        let at = |key: &ObjectKey| f64::from(key.hash.reverse_bits());
+        let (from, to) = (at(&range.0), at(&range.1));
+        // The last PG's range ends where that of the next shard begins.
+        let to = if to <= from { f64::from(u32::MAX) } else { to };
+        if self.cursor >= range.1 { 0.0 } else { ((to - at(&self.cursor)) / (to - from)).clamp(0.0, 1.0) }
+    }
+
     /// An object has arrived.
     pub fn pushed(&mut self, key: &ObjectKey) {
         self.sending.remove(key);

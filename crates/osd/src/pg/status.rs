@@ -8,13 +8,26 @@ use peer::{PgStat, pg_state};
 use serde_json::{Value, json};
 
 impl Pg {
+    /// Objects that a copy lacks.
+    fn lacking(&self, copy: &super::Copy) -> i64 {
+        match &copy.resync {
+            Some(resync) => (self.info.stats.objects as f64 * resync.part_left(&self.range)).ceil() as i64,
+            None => copy.missing.len() as i64,
+        }
+    }
+
     /// Objects that lack copies, counted once for each copy.
     fn degraded(&self) -> i64 {
         let absent = usize::from(self.members.size).saturating_sub(self.members.acting.len()) as i64;
         let copies = self.copies.iter().filter(|(o, _)| self.members.acting.contains(o));
-        let lacking = copies
-            .map(|(_, c)| if c.resync.is_some() { self.info.stats.objects } else { c.missing.len() as i64 });
-        absent * self.info.stats.objects + self.missing.len() as i64 + lacking.sum::<i64>()
+        let lacking: i64 = copies.map(|(_, copy)| self.lacking(copy)).sum();
+        absent * self.info.stats.objects + self.missing.len() as i64 + lacking
+    }
+
+    /// Objects whose copies are elsewhere than where CRUSH wants them, counted once for each copy.
+    fn misplaced(&self) -> i64 {
+        let to_fill = |o: &maps::OsdId| self.members.up.contains(o) && !self.members.acting.contains(o);
+        self.copies.iter().filter(|(o, _)| to_fill(o)).map(|(_, copy)| self.lacking(copy)).sum()
     }
 
     /// The state as Ceph's bits.
@@ -38,6 +51,9 @@ impl Pg {
         }
         if self.degraded() > 0 {
             bits |= pg_state::DEGRADED;
+        }
+        if self.members.up != self.members.acting {
+            bits |= pg_state::REMAPPED;
         }
         if self.state == State::Active {
             if !self.recovery.pulls.is_empty() || !self.recovery.pushes.is_empty() {
@@ -71,6 +87,7 @@ impl Pg {
             num_object_copies: s.objects * i64::from(self.members.size),
             num_objects_missing_on_primary: self.missing.len() as i64,
             num_objects_degraded: self.degraded(),
+            num_objects_misplaced: self.misplaced(),
             num_objects_unfound: self.recovery.unfound.len() as i64,
             num_rd: s.reads as i64,
             num_rd_kb: (s.read_bytes >> 10) as i64,

@@ -504,6 +504,12 @@ impl Cluster {
         });
     }
 
+    /// The monitor places a PG elsewhere than CRUSH does.
+    pub fn place(&mut self, pgid: PgId, osds: &[usize]) {
+        let osds: Vec<OsdId> = osds.iter().map(|osd| OsdId(*osd as i32)).collect();
+        self.change(|map, _| drop(map.pg_upmap.insert(pgid, osds)));
+    }
+
     /// How many PGs there are.
     pub fn pg_num(&self) -> u32 {
         self.map.pools[&POOL].pg_num

@@ -609,3 +609,78 @@ fn one_that_was_asked_to_end_leaves_a_store_without_a_log_to_replay() {
     c.check();
     (0..60).for_each(|i| assert!(c.read(&format!("o{i}")).is_ok(), "o{i}"));
 }
+
+/// One PG with objects on three of six OSDs, which is to move to the others.
+fn moving() -> (Cluster, Vec<usize>, Vec<usize>) {
+    let mut c = Cluster::new(6, 3, 2, 1);
+    // Short logs: a new copy is filled object by object, and here slowly.
+    c.options.scan_max = 1;
+    (c.options.log_entries, c.options.log_entries_total) = ((4, 4), 4);
+    for osd in 0..6 {
+        c.kill(osd);
+        c.start(osd);
+    }
+    c.run(SECOND);
+    (0..120).for_each(|i| c.write(&format!("o{i}"), "old"));
+    let from = c.acting("o0");
+    let to: Vec<usize> = (0..6).filter(|osd| !from.contains(osd)).collect();
+    c.place(c.pgid("o0"), &to);
+    (c, from, to)
+}
+
+#[test]
+fn a_pg_that_moves_is_served_by_its_old_copies_until_the_new_ones_are_filled() {
+    let (mut c, from, to) = moving();
+    let pgid = c.pgid("o0");
+    c.write("o5", "new");
+    assert_eq!(c.acting("o0"), from, "for the time being");
+    let stat = c.osd(from[0]).pgs[&pgid].state_bits(&c.osd(from[0]).core);
+    let told = peer::pg_state::name(stat);
+    assert!(told.contains("remapped+backfilling") && !told.contains("degraded"), "{told}");
+    let before = c.now();
+    for i in 6..20 {
+        c.write(&format!("o{i}"), "new");
+        assert_eq!(c.read(&format!("o{i}")), Ok("new".into()));
+    }
+    assert!(c.now().since(before) < SECOND, "nobody waits for the copies");
+    assert_eq!(c.acting("o0"), from, "or this shows nothing");
+    c.run_until("it is where it should be", |c| c.acting("o0") == to);
+    c.check();
+    c.run(SECOND);
+    for osd in 0..6 {
+        assert_eq!(c.objects(osd).len(), if to.contains(&osd) { 120 } else { 0 }, "osd.{osd}");
+    }
+    for i in 0..120 {
+        let text = if (5..20).contains(&i) { "new" } else { "old" };
+        assert_eq!(c.read(&format!("o{i}")), Ok(text.into()));
+    }
+}
+
+#[test]
+fn a_pg_that_moves_bears_the_loss_of_old_and_new_copies() {
+    let (mut c, from, to) = moving();
+    c.write("o5", "new");
+    c.kill(from[0]);
+    c.write("o6", "newer");
+    c.kill(to[1]);
+    c.write("o7", "newest");
+    c.start(to[1]);
+    c.start(from[0]);
+    c.run_until("it is where it should be", |c| c.acting("o0") == to);
+    c.check();
+    assert_eq!(c.read("o5"), Ok("new".into()));
+    assert_eq!(c.read("o6"), Ok("newer".into()));
+    assert_eq!(c.read("o7"), Ok("newest".into()));
+}
+
+#[test]
+fn where_crush_finds_too_few_osds_a_complete_copy_stays_in_service() {
+    let mut c = Cluster::new(3, 3, 2, 1);
+    (0..10).for_each(|i| c.write(&format!("o{i}"), "old"));
+    let all = c.acting("o0");
+    c.place(c.pgid("o0"), &all[..2]);
+    c.write("o1", "new");
+    c.check();
+    assert_eq!(c.acting("o0").len(), 3, "three copies are better than two");
+    assert_eq!(c.objects(all[2]).len(), 10);
+}

@@ -8,11 +8,21 @@ use stdx::Rng;
 const SEEDS: u64 = 24;
 const OBJECTS: u64 = 6;
 
-fn storm(seed: u64, splits: bool) {
+/// What the monitors do meanwhile.
+#[derive(Clone, Copy, PartialEq)]
+enum Change {
+    Nothing,
+    Splits,
+    /// PGs get other OSDs.
+    Moves,
+}
+
+fn storm(seed: u64, change: Change) {
     let mut rng = Rng::from_seed(seed);
-    let mut c = Cluster::new(3, 3, 2, 2);
-    for from in (0..3).chain([100, 101]) {
-        for to in (0..3).chain([100, 101]) {
+    let osds = if change == Change::Moves { 5 } else { 3 };
+    let mut c = Cluster::new(osds, 3, 2, 2);
+    for from in (0..osds).chain([100, 101]) {
+        for to in (0..osds).chain([100, 101]) {
             c.latency.insert((from, to), rng.range(200_000, 4_000_000));
         }
     }
@@ -31,13 +41,22 @@ fn storm(seed: u64, splits: bool) {
         }
         c.run(Duration::from_micros(rng.below(9_000)));
         misfortune(&mut c, &mut rng);
-        if splits && c.pg_num() < 12 && rng.chance(1, 10) {
-            let pg_num = c.pg_num() + rng.range(1, 4) as u32;
-            let places = if rng.chance(1, 2) { pg_num } else { 2 };
-            c.set_pg_num(pg_num, places);
+        match change {
+            Change::Splits if c.pg_num() < 12 && rng.chance(1, 10) => {
+                let pg_num = c.pg_num() + rng.range(1, 4) as u32;
+                let places = if rng.chance(1, 2) { pg_num } else { 2 };
+                c.set_pg_num(pg_num, places);
+            }
+            Change::Moves if rng.chance(1, 6) => {
+                let mut homes: Vec<usize> = (0..osds).collect();
+                rng.shuffle(&mut homes);
+                let name = format!("o{}", rng.below(OBJECTS));
+                c.place(c.pgid(&name), &homes[..3]);
+            }
+            _ => {}
         }
         c.run(Duration::from_micros(rng.below(3_000)));
-        while c.alive().0.len() < 2 {
+        while c.alive().0.len() < osds - 1 {
             let (_, dead) = c.alive();
             c.start(*rng.pick(&dead));
         }
@@ -62,7 +81,7 @@ pub fn misfortune(c: &mut Cluster, rng: &mut Rng) {
     match rng.below(10) {
         0 | 1 => c.kill(*rng.pick(&alive)),
         2 | 3 if !dead.is_empty() => c.start(*rng.pick(&dead)),
-        4 => c.break_links(rng.below(3) as usize, rng.below(3) as usize),
+        4 => c.break_links(*rng.pick(&alive), *rng.pick(&alive)),
         5 if rng.chance(1, 3) => {
             alive.iter().for_each(|osd| c.kill(*osd));
             c.run(Duration::from_millis(rng.below(50)));
@@ -76,15 +95,21 @@ pub fn misfortune(c: &mut Cluster, rng: &mut Rng) {
 
 fn seeds() -> std::ops::Range<u64> {
     let only = std::env::var("OSD_SEED").ok().and_then(|s| s.parse().ok());
-    only.map_or(0..SEEDS, |s: u64| s..s + 1)
+    let many = std::env::var("OSD_SEEDS").ok().and_then(|s| s.parse().ok());
+    only.map_or(0..many.unwrap_or(SEEDS), |s: u64| s..s + 1)
 }
 
 #[test]
 fn acknowledged_appends_survive_any_order_of_failures() {
-    seeds().for_each(|seed| storm(seed, false));
+    seeds().for_each(|seed| storm(seed, Change::Nothing));
 }
 
 #[test]
 fn acknowledged_appends_survive_failures_while_pgs_split() {
-    seeds().for_each(|seed| storm(seed, true));
+    seeds().for_each(|seed| storm(seed, Change::Splits));
+}
+
+#[test]
+fn acknowledged_appends_survive_failures_while_pgs_move() {
+    seeds().for_each(|seed| storm(seed, Change::Moves));
 }
