@@ -193,8 +193,13 @@ impl Balancer {
         Step::Nothing
     }
 
+    /// PGs are to move from this epoch on.
+    pub fn note_moves(&mut self, pgs: Vec<PgId>, epoch: Epoch) {
+        self.moved = (pgs, epoch);
+    }
+
     /// Why nothing more should begin to move now, in Ceph's words.
-    fn unrest(&self, map: &OsdMap, pgs: &PgTable, settings: &Settings) -> Option<String> {
+    pub fn unrest(&self, map: &OsdMap, pgs: &PgTable, settings: &Settings) -> Option<String> {
         if map.flags & (osd_flags::NOREBALANCE | osd_flags::NOBACKFILL) != 0 {
             return Some("norebalance or nobackfill is set; try again later".into());
         }
@@ -273,7 +278,7 @@ impl<S: Storage> Mon<S> {
         }
         let Some((_, _, changes)) = balancer.plan.take() else { return };
         balancer.result = "Optimization plan created successfully".into();
-        balancer.moved = (changes.iter().map(|c| c.pg).collect(), map.epoch.next());
+        balancer.note_moves(changes.iter().map(|c| c.pg).collect(), map.epoch.next());
         let text = format!("balancer: {} placement groups get other OSDs", changes.len());
         self.edit(now, |edit| put(edit, changes, text));
     }

@@ -26,6 +26,7 @@ mod mds_service;
 mod mon;
 mod osd_service;
 mod osd_wishes;
+mod pg_num;
 mod pgstat;
 mod pool_ops;
 mod publish;

@@ -46,6 +46,8 @@ pub struct Soft {
     pub quorum: crate::quorum::QuorumInfo,
     /// The balancer, at the leader.
     pub balancer: crate::balancer::Balancer,
+    /// When it was last looked at how many PGs pools have.
+    pub pg_num_at: Instant,
     /// When this monitor became ready, or another one leader.
     pub since: Instant,
 }

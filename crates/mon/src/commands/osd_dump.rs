@@ -254,11 +254,26 @@ fn tiering(p: &Pool, put: &mut impl FnMut(&str, Value)) {
     put("grade_table", json!([]));
 }
 
+/// Where numbers of PGs are heading, where they are not there; and who decides.
+fn targets(p: &Pool) -> String {
+    let mut out = String::new();
+    for (name, target, now) in [
+        ("pg_num_target", p.pg_num_target, p.pg_num),
+        ("pgp_num_target", p.pgp_num_target, p.pgp_num),
+        ("pg_num_pending", p.pg_num_pending, p.pg_num),
+    ] {
+        if target != now {
+            out.push_str(&format!(" {name} {target}"));
+        }
+    }
+    out + " autoscale_mode " + autoscale(p)
+}
+
 /// A pool's line.
 pub fn pool_line(map: &OsdMap, id: i64) -> String {
     let p = &map.pools[&id];
     let mut out = format!(
-        "pool {id} '{}' {} size {} min_size {} crush_rule {} object_hash rjenkins pg_num {} pgp_num {} autoscale_mode {} last_change {}",
+        "pool {id} '{}' {} size {} min_size {} crush_rule {} object_hash rjenkins pg_num {} pgp_num {}{} last_change {}",
         map.pool_name(id),
         if p.is_erasure() { "erasure" } else { "replicated" },
         p.size,
@@ -266,7 +281,7 @@ pub fn pool_line(map: &OsdMap, id: i64) -> String {
         p.crush_rule,
         p.pg_num,
         p.pgp_num,
-        autoscale(p),
+        targets(p),
         p.last_change
     );
     if p.flags != 0 {

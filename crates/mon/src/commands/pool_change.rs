@@ -3,7 +3,7 @@
 use super::{Failure, Outcome, invalid, missing, pool, said};
 use crate::edit::Edit;
 use decl::Args;
-use maps::pool_flags;
+use maps::{pool_flags, pool_opt};
 use msgs::errno;
 
 pub fn create(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
@@ -111,7 +111,8 @@ pub fn set(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
             }
             edit.pool(id).min_size = n as u8;
         }
-        "pg_num" | "pgp_num" => set_pg_num(edit, args, id, &old)?,
+        "pg_num" => set_pg_num(edit, args, id, &old)?,
+        "pgp_num" => set_pgp_num(edit, args, id, &old)?,
         "crush_rule" => {
             let Some(rule) = edit.osdmap().crush.rule_of(args.str("val")) else {
                 return missing(format!("there is no CRUSH rule `{}`", args.str("val")));
@@ -192,19 +193,64 @@ fn set_size(edit: &mut Edit<'_>, args: &Args, id: i64, old: &maps::Pool) -> Resu
     Ok(())
 }
 
+/// Says how many PGs a pool is to have; the leader takes it there ([`crate::pg_num`]).
 fn set_pg_num(edit: &mut Edit<'_>, args: &Args, id: i64, old: &maps::Pool) -> Result<(), Failure> {
     let n = whole(args)?;
-    if n == u64::from(old.pg_num) {
+    if n == u64::from(old.pg_num_target) {
         return Ok(());
     }
-    if old.has_flag(pool_flags::NOPGCHANGE) {
-        return Err(Failure::new(errno::EPERM, "the pool has the flag nopgchange: unset it first"));
-    }
+    may_change_pgs(old)?;
     pool::check_pg_num(edit, n, u64::from(old.size), Some(id))?;
-    Err(Failure::new(
-        errno::EOPNOTSUPP,
-        format!("pool {id}: PGs can't be split or merged yet; create the pool with {n} PGs"),
-    ))
+    for (name, key, wrong) in [
+        ("pg_num_min", pool_opt::PG_NUM_MIN, std::cmp::Ordering::Less),
+        ("pg_num_max", pool_opt::PG_NUM_MAX, std::cmp::Ordering::Greater),
+    ] {
+        if let Some(maps::PoolOpt::Int(bound)) = old.opts.get(&key)
+            && *bound > 0
+            && n.cmp(&(*bound as u64)) == wrong
+        {
+            let sign = if wrong.is_lt() { '<' } else { '>' };
+            return invalid(format!("specified pg_num {n} {sign} {name} {bound}"));
+        }
+    }
+    let n = n as u32;
+    if n < old.pg_num {
+        return Err(Failure::new(
+            errno::EOPNOTSUPP,
+            format!("pool {id} has {} PGs: they can't be merged yet", old.pg_num),
+        ));
+    }
+    let pool = edit.pool(id);
+    // Places follow, as long as nobody has parted the two.
+    if old.pgp_num_target == old.pg_num_target {
+        pool.pgp_num_target = n;
+    }
+    pool.pg_num_target = n;
+    Ok(())
+}
+
+/// Says how many places a pool's PGs are to have.
+fn set_pgp_num(edit: &mut Edit<'_>, args: &Args, id: i64, old: &maps::Pool) -> Result<(), Failure> {
+    let n = whole(args)?;
+    may_change_pgs(old)?;
+    if n == 0 || n > u64::from(old.pg_num_target) {
+        return invalid(format!("specified pgp_num {n} is not within 1 and pg_num {}", old.pg_num_target));
+    }
+    if n < u64::from(old.pgp_num) {
+        return Err(Failure::new(
+            errno::EOPNOTSUPP,
+            format!("pool {id} uses {} places: fewer are not supported yet", old.pgp_num),
+        ));
+    }
+    edit.pool(id).pgp_num_target = n as u32;
+    Ok(())
+}
+
+fn may_change_pgs(pool: &maps::Pool) -> Result<(), Failure> {
+    match pool.has_flag(pool_flags::NOPGCHANGE) {
+        true => Err(Failure::new(errno::EPERM, "the pool has the flag nopgchange: unset it first")),
+        false => Ok(()),
+    }
 }
 
 pub fn set_quota(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
