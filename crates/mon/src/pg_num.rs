@@ -46,7 +46,8 @@ impl<S: Storage> Mon<S> {
                     if unrest.is_some() {
                         continue;
                     }
-                    self.soft.balancer.note_moves(moved.clone(), map.epoch.next());
+                    let elsewhere = displaced(&map, *id, pgp_num, &moved);
+                    self.soft.balancer.note_moves(elsewhere, map.epoch.next());
                     self.edit(now, |edit| spread(edit, (*id, pool), pgp_num, &moved));
                 }
             }
@@ -79,6 +80,18 @@ fn next_step(map: &OsdMap, (id, pool): (i64, &Pool), pgs: &PgTable, settings: &S
 fn moved(id: i64, pool: &Pool, pgp_num: u32) -> Vec<PgId> {
     let place = |seed: u32, n: u32| stable_mod(seed, n, stable_mod_mask(n));
     pool.pgs(id).filter(|pg| place(pg.seed, pool.pgp_num) != place(pg.seed, pgp_num)).collect()
+}
+
+/// Which of these PGs get other OSDs then: only those have something to report.
+fn displaced(map: &OsdMap, id: i64, pgp_num: u32, moved: &[PgId]) -> Vec<PgId> {
+    let mut next = map.clone();
+    next.pools.entry(id).and_modify(|pool| pool.pgp_num = pgp_num);
+    for pg in moved {
+        next.pg_upmap.remove(pg);
+        next.pg_upmap_items.remove(pg);
+    }
+    let differs = |pg: &PgId| map.pg_up_acting(*pg).up != next.pg_up_acting(*pg).up;
+    moved.iter().copied().filter(differs).collect()
 }
 
 /// Splits a pool's PGs. What makes an exception of a PG does so of those that it becomes: they stay together for now.

@@ -373,6 +373,35 @@ impl Cluster {
         if is_healthy(&status) { Ok(()) } else { Err(brief(&status)) }
     }
 
+    /// Whether all pools have as many PGs as they are to have, each in its place.
+    pub fn pools_are_settled(&mut self) -> Result<(), String> {
+        let dump = self.command(&json!({ "prefix": "osd dump", "format": "json" }))?;
+        let dump: Value = serde_json::from_slice(&dump).map_err(|error| error.to_string())?;
+        for pool in dump["pools"].as_array().into_iter().flatten() {
+            if pool["pg_num"] != pool["pg_num_target"]
+                || pool["pg_placement_num"] != pool["pg_placement_num_target"]
+            {
+                return Err(format!(
+                    "pool {} is on its way to {} PGs",
+                    pool["pool_name"], pool["pg_num_target"]
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The replicated pools, by name, and how many PGs each has at least, as far as its spec and what it was told say.
+    pub fn pools(&self) -> Vec<(&'static str, u32)> {
+        let mut pools = vec![(OBJECTS, self.spec.pgs)];
+        if self.mds.is_some() {
+            pools.extend([("meta", 4), ("data", 4)]);
+        }
+        if self.spec.snapshots {
+            pools.push((SNAPSHOTS, self.spec.pgs));
+        }
+        pools
+    }
+
     /// Waits until all PGs are clean and the cluster finds itself healthy.
     pub fn wait_healthy(&mut self, limit: Duration) -> Result<(), String> {
         self.wait_status(limit, is_healthy)

@@ -37,7 +37,12 @@ enum Kind {
     ClockJumps,
     /// CRUSH gives an OSD nothing, for a while.
     OsdOut,
+    /// A pool gets more PGs.
+    MorePgs,
 }
+
+/// Pools get no more PGs than that.
+const MOST_PGS: u32 = 24;
 
 const ALL: [Kind; 14] = [
     Kind::OsdKill,
@@ -82,6 +87,7 @@ impl Kind {
             Self::SlowDisk => "slow_disk",
             Self::ClockJumps => "clock_jumped",
             Self::OsdOut => "osd_out",
+            Self::MorePgs => "pg_num_raised",
         }
     }
 }
@@ -238,6 +244,9 @@ impl Nemesis {
         kinds.extend(LATER.into_iter().filter(|_| later > 0 && apart.chance(1, later)));
         if matches!(profile, Profile::Any | Profile::Objects) && apart.chance(1, 3) {
             kinds.push(Kind::OsdOut);
+        }
+        if matches!(profile, Profile::Any | Profile::Objects | Profile::Snapshots) && apart.chance(1, 3) {
+            kinds.push(Kind::MorePgs);
         }
         let pause = Duration::from_millis(rng.range(500, 8000));
         let any = profile == Profile::Any;
@@ -396,6 +405,7 @@ impl Nemesis {
                 self.strike_later(kind, mon, osd, cluster)
             }
             Kind::OsdOut => self.take_out(cluster),
+            Kind::MorePgs => self.raise_pg_num(cluster),
             Kind::PrimaryCutOff => self.cut_off_primary(cluster),
             Kind::PrimaryDies => {
                 let (_, primary) = self.a_primary(cluster)?;
@@ -426,6 +436,22 @@ impl Nemesis {
         give("osd out", number, cluster);
         let end = cluster.world.now() + Duration::from_millis(self.rng.range(500, 15_000));
         self.end(end, End::In(number));
+        Some(())
+    }
+
+    /// The PGs of a pool become up to four times as many, and move to places of their own.
+    fn raise_pg_num(&mut self, cluster: &mut Cluster) -> Option<()> {
+        let pools = cluster.pools();
+        let (name, pg_num) = self.rng.pick(&pools);
+        let more = pg_num + self.rng.range(1, u64::from(3 * pg_num) + 1) as u32;
+        if more > MOST_PGS {
+            return None;
+        }
+        let set = serde_json::json!({
+            "prefix": "osd pool set", "pool": name, "var": "pg_num", "val": more.to_string()
+        });
+        let request = Request::Command { command: set.to_string(), input: Default::default() };
+        cluster.world.request(cluster.admin, request);
         Some(())
     }
 

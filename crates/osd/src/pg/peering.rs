@@ -465,6 +465,8 @@ impl Pg {
                 self.restart(core);
             }
             State::Activating => self.check_activated(core),
+            // An acting set that was to go may have been what it is without.
+            State::Active if self.is_primary(core) => self.check_clean(core),
             State::Stray if came_or_went => self.notify_primary(core),
             _ => {}
         }
