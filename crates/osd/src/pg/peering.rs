@@ -189,7 +189,9 @@ impl Pg {
             return known(&self.info);
         }
         let Some(copy) = self.copies.get(&osd).filter(|_| core.map.is_up(osd)) else { return false };
-        if copy.activated { copy.resync.is_none() } else { copy.exists && known(&copy.info) }
+        // Who serves may lack what its log tells of; who does not yet is to lack nothing when it begins.
+        let filled = copy.missing.is_empty() || self.members.acting.contains(&osd);
+        if copy.activated { copy.resync.is_none() && filled } else { copy.exists && known(&copy.info) }
     }
 
     /// Who should serve the PG: those whom CRUSH wants and who can at once, the first of them first; where they are too few

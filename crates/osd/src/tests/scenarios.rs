@@ -611,11 +611,13 @@ fn one_that_was_asked_to_end_leaves_a_store_without_a_log_to_replay() {
 }
 
 /// One PG with objects on three of six OSDs, which is to move to the others.
-fn moving() -> (Cluster, Vec<usize>, Vec<usize>) {
+fn moving(by_log: bool) -> (Cluster, Vec<usize>, Vec<usize>) {
     let mut c = Cluster::new(6, 3, 2, 1);
-    // Short logs: a new copy is filled object by object, and here slowly.
-    c.options.scan_max = 1;
-    (c.options.log_entries, c.options.log_entries_total) = ((4, 4), 4);
+    // New copies are filled slowly here.
+    (c.options.scan_max, c.options.recovery_max_active) = (1, 1);
+    if !by_log {
+        (c.options.log_entries, c.options.log_entries_total) = ((4, 4), 4);
+    }
     for osd in 0..6 {
         c.kill(osd);
         c.start(osd);
@@ -630,13 +632,20 @@ fn moving() -> (Cluster, Vec<usize>, Vec<usize>) {
 
 #[test]
 fn a_pg_that_moves_is_served_by_its_old_copies_until_the_new_ones_are_filled() {
-    let (mut c, from, to) = moving();
+    for by_log in [true, false] {
+        moves_unnoticed(by_log);
+    }
+}
+
+fn moves_unnoticed(by_log: bool) {
+    let (mut c, from, to) = moving(by_log);
     let pgid = c.pgid("o0");
     c.write("o5", "new");
     assert_eq!(c.acting("o0"), from, "for the time being");
     let stat = c.osd(from[0]).pgs[&pgid].state_bits(&c.osd(from[0]).core);
     let told = peer::pg_state::name(stat);
-    assert!(told.contains("remapped+backfilling") && !told.contains("degraded"), "{told}");
+    let fills = if by_log { "recovering+remapped" } else { "remapped+backfilling" };
+    assert!(told.contains(fills) && !told.contains("degraded"), "{told}");
     let before = c.now();
     for i in 6..20 {
         c.write(&format!("o{i}"), "new");
@@ -644,7 +653,13 @@ fn a_pg_that_moves_is_served_by_its_old_copies_until_the_new_ones_are_filled() {
     }
     assert!(c.now().since(before) < SECOND, "nobody waits for the copies");
     assert_eq!(c.acting("o0"), from, "or this shows nothing");
-    c.run_until("it is where it should be", |c| c.acting("o0") == to);
+    c.run_until("it is where it should be", |c| {
+        let led = c.acting("o0")[0];
+        assert!(
+            !peer::pg_state::name(c.osd(led).pgs[&pgid].state_bits(&c.osd(led).core)).contains("degraded")
+        );
+        c.acting("o0") == to
+    });
     c.check();
     c.run(SECOND);
     for osd in 0..6 {
@@ -658,7 +673,7 @@ fn a_pg_that_moves_is_served_by_its_old_copies_until_the_new_ones_are_filled() {
 
 #[test]
 fn a_pg_that_moves_bears_the_loss_of_old_and_new_copies() {
-    let (mut c, from, to) = moving();
+    let (mut c, from, to) = moving(false);
     c.write("o5", "new");
     c.kill(from[0]);
     c.write("o6", "newer");
