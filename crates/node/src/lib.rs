@@ -46,7 +46,8 @@ pub trait Node {
     fn handle(&mut self, now: Now, input: Input<Self::Request>, out: &mut Vec<Output<Self::Reply>>);
 
     /// All inputs that had arrived have been handled: what the node put off, so as to do it once for several of them, is to be
-    /// done now. Called again and again; at the latest before the world waits for something.
+    /// done now. Called before the world waits for something, and again, when what it wants was carried out, until it wants nothing
+    /// more: so what others wait for comes first, and the rest is done while they are at work.
     fn batch_ended(&mut self, now: Now, out: &mut Vec<Output<Self::Reply>>) {
         let _ = (now, out);
     }

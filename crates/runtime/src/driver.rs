@@ -210,9 +210,15 @@ where
 
     /// Does what is done once for many inputs.
     fn end_batch(&mut self) {
-        self.with_node(|node, outputs| node.batch_ended(clock::now(), outputs));
-        self.net.after_batch();
-        self.disks.iter().for_each(|disk| disk.backend.submit());
+        let mut more = true;
+        while more {
+            more = self.with_node(|node, outputs| {
+                node.batch_ended(clock::now(), outputs);
+                !outputs.is_empty()
+            });
+            self.net.after_batch();
+            self.disks.iter().for_each(|disk| disk.backend.submit());
+        }
     }
 
     fn take(&mut self, event: Event<N::Request, N::Reply>) {
@@ -273,13 +279,14 @@ where
         self.with_node(|node, outputs| node.handle(clock::now(), input, outputs));
     }
 
-    fn with_node(&mut self, act: impl FnOnce(&mut N, &mut Vec<Output<N::Reply>>)) {
+    fn with_node<R>(&mut self, act: impl FnOnce(&mut N, &mut Vec<Output<N::Reply>>) -> R) -> R {
         let mut outputs = std::mem::take(&mut self.outputs);
-        act(&mut self.node, &mut outputs);
+        let result = act(&mut self.node, &mut outputs);
         for output in outputs.drain(..) {
             self.carry_out(output);
         }
         self.outputs = outputs;
+        result
     }
 
     fn carry_out(&mut self, output: Output<N::Reply>) {

@@ -625,7 +625,11 @@ impl<Req, Rep> World<Req, Rep> {
         let mut out = std::mem::take(&mut self.scratch);
         let Some(node) = &mut self.places[slot.0].node else { return };
         node.handle(now, input, &mut out);
-        node.batch_ended(now, &mut out);
+        let mut wanted = usize::MAX;
+        while wanted != out.len() {
+            wanted = out.len();
+            node.batch_ended(now, &mut out);
+        }
         self.put_all_out(slot, &mut out);
         self.scratch = out;
     }

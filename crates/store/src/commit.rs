@@ -219,6 +219,11 @@ impl Commit {
         self.group.is_none() && !(self.to_log.is_empty() && self.waiting.is_empty())
     }
 
+    /// Whether a record is under way.
+    pub fn is_logging(&self) -> bool {
+        self.group.is_some()
+    }
+
     /// The first record that may not be durable.
     pub fn first_unsure(&self) -> u64 {
         self.ring.next().1 - u64::from(self.group.is_some())

@@ -86,7 +86,7 @@ impl Job {
         }
     }
 
-    fn object(&self) -> Option<&ObjectKey> {
+    pub fn object(&self) -> Option<&ObjectKey> {
         match &self.read {
             Read::Object { key, .. } | Read::Extents { key, .. } => Some(key),
             Read::List { .. } => None,

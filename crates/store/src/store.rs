@@ -9,7 +9,9 @@
 //! there is much of it (`write_early`). When the active table or the log has grown enough, the table is frozen and a checkpoint
 //! writes it into a new version of the index.
 //!
-//! After each input [`Store::settle`] runs every part until none makes progress; nothing is left half done between inputs.
+//! After each input [`Store::settle`] runs every part until none makes progress; nothing is left half done between inputs. Where the
+//! owner says when a batch of inputs has ended ([`Config::batched`]), only what the device or somebody waits for is done before
+//! ([`Store::hurry`]), the record is handed over, and the rest is done while the device is at work.
 
 use crate::alloc::{Alloc, Run};
 use crate::api::{Read, ReadId, StoreError, StoreOut, Transaction, TxnId, Usage};
@@ -293,29 +295,38 @@ impl Store {
         let cost = self.cost(&txn).expect("a transaction that fits() allows");
         let id = self.commit.submit(txn, cost, self.config.direct_bytes);
         self.closing = false;
-        if matches!(self.state, State::Open) {
-            self.settle(out);
-        }
+        self.work(out);
         id
     }
 
-    /// Whatever was submitted together has been: a log record may begin ([`Config::batched`]).
+    /// Whatever was submitted together has been ([`Config::batched`]): a log record may begin, and what can wait is done. To be
+    /// called again until nothing comes of it, after what came was carried out: the device is not to wait for the rest.
     pub fn batch_ended(&mut self, out: &mut Vec<StoreOut>) {
-        let has_to_do = self.commit.has_to_log() || self.checkpoint.is_some();
-        if matches!(self.state, State::Open) && has_to_do {
-            self.may_log = true;
-            self.settle(out);
-            self.may_log = !self.config.batched;
+        if !self.config.batched || !matches!(self.state, State::Open) {
+            return;
         }
+        self.may_log = true;
+        let begins = self.commit.has_to_log() && {
+            self.hurry(out);
+            self.commit.is_logging()
+        };
+        if !begins {
+            self.settle(out);
+        }
+        self.may_log = false;
     }
 
     /// Asks for a read. Its result may come from within this call.
     pub fn read(&mut self, read: Read, out: &mut Vec<StoreOut>) -> ReadId {
         let id = ReadId(self.next_read);
         self.next_read += 1;
-        self.reads.insert(id, Job::new(read, self.commit.mark()));
-        if matches!(self.state, State::Open) {
+        let job = Job::new(read, self.commit.mark());
+        let waits = self.commit.is_pending(self.commit.mark(), job.object());
+        self.reads.insert(id, job);
+        if waits && self.is_open() {
             self.settle(out);
+        } else {
+            self.work(out);
         }
         id
     }
@@ -350,7 +361,7 @@ impl Store {
         if let Err(error) = self.ended(purpose, result.map_err(StoreError::Io)) {
             return self.fail(error, out);
         }
-        self.settle(out);
+        self.work(out);
     }
 
     fn ended(&mut self, purpose: Purpose, result: Result<Buf, StoreError>) -> Result<(), StoreError> {
@@ -427,6 +438,29 @@ impl Store {
         self.state = State::Failed;
         self.reads.clear();
         out.push(StoreOut::Failed(error));
+    }
+
+    /// What is to be done after an input.
+    fn work(&mut self, out: &mut Vec<StoreOut>) {
+        match self.state {
+            State::Open if self.config.batched => self.hurry(out),
+            State::Open | State::Opening(_) => self.settle(out),
+            State::New | State::Failed => {}
+        }
+    }
+
+    /// Does what the device or somebody waits for, until there is no more of it.
+    fn hurry(&mut self, out: &mut Vec<StoreOut>) {
+        loop {
+            let admitted = self.admit(out);
+            let logged = self.write_log(out);
+            let read = self.run_reads(out);
+            match admitted {
+                Ok(admitted) if admitted || logged || read => {}
+                Ok(_) => return,
+                Err(error) => return self.fail(error, out),
+            }
+        }
     }
 
     /// Runs every part until none makes progress.

@@ -12,6 +12,7 @@ mod status;
 mod store;
 mod store_bench;
 mod store_driver;
+mod store_long;
 mod store_pg;
 mod version;
 

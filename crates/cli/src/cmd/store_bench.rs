@@ -1,7 +1,8 @@
-//! `nacre store bench`: the store alone on a device, through the same disk layer as the daemons.
+//! `nacre store bench`: the store alone on a device, through the same disk layer as the daemons. The measurements that take long
+//! are in `store_long`.
 
-use super::Format;
 use super::store_driver::Driven;
+use super::{Format, store_long};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use node::DiskId;
@@ -20,12 +21,36 @@ pub(crate) struct BenchArgs {
     /// Size of a new file.
     #[arg(long, default_value = "8G", value_parser = super::size)]
     size: u64,
-    /// How long each measurement takes, in seconds.
-    #[arg(long, default_value_t = 5)]
-    seconds: u64,
+    /// What is measured.
+    #[arg(long, value_enum, default_value_t)]
+    mode: Mode,
+    /// How long each measurement takes, in seconds: 5 of `quick`, 600 of `mixed`.
+    #[arg(long)]
+    pub(super) seconds: Option<u64>,
+    /// Percent of the device that `mixed` fills and `ageing` does not exceed.
+    #[arg(long, default_value_t = 80, value_parser = clap::value_parser!(u64).range(1..=95))]
+    pub(super) full: u64,
+    /// How many times `ageing` writes the capacity (20), and `steady` the live data (10).
+    #[arg(long)]
+    pub(super) turns: Option<u64>,
+    /// Live data of `steady`; half of the device where it is not given.
+    #[arg(long, value_parser = super::size)]
+    pub(super) live: Option<u64>,
+    /// Size of the overwrites of `steady`.
+    #[arg(long, default_value = "4K", value_parser = super::size)]
+    pub(super) io_size: u64,
+    /// Operations in flight of `mixed`, `ageing` and `steady`.
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=4096))]
+    pub(super) in_flight: u64,
     /// Budget of the index cache.
     #[arg(long, default_value = "64M", value_parser = super::size)]
     cache: u64,
+    /// Budget of the cache of data.
+    #[arg(long, default_value = "16M", value_parser = super::size)]
+    data_cache: u64,
+    /// Size of the log; by the size of the device where it is not given.
+    #[arg(long, value_parser = super::size)]
+    log: Option<u64>,
     /// So many small objects are made, listed, and found after a restart.
     #[arg(long, default_value_t = 100_000)]
     objects: u64,
@@ -41,6 +66,19 @@ pub(crate) struct BenchArgs {
     /// How to print it.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+}
+
+#[derive(Clone, Copy, Default, clap::ValueEnum)]
+enum Mode {
+    /// Writes and reads of three sizes, small objects, opening, listing.
+    #[default]
+    Quick,
+    /// Reads and writes of 4 KiB to 4 MiB at random on a store that is nearly full: how long each takes.
+    Mixed,
+    /// Sequential reads after the store was written over many times, beside those of a fresh one.
+    Ageing,
+    /// Bytes that go to the disk for each that is overwritten at random, in the long run.
+    Steady,
 }
 
 #[derive(Clone, Copy, Default, clap::ValueEnum)]
@@ -65,7 +103,7 @@ impl From<Way> for Access {
 }
 
 /// Bytes of the objects that are overwritten.
-const LARGE: u64 = 4 << 20;
+pub(super) const LARGE: u64 = 4 << 20;
 /// So many of them.
 const OBJECTS: u64 = 256;
 
@@ -83,7 +121,13 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
 
 fn measure(args: &BenchArgs, path: &Path, create_size: Option<u64>) -> Result<()> {
     let pool = DiskPool::new(8);
-    let config = Config { cache_bytes: args.cache as usize, batched: true, ..Config::default() };
+    let config = Config {
+        cache_bytes: args.cache as usize,
+        data_cache_bytes: args.data_cache as usize,
+        log_bytes: args.log,
+        batched: true,
+        ..Config::default()
+    };
     let open = || -> Result<Bench> {
         let spec = DiskSpec { path: path.to_owned(), id: DiskId(0), create_size, access: args.access.into() };
         Bench::open(runtime::open_disk(&spec, &pool)?, config.clone())
@@ -93,9 +137,36 @@ fn measure(args: &BenchArgs, path: &Path, create_size: Option<u64>) -> Result<()
         // A host gives a sparse file its blocks as they are first written, which takes longer.
         lay_out(path, size)?;
     }
-    let mut bench = open()?;
-    bench.fill(&mut results)?;
-    let time = Duration::from_secs(args.seconds);
+    let bench = open()?;
+    match args.mode {
+        Mode::Quick => quick(args, bench, open, &mut results)?,
+        Mode::Mixed => store_long::mixed(&mut { bench }, args, &mut results)?,
+        Mode::Steady => store_long::steady(&mut { bench }, args, &mut results)?,
+        Mode::Ageing => {
+            let fresh = || match create_size {
+                None => Ok(None),
+                Some(size) => {
+                    std::fs::remove_file(path)?;
+                    lay_out(path, size)?;
+                    open().map(Some)
+                }
+            };
+            store_long::ageing(bench, args, fresh, &mut results)?;
+        }
+    }
+    results.add("resident memory", resident_kib()? as f64 / 1024.0, "MiB");
+    results.finish()
+}
+
+/// The short measurements.
+fn quick(
+    args: &BenchArgs,
+    mut bench: Bench,
+    open: impl Fn() -> Result<Bench>,
+    results: &mut Results,
+) -> Result<()> {
+    bench.fill(results)?;
+    let time = Duration::from_secs(args.seconds.unwrap_or(5));
     for (name, len, depth) in [
         ("4 KiB", 4096, 1),
         ("4 KiB", 4096, 16),
@@ -103,15 +174,15 @@ fn measure(args: &BenchArgs, path: &Path, create_size: Option<u64>) -> Result<()
         ("64 KiB", 65536, 16),
         ("4 MiB", LARGE, 4),
     ] {
-        bench.overwrite(&format!("write {name}, {depth} in flight"), len, depth, time, &mut results)?;
+        bench.overwrite(&format!("write {name}, {depth} in flight"), len, depth, time, results)?;
     }
     for (name, len, depth) in [("4 KiB", 4096, 16), ("64 KiB", 65536, 16), ("4 MiB", LARGE, 4)] {
         let name = format!("read {name}, {depth} in flight");
-        bench.read_at_random(&name, OBJECTS, len, depth, time, &mut results)?;
+        bench.read_at_random(&name, OBJECTS, len, depth, time, results)?;
     }
     // They fit the cache.
-    bench.read_at_random("read 4 KiB, cached", 2, 4096, 1, time, &mut results)?;
-    bench.small_objects(args, &mut results)?;
+    bench.read_at_random("read 4 KiB, cached", 2, 4096, 1, time, results)?;
+    bench.small_objects(args, results)?;
     if results.wants("open after close") {
         let usage = bench.driven.store.usage();
         results.add(
@@ -125,15 +196,13 @@ fn measure(args: &BenchArgs, path: &Path, create_size: Option<u64>) -> Result<()
         bench = open()?;
         results.add("open after close", begin.elapsed().as_secs_f64() * 1e3, "ms");
         // Enough for the log to be well filled, and no end in order.
-        bench.overwrite("", 4096, 16, Duration::from_millis(700), &mut results)?;
+        bench.overwrite("", 4096, 16, Duration::from_millis(700), results)?;
         drop(bench);
         let begin = Instant::now();
         bench = open()?;
         results.add("open after a crash", begin.elapsed().as_secs_f64() * 1e3, "ms");
     }
-    bench.list(&mut results)?;
-    results.add("resident memory", resident_kib()? as f64 / 1024.0, "MiB");
-    results.finish()
+    bench.list(results)
 }
 
 /// Makes a file of zeros all of which are on the device.
@@ -160,7 +229,7 @@ fn resident_kib() -> Result<u64> {
     line.trim().trim_end_matches(" kB").parse().context("VmHWM is no number")
 }
 
-struct Results {
+pub(super) struct Results {
     format: Format,
     only: String,
     lines: Vec<serde_json::Value>,
@@ -171,7 +240,7 @@ impl Results {
         name.is_empty() || name.contains(&self.only)
     }
 
-    fn add(&mut self, name: &str, value: f64, unit: &str) {
+    pub(super) fn add(&mut self, name: &str, value: f64, unit: &str) {
         if name.is_empty() {
             return;
         }
@@ -191,9 +260,13 @@ impl Results {
 }
 
 /// A store, and what is drawn for it.
-struct Bench {
-    driven: Driven,
-    rng: Rng,
+pub(super) struct Bench {
+    pub(super) driven: Driven,
+    pub(super) rng: Rng,
+    /// What large objects are filled with.
+    large: Buf,
+    /// The last transaction submitted.
+    last: u64,
 }
 
 impl Bench {
@@ -204,15 +277,16 @@ impl Bench {
         if driven.store.identity().label != b"nacre store bench" {
             bail!("it holds a store: give a blank device");
         }
-        Ok(Self { driven, rng })
+        Ok(Self { driven, rng, large: Buf::pattern(1, LARGE as usize), last: 0 })
     }
 
-    fn submit(&mut self, ops: Vec<TxnOp>) -> Result<u64> {
+    pub(super) fn submit(&mut self, ops: Vec<TxnOp>) -> Result<u64> {
         let refused = |refusal| anyhow!("the device is too small for the measurement: {refusal:?}");
-        self.driven.submit(Transaction { ops })?.map_err(refused)
+        self.last = self.driven.submit(Transaction { ops })?.map_err(refused)?;
+        Ok(self.last)
     }
 
-    fn object(i: u64) -> ObjectKey {
+    pub(super) fn object(i: u64) -> ObjectKey {
         ObjectKey::head(1, (i as u32).wrapping_mul(0x9e37_79b9), b"", b"", format!("large-{i:08}").as_bytes())
     }
 
@@ -228,16 +302,24 @@ impl Bench {
 
     /// Writes the large objects once.
     fn fill(&mut self, results: &mut Results) -> Result<()> {
-        let data = Buf::pattern(1, LARGE as usize);
         let begin = Instant::now();
-        let mut last = 0;
         for i in 0..OBJECTS {
-            last = self.submit(vec![TxnOp::Write(Self::object(i), 0, data.clone().into())])?;
-            self.driven.wait(last, 4)?;
+            self.write_large(i, 4)?;
         }
-        self.driven.wait(last, 0)?;
+        self.settle()?;
         results.add("fill with 4 MiB, 4 in flight", mib(OBJECTS * LARGE, begin), "MiB/s");
         Ok(())
+    }
+
+    /// Writes an object of 4 MiB; fewer than so many that are not durable may be under way then.
+    pub(super) fn write_large(&mut self, i: u64, in_flight: u64) -> Result<()> {
+        let last = self.submit(vec![TxnOp::Write(Self::object(i), 0, self.large.clone().into())])?;
+        self.driven.wait(last, in_flight - 1)
+    }
+
+    /// Waits until all is durable.
+    pub(super) fn settle(&mut self) -> Result<()> {
+        self.driven.wait(self.last, 0)
     }
 
     fn overwrite(
@@ -251,7 +333,9 @@ impl Bench {
         if !results.wants(name) {
             return Ok(());
         }
-        let data: Vec<Buf> = (0..16).map(|i| Buf::pattern(i, len as usize)).collect();
+        // Few of the large ones: they would be most of the memory that is counted.
+        let kinds = ((1 << 20) / len).clamp(2, 16);
+        let data: Vec<Buf> = (0..kinds).map(|i| Buf::pattern(i, len as usize)).collect();
         let (begin, before) = (Instant::now(), self.driven.written);
         let (mut count, mut last) = (0, self.driven.committed);
         // When each transaction in flight was submitted, and how long those that are durable took.
@@ -303,15 +387,7 @@ impl Bench {
         let (mut asked, mut count) = (0, 0);
         while begin.elapsed() < time {
             let key = Self::object(self.rng.below(objects));
-            let data = vec![(self.rng.below(LARGE / len) * len, len)];
-            self.driven.ask(Read::Object {
-                key,
-                attrs: false,
-                data,
-                omap_header: false,
-                omap_keys: vec![],
-                omap_range: None,
-            })?;
+            self.driven.ask(data_of(key, self.rng.below(LARGE / len) * len, len))?;
             asked += 1;
             count += std::mem::take(&mut self.driven.answers).len() as u64;
             while asked - count >= depth {
@@ -356,7 +432,7 @@ impl Bench {
             while self.driven.answers.is_empty() {
                 self.driven.step()?;
             }
-            let Some(ReadReply::List(keys)) = self.driven.answers.pop_front() else { bail!("no list") };
+            let Some((_, ReadReply::List(keys))) = self.driven.answers.pop_front() else { bail!("no list") };
             let Some(last) = keys.last() else { break };
             count += keys.len();
             from = ObjectKey { generation: u64::MAX, snap: u64::MAX, ..last.clone() };
@@ -366,6 +442,18 @@ impl Bench {
     }
 }
 
-fn mib(bytes: u64, begin: Instant) -> f64 {
+/// A read of bytes of an object.
+pub(super) fn data_of(key: ObjectKey, offset: u64, len: u64) -> Read {
+    Read::Object {
+        key,
+        attrs: false,
+        data: vec![(offset, len)],
+        omap_header: false,
+        omap_keys: vec![],
+        omap_range: None,
+    }
+}
+
+pub(super) fn mib(bytes: u64, begin: Instant) -> f64 {
     bytes as f64 / f64::from(1 << 20) / begin.elapsed().as_secs_f64()
 }

@@ -6,7 +6,7 @@ use runtime::{DiskBackend, FileDisk};
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use stdx::Rng;
-use store::{Config, MkfsInfo, Read, ReadReply, Refusal, Store, StoreOut, Transaction};
+use store::{Config, MkfsInfo, Read, ReadId, ReadReply, Refusal, Store, StoreOut, Transaction};
 
 /// A store, its disk, and what came of it.
 pub(crate) struct Driven {
@@ -18,7 +18,7 @@ pub(crate) struct Driven {
     /// The last transaction that is durable.
     pub(crate) committed: u64,
     /// Answers to reads, in the order in which they came.
-    pub(crate) answers: VecDeque<ReadReply>,
+    pub(crate) answers: VecDeque<(ReadId, ReadReply)>,
     /// Bytes written to the disk.
     pub(crate) written: u64,
 }
@@ -52,7 +52,7 @@ impl Driven {
                 }
                 StoreOut::Opened => self.opened = true,
                 StoreOut::Committed(id) => self.committed = id.0,
-                StoreOut::Read(_, reply) => self.answers.push_back(reply?),
+                StoreOut::Read(id, reply) => self.answers.push_back((id, reply?)),
                 StoreOut::Failed(error) => return Err(error.into()),
             }
         }
@@ -64,9 +64,9 @@ impl Driven {
         let (id, result) = match self.done.try_recv() {
             Ok(ended) => ended,
             Err(_) => {
-                let mut out = Vec::new();
-                self.store.batch_ended(&mut out);
-                self.take(out)?;
+                if self.end_batch()? {
+                    return Ok(());
+                }
                 self.disk.wait();
                 self.done.recv().context("the disk is gone")?
             }
@@ -76,11 +76,26 @@ impl Driven {
         self.take(out)
     }
 
+    /// Has everything done that needs no waiting; says whether somebody got an answer by it.
+    fn end_batch(&mut self) -> Result<bool> {
+        let before = (self.committed, self.answers.len());
+        loop {
+            let mut out = Vec::new();
+            self.store.batch_ended(&mut out);
+            if out.is_empty() {
+                return Ok(before != (self.committed, self.answers.len()));
+            }
+            self.take(out)?;
+            self.disk.submit();
+        }
+    }
+
     /// Asks for a read; its answer joins [`Self::answers`].
-    pub(crate) fn ask(&mut self, read: Read) -> Result<()> {
+    pub(crate) fn ask(&mut self, read: Read) -> Result<ReadId> {
         let mut out = Vec::new();
-        self.store.read(read, &mut out);
-        self.take(out)
+        let id = self.store.read(read, &mut out);
+        self.take(out)?;
+        Ok(id)
     }
 
     /// Submits a transaction, if the store does not refuse it; its number.

@@ -171,7 +171,7 @@ impl Local {
     fn read(&mut self, read: Read) -> Result<ReadReply> {
         self.0.ask(read)?;
         loop {
-            if let Some(answer) = self.0.answers.pop_front() {
+            if let Some((_, answer)) = self.0.answers.pop_front() {
                 return Ok(answer);
             }
             self.0.step()?;

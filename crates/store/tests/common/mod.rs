@@ -112,8 +112,13 @@ impl Bench {
     /// Ends the batch and one disk operation; false where none is under way.
     pub fn step(&mut self) -> bool {
         let mut out = std::mem::take(&mut self.out);
-        self.store.batch_ended(&mut out);
-        self.take(std::mem::take(&mut out));
+        loop {
+            self.store.batch_ended(&mut out);
+            if out.is_empty() {
+                break;
+            }
+            self.take(std::mem::take(&mut out));
+        }
         let Some((id, result)) = self.disk.end_one() else { return false };
         assert!(self.store.owns(id));
         self.store.disk_done(id, result, &mut out);
