@@ -1,8 +1,10 @@
 //! A cluster of real processes in a temporary directory.
 
 use crate::run::{Ran, nacre_bin, run};
+use rustix::process::Signal;
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -20,11 +22,32 @@ pub struct Options {
     pub mons: u32,
     /// OSDs.
     pub osds: u32,
+    /// Size of their sparse files.
+    pub osd_size: &'static str,
+    /// The network that it lives in; otherwise that of the machine, on 127.0.0.1.
+    pub net: Option<Net>,
+}
+
+/// A network namespace, and an address in it.
+#[derive(Clone, Debug)]
+pub struct Net {
+    /// Its name.
+    pub name: String,
+    /// Where monitors, and OSDs that are not started elsewhere, are reached.
+    pub addr: IpAddr,
+}
+
+/// A command in a network namespace, where one is given.
+pub(crate) fn command_in(net: Option<&str>, program: impl AsRef<OsStr>) -> Command {
+    let Some(net) = net else { return Command::new(program) };
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--net=/run/netns/{net}")).arg(program);
+    command
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { separate: false, auth: "cephx", mons: 1, osds: 3 }
+        Self { separate: false, auth: "cephx", mons: 1, osds: 3, osd_size: "8G", net: None }
     }
 }
 
@@ -67,12 +90,19 @@ impl Cluster {
 
     /// A real client: `ceph`, `rados` … with the cluster's configuration.
     pub fn client(&self, tool: &str, args: &[&str]) -> Ran {
-        let mut command = Command::new(tool);
+        let mut command = self.command(tool);
         command.arg("-c").arg(self.conf());
         if tool == "ceph" {
             command.args(["--connect-timeout", "20"]);
         }
-        run(command.args(args).current_dir(self.dir()))
+        run(command.args(args))
+    }
+
+    /// A command in the cluster's network and directory.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = command_in(self.options.net.as_ref().map(|net| net.name.as_str()), program);
+        command.current_dir(self.dir());
+        command
     }
 
     /// Kills the whole process as a crash would, and starts it again on the same data.
@@ -85,13 +115,21 @@ impl Cluster {
 
     /// What a daemon answers on its admin socket.
     pub fn admin(&self, name: &str, prefix: &str) -> serde_json::Value {
+        self.try_admin(name, prefix).unwrap_or_else(|why| panic!("{name}: {why}"))
+    }
+
+    /// The same of a daemon that may not answer.
+    pub fn try_admin(&self, name: &str, prefix: &str) -> Result<serde_json::Value, String> {
         let path = self.dir().join("run").join(format!("{name}.asok"));
-        let mut socket = UnixStream::connect(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        socket.write_all(format!("{{\"prefix\":\"{prefix}\"}}\0").as_bytes()).expect("writes");
         let mut answer = Vec::new();
-        socket.read_to_end(&mut answer).expect("answers");
-        let text = answer.get(4..).expect("a length first");
-        serde_json::from_slice(text).unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(text)))
+        let asked = UnixStream::connect(&path).and_then(|mut socket| {
+            socket.set_read_timeout(Some(PATIENCE))?;
+            socket.write_all(format!("{{\"prefix\":\"{prefix}\"}}\0").as_bytes())?;
+            socket.read_to_end(&mut answer)
+        });
+        asked.map_err(|e| format!("{}: {e}", path.display()))?;
+        let text = answer.get(4..).ok_or("no length")?;
+        serde_json::from_slice(text).map_err(|e| format!("{e}: {}", String::from_utf8_lossy(text)))
     }
 
     /// The sum of a daemon's counters whose names begin so.
@@ -125,14 +163,18 @@ impl Cluster {
 
     /// Kills a daemon of a separate cluster as a crash would.
     pub fn kill(&self, name: &str) {
+        self.signal(name, Signal::KILL);
+    }
+
+    /// Sends a daemon of a separate cluster a signal.
+    pub fn signal(&self, name: &str, signal: Signal) {
         let pid = rustix::process::Pid::from_raw(self.pid(name)).expect("a process id");
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it runs");
+        rustix::process::kill_process(pid, signal).expect("it runs");
     }
 
     /// Asks a daemon of a separate cluster to end, and waits until it has.
     pub fn stop_daemon(&self, name: &str) {
-        let pid = rustix::process::Pid::from_raw(self.pid(name)).expect("a process id");
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+        self.signal(name, Signal::TERM);
         let (file, began) = (self.dir().join("run").join(format!("{name}.pid")), Instant::now());
         while file.exists() {
             assert!(began.elapsed() < PATIENCE, "{name} does not end");
@@ -142,10 +184,15 @@ impl Cluster {
 
     /// Starts a daemon again by hand.
     pub fn start_daemon(&self, name: &str) -> Daemon {
+        self.start_daemon_in(self.options.net.as_ref().map(|net| net.name.as_str()), name)
+    }
+
+    /// The same in a network namespace.
+    pub fn start_daemon_in(&self, net: Option<&str>, name: &str) -> Daemon {
         let (role, id) = name.split_once('.').expect("role.id");
         let log =
             std::fs::OpenOptions::new().append(true).open(self.dir().join("log").join(format!("{name}.log")));
-        let mut command = Command::new(nacre_bin());
+        let mut command = command_in(net, nacre_bin());
         command.args([role, "--conf"]).arg(self.conf()).args(["--id", id]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.expect("the log is there"));
         Daemon(command.spawn().expect("starts"))
@@ -195,6 +242,15 @@ impl Cluster {
 /// A daemon started by hand.
 pub struct Daemon(Child);
 
+impl Daemon {
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        let pid = rustix::process::Pid::from_raw(self.0.id() as i32).expect("a process id");
+        // It may have ended by itself.
+        let _ = rustix::process::kill_process(pid, signal);
+    }
+}
+
 impl Drop for Daemon {
     fn drop(&mut self) {
         // It may have ended by itself.
@@ -219,9 +275,13 @@ impl Drop for Cluster {
 
 fn spawn(dir: &Path, options: &Options, port: u16) -> (Child, Duration) {
     let began = Instant::now();
-    let mut command = Command::new(nacre_bin());
+    let net = options.net.as_ref();
+    let mut command = command_in(net.map(|net| net.name.as_str()), nacre_bin());
     command.arg("dev").arg(dir).args(["--port", &port.to_string(), "--auth", options.auth]);
-    command.args(["--osds", &options.osds.to_string(), "--osd-size", "8G"]);
+    if let Some(net) = net {
+        command.args(["--addr", &net.addr.to_string()]);
+    }
+    command.args(["--osds", &options.osds.to_string(), "--osd-size", options.osd_size]);
     command.args(["--mons", &options.mons.to_string()]);
     if options.separate {
         command.arg("--separate");

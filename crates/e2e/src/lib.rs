@@ -10,7 +10,9 @@
 mod cluster;
 mod mount;
 mod run;
+mod thrash;
 
-pub use cluster::{Cluster, Daemon, Options};
+pub use cluster::{Cluster, Daemon, Net, Options};
 pub use mount::{Mount, Program};
 pub use run::{Ran, has, nacre, nacre_bin, run};
+pub use thrash::{Done, Plan, thrash};

@@ -62,7 +62,10 @@ pub fn nacre_bin() -> &'static Path {
         let built = cargo.output().expect("cargo runs");
         assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
         let test = std::env::current_exe().expect("the test's own path");
-        let bin = test.ancestors().nth(2).expect("target/debug/deps/test").join("nacre");
+        // `target/debug/deps/TEST`, or `target/debug/PROGRAM`.
+        let dir = test.parent().expect("in a directory");
+        let dir = if dir.ends_with("deps") { dir.parent().expect("of a target") } else { dir };
+        let bin = dir.join("nacre");
         assert!(bin.is_file(), "{} is missing", bin.display());
         bin
     })

@@ -34,6 +34,12 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Hurt a cluster of real processes at random while clients verify what they write; what it found is in docs/thrash-log.md.
+    Thrash {
+        /// Passed on (`--minutes N`, `--seed S`, `--help`).
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
 }
 
 fn main() -> Result<()> {
@@ -41,6 +47,7 @@ fn main() -> Result<()> {
         Task::Verify { seeds } => verify(seeds),
         Task::Fix => fix(),
         Task::Sim { args } => sim(&args),
+        Task::Thrash { args } => thrash(&args),
     }
 }
 
@@ -111,6 +118,12 @@ fn sim(args: &[String]) -> Result<()> {
     let mut command = cargo(&["run", "--quiet", "-p", "sim", "--"]);
     command.args(args);
     step("simulation", command)
+}
+
+fn thrash(args: &[String]) -> Result<()> {
+    let mut command = cargo(&["run", "--quiet", "-p", "e2e", "--bin", "thrash", "--"]);
+    command.args(args);
+    step("thrasher", command)
 }
 
 /// Runs one command, and says what was wrong with which line repeats it.

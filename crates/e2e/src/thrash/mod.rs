@@ -1,0 +1,351 @@
+//! The thrasher: a cluster of real processes is hurt at random, from a seed, while clients write what they can verify. Whatever is
+//! done to it, no error may reach a client, every object must be as it was written, and in the end health is good.
+//!
+//! What is hurt always leaves `min_size` copies: at most one OSD is away at a time but for short moments, and a store is
+//! deleted only where everything else is active and clean.
+
+mod hosts;
+mod hurt;
+mod load;
+
+use crate::cluster::{Cluster, Daemon, Options};
+use hosts::Hosts;
+use hurt::Hurt;
+use load::{Bench, Writers};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+use stdx::Rng;
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Of all choices.
+    pub seed: u64,
+    /// For how long.
+    pub time: Duration,
+    /// Monitors.
+    pub mons: u32,
+    /// OSDs, each on a host of its own where this machine lets us make some.
+    pub osds: u32,
+    /// Whether the pools' numbers of PGs are doubled now and then.
+    pub splits: bool,
+    /// Whether bits are flipped on devices of OSDs that are stopped.
+    pub flips: bool,
+    /// Tells of each step on standard error.
+    pub tells: bool,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            time: Duration::from_secs(60),
+            mons: 3,
+            osds: 4,
+            splits: false,
+            flips: false,
+            tells: true,
+        }
+    }
+}
+
+/// What was done.
+#[derive(Debug, Default)]
+pub struct Done {
+    /// How often, by name.
+    pub counts: BTreeMap<&'static str, u32>,
+    /// What the writers say.
+    pub writers: Value,
+    /// Runs of `rados bench`.
+    pub benches: u32,
+    /// The longest that it took until all was active and clean after everything was mended.
+    pub longest_recovery: Duration,
+}
+
+/// No recovery of so little data may take longer.
+const PATIENCE: Duration = Duration::from_secs(240);
+/// The longest that a client's operation may wait while enough OSDs are there: an OSD that fell silent is marked down after six
+/// seconds, and what follows may be struck again.
+const LONGEST_WAIT_MS: u64 = 120_000;
+/// The pool of the writers, and that of `rados bench`.
+const POOLS: [&str; 2] = ["checked", "bench"];
+
+/// What is hurt, and when it is mended.
+struct Wound {
+    mend_at: Instant,
+    hurt: Hurt,
+}
+
+/// A cluster being thrashed.
+struct Thrasher {
+    plan: Plan,
+    rng: Rng,
+    began: Instant,
+    /// Before the hosts, which it lives on.
+    daemons: BTreeMap<String, Daemon>,
+    cluster: Cluster,
+    hosts: Option<Hosts>,
+    wounds: Vec<Wound>,
+    writers: Option<Writers>,
+    bench: Bench,
+    done: Done,
+}
+
+/// Thrashes a new cluster. An error says what went wrong and how the cluster looked then.
+pub fn thrash(plan: Plan) -> Result<Done, String> {
+    let mut thrasher = Thrasher::new(plan)?;
+    let result = thrasher.run();
+    result.map_err(|why| format!("{why}\n{}", thrasher.scene()))?;
+    Ok(std::mem::take(&mut thrasher.done))
+}
+
+impl Thrasher {
+    fn new(plan: Plan) -> Result<Self, String> {
+        let hosts =
+            Hosts::new(plan.osds).inspect_err(|why| eprintln!("no hosts, so no cut networks: {why}")).ok();
+        let net = hosts.as_ref().map(Hosts::net);
+        let (mons, osds) = (plan.mons, plan.osds);
+        let cluster =
+            Cluster::start(Options { separate: true, mons, osds, osd_size: "2G", net, ..Options::default() });
+        let mut out = Self {
+            rng: Rng::from_seed(plan.seed),
+            plan,
+            began: Instant::now(),
+            daemons: BTreeMap::new(),
+            cluster,
+            hosts,
+            wounds: Vec::new(),
+            writers: None,
+            bench: Bench::new(),
+            done: Done::default(),
+        };
+        out.settle_in();
+        Ok(out)
+    }
+
+    /// Moves the OSDs to their hosts and makes the pools.
+    fn settle_in(&mut self) {
+        for osd in 0..self.plan.osds {
+            let name = format!("osd.{osd}");
+            self.cluster.stop_daemon(&name);
+            self.start(&name);
+        }
+        let up = self.plan.osds;
+        self.cluster.wait_for("all OSDs on their hosts", |status| status["osdmap"]["num_up_osds"] == up);
+        for pool in POOLS {
+            self.ceph(&["osd", "pool", "create", pool, "16", "16"]);
+            self.ceph(&["osd", "pool", "application", "enable", pool, "thrash"]);
+        }
+    }
+
+    fn run(&mut self) -> Result<(), String> {
+        self.wait_until_clean()?;
+        self.writers = Some(Writers::start(&self.cluster, POOLS[0], self.plan.seed));
+        while self.began.elapsed() < self.plan.time {
+            self.mend_what_is_due()?;
+            self.step()?;
+            self.bench.go_on(&self.cluster, POOLS[1])?;
+            let pause = Duration::from_millis(self.rng.below(2500));
+            self.pass(pause)?;
+        }
+        self.tell("the end: everything is mended");
+        self.wait_until_clean()?;
+        self.bench.end()?;
+        let writers = self.writers.take().expect("they were started");
+        self.done.writers = writers.finish(PATIENCE)?;
+        self.done.benches = self.bench.runs();
+        self.wait_until_healthy()?;
+        self.check_stores()?;
+        self.check_logs()
+    }
+
+    /// Lets time pass; an error of a client ends the run.
+    fn pass(&mut self, time: Duration) -> Result<(), String> {
+        let Some(writers) = &mut self.writers else { return Ok(()) };
+        writers.go_on(time)?;
+        if writers.waits_ms > LONGEST_WAIT_MS {
+            return Err(format!("an operation of a client waits for {} ms", writers.waits_ms));
+        }
+        Ok(())
+    }
+
+    /// Does something bad, or waits until all is well.
+    fn step(&mut self) -> Result<(), String> {
+        let Some(hurt) = Hurt::choose(self) else { return Ok(()) };
+        if hurt.needs_clean() {
+            self.wait_until_clean()?;
+        }
+        *self.done.counts.entry(hurt.name()).or_default() += 1;
+        self.tell(&format!("{hurt:?}"));
+        hurt.inflict(self)?;
+        let lasts = Duration::from_millis(hurt.lasts_ms(&mut self.rng));
+        self.wounds.push(Wound { mend_at: Instant::now() + lasts, hurt });
+        Ok(())
+    }
+
+    fn mend_what_is_due(&mut self) -> Result<(), String> {
+        while let Some(at) = self.wounds.iter().position(|w| w.mend_at <= Instant::now()) {
+            let wound = self.wounds.remove(at);
+            self.tell(&format!("mended: {:?}", wound.hurt));
+            wound.hurt.mend(self)?;
+        }
+        Ok(())
+    }
+
+    /// Mends everything and waits until all PGs are active and clean.
+    fn wait_until_clean(&mut self) -> Result<(), String> {
+        for wound in &mut self.wounds {
+            wound.mend_at = Instant::now();
+        }
+        self.mend_what_is_due()?;
+        let (began, osds) = (Instant::now(), self.plan.osds);
+        self.wait(move |status| {
+            let (pgs, map) = (&status["pgmap"], &status["osdmap"]);
+            let states = pgs["pgs_by_state"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let is_clean = |state: &Value| {
+                state["state_name"]
+                    .as_str()
+                    .is_some_and(|name| name.starts_with("active+clean") && !name.contains("degraded"))
+            };
+            map["num_up_osds"] == osds && !states.is_empty() && states.iter().all(is_clean)
+        })?;
+        let took = began.elapsed();
+        self.tell(&format!("active and clean after {:.1} s", took.as_secs_f64()));
+        self.done.longest_recovery = self.done.longest_recovery.max(took);
+        Ok(())
+    }
+
+    fn wait_until_healthy(&mut self) -> Result<(), String> {
+        self.wait(|status| status["health"]["status"] == "HEALTH_OK")
+    }
+
+    fn wait(&mut self, is_so: impl Fn(&Value) -> bool) -> Result<(), String> {
+        let (began, mut so_far) = (Instant::now(), 0);
+        // Twice in a row: the first report may be older than what was done.
+        while so_far < 2 {
+            so_far = if is_so(&self.cluster.status()) { so_far + 1 } else { 0 };
+            self.pass(Duration::from_millis(500))?;
+            if began.elapsed() > PATIENCE {
+                return Err(format!("not well after {} s", began.elapsed().as_secs()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops the OSDs one by one and looks whether their stores are sound.
+    fn check_stores(&mut self) -> Result<(), String> {
+        for osd in 0..self.plan.osds {
+            let name = format!("osd.{osd}");
+            self.cluster.stop_daemon(&name);
+            self.daemons.remove(&name);
+            let block = self.cluster.dir().join(&name).join("block");
+            let ran = crate::run::nacre(&["store", "check", block.to_str().expect("UTF-8")]);
+            if ran.code != 0 || !ran.stdout.contains("sound") {
+                return Err(format!("{name}: {}{}", ran.stdout, ran.stderr));
+            }
+        }
+        Ok(())
+    }
+
+    /// No daemon may have panicked or met what it calls an error.
+    fn check_logs(&self) -> Result<(), String> {
+        let mut bad = String::new();
+        for (name, text) in self.logs() {
+            let lines = text.lines().filter(|l| l.contains("panicked") || l.contains(" ERROR "));
+            for line in lines.take(10) {
+                let _ = writeln!(bad, "{name}: {line}");
+            }
+        }
+        if bad.is_empty() { Ok(()) } else { Err(bad) }
+    }
+
+    fn logs(&self) -> Vec<(String, String)> {
+        let entries = std::fs::read_dir(self.cluster.dir().join("log")).into_iter().flatten().flatten();
+        let mut out: Vec<(String, String)> = entries
+            .map(|e| (e.file_name().to_string_lossy().into_owned(), e.path()))
+            .map(|(name, path)| (name, std::fs::read_to_string(path).unwrap_or_default()))
+            .collect();
+        out.sort();
+        out
+    }
+
+    /// Starts a daemon on its host.
+    fn start(&mut self, name: &str) {
+        let host = name.strip_prefix("osd.").and_then(|n| n.parse().ok());
+        let net = self.hosts.as_ref().zip(host).map(|(hosts, host)| hosts.name(host));
+        let daemon = match net {
+            Some(net) => self.cluster.start_daemon_in(Some(&net), name),
+            None => self.cluster.start_daemon(name),
+        };
+        self.daemons.insert(name.to_owned(), daemon);
+    }
+
+    /// Sends a daemon a signal. Its pid file, where it was started lately, may not be there yet.
+    fn signal(&self, name: &str, signal: Signal) {
+        match self.daemons.get(name) {
+            Some(daemon) => daemon.signal(signal),
+            None => self.cluster.signal(name, signal),
+        }
+    }
+
+    fn ceph(&self, args: &[&str]) -> String {
+        self.cluster.client("ceph", args).ok()
+    }
+
+    fn tell(&self, what: &str) {
+        if self.plan.tells {
+            let operations = self.writers.as_ref().map_or(0, |w| w.operations);
+            eprintln!("{:7.1} s {operations:6} operations  {what}", self.began.elapsed().as_secs_f64());
+        }
+    }
+
+    /// How the cluster looks, for whoever looks for the cause.
+    fn scene(&self) -> String {
+        let mut out = format!("seed {}\n", self.plan.seed);
+        for args in [&["-s"][..], &["health", "detail"], &["osd", "tree"], &["pg", "dump", "pgs_brief"]] {
+            let ran = self.cluster.client("ceph", args);
+            let _ = writeln!(out, "{}\n{}{}", ran.line, ran.stdout, ran.stderr);
+        }
+        // Kept where that is asked for: the logs and stores are what tells.
+        if let Some(dir) = std::env::var_os("NACRE_THRASH_KEEP") {
+            let copied = crate::run::run(
+                std::process::Command::new("cp")
+                    .args(["-a", "--sparse=always"])
+                    .arg(self.cluster.dir())
+                    .arg(&dir),
+            );
+            let _ = writeln!(out, "kept in {}: {}", dir.display(), copied.code);
+        }
+        for osd in 0..self.plan.osds {
+            for what in ["dump_pgs", "ops"] {
+                let dump = self.cluster.try_admin(&format!("osd.{osd}"), what);
+                let pgs = dump.as_ref().ok().and_then(|d| d.as_array().or(d["ops"].as_array()));
+                for pg in pgs.into_iter().flatten().filter(|pg| pg["machine_state"] != "Clean") {
+                    let _ = writeln!(out, "osd.{osd} {what}: {pg}");
+                }
+            }
+        }
+        out
+    }
+}
+
+impl Done {
+    /// In one line, as the log of runs has it.
+    pub fn line(&self) -> String {
+        let counts: Vec<String> = self.counts.iter().map(|(name, n)| format!("{n} {name}")).collect();
+        let said = |name: &str| self.writers[name].as_u64().unwrap_or(0);
+        format!(
+            "{} s: {}; {} operations, longest {:.1} s, {} states of objects verified; {} runs of rados bench; recovered in at most {:.0} s",
+            said("seconds"),
+            counts.join(", "),
+            said("operations"),
+            said("longest_ms") as f64 / 1000.0,
+            said("verified"),
+            self.benches,
+            self.longest_recovery.as_secs_f64(),
+        )
+    }
+}
