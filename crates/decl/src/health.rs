@@ -61,6 +61,7 @@ codes! {
     PgAvailability = "PG_AVAILABILITY" Warn "some data can't be read or written: bring OSDs of these PGs back";
     PgDegraded = "PG_DEGRADED" Warn "some data has too few copies: recovery runs as soon as enough OSDs are up";
     PgRecoveryFull = "PG_RECOVERY_FULL" Error "add space: no OSD has room for the missing copies";
+    PgBackfillFull = "PG_BACKFILL_FULL" Warn "add OSDs or delete data: those that are to be filled have no room";
     ObjectUnfound = "OBJECT_UNFOUND" Error "bring back the OSD that has the newest version";
     TooFewOsds = "TOO_FEW_OSDS" Warn "add OSDs, or lower osd_pool_default_size";
     PoolNoRedundancy = "POOL_NO_REDUNDANCY" Warn "raise the pool's size to keep more than one copy";

@@ -172,6 +172,7 @@ pub(crate) fn checks(view: &View<'_>) -> Vec<Check> {
     full_checks(view, &mut out);
     flag_checks(map, &mut out);
     pg_checks(map, &view.soft.pgs, &mut out);
+    pg_room_checks(map, &view.soft.pgs, &mut out);
     slow_ops_check(map, &view.soft.pgs, &mut out);
     pool_checks(view, &mut out);
     crash_check(view, &mut out);
@@ -442,6 +443,33 @@ fn pg_checks(map: &OsdMap, pgs: &PgTable, out: &mut Vec<Check>) {
     if unfound > 0 {
         let summary = format!("{unfound} objects unfound");
         out.push(Check { code: Code::ObjectUnfound, summary, count: unfound as usize, detail: Vec::new() });
+    }
+}
+
+/// PGs whose copies wait for room.
+fn pg_room_checks(map: &OsdMap, pgs: &PgTable, out: &mut Vec<Check>) {
+    let kinds = [
+        (Code::PgRecoveryFull, pg_state::RECOVERY_TOOFULL, "Full OSDs blocking recovery", "recovery_toofull"),
+        (
+            Code::PgBackfillFull,
+            pg_state::BACKFILL_TOOFULL,
+            "Low space hindering backfill (add storage if this doesn't resolve itself)",
+            "backfill_toofull",
+        ),
+    ];
+    for (code, bit, what, name) in kinds {
+        let here =
+            pgs.pgs().iter().filter(|(pg, stat)| map.pools.contains_key(&pg.pool) && stat.state & bit != 0);
+        let line = |(pg, stat): (&maps::PgId, &peer::PgStat)| {
+            let (state, acting) =
+                (crate::pgstat::state_name(stat.state), crate::commands::format::osds(&stat.acting));
+            format!("pg {pg} is {state}, acting {acting}")
+        };
+        let detail: Vec<String> = here.map(line).collect();
+        if !detail.is_empty() {
+            let summary = format!("{what}: {} {name}", plural(detail.len(), "pg", "pgs"));
+            push_pgs(out, code, summary, detail);
+        }
     }
 }
 

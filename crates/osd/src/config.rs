@@ -59,6 +59,8 @@ pub struct OsdOptions {
     pub recovery_max_active: usize,
     /// Bytes of one part of a recovered object (`osd_recovery_max_chunk`).
     pub recovery_chunk: u64,
+    /// Before an object is sent again to an OSD that had no room for it.
+    pub room_retry: Duration,
     /// Objects that one round of a resync compares.
     pub scan_max: usize,
     /// Old maps kept beyond those that a PG needs.
@@ -81,6 +83,7 @@ impl Default for OsdOptions {
             log_entries: (250, 4000),
             recovery_max_active: 16,
             recovery_chunk: 1 << 20,
+            room_retry: Duration::from_secs(2),
             scan_max: 64,
             maps_kept: 200,
             limits: Limits::default(),

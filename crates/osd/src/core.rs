@@ -110,6 +110,8 @@ pub struct Core {
     pub recovering: usize,
     /// Some have arrived: other PGs may start theirs.
     pub recovery_freed: bool,
+    /// Who had no room for an object that was sent, and when to try again.
+    pub without_room: BTreeMap<OsdId, Instant>,
     /// Who should serve PGs meanwhile, to be asked of the monitor; nobody to take that back.
     pub wanted_temp: BTreeMap<PgId, Vec<OsdId>>,
     /// Clients whose requests we dropped because of a newer map.
@@ -154,6 +156,7 @@ impl Core {
             stats_due: false,
             recovering: 0,
             recovery_freed: false,
+            without_room: BTreeMap::new(),
             wanted_temp: BTreeMap::new(),
             uninformed: BTreeSet::new(),
             trimming: 0,
@@ -235,6 +238,16 @@ impl Core {
         assert!(self.recovering >= objects, "{objects} transfers end, {} are under way", self.recovering);
         self.recovering -= objects;
         self.recovery_freed |= objects > 0;
+    }
+
+    /// An OSD, or we ourselves, had no room for an object.
+    pub fn has_no_room(&mut self, osd: OsdId) {
+        self.without_room.insert(osd, self.now.mono + self.config.options.room_retry);
+    }
+
+    /// Whether that was so a short while ago.
+    pub fn is_without_room(&self, osd: OsdId) -> bool {
+        self.without_room.contains_key(&osd)
     }
 
     /// Submits a transaction of our own making, which must fit: the full ratios stop clients long before.

@@ -161,7 +161,17 @@ impl Osd {
             pg.on_watch_time(&mut self.core);
             pg.check_activated(&mut self.core);
         }
+        self.room_due();
         self.report();
+    }
+
+    /// Tries again where there was no room.
+    fn room_due(&mut self) {
+        let (now, before) = (self.core.now.mono, self.core.without_room.len());
+        self.core.without_room.retain(|_, at| *at > now);
+        if self.core.without_room.len() < before {
+            self.pgs.values_mut().for_each(|pg| pg.on_room(&mut self.core));
+        }
     }
 
     /// Gives transfers that have become free to PGs that wait for one, the longest waiting first.
@@ -311,6 +321,7 @@ impl Node for Osd {
             repeer,
             activation,
             self.pgs.values().filter_map(|pg| pg.trim.pause).min(),
+            self.core.without_room.values().min().copied(),
         ];
         all.into_iter().flatten().min()
     }

@@ -9,7 +9,7 @@ use crate::pg::request::ClientOp;
 use crate::snapset::SnapContext;
 use auth::OsdTarget;
 use maps::{Epoch, HObject, OsdId, PgId, SnapId, Spg, pool_flags};
-use msgs::errno::{EDQUOT, EINVAL, EIO, EMSGSIZE, ENAMETOOLONG, ENOSPC, EPERM, ESHUTDOWN};
+use msgs::errno::{EINVAL, EIO, EMSGSIZE, ENAMETOOLONG, EPERM, ESHUTDOWN};
 use msgs::op::watch_op;
 use msgs::{Op, OsdOp, OsdOpReply, osd_flag};
 use node::{Body, ConnId, Level};
@@ -172,7 +172,7 @@ impl Osd {
         }
         match limits(&self.core, op).or_else(|| bad_snapshot(op)) {
             Some(errno) => Verdict::Refuse(errno),
-            None => fullness(&self.core, pgid.pool, op),
+            None => Verdict::Serve,
         }
     }
 
@@ -305,31 +305,4 @@ fn limits(core: &Core, op: &OsdOp) -> Option<i32> {
 fn bad_snapshot(op: &OsdOp) -> Option<i32> {
     let context = SnapContext { seq: op.snap_seq, snaps: op.snaps.clone() };
     (may_write(op) && (op.snapid != SnapId::HEAD || !context.is_valid())).then_some(EINVAL)
-}
-
-/// Whether so much of the store is used that only what frees space, and metadata servers, may write: the map says full before, but
-/// may come too late (`osd_failsafe_full_ratio` of Ceph's OSDs, 0.97).
-fn is_failsafe_full(core: &Core) -> bool {
-    let usage = core.io.usage();
-    usage.available < usage.total / 100 * 3
-}
-
-/// Whether there is room. Clients hold writes back themselves while the map says full, except those who ask to try.
-fn fullness(core: &Core, pool: i64, op: &OsdOp) -> Verdict {
-    let deletes_only = op
-        .ops
-        .iter()
-        .all(|o| matches!(o.op, Op::Delete) || !o.op.code().writes() && !matches!(o.op, Op::Call { .. }));
-    if !may_write(op) || deletes_only || op.flags & osd_flag::FULL_FORCE != 0 {
-        return Verdict::Serve;
-    }
-    let map = &core.map;
-    let quota = map.pools.get(&pool).is_some_and(|p| p.has_flag(pool_flags::FULL_QUOTA));
-    if !quota && !map.is_full(pool) && !is_failsafe_full(core) {
-        return Verdict::Serve;
-    }
-    match op.flags & osd_flag::FULL_TRY {
-        0 => Verdict::Drop,
-        _ => Verdict::Refuse(if quota { EDQUOT } else { ENOSPC }),
-    }
 }

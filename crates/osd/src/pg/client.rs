@@ -131,7 +131,9 @@ impl Pg {
                 self.answer_when_durable(core, id, version, Box::new(reply));
                 continue;
             }
-            if self.must_recover_first(key, writes) {
+            if self.must_recover_first(key, writes)
+                && !self.ops.get(&id).is_some_and(|op| self.may_delete_first(core, op))
+            {
                 self.recover_first(core, key);
                 return;
             }
@@ -280,7 +282,8 @@ impl Pg {
             return self.fail(core, id);
         }
         let (key, target, writes) = (op.key.clone(), op.target.clone(), op.writes);
-        if self.must_recover_first(&key, writes) || self.must_recover_first(&target, writes) {
+        let must = self.must_recover_first(&key, writes) || self.must_recover_first(&target, writes);
+        if must && !self.ops.get(&id).is_some_and(|op| self.may_delete_first(core, op)) {
             // A comparison has begun while the request was loading; it must not miss what the request changes.
             if let Some(op) = self.ops.get_mut(&id) {
                 op.enter(Stage::Waiting, core.now.mono);
@@ -467,6 +470,10 @@ impl Pg {
             entry_kind::ERROR => Delta::default(),
             _ => delta_of(&outcome, &loaded, made.is_some(), preserved_bytes),
         };
+        if !self.has_room(core, id, &delta, &outcome.txn) {
+            return;
+        }
+        let Some(op) = self.ops.get_mut(&id) else { return };
         op.enter(Stage::Replicating, core.now.mono);
         if let Err((refusal, mut reply)) =
             self.replicate(core, entry, outcome.txn, delta, id, Box::new(reply))

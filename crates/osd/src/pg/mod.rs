@@ -15,6 +15,7 @@ pub mod replica;
 pub mod replicate;
 pub mod request;
 pub mod resync;
+mod room;
 mod snaps;
 mod split;
 pub mod state;

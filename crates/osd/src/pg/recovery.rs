@@ -17,7 +17,8 @@ pub struct Pulling {
     /// Number of the request.
     pub tid: u64,
     from: OsdId,
-    need: EVersion,
+    /// The version asked for.
+    pub need: EVersion,
     tried: BTreeSet<OsdId>,
 }
 
@@ -90,7 +91,7 @@ impl Pg {
 
     /// Whether there is something to recover that is not on its way.
     pub fn wants_recovery(&self, core: &Core) -> bool {
-        self.state == State::Active && self.is_primary(core) && self.next_to_recover().is_some()
+        self.state == State::Active && self.is_primary(core) && self.next_to_recover(core).is_some()
     }
 
     /// Starts as many transfers as are allowed.
@@ -103,34 +104,38 @@ impl Pg {
             self.recover_object(core, &key);
         }
         while core.recovering < core.config.options.recovery_max_active {
-            let Some(key) = self.next_to_recover() else { break };
+            let Some(key) = self.next_to_recover(core) else { break };
             self.recover_object(core, &key);
         }
         self.resync_members(core);
         self.check_clean(core);
     }
 
-    fn next_to_recover(&self) -> Option<ObjectKey> {
+    /// Whether an object is to be sent to a member now: it lacks it, has room as far as we know, and it is not on its way.
+    fn is_push_due(&self, core: &Core, osd: OsdId, key: &ObjectKey) -> bool {
+        !self.recovery.pushes.contains(&(osd, key.clone()))
+            && !self.missing.contains_key(key)
+            && !core.is_without_room(osd)
+    }
+
+    fn next_to_recover(&self, core: &Core) -> Option<ObjectKey> {
         let r = &self.recovery;
-        let own = self.missing.keys().find(|k| !r.pulls.contains_key(*k) && !r.unfound.contains(*k));
+        let may_pull = !core.is_without_room(core.config.id);
+        let own =
+            self.missing.keys().find(|k| may_pull && !r.pulls.contains_key(*k) && !r.unfound.contains(*k));
         if let Some(key) = own {
             return Some(key.clone());
         }
         let members = self.copies.iter().filter(|(o, _)| self.takes_part(**o));
         members
-            .filter_map(|(osd, c)| {
-                let idle = |k: &&ObjectKey| {
-                    !r.pushes.contains(&(*osd, (*k).clone())) && !self.missing.contains_key(*k)
-                };
-                c.missing.keys().find(idle)
-            })
+            .filter_map(|(osd, c)| c.missing.keys().find(|k| self.is_push_due(core, *osd, k)))
             .next()
             .cloned()
     }
 
     fn recover_object(&mut self, core: &mut Core, key: &ObjectKey) {
         if let Some(need) = self.missing.get(key).copied() {
-            if !self.recovery.pulls.contains_key(key) {
+            if !self.recovery.pulls.contains_key(key) && !core.is_without_room(core.config.id) {
                 self.pull(core, key, need, BTreeSet::new());
             }
             return;
@@ -139,7 +144,8 @@ impl Pg {
         let lacking = members.filter_map(|(osd, c)| c.missing.get(key).map(|need| (*osd, *need)));
         let lacking: Vec<(OsdId, EVersion)> = lacking.collect();
         for (osd, need) in lacking {
-            if self.recovery.pushes.insert((osd, key.clone())) {
+            if self.is_push_due(core, osd, key) {
+                self.recovery.pushes.insert((osd, key.clone()));
                 self.push(core, osd, key.clone(), need, false);
             }
         }
@@ -217,6 +223,7 @@ impl Pg {
             }
         }
         self.recovery.pushes.remove(&(osd, key.clone()));
+        self.lacking_arrived(core, osd);
         self.resync_go_on(core, osd);
         self.arrived(core, &key);
     }

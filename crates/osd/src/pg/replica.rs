@@ -10,8 +10,9 @@ use super::state::State;
 use crate::core::{CommitFor, Core};
 use crate::pack::unpack;
 use maps::{EVersion, Epoch, OsdId};
+use msgs::errno::ENOSPC;
 use node::{ConnId, Level, Msg};
-use store::TxnOp;
+use store::{Refusal, TxnOp};
 use wire::{DecodeError, Reader, Writer};
 
 impl Pg {
@@ -160,20 +161,34 @@ impl Pg {
     ) -> Result<(), DecodeError> {
         let mut r = Reader::new(&msg.log);
         let update: Update = r.get()?;
-        let txn = unpack(&msg.transaction, &msg.data)?;
+        let mut txn = unpack(&msg.transaction, &msg.data)?;
         let version = update.entry.version;
         if version.version != self.info.last_update.version + 1 || version < self.info.last_update {
             return Err(r.error(format!("follows {}", self.info.last_update)));
         }
         let mut change = MetaChange::default();
+        let lacks = self.lacks_base(&update.entry)
+            || self.would_refuse(core, &mut txn, msg.log.len()) == Some(Refusal::NoSpace);
+        let changes = if lacks { update.entry.changes() } else { Vec::new() };
         self.append_update(core, update, &mut change);
+        if lacks {
+            // Logged, so that what follows can be; its objects are missing here until there is room for them.
+            let removed = changes.iter().filter(|c| c.removed).map(|c| TxnOp::Remove(c.key.clone()));
+            txn.ops = removed.collect();
+            for made in changes.into_iter().filter(|c| !c.removed) {
+                change.add_missing(&made.key, version);
+                self.missing.insert(made.key, version);
+            }
+            self.info.missing = self.missing.len() as u64;
+            change.info(&self.info);
+        }
         self.sure_to = self.sure_to.max(msg.committed_to);
         self.trim_log(core, &mut change);
         let reply = peer::RepOpReply {
             pgid: msg.pgid,
             epoch: msg.min_epoch,
             version,
-            result: 0,
+            result: if lacks { -ENOSPC } else { 0 },
             last_complete: version,
         };
         let reply = Msg::new(tid, peer::Body::from(reply));

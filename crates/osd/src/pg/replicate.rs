@@ -3,14 +3,16 @@
 
 use super::Pg;
 use super::info::{Delta, Stats};
-use super::log::Entry;
+use super::log::{Entry, entry_kind};
 use super::meta::MetaChange;
 use super::request::Reply;
 use crate::core::{CommitFor, Core};
 use crate::object::{first_of, hobject_of};
 use crate::pack::pack;
 use maps::{EVersion, OsdId};
-use std::collections::BTreeSet;
+use msgs::errno::ENOSPC;
+
+use std::collections::{BTreeMap, BTreeSet};
 use store::{ObjectKey, Refusal, Transaction, TxnOp};
 use wire::{Writer, wire_structs};
 
@@ -35,12 +37,11 @@ pub struct InFlight {
     pub object: ObjectKey,
     /// Who has not made it durable, we ourselves included.
     pub waiting: BTreeSet<OsdId>,
+    /// Who has logged it and had no room for these objects: it is durable there once they have been sent.
+    pub lacking: BTreeMap<OsdId, Vec<ObjectKey>>,
     /// The request and what it will be answered.
     pub reply: Option<(u64, Box<Reply>)>,
 }
-
-/// Bytes that an update adds to the PG's knowledge, beside the update itself.
-const RECORDS: usize = 4096;
 
 impl Pg {
     /// The version of the next update.
@@ -64,15 +65,12 @@ impl Pg {
         update.stats.apply(&delta);
         let (version, object) = (update.entry.version, update.entry.object.clone());
         let mut change = MetaChange::default();
-        let txn = Transaction { ops };
-        // The log entry and the rest of the PG's knowledge must fit too; a page of it is more than they take.
-        let mut probe = txn.clone();
-        let records = vec![(b"probe".to_vec(), vec![0; RECORDS + Writer::encode(&update).len()])];
-        probe.ops.push(TxnOp::OmapSet(super::meta::meta_key(self.id), records));
-        if let Some(refusal) = core.io.would_refuse(&probe) {
+        let mut txn = Transaction { ops };
+        if let Some(refusal) = self.would_refuse(core, &mut txn, Writer::encode(&update).len()) {
             return Err((refusal, reply));
         }
         self.send_update(core, &update, &txn);
+        self.members_will_have(&update.entry);
         self.append_update(core, update, &mut change);
         self.trim_log(core, &mut change);
         let mut waiting: BTreeSet<OsdId> = self.others(core).into_iter().collect();
@@ -84,6 +82,7 @@ impl Pg {
             version,
             object: object.clone(),
             waiting,
+            lacking: BTreeMap::new(),
             reply: Some((op, reply)),
         });
         self.last_write.insert(object, version);
@@ -100,6 +99,8 @@ impl Pg {
             // A copy that is being compared gets what lies before the cursor; the comparison brings it the rest.
             let cursor = self.copies.get(&osd).and_then(|c| c.resync.as_ref()).map(|r| &r.cursor);
             let behind = cursor.is_some_and(|cursor| first_of(&update.entry.object) >= *cursor);
+            // What is deleted goes there too: that may be what makes room for the comparison to go on.
+            let behind = behind && update.entry.kind != entry_kind::DELETE;
             // Snapshots of one object are compared together: writes to it wait until all of them are on one side.
             let body = peer::RepOp {
                 pgid: self.spg(),
@@ -128,12 +129,17 @@ impl Pg {
 
     /// An update is durable at another member.
     pub fn on_rep_op_reply(&mut self, core: &mut Core, from: OsdId, tid: u64, msg: &peer::RepOpReply) {
-        if tid == self.round && msg.result == 0 {
-            self.durable_at(core, from, msg.version);
+        if tid != self.round {
+            return;
+        }
+        match msg.result {
+            0 => self.durable_at(core, from, msg.version),
+            _ if msg.result == -ENOSPC => self.on_no_room(core, from, msg.version),
+            _ => {}
         }
     }
 
-    fn durable_at(&mut self, core: &mut Core, osd: OsdId, version: EVersion) {
+    pub(super) fn durable_at(&mut self, core: &mut Core, osd: OsdId, version: EVersion) {
         if let Ok(at) = self.in_flight.binary_search_by_key(&version, |f| f.version) {
             self.in_flight[at].waiting.remove(&osd);
         }

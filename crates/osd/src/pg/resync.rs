@@ -93,6 +93,26 @@ impl Resync {
     pub fn pushed(&mut self, key: &ObjectKey) {
         self.sending.remove(key);
     }
+
+    /// Whether an object may change although it is being compared: what differs is known, and it is not on its way.
+    pub fn lets_change(&self, key: &ObjectKey) -> bool {
+        self.compared && !self.sending.contains(key)
+    }
+
+    /// An object has changed nevertheless: what is to be sent is its new state.
+    pub fn changed(&mut self, key: &ObjectKey, version: EVersion, removed: bool) {
+        self.to_send.retain(|(other, ..)| other != key);
+        if !removed && self.compared && self.holds(key) {
+            self.to_send.push((key.clone(), version, false));
+        }
+    }
+
+    /// There was no room for an object.
+    pub fn send_again(&mut self, key: &ObjectKey, version: EVersion) {
+        if self.sending.remove(key) {
+            self.to_send.push((key.clone(), version, false));
+        }
+    }
 }
 
 /// Our own copy being compared, before the PG is active.
@@ -302,6 +322,9 @@ impl Pg {
             if !resync.compared || resync.sending.len() >= AT_ONCE {
                 return;
             }
+            if core.is_without_room(osd) && !resync.to_send.is_empty() {
+                return;
+            }
             if let Some((key, version, deleted)) = resync.to_send.pop() {
                 resync.sending.insert(key.clone());
                 self.recovery.pushes.insert((osd, key.clone()));
@@ -337,7 +360,7 @@ impl Pg {
     }
 
     /// Writes that waited for a comparison look again.
-    fn kick_waiting(&mut self, core: &mut Core) {
+    pub fn kick_waiting(&mut self, core: &mut Core) {
         let keys: Vec<ObjectKey> = self.queues.keys().cloned().collect();
         keys.iter().for_each(|key| self.run_queue(core, key));
     }
@@ -410,9 +433,23 @@ impl Pg {
         self.self_resync_fetch(core);
     }
 
-    fn self_resync_fetch(&mut self, core: &mut Core) {
+    /// There was no room for an object of the comparison.
+    pub fn self_resync_again(&mut self, key: &ObjectKey, version: EVersion) {
+        if let Some(own) = &mut self.self_resync
+            && own.fetching.remove(key)
+        {
+            own.to_fetch.push((key.clone(), version));
+        }
+    }
+
+    /// Fetches what differs, and goes on once all of it is here.
+    pub fn self_resync_fetch(&mut self, core: &mut Core) {
+        let us = core.config.id;
         loop {
             let Some(own) = &mut self.self_resync else { return };
+            if core.is_without_room(us) && !own.to_fetch.is_empty() {
+                return;
+            }
             if own.fetching.len() < AT_ONCE
                 && let Some((key, version)) = own.to_fetch.pop()
             {

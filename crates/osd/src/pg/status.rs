@@ -56,10 +56,15 @@ impl Pg {
             bits |= pg_state::REMAPPED;
         }
         if self.state == State::Active {
-            if !self.recovery.pulls.is_empty() || !self.recovery.pushes.is_empty() {
+            let (recovery_full, backfill_full) = self.waits_for_room(core);
+            if recovery_full {
+                bits |= pg_state::RECOVERY_TOOFULL;
+            } else if !self.recovery.pulls.is_empty() || !self.recovery.pushes.is_empty() {
                 bits |= pg_state::RECOVERING;
             }
-            if self.copies.values().any(|c| c.resync.is_some()) {
+            if backfill_full {
+                bits |= pg_state::BACKFILL_TOOFULL;
+            } else if self.copies.values().any(|c| c.resync.is_some()) {
                 bits |= pg_state::BACKFILLING;
             }
         }

@@ -11,7 +11,7 @@ use maps::{EVersion, OsdId, SnapId};
 use msgs::errno::{EIO, ENOENT};
 use node::{ConnId, Level, Msg};
 use stdx::Bufs;
-use store::{ObjectKey, ObjectView, OmapRange, Read, ReadReply, StoreError, TxnOp};
+use store::{ObjectKey, ObjectView, OmapRange, Read, ReadReply, Refusal, StoreError, Transaction, TxnOp};
 use wire::{Reader, Writer, wire_structs};
 
 wire_structs! {
@@ -211,10 +211,16 @@ impl Pg {
         if !self.is_current(msg.interval) {
             return;
         }
-        if msg.result < 0 {
+        if msg.result < 0 && !self.recovery.sends.contains_key(&tid) {
             return self.on_pull_refused(core, from, tid);
         }
         let Some(sender) = self.recovery.sends.remove(&tid) else { return };
+        if msg.result < 0 {
+            return match sender.to {
+                Destination::Member(osd) => self.on_sent_without_room(core, osd, &sender.key, sender.version),
+                Destination::Asker(_) => core.recovery_ended(1),
+            };
+        }
         if !sender.last_sent {
             self.read_part(core, &sender);
             self.recovery.sends.insert(tid, sender);
@@ -244,6 +250,11 @@ impl Pg {
             ops.extend(self.index_part(core, &key, &attributes));
         }
         write_part(&key, msg, attributes, &mut ops);
+        let mut txn = Transaction { ops };
+        if !msg.deleted && self.would_refuse(core, &mut txn, 0) == Some(Refusal::NoSpace) {
+            return self.refuse_push(core, conn, tid, msg, pulled);
+        }
+        let ops = txn.ops;
         let mut change = MetaChange::default();
         if msg.last && self.missing.remove(&key).is_some() {
             change.drop_missing(&key);

@@ -46,6 +46,9 @@ pub struct Cluster {
     /// By time and order: node, its life, what happens.
     events: BTreeMap<(u64, u64), (usize, u32, Event)>,
     slots: BTreeMap<usize, Slot>,
+    disk_sizes: Vec<u64>,
+    /// Flags of requests beside those that they need.
+    pub flags: u32,
     /// The two ends of each connection.
     ends: BTreeMap<(usize, ConnId), (usize, ConnId)>,
     next_accepted: u64,
@@ -113,6 +116,12 @@ fn peer_of(node: usize, nonce: u32) -> Box<Peer> {
 impl Cluster {
     /// OSDs that are up, and one pool with so many replicas and PGs.
     pub fn new(osds: usize, size: u8, min_size: u8, pg_num: u32) -> Self {
+        Self::with_disks(&vec![DISK_SIZE; osds], size, min_size, pg_num)
+    }
+
+    /// The same with disks of these sizes.
+    pub fn with_disks(sizes: &[u64], size: u8, min_size: u8, pg_num: u32) -> Self {
+        let osds = sizes.len();
         let mut map = OsdMap { fsid: FSID, epoch: Epoch(1), ..OsdMap::default() };
         let mut crush = crush::CrushMap::new_default_types();
         for i in 0..osds {
@@ -128,6 +137,8 @@ impl Cluster {
             seq: 0,
             events: BTreeMap::new(),
             slots: BTreeMap::new(),
+            disk_sizes: sizes.to_vec(),
+            flags: 0,
             ends: BTreeMap::new(),
             next_accepted: 0,
             map,
@@ -166,6 +177,10 @@ impl Cluster {
         self.events.insert((self.now.0 + delay, self.seq), (node, life, event));
     }
 
+    fn disk_size(&self, osd: usize) -> u64 {
+        self.disk_sizes.get(osd).copied().unwrap_or(DISK_SIZE)
+    }
+
     /// Starts an OSD's process, on the disk that it has.
     pub fn start(&mut self, osd: usize) {
         let old = self.slots.remove(&osd);
@@ -188,7 +203,8 @@ impl Cluster {
             metadata: BTreeMap::new(),
             options: self.options.clone(),
         };
-        let info = DiskInfo { id: DiskId(0), size: DISK_SIZE, sector: 512 };
+        let size = self.disk_size(osd);
+        let info = DiskInfo { id: DiskId(0), size, sector: 512 };
         let seed = (osd as u64) << 32 | u64::from(nonce);
         let node = Osd::new(config, info, Rng::from_seed(seed));
         self.slots.insert(osd, Slot { osd: Some(node), disk, nonce, life });
@@ -236,7 +252,7 @@ impl Cluster {
             let found = disk.run(DiskOp::Read { disk: DiskId(0), offset, len });
             found.map_err(|error| error.to_string())
         };
-        store::inspect(DISK_SIZE, store::Depth::Data, &mut read, &mut |_, _| {}).expect("reads")
+        store::inspect(self.disk_size(osd), store::Depth::Data, &mut read, &mut |_, _| {}).expect("reads")
     }
 
     /// Breaks all connections between two OSDs, which stay alive.
@@ -629,7 +645,7 @@ impl Cluster {
             pgid: Spg::replicated(pgid),
             hash,
             epoch: self.map.epoch,
-            flags: osd_flag::ONDISK | if writes { osd_flag::WRITE } else { osd_flag::READ },
+            flags: self.flags | osd_flag::ONDISK | if writes { osd_flag::WRITE } else { osd_flag::READ },
             locator: maps::ObjectLocator { pool: POOL, ..Default::default() },
             oid: name.as_bytes().to_vec(),
             ops: ops.into_iter().map(SubOp::from).collect(),
@@ -743,7 +759,7 @@ impl Cluster {
 
     /// All objects on an OSD's disk, read by a store of its own.
     pub fn objects(&self, osd: usize) -> BTreeMap<Vec<u8>, (ObjectKey, ObjectView)> {
-        let mut reader = StoreReader::open(self.slots[&osd].disk.clone());
+        let mut reader = StoreReader::open(self.slots[&osd].disk.clone(), self.disk_size(osd));
         let from = ObjectKey::first_at(0, i8::MIN, 0);
         let to = ObjectKey::first_at(i64::MAX, -1, 0);
         let ReadReply::List(keys) = reader.read(Read::List { from, to, max: 100_000 }) else {
@@ -847,8 +863,8 @@ struct StoreReader {
 }
 
 impl StoreReader {
-    fn open(disk: Disk) -> Self {
-        let info = DiskInfo { id: DiskId(0), size: DISK_SIZE, sector: 512 };
+    fn open(disk: Disk, size: u64) -> Self {
+        let info = DiskInfo { id: DiskId(0), size, sector: 512 };
         let mut reader = Self { store: Store::new(Config::default(), info, Rng::from_seed(1)), disk };
         let mut out = Vec::new();
         reader.store.open(None, &mut out);

@@ -4,6 +4,7 @@ mod classes;
 mod cluster;
 mod copies;
 mod disk;
+mod full;
 mod hostile;
 mod scenarios;
 mod snapshots;

@@ -1,0 +1,259 @@
+//! Room: what becomes of an update or an object where there is none for it.
+//!
+//! The map's full ratio stops clients long before a store is full, but it may come too late, and disks differ in size. Nothing
+//! may stop or be lost then. A member that has no room for an update logs it and counts its objects as missing, so that what
+//! follows, above all what frees space, goes on; they are sent to it when there is room, and only then is the
+//! update durable on all members and answered. Recovery waits and tries again; deletions need not wait for it.
+
+use super::Pg;
+use super::info::Delta;
+use super::log::Entry;
+use super::meta::{MetaChange, temp_key};
+use super::request::ClientOp;
+use super::state::State;
+use crate::core::{CommitFor, Core};
+use crate::object::key_of;
+use maps::{EVersion, OsdId, pool_flags};
+use msgs::errno::{EDQUOT, ENOSPC};
+use msgs::{Op, OsdOpReply, osd_flag};
+use node::{ConnId, Level, Msg};
+use store::{ObjectKey, Refusal, Transaction, TxnOp};
+use wire::EntityType;
+
+/// Bytes that an update adds to the PG's knowledge, beside the update itself.
+const RECORDS: usize = 4096;
+
+/// What becomes of a client's request.
+enum Room {
+    /// It is carried out.
+    Enough,
+    /// The client should have waited; it asks again when the map says that there is room.
+    Drop,
+    /// This error.
+    Refuse(i32),
+}
+
+/// Whether so much of the store is used that nothing may grow: the map says full before, but may come too late
+/// (`osd_failsafe_full_ratio` of Ceph's OSDs, 0.97).
+fn is_failsafe_full(core: &Core) -> bool {
+    let usage = core.io.usage();
+    usage.available < usage.total / 100 * 3
+}
+
+/// Whether a client may let the PG grow so. Only growth is refused: data, objects, and omap where the store itself is as good
+/// as full. Clients hold writes back themselves while the map says full, except those who ask to try.
+fn room_for(core: &Core, pool: i64, op: &ClientOp, delta: &Delta, txn: &[TxnOp]) -> Room {
+    let grows = delta.bytes > 0 || delta.objects > 0;
+    let with_omap = grows || txn.iter().any(|op| matches!(op, TxnOp::OmapSet(..)));
+    let flags = op.request.flags;
+    if !with_omap || op.conn.is_none() || flags & osd_flag::FULL_FORCE != 0 {
+        return Room::Enough;
+    }
+    let map = &core.map;
+    let quota = map.pools.get(&pool).is_some_and(|p| p.has_flag(pool_flags::FULL_QUOTA));
+    if grows && (quota || map.is_full(pool)) && op.from.0.ty != EntityType::MDS {
+        return match flags & osd_flag::FULL_TRY {
+            0 => Room::Drop,
+            _ => Room::Refuse(if quota { EDQUOT } else { ENOSPC }),
+        };
+    }
+    if is_failsafe_full(core) { Room::Refuse(ENOSPC) } else { Room::Enough }
+}
+
+impl Pg {
+    /// Whether a request may be carried out; otherwise it is answered or dropped.
+    pub(super) fn has_room(&mut self, core: &mut Core, id: u64, delta: &Delta, txn: &[TxnOp]) -> bool {
+        let Some(op) = self.ops.get_mut(&id) else { return false };
+        match room_for(core, self.id.pool, op, delta, txn) {
+            Room::Enough => return true,
+            Room::Drop => {
+                self.ops.remove(&id);
+                core.count("requests_dropped", 1);
+            }
+            Room::Refuse(errno) => {
+                op.effects.clear();
+                let reply = OsdOpReply::to(&op.request, -errno, core.epoch());
+                self.answer(core, id, reply);
+            }
+        }
+        false
+    }
+
+    /// Whether our store would refuse an update. The log entry and the rest of the PG's knowledge must fit too; a page of
+    /// it is more than they take.
+    pub(super) fn would_refuse(&self, core: &Core, txn: &mut Transaction, update: usize) -> Option<Refusal> {
+        let records = vec![(b"probe".to_vec(), vec![0; RECORDS + update])];
+        txn.ops.push(TxnOp::OmapSet(super::meta::meta_key(self.id), records));
+        let refusal = core.io.would_refuse(txn);
+        txn.ops.pop();
+        refusal
+    }
+
+    /// Whether an update is a change to what is not here: an earlier one had no room, and the primary did not know yet.
+    pub(super) fn lacks_base(&self, entry: &Entry) -> bool {
+        let changes = entry.changes();
+        let lacks = |key: &ObjectKey| self.missing.contains_key(key);
+        changes.iter().any(|c| !c.removed) && (lacks(&entry.object) || changes.iter().any(|c| lacks(&c.key)))
+    }
+
+    /// Whether a request that deletes an object need not wait until all members have it: one that lacks it has no room for it,
+    /// and it is not on its way there.
+    pub(super) fn may_delete_first(&self, core: &Core, op: &ClientOp) -> bool {
+        let deletes = op.trim.is_none() && op.request.ops.iter().all(|o| matches!(o.op, Op::Delete));
+        if !deletes || op.request.ops.is_empty() || self.missing.contains_key(&op.key) {
+            return false;
+        }
+        let mut lacking = self.copies.iter().filter(|(osd, copy)| {
+            let held = copy.resync.as_ref().is_some_and(|r| r.holds(&op.key));
+            self.takes_part(**osd) && (held || copy.missing.contains_key(&op.key))
+        });
+        lacking.all(|(osd, copy)| {
+            let still = copy.resync.as_ref().is_none_or(|r| !r.holds(&op.key) || r.lets_change(&op.key));
+            core.is_without_room(*osd) && still && !self.recovery.pushes.contains(&(*osd, op.key.clone()))
+        })
+    }
+
+    /// An update is sent to the members: what they lacked and it removes they lack no more, and what is yet to be sent to a copy
+    /// that is compared is what it leaves.
+    pub(super) fn members_will_have(&mut self, entry: &Entry) {
+        for change in entry.changes() {
+            for copy in self.copies.values_mut() {
+                if change.removed {
+                    copy.missing.remove(&change.key);
+                }
+                if let Some(resync) = &mut copy.resync {
+                    resync.changed(&change.key, entry.version, change.removed);
+                }
+            }
+        }
+    }
+
+    /// A member has logged an update and had no room for its objects. They are sent to it as soon as there is some; until then
+    /// the update is not durable there and nobody is answered. What frees space goes on meanwhile.
+    pub(super) fn on_no_room(&mut self, core: &mut Core, osd: OsdId, version: EVersion) {
+        let Some(copy) = self.copies.get_mut(&osd) else { return };
+        let Ok(at) = self.in_flight.binary_search_by_key(&version, |f| f.version) else { return };
+        let head = self.in_flight[at].object.clone();
+        let mut lacking = Vec::new();
+        // What was ordered for the object since is lacking there too, or has removed it again.
+        for entry in self.log.entries().filter(|e| e.version >= version && e.object == head) {
+            for change in entry.changes() {
+                if change.removed {
+                    copy.missing.remove(&change.key);
+                } else {
+                    copy.missing.insert(change.key.clone(), entry.version);
+                    lacking.push(change.key);
+                }
+            }
+        }
+        self.in_flight[at].lacking.insert(osd, lacking);
+        core.event(
+            Level::Info,
+            "update_without_room",
+            format!("pg {} {version}: osd.{osd} is full", self.id),
+        );
+        if self.state == State::Clean {
+            self.set_state(core, State::Active);
+        }
+        self.stats_changed = true;
+        core.stats_due = true;
+        core.has_no_room(osd);
+        self.lacking_arrived(core, osd);
+    }
+
+    /// Something has arrived at a member, or is not wanted there any more: updates that it had no room for may be durable.
+    pub fn lacking_arrived(&mut self, core: &mut Core, osd: OsdId) {
+        let Some(copy) = self.copies.get(&osd) else { return };
+        let mut durable = Vec::new();
+        for update in self.in_flight.iter().filter(|f| f.waiting.contains(&osd)) {
+            let there = |keys: &Vec<ObjectKey>| keys.iter().all(|key| !copy.missing.contains_key(key));
+            durable.extend(update.lacking.get(&osd).filter(|keys| there(keys)).map(|_| update.version));
+        }
+        for version in durable {
+            self.durable_at(core, osd, version);
+        }
+    }
+
+    /// A member, or we ourselves, had no room for an object that was on its way: it is sent again after a while.
+    pub fn on_sent_without_room(&mut self, core: &mut Core, osd: OsdId, key: &ObjectKey, version: EVersion) {
+        core.recovery_ended(1);
+        core.has_no_room(osd);
+        core.event(
+            Level::Info,
+            "recovery_without_room",
+            format!("pg {} {key:?}: osd.{osd} is full", self.id),
+        );
+        self.recovery.pushes.remove(&(osd, key.clone()));
+        if let Some(resync) = self.copies.get_mut(&osd).and_then(|c| c.resync.as_mut()) {
+            resync.send_again(key, version);
+        }
+        self.stats_changed = true;
+        core.stats_due = true;
+        // Deletions need not wait for it any more.
+        self.kick_waiting(core);
+    }
+
+    /// We have no room for an object that we asked for.
+    pub fn on_pulled_without_room(&mut self, core: &mut Core, key: &ObjectKey, need: EVersion) {
+        let us = core.config.id;
+        self.on_sent_without_room(core, us, key, need);
+        if self.state == State::SelfResync {
+            self.self_resync_again(key, need);
+        }
+    }
+
+    /// There may be room again, here or at a member: what waits for it goes on.
+    pub fn on_room(&mut self, core: &mut Core) {
+        if self.state == State::SelfResync {
+            return self.self_resync_fetch(core);
+        }
+        if !self.state.is_active() || !self.is_primary(core) {
+            return;
+        }
+        let comparing = self.copies.iter().filter(|(_, c)| c.resync.is_some()).map(|(osd, _)| *osd);
+        for osd in comparing.collect::<Vec<_>>() {
+            self.resync_go_on(core, osd);
+        }
+        // Requests that wait for such an object ask for it again.
+        self.kick_waiting(core);
+        self.recover(core);
+    }
+
+    /// Whether a member, or we ourselves, lack objects and have no room for them.
+    pub fn waits_for_room(&self, core: &Core) -> (bool, bool) {
+        let full = |osd: &OsdId| core.is_without_room(*osd);
+        let members = || self.copies.iter().filter(|(osd, _)| self.takes_part(**osd) && full(osd));
+        let recovery = !self.missing.is_empty() && full(&core.config.id)
+            || members().any(|(_, c)| !c.missing.is_empty());
+        (recovery, members().any(|(_, c)| c.resync.is_some()))
+    }
+
+    /// There is no room for a part. What came of the object before goes.
+    pub(super) fn refuse_push(
+        &mut self,
+        core: &mut Core,
+        conn: ConnId,
+        tid: u64,
+        msg: &peer::Push,
+        pulled: bool,
+    ) {
+        let key = key_of(&msg.object);
+        let reply = peer::PushReply {
+            pgid: msg.pgid,
+            epoch: core.epoch(),
+            interval: msg.interval,
+            object: msg.object.clone(),
+            next_offset: msg.offset,
+            result: -ENOSPC,
+        };
+        if pulled {
+            core.send(conn, tid, peer::Body::from(reply.clone()));
+            if let Some(pulling) = self.recovery.pulls.remove(&key) {
+                self.on_pulled_without_room(core, &key, pulling.need);
+            }
+        }
+        let reply = Msg::new(tid, peer::Body::from(reply));
+        let then = if pulled { CommitFor::Nothing } else { CommitFor::Send(conn, Box::new(reply)) };
+        self.submit(core, vec![TxnOp::Remove(temp_key(&key))], MetaChange::default(), then);
+    }
+}

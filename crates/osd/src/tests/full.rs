@@ -1,0 +1,152 @@
+//! What must hold when an OSD has no room: nothing stops, nothing is lost, what frees space goes on, and what waits goes on
+//! once there is room.
+
+use super::cluster::{Cluster, write_full};
+use maps::OsdId;
+use msgs::Op;
+use peer::pg_state;
+use std::time::Duration;
+
+const MIB: usize = 1 << 20;
+const SMALL: u64 = 64 << 20;
+const LARGE: u64 = 256 << 20;
+/// The one with the small disk.
+const FULL: usize = 2;
+
+fn mib(i: usize) -> String {
+    format!("{i:04}").repeat(MIB / 4)
+}
+
+/// Three OSDs of which one is full: writes go on until one is not answered. Gives how many were, and what waits.
+fn filled() -> (Cluster, usize, u64) {
+    let mut c = Cluster::with_disks(&[LARGE, LARGE, SMALL], 3, 2, 4);
+    for i in 0.. {
+        let name = format!("o{i}");
+        let primary = c.acting(&name)[0];
+        if primary == FULL {
+            // It would say at once that it has no room.
+            continue;
+        }
+        let tid = c.send_op(primary, None, &name, vec![write_full(&mib(i))]);
+        c.run(Duration::from_millis(50));
+        if !c.replies.contains_key(&tid) {
+            return (c, i, tid);
+        }
+        assert_eq!(c.replies[&tid][0].result, 0);
+        assert!(i < 200, "64 MiB do not hold this");
+    }
+    unreachable!("it is full at some time")
+}
+
+#[test]
+fn a_write_that_a_replica_has_no_room_for_waits_until_something_is_deleted() {
+    let (mut c, last, waiting) = filled();
+    c.run(Duration::from_secs(5));
+    assert!(!c.replies.contains_key(&waiting), "it is not on all disks");
+    assert!(c.stopped.is_empty(), "{:?}", c.stopped);
+    let state = c.stats[&c.pgid(&format!("o{last}"))].state;
+    assert_ne!(state & pg_state::RECOVERY_TOOFULL, 0, "{}", pg_state::name(state));
+    let others = (0..last).filter(|i| c.acting(&format!("o{i}"))[0] != FULL);
+    let victims: Vec<usize> = others.take(4).collect();
+    for i in &victims {
+        let name = format!("o{i}");
+        c.send_op(c.acting(&name)[0], None, &name, vec![Op::Delete]);
+    }
+    c.run_until("the write's answer", |c| c.replies.contains_key(&waiting));
+    assert_eq!(c.replies[&waiting][0].result, 0);
+    assert_eq!(c.read(&format!("o{last}")), Ok(mib(last)));
+    assert_eq!(c.read(&format!("o{}", victims[0])), Err(-2));
+    c.check();
+}
+
+#[test]
+fn where_the_map_says_full_only_growth_is_refused() {
+    let mut c = Cluster::new(3, 3, 2, 4);
+    c.write("a", "0123456789");
+    c.write("b", "gone soon");
+    c.change(|map, _| map.pools.values_mut().for_each(|pool| pool.flags |= maps::pool_flags::FULL));
+    c.flags = msgs::osd_flag::FULL_TRY;
+    let errno = |c: &mut Cluster, name: &str, op: Op| c.op(name, vec![op]).result;
+    assert_eq!(errno(&mut c, "a", write_full("0123456789+")), -28, "it would grow");
+    assert_eq!(errno(&mut c, "new", write_full("")), -28, "another object");
+    assert_eq!(errno(&mut c, "a", write_full("shorter")), 0);
+    assert_eq!(errno(&mut c, "a", Op::Truncate(msgs::Extent::new(3, 0))), 0);
+    assert_eq!(errno(&mut c, "b", Op::Delete), 0);
+    assert_eq!(c.read("a"), Ok("sho".into()));
+    c.change(|map, _| map.pools.values_mut().for_each(|pool| pool.flags |= maps::pool_flags::FULL_QUOTA));
+    assert_eq!(errno(&mut c, "new", write_full("x")), -122);
+    c.flags = msgs::osd_flag::FULL_FORCE;
+    assert_eq!(errno(&mut c, "new", write_full("x")), 0);
+    c.flags = 0;
+    c.send_op(c.acting("a")[0], Some(990), "a", vec![write_full("0123456789")]);
+    c.run(Duration::from_secs(1));
+    assert!(!c.replies.contains_key(&990), "a client that does not ask to try waits for another map");
+    c.change(|map, _| map.pools.values_mut().for_each(|pool| pool.flags = 0));
+    assert_eq!(c.finish(990, "a", vec![write_full("0123456789")]).result, 0);
+    c.check();
+}
+
+#[test]
+fn what_waits_for_room_survives_a_change_of_members() {
+    let (mut c, last, waiting) = filled();
+    let name = format!("o{last}");
+    let primary = c.acting(&name)[0];
+    c.kill(primary);
+    c.start(primary);
+    c.run_until("it is up", |c| c.map.is_up(OsdId(primary as i32)));
+    let victims = (0..last).map(|i| format!("o{i}")).filter(|o| c.acting(o)[0] != FULL);
+    for victim in victims.take(4).collect::<Vec<_>>() {
+        assert_eq!(c.op(&victim, vec![Op::Delete]).result, 0);
+    }
+    assert_eq!(c.finish(waiting, &name, vec![write_full(&mib(last))]).result, 0);
+    assert_eq!(c.read(&name), Ok(mib(last)));
+    c.check();
+}
+
+#[test]
+fn a_copy_that_has_no_room_to_recover_waits_and_its_osd_lives() {
+    // What was written while it was away does not fit.
+    let mut c = Cluster::with_disks(&[LARGE, LARGE, SMALL], 3, 2, 4);
+    c.kill(FULL);
+    c.run_until("it is down", |c| !c.map.is_up(OsdId(FULL as i32)));
+    (0..80).for_each(|i| c.write(&format!("o{i}"), &mib(i)));
+    c.start(FULL);
+    c.run_until("it is up", |c| c.map.is_up(OsdId(FULL as i32)));
+    c.run(Duration::from_secs(20));
+    assert!(c.stopped.is_empty(), "{:?}", c.stopped);
+    let full = c.stats.values().filter(|s| s.state & pg_state::RECOVERY_TOOFULL != 0).count();
+    assert!(full > 0, "{:?}", c.stats.values().map(|s| pg_state::name(s.state)).collect::<Vec<_>>());
+    for i in 0..50 {
+        assert_eq!(c.op(&format!("o{i}"), vec![Op::Delete]).result, 0);
+    }
+    c.check();
+    assert_eq!(c.read("o60"), Ok(mib(60)));
+}
+
+#[test]
+fn a_copy_that_is_compared_waits_for_room_too() {
+    let mut c = Cluster::with_disks(&[LARGE, LARGE, SMALL], 3, 2, 4);
+    c.options.log_entries = (5, 5);
+    (0..3).for_each(|osd| {
+        c.kill(osd);
+        c.start(osd);
+    });
+    c.run(Duration::from_secs(2));
+    c.wait_clean();
+    c.kill(FULL);
+    c.run_until("it is down", |c| !c.map.is_up(OsdId(FULL as i32)));
+    for round in 0..3 {
+        (0..80).for_each(|i| c.write(&format!("o{i}"), &mib(i + round)));
+    }
+    c.start(FULL);
+    c.run_until("it is up", |c| c.map.is_up(OsdId(FULL as i32)));
+    c.run(Duration::from_secs(20));
+    assert!(c.stopped.is_empty(), "{:?}", c.stopped);
+    let full = c.stats.values().filter(|s| s.state & pg_state::BACKFILL_TOOFULL != 0).count();
+    assert!(full > 0, "{:?}", c.stats.values().map(|s| pg_state::name(s.state)).collect::<Vec<_>>());
+    for i in 0..50 {
+        assert_eq!(c.op(&format!("o{i}"), vec![Op::Delete]).result, 0);
+    }
+    c.check();
+    assert_eq!(c.read("o60"), Ok(mib(62)));
+}
