@@ -247,6 +247,13 @@ commands! {
     PgDumpStuck = "pg" "r" "pg dump_stuck stuckops:choice*?(inactive|unclean|stale|undersized|degraded) threshold:int?" "Lists PGs that have been in a bad state for long";
     PgMap = "pg" "r" "pg map pgid:pg" "Shows the OSDs of a PG";
 
+    PgScrub = "pg" "rw" "pg scrub pgid:pg" "Compares the copies of a PG: which objects there are, their sizes and xattrs";
+    PgDeepScrub = "pg" "rw" "pg deep-scrub pgid:pg" "Compares the copies of a PG with all their data";
+    PgRepair = "pg" "rw" "pg repair pgid:pg" "Compares the copies of a PG with all their data and replaces those that are damaged";
+    OsdScrub = "osd" "rw" "osd scrub who:str" "Orders `pg scrub` of all PGs that an OSD is the primary of, or all OSDs";
+    OsdDeepScrub = "osd" "rw" "osd deep-scrub who:str" "Orders `pg deep-scrub` of all PGs that an OSD is the primary of, or all OSDs";
+    OsdRepair = "osd" "rw" "osd repair who:str" "Orders `pg repair` of all PGs that an OSD is the primary of, or all OSDs";
+
     FsLs = "fs" "r" "fs ls" "Lists file systems";
     FsNew = "fs" "rw" "fs new fs_name:str/n/ metadata:str data:str force:bool? allow_dangerous_metadata_overlay:bool? fscid:int?[0] recover:bool?" "Makes a file system of two pools";
     FsRm = "fs" "rw" "fs rm fs_name:str yes_i_really_mean_it:bool?" "Forgets a file system; its pools stay";

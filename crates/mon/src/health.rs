@@ -174,6 +174,7 @@ pub(crate) fn checks(view: &View<'_>) -> Vec<Check> {
     pg_checks(map, &view.soft.pgs, &mut out);
     pg_room_checks(map, &view.soft.pgs, &mut out);
     slow_ops_check(map, &view.soft.pgs, &mut out);
+    crate::scrub_health::checks(view, &mut out);
     pool_checks(view, &mut out);
     crash_check(view, &mut out);
     let wanted: u64 = view.option("osd_pool_default_size");
@@ -495,7 +496,7 @@ fn slow_ops_check(map: &OsdMap, pgs: &PgTable, out: &mut Vec<Check>) {
     out.push(Check { code: Code::SlowOps, summary, count: count as usize, detail });
 }
 
-fn push_pgs(out: &mut Vec<Check>, code: Code, summary: String, mut detail: Vec<String>) {
+pub(crate) fn push_pgs(out: &mut Vec<Check>, code: Code, summary: String, mut detail: Vec<String>) {
     let count = detail.len();
     if count > MAX_DETAIL {
         detail.truncate(MAX_DETAIL);

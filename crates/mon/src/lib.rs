@@ -31,6 +31,7 @@ mod pgstat;
 mod pool_ops;
 mod publish;
 mod quorum;
+mod scrub_health;
 mod session;
 mod snaps;
 mod soft;

@@ -66,6 +66,8 @@ pub struct OsdStat {
     pub heartbeat_peers: Vec<OsdId>,
     /// Requests that wait for too long, and seconds that the oldest has waited.
     pub slow_ops: (u32, u32),
+    /// Damaged objects that it has replaced since its start.
+    pub repaired: u32,
     /// Reports that it has sent to this monitor.
     pub reports: u64,
 }
@@ -174,6 +176,7 @@ impl PgTable {
             commit_latency_ms: report.commit_latency_ms,
             heartbeat_peers: report.heartbeat_peers,
             slow_ops: (report.slow_ops, report.oldest_slow_s),
+            repaired: report.repaired,
             reports: self.osds.get(&report.osd).map_or(0, |o| o.reports) + 1,
         };
         self.osds.insert(report.osd, stat);

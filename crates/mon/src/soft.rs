@@ -34,6 +34,8 @@ pub struct Soft {
     pub boots: Boots,
     /// How soon there may be another one.
     pub pace: crate::osd_wishes::Pace,
+    /// Scrubs that OSDs are to be told of.
+    pub scrubs: BTreeMap<OsdId, peer::OsdScrub>,
     /// When each MDS was last heard of, and on which connection.
     pub mds_seen: BTreeMap<Gid, MdsSeen>,
     /// When it was last looked at what is wrong.

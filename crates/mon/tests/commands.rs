@@ -327,6 +327,73 @@ fn health_says_what_is_wrong_and_what_to_do() {
 }
 
 #[test]
+fn scrubs_are_ordered_at_primaries_and_what_they_find_is_told() {
+    let (mut rig, conns) = three_osds();
+    rig.ok(r#"{"prefix":"osd pool create","pool":"p","pg_num":4}"#);
+    let map = osdmap(&mut rig);
+    report_clean(&mut rig, &conns, &map);
+    let (pool, _) = map.pool_by_name("p").expect("just made");
+    let pg = maps::PgId::new(pool, 1);
+    let primary = map.pg_up_acting(pg).acting_primary.expect("three are up");
+    let orders = |rig: &mut support::Rig, conn: usize| -> Vec<peer::OsdScrub> {
+        let sent = rig.sent(conns[conn]).into_iter();
+        sent.filter_map(|msg| match msg.body {
+            node::Body::Peer(peer::Body::OsdScrub(m)) => Some(*m),
+            _ => None,
+        })
+        .collect()
+    };
+    (0..3).for_each(|osd| drop(orders(&mut rig, osd)));
+    let answer = rig.command(&format!(r#"{{"prefix":"pg repair","pgid":"{pg}"}}"#));
+    assert_eq!(answer.status, format!("instructing pg {pg} on osd.{primary} to repair"));
+    let order = peer::OsdScrub { pgs: vec![pg], deep: true, repair: true };
+    assert_eq!(orders(&mut rig, primary.0 as usize), [order]);
+    let answer = rig.command(r#"{"prefix":"osd scrub","who":"all"}"#);
+    assert_eq!(answer.status, "instructed osd(s) 0,1,2 to scrub");
+    let all: Vec<peer::OsdScrub> = (0..3).flat_map(|osd| orders(&mut rig, osd)).collect();
+    assert_eq!(all.iter().map(|m| m.pgs.len()).sum::<usize>(), 4);
+    assert!(all.iter().all(|m| !m.deep && !m.repair));
+    for (command, code) in [
+        (r#"{"prefix":"pg scrub","pgid":"9.0"}"#, -2),
+        (r#"{"prefix":"osd scrub","who":"x"}"#, -22),
+        (r#"{"prefix":"osd scrub","who":"7"}"#, -11),
+    ] {
+        assert_eq!(rig.command(command).code, code, "{command}");
+    }
+
+    let acting = map.pg_up_acting(pg).acting;
+    let long_ago = wire::Utime { sec: 1_000, nsec: 0 };
+    let mut stat = peer::PgStat {
+        pgid: pg,
+        state: peer::pg_state::ACTIVE | peer::pg_state::CLEAN | peer::pg_state::INCONSISTENT,
+        reported_epoch: map.epoch,
+        reported_seq: 99,
+        acting: acting.clone(),
+        up: acting,
+        last_scrub: long_ago,
+        last_deep_scrub: long_ago,
+        ..peer::PgStat::default()
+    };
+    stat.stats.num_scrub_errors = 3;
+    let report = peer::PgStats { osd: primary, pgs: vec![stat], repaired: 11, ..peer::PgStats::default() };
+    rig.send(conns[primary.0 as usize], 0, peer::Body::from(report));
+    let text = rig.ok(r#"{"prefix":"health","detail":"detail"}"#);
+    for said in [
+        "HEALTH_ERR",
+        "[ERR] OSD_SCRUB_ERRORS: 3 scrub errors",
+        "[ERR] PG_DAMAGED: Possible data damage: 1 pg inconsistent",
+        "is active+clean+inconsistent, acting [",
+        "[WRN] OSD_TOO_MANY_REPAIRS: Too many repaired reads on 1 OSDs",
+        "had 11 reads repaired",
+        "[WRN] PG_NOT_SCRUBBED: 1 pgs not scrubbed in time",
+        "[WRN] PG_NOT_DEEP_SCRUBBED: 1 pgs not deep-scrubbed in time",
+        "not deep-scrubbed since 1970-01-01T00:16:40",
+    ] {
+        assert!(text.contains(said), "no `{said}` in {text}");
+    }
+}
+
+#[test]
 fn tell_and_the_admin_socket_answer() {
     let mut rig = cluster();
     let conn = rig.admin();

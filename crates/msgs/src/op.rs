@@ -2,6 +2,7 @@
 
 mod code;
 pub mod input;
+pub mod scrub;
 
 pub use code::OpCode;
 

@@ -3,12 +3,20 @@
 use crate::core::Out;
 use crate::osd::Osd;
 use maps::PgId;
-use msgs::errno::{EINVAL, ENOENT, EPERM};
+use msgs::errno::{EAGAIN, EINVAL, ENOENT, EPERM};
 use node::{AdminId, ConnId};
 use serde_json::{Value, json};
 
 /// Commands beside those on options: signature as `decl::sig` reads it, and what they tell.
 const COMMANDS: &[(&str, &str)] = &[
+    (
+        "clear_shards_repaired count:int?",
+        "sets how many damaged objects this OSD has replaced, to 0 where no number is given",
+    ),
+    (
+        "deep_scrub pgid:pg",
+        "compare all copies of a placement group with their data; this OSD is its primary",
+    ),
     ("dump_ops_in_flight", "requests that are not answered, and what each waits for"),
     ("dump_historic_ops", "the slowest requests of the last ten minutes, and what each waited for"),
     ("dump_historic_slow_ops", "the last requests that took more than ten seconds"),
@@ -16,8 +24,13 @@ const COMMANDS: &[(&str, &str)] = &[
     ("help", "this list"),
     ("ops", "same as dump_ops_in_flight"),
     ("perf dump", "counters"),
-    ("pg pgid:pg cmd:choice(query)", "one placement group"),
+    (
+        "pg pgid:pg cmd:choice(query|scrub|deep_scrub|repair)",
+        "one placement group: what it is, or what is to be done with it",
+    ),
     ("query pgid:pg", "one placement group"),
+    ("repair pgid:pg", "as deep_scrub, and replace what is damaged"),
+    ("scrub pgid:pg", "compare all copies of a placement group; this OSD is its primary"),
     ("status", "who this is and how far it is"),
     ("version", "the version of this program"),
 ];
@@ -70,6 +83,15 @@ impl Osd {
             "dump_historic_slow_ops" => Ok(self.core.history.dump_slow()),
             "perf dump" => Ok(json!({ "osd": self.core.counters })),
             "dump_pgs" => Ok(self.pgs.values().map(|pg| pg.dump(&self.core)).collect()),
+            "clear_shards_repaired" => {
+                let count = parsed["count"].as_u64().unwrap_or_default();
+                self.core.repaired = u32::try_from(count).unwrap_or(u32::MAX);
+                Ok(json!({ "num_shards_repaired": self.core.repaired }))
+            }
+            "scrub" | "deep_scrub" | "repair" => self.scrub_command(&parsed, prefix),
+            "pg" if matches!(parsed["cmd"].as_str(), Some("scrub" | "deep_scrub" | "repair")) => {
+                self.scrub_command(&parsed, parsed["cmd"].as_str().unwrap_or_default())
+            }
             "query" | "pg" => {
                 let pgid = parsed["pgid"]
                     .as_str()
@@ -87,6 +109,15 @@ impl Osd {
                 let known: Vec<&str> = commands().into_iter().map(|(name, _)| name).collect();
                 Err((EINVAL, format!("no command `{other}`; there are: {}", known.join(", "))))
             }
+        }
+    }
+
+    fn scrub_command(&mut self, parsed: &Value, what: &str) -> Result<Value, (i32, String)> {
+        let pgid = parsed["pgid"].as_str().and_then(PgId::parse);
+        let pgid = pgid.ok_or((EINVAL, format!("{what} needs a pgid as in 1.2f")))?;
+        match self.scrub_order(pgid, what != "scrub", what == "repair") {
+            true => Ok(json!({ "pgid": pgid.to_string(), "ordered": what })),
+            false => Err((EAGAIN, format!("this OSD is not the primary of pg {pgid}"))),
         }
     }
 

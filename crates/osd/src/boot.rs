@@ -172,6 +172,11 @@ impl Osd {
                     pg.on_scan_version(core, id, *key, result);
                 }
             }
+            ReadFor::Scrub(pgid, id) => {
+                if let Some((pg, core)) = self.pg(pgid) {
+                    pg.on_scrub_read(core, id, result);
+                }
+            }
             ReadFor::Removal(pgid) => self.removal_listed(pgid, result),
             boot => match result {
                 Ok(reply) => self.boot_read(boot, reply),

@@ -67,6 +67,8 @@ pub struct OsdOptions {
     pub maps_kept: u32,
     /// Limits of operations.
     pub limits: Limits,
+    /// When and how PGs are scrubbed.
+    pub scrub: crate::scrubbing::ScrubOptions,
     /// Memory for the store's caches, bytes.
     pub store_cache: u64,
 }
@@ -87,6 +89,7 @@ impl Default for OsdOptions {
             scan_max: 64,
             maps_kept: 200,
             limits: Limits::default(),
+            scrub: Default::default(),
             store_cache: 16 << 20,
         }
     }
@@ -112,6 +115,7 @@ impl OsdOptions {
         self.log_entries_total = count("osd_target_pg_log_entries_per_osd")
             .filter(|n| *n >= 1000)
             .unwrap_or(default.log_entries_total);
+        self.scrub.apply(settings);
     }
 }
 

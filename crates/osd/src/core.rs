@@ -56,6 +56,8 @@ pub enum ReadFor {
     SnapIndex(PgId, u64),
     /// Keys of a PG that goes.
     Removal(PgId),
+    /// A part of what scrub looks at, by the number of the scan.
+    Scrub(PgId, u64),
     /// The superblock.
     Superblock,
     /// A stored map.
@@ -122,6 +124,12 @@ pub struct Core {
     pub trimming: usize,
     /// PGs are to look whether they may trim.
     pub trim_due: bool,
+    /// PGs that are scrubbed as their primary.
+    pub scrubbing: usize,
+    /// PGs are to look whether they may be scrubbed.
+    pub scrub_due: bool,
+    /// Damaged objects of ours that were replaced by copies of others.
+    pub repaired: u32,
     /// What requests waited for.
     pub history: History,
     /// Counters for `perf dump`.
@@ -161,6 +169,9 @@ impl Core {
             uninformed: BTreeSet::new(),
             trimming: 0,
             trim_due: false,
+            scrubbing: 0,
+            scrub_due: false,
+            repaired: 0,
             history: History::default(),
             counters: BTreeMap::new(),
             copies_wanted: Vec::new(),

@@ -260,6 +260,7 @@ impl Osd {
         let Some(mut pg) = self.pgs.remove(&pgid) else { return };
         pg.recovery_reset(&mut self.core);
         pg.trim_reset(&mut self.core);
+        pg.scrub_reset(&mut self.core);
         pg.drop_all_ops(&mut self.core);
         if pg.stored {
             self.remove_whole(pgid, pg.range);

@@ -48,6 +48,8 @@ pub struct Osd {
     closing: bool,
     pub(crate) settings: decl::Settings,
     recovered_last: PgId,
+    /// When it is looked next whether a PG is due for scrub.
+    pub(crate) scrub_look_at: Instant,
 }
 
 impl Osd {
@@ -82,6 +84,7 @@ impl Osd {
             closing: false,
             settings: decl::Settings::new(name, BTreeMap::new()),
             recovered_last: PgId::default(),
+            scrub_look_at: Instant(0),
         }
     }
 
@@ -162,6 +165,7 @@ impl Osd {
             pg.check_activated(&mut self.core);
         }
         self.room_due();
+        self.scrub_tick();
         self.report();
     }
 
@@ -215,7 +219,8 @@ impl Osd {
             let events = self.core.io.take_events();
             let told = std::mem::take(&mut self.monc_out);
             let copies = self.copies_settle();
-            let idle = !self.core.recovery_freed && !self.core.trim_due && !copies;
+            let due = self.core.recovery_freed || self.core.trim_due || self.core.scrub_due;
+            let idle = !due && !copies;
             if events.is_empty() && told.is_empty() && idle || self.stopped {
                 break;
             }
@@ -223,6 +228,7 @@ impl Osd {
             told.into_iter().for_each(|told| self.monc_event(told));
             self.recover_more();
             self.trim_more();
+            self.scrub_more();
         }
         self.ask_up_thru();
         self.ask_pg_temp();
@@ -322,6 +328,7 @@ impl Node for Osd {
             activation,
             self.pgs.values().filter_map(|pg| pg.trim.pause).min(),
             self.core.without_room.values().min().copied(),
+            self.pgs.values().filter_map(|pg| pg.scrub.pause).min(),
         ];
         all.into_iter().flatten().min()
     }

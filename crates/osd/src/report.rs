@@ -71,6 +71,7 @@ impl Osd {
             MoncOut::Told(Told::Message(msg)) => match msg.body {
                 node::Body::Client(msgs::Body::OsdMap(maps)) => self.take_maps(&maps),
                 node::Body::Peer(peer::Body::NacreMap(m)) => self.take_nacre(m.map),
+                node::Body::Peer(peer::Body::OsdScrub(m)) => self.scrub_ordered(&m),
                 node::Body::Client(msgs::Body::Config(m)) => {
                     let changed = self.settings.set_central(m.config);
                     if changed {
@@ -216,6 +217,7 @@ impl Osd {
             commit_latency_ms: self.core.history.take_commit_latency(),
             heartbeat_peers: self.heartbeats.peers(),
             slow_ops: slow.len() as u32,
+            repaired: self.core.repaired,
             oldest_slow_s: slow.iter().max().map_or(0, |age| u32::try_from(*age).unwrap_or(u32::MAX)),
         };
         self.monc.send(peer::Body::from(body), &mut self.monc_out);

@@ -228,6 +228,9 @@ impl Osd {
             peer::Body::Pull(m) => pg.on_pull(core, conn, tid, &m),
             peer::Body::PgScan(m) => pg.on_scan(core, conn, tid, &m),
             peer::Body::PgScanReply(m) => pg.on_scan_reply(core, from, tid, &m),
+            peer::Body::PgScrub(m) => pg.on_scrub(core, conn, tid, &m),
+            peer::Body::PgScrubMap(m) => pg.on_scrub_map(core, from, tid, &m),
+            peer::Body::PgScrubbed(m) => pg.on_scrubbed(core, from, &m),
             peer::Body::PgRemove(m) if pg.is_useless(core, from, m.interval) => self.remove_copy(pgid),
             peer::Body::PgRemove(_) => {}
             _ => core.count("messages_ignored", 1),
@@ -264,6 +267,9 @@ fn addressed(body: &peer::Body) -> Option<(Spg, Epoch)> {
         peer::Body::PgScan(m) => (m.pgid, m.epoch),
         peer::Body::PgScanReply(m) => (m.pgid, m.epoch),
         peer::Body::PgRemove(m) => (m.pgid, m.epoch),
+        peer::Body::PgScrub(m) => (m.pgid, m.epoch),
+        peer::Body::PgScrubMap(m) => (m.pgid, m.epoch),
+        peer::Body::PgScrubbed(m) => (m.pgid, m.epoch),
         _ => return None,
     })
 }

@@ -83,6 +83,12 @@ impl StoreIo {
         self.reads.insert(id, then);
     }
 
+    /// Asks for a read of data from the device, whatever caches have.
+    pub fn read_device(&mut self, _now: Now, read: Read, then: ReadFor) {
+        let id = self.store.read_device(read, &mut self.events);
+        self.reads.insert(id, then);
+    }
+
     /// What the store said since.
     pub fn take_events(&mut self) -> Vec<StoreOut> {
         std::mem::take(&mut self.events)

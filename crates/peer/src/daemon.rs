@@ -6,7 +6,7 @@ use wire::{AddrVec, EntityId, Utime, Uuid, wire_structs};
 
 wire_structs! {
     /// The state of one PG, as its primary reports it.
-    pub struct PgStat[v 2/1] {
+    pub struct PgStat[v 3/1] {
         /// Which.
         pub pgid: PgId,
         /// Bits of [`pg_state`].
@@ -41,6 +41,12 @@ wire_structs! {
         pub purged_snaps: IntervalSet = since 2,
         /// Removed snapshots of which clones may be left.
         pub snap_trim_queue: u64 = since 2,
+        /// Version of the newest update at the last scrub.
+        pub last_scrub_version: maps::EVersion = since 3,
+        /// The same for the last deep scrub.
+        pub last_deep_scrub_version: maps::EVersion = since 3,
+        /// When a scrub last found nothing.
+        pub last_clean_scrub: Utime = since 3,
     }
 
     /// Usage of one pool on one OSD.
@@ -184,7 +190,7 @@ wire::messages! {
     }
 
     /// OSD to monitor: statistics of the PGs that it is primary of, and of its device.
-    pub struct PgStats = 0xe105 "pg_stats" [v 2/1] {
+    pub struct PgStats = 0xe105 "pg_stats" [v 3/1] {
         /// Who says it.
         pub osd: OsdId,
         /// The newest map that it has.
@@ -205,6 +211,8 @@ wire::messages! {
         pub slow_ops: u32 = since 2,
         /// How long the oldest of them has waited, in seconds.
         pub oldest_slow_s: u32 = since 2,
+        /// Damaged objects of its own that it has replaced by copies of others, since its start.
+        pub repaired: u32 = since 3,
     }
 
     /// MDS to monitor, every few seconds; and back, as acknowledgement with the same `seq`.
@@ -259,5 +267,15 @@ wire::messages! {
     pub struct MonLeader = 0xe10b "mon_leader" [v 1/1] {
         /// Grows with each.
         pub term: u64,
+    }
+
+    /// Monitor to OSD: scrub these PGs, as an administrator has ordered.
+    pub struct OsdScrub = 0xe118 "osd_scrub" [v 1/1] {
+        /// PGs that it is the primary of.
+        pub pgs: Vec<PgId>,
+        /// Compare data too, not only what is known of it.
+        pub deep: bool,
+        /// Mend what is found.
+        pub repair: bool,
     }
 }

@@ -23,8 +23,9 @@ wire::message_bodies! {
         MonHello, MonRaft, MonForward, MonForwardReply, MonForwardEnd,
         MonSnapshot, MonSnapshotAck, MonIdsWanted, MonIds,
         Hello, OsdBoot, OsdAlive, OsdFailure, OsdBeacon, PgStats, MdsBeacon,
-        NacreMap, OsdPgTemp, MonLeader,
+        NacreMap, OsdPgTemp, MonLeader, OsdScrub,
         OsdPing, RepOp, RepOpReply, PgQuery, PgNotify, PgInfo, PgLog, Push, PushReply, Pull, PgScan, PgScanReply, PgRemove,
+        PgScrub, PgScrubMap, PgScrubbed,
         MdsPeer,
     }
 }

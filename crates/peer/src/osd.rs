@@ -236,4 +236,47 @@ wire::messages! {
         /// The interval began at this epoch.
         pub interval: Epoch,
     }
+
+    /// Primary to a member: what does your copy have between these keys? For scrub.
+    pub struct PgScrub = 0xe218 "pg_scrub" [v 1/1] {
+        /// Which PG.
+        pub pgid: Spg,
+        /// The sender's map.
+        pub epoch: Epoch,
+        /// The interval began at this epoch.
+        pub interval: Epoch,
+        /// Encoded first key.
+        pub from: Vec<u8>,
+        /// Encoded key behind the last.
+        pub to: Vec<u8>,
+        /// Read all data and omap from the device, and give their checksums.
+        pub deep: bool,
+    }
+
+    /// Answers [`PgScrub`].
+    pub struct PgScrubMap = 0xe219 "pg_scrub_map" [v 1/1] {
+        /// As in the request.
+        pub pgid: Spg,
+        /// As in the request.
+        pub epoch: Epoch,
+        /// As in the request.
+        pub interval: Epoch,
+        /// Encoded objects in the order of keys.
+        pub objects: Vec<u8>,
+        /// Not empty: why they can't even be listed.
+        pub error: String,
+    }
+
+    /// When a PG was scrubbed, and with what result: from the primary to the members, and back from one that knows of a
+    /// later scrub.
+    pub struct PgScrubbed = 0xe21a "pg_scrubbed" [v 1/1] {
+        /// Which PG.
+        pub pgid: Spg,
+        /// The sender's map.
+        pub epoch: Epoch,
+        /// The interval began at this epoch.
+        pub interval: Epoch,
+        /// Encoded record.
+        pub record: Vec<u8>,
+    }
 }

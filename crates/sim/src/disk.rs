@@ -165,6 +165,35 @@ impl SimDisk {
         }
     }
 
+    /// What is on it now, on a disk of its own: nothing is under way there.
+    pub fn image(&self) -> Self {
+        let mut durable = self.durable.clone();
+        let newest =
+            |(sector, versions): (&u64, &Vec<(u64, Sector)>)| Some((*sector, versions.last()?.1.clone()));
+        durable.extend(self.volatile.iter().filter_map(newest));
+        Self { size: self.size, durable, ..Self::default() }
+    }
+
+    /// Flips a bit in each block of 4 KiB that has this content; how many there are.
+    pub fn decay(&mut self, content: &[u8]) -> usize {
+        const SECTORS: u64 = 4096 / SECTOR;
+        let blocks: std::collections::BTreeSet<u64> =
+            self.durable.keys().chain(self.volatile.keys()).map(|sector| sector / SECTORS).collect();
+        let mut found = 0;
+        for block in blocks {
+            if self.read(block * 4096, 4096)[..] != *content {
+                continue;
+            }
+            found += 1;
+            let mut sector = [0; SECTOR as usize];
+            sector.copy_from_slice(&content[..SECTOR as usize]);
+            sector[7] ^= 1;
+            self.volatile.remove(&(block * SECTORS));
+            self.durable.insert(block * SECTORS, sector.into());
+        }
+        found
+    }
+
     /// Flips one bit of a sector that was written; for tests of checksums. Gives the byte offset, `None` on an empty disk.
     pub fn flip_bit(&mut self, rng: &mut Rng) -> Option<u64> {
         let sectors: Vec<u64> = self.durable.keys().copied().collect();

@@ -39,6 +39,8 @@ enum Kind {
     OsdOut,
     /// A pool gets more PGs.
     MorePgs,
+    /// A block of an object's data changes on a disk, always of the same OSD: other copies are whole.
+    Decay,
 }
 
 /// Pools get no more PGs than that.
@@ -88,6 +90,7 @@ impl Kind {
             Self::ClockJumps => "clock_jumped",
             Self::OsdOut => "osd_out",
             Self::MorePgs => "pg_num_raised",
+            Self::Decay => "block_decayed",
         }
     }
 }
@@ -138,11 +141,13 @@ pub enum Profile {
     Snapshots,
     /// Three or five monitors, and commands that each client gives to whichever it finds.
     Monitors,
+    /// One OSD's disk decays, under scrubs that come every few seconds.
+    Decay,
 }
 
 impl Profile {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Any,
         Self::Objects,
         Self::Files,
@@ -150,6 +155,7 @@ impl Profile {
         Self::Commits,
         Self::Snapshots,
         Self::Monitors,
+        Self::Decay,
     ];
 
     /// As the command line has it.
@@ -162,6 +168,7 @@ impl Profile {
             Self::Commits => "commits",
             Self::Snapshots => "snapshots",
             Self::Monitors => "monitors",
+            Self::Decay => "decay",
         }
     }
 
@@ -234,6 +241,7 @@ impl Nemesis {
             Profile::Files => vec![Kind::MdsKill, Kind::AllPower],
             Profile::Primary => vec![Kind::PrimaryCutOff, Kind::PrimaryDies, Kind::Paused],
             Profile::Commits => vec![Kind::OsdKill, Kind::PowerMidCommit],
+            Profile::Decay => vec![Kind::Decay],
             Profile::Monitors => MONITORS.into_iter().filter(|_| rng.chance(1, 2)).collect(),
         };
         let later = match profile {
@@ -406,6 +414,7 @@ impl Nemesis {
             }
             Kind::OsdOut => self.take_out(cluster),
             Kind::MorePgs => self.raise_pg_num(cluster),
+            Kind::Decay => self.decay(cluster),
             Kind::PrimaryCutOff => self.cut_off_primary(cluster),
             Kind::PrimaryDies => {
                 let (_, primary) = self.a_primary(cluster)?;
@@ -437,6 +446,15 @@ impl Nemesis {
         let end = cluster.world.now() + Duration::from_millis(self.rng.range(500, 15_000));
         self.end(end, End::In(number));
         Some(())
+    }
+
+    /// A block of the first OSD's disk rots.
+    fn decay(&mut self, cluster: &mut Cluster) -> Option<()> {
+        let (slot, rng) = (cluster.osds[0], &mut self.rng);
+        let disk = cluster.world.disk(slot, 0);
+        let blocks = crate::oracle::replicas::blocks(&mut disk.image());
+        let block = blocks.get(rng.below(blocks.len().max(1) as u64) as usize)?;
+        (disk.decay(block) > 0).then_some(())
     }
 
     /// The PGs of a pool become up to four times as many, and move to places of their own.

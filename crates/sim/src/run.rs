@@ -158,6 +158,13 @@ impl Scenario {
             },
             ..Spec::default()
         };
+        let mut spec = spec;
+        if profile == Profile::Decay {
+            spec.options.insert("mon_osd_warn_num_repaired".to_owned(), "1000000".to_owned());
+            let scrub = &mut spec.osd.scrub;
+            (scrub.min_interval, scrub.deep_interval) = (Duration::from_secs(4), Duration::from_secs(6));
+            (scrub.at_once, scrub.chunk_max) = (rng.range(1, 3) as usize, rng.range(1, 26) as usize);
+        }
         let faults = Faults::draw(&mut rng);
         let mut cluster = Cluster::new(seed, faults, &spec);
         cluster.world.trace = trace;
@@ -178,6 +185,9 @@ impl Scenario {
 
         self.cluster.world.faults = Faults::none();
         self.nemesis.give_up(&mut self.cluster);
+        if self.profile == Profile::Decay {
+            self.repair()?;
+        }
         self.settle("converges")?;
         self.drain("answers_everything")?;
         self.loads.iter_mut().for_each(|l| l.finish(&self.cluster.world));
@@ -265,7 +275,8 @@ impl Scenario {
             }
         }
         let complaints = std::mem::take(&mut self.cluster.world.complaints);
-        match complaints.iter().find_map(|(node, event)| oracle::events::check(node, event)) {
+        let decay = self.profile == Profile::Decay;
+        match complaints.iter().find_map(|(node, event)| oracle::events::check(node, event, decay)) {
             Some(what) => Err(Found("unexpected_event", what)),
             None => Ok(()),
         }
@@ -291,6 +302,15 @@ impl Scenario {
             let next = self.cluster.world.now() + Duration::from_millis(1000);
             self.play(next, false, |_| false)?;
         }
+    }
+
+    /// What has decayed is found and mended, also where it is too much for scrubs that come by themselves.
+    fn repair(&mut self) -> Result<(), Found> {
+        self.drain("answers_everything")?;
+        let repair = serde_json::json!({ "prefix": "osd repair", "who": "all" });
+        self.cluster.command(&repair).map_err(|why| Found("repair_ordered", why))?;
+        let until = self.cluster.world.now() + Duration::from_secs(10);
+        self.play(until, false, |_| false)
     }
 
     /// Everything asked must be answered soon.

@@ -27,6 +27,8 @@ pub(crate) struct Job {
     stage: Stage,
     /// How often it had to wait for a page.
     stops: usize,
+    /// Data comes from the device, whatever the cache has.
+    past_cache: bool,
     /// The names that a list has found so far. Nothing that it must not see is applied before it is complete.
     listed: Vec<ObjectKey>,
 }
@@ -70,7 +72,12 @@ enum Outcome {
 
 impl Job {
     pub fn new(read: Read, mark: u64) -> Self {
-        Self { read, mark, stage: Stage::Index(None), stops: 0, listed: Vec::new() }
+        Self { read, mark, stage: Stage::Index(None), stops: 0, past_cache: false, listed: Vec::new() }
+    }
+
+    /// A read that takes no data from the cache.
+    pub fn past_cache(read: Read, mark: u64) -> Self {
+        Self { past_cache: true, ..Self::new(read, mark) }
     }
 
     /// How often it had to wait for a page of the index, if it still looks there.
@@ -174,7 +181,7 @@ impl Store {
                         continue;
                     }
                     let job = self.reads.get_mut(&id).expect("looked at");
-                    match self.core.look_up(&job.read, &mut job.listed) {
+                    match self.core.look_up(&job.read, job.past_cache, &mut job.listed) {
                         Ok(Outcome::Done(reply)) => {
                             self.reads.remove(&id);
                             out.push(StoreOut::Read(id, Ok(reply)));
@@ -228,7 +235,7 @@ impl Store {
 }
 
 impl Core {
-    fn look_up(&self, read: &Read, listed: &mut Vec<ObjectKey>) -> Result<Outcome, Stop> {
+    fn look_up(&self, read: &Read, past_cache: bool, listed: &mut Vec<ObjectKey>) -> Result<Outcome, Stop> {
         let view = self.view();
         match read {
             Read::List { from, to, max } => {
@@ -262,7 +269,7 @@ impl Core {
                 if onode.omap != 0 {
                     omap(&view, &onode, omap_keys, omap_range.as_ref(), &mut found)?;
                 }
-                self.data(key, &onode, data, found)
+                self.data(key, &onode, data, past_cache, found)
             }
         }
     }
@@ -273,6 +280,7 @@ impl Core {
         object: &ObjectKey,
         onode: &Onode,
         ranges: &[(u64, u64)],
+        past_cache: bool,
         view: ObjectView,
     ) -> Result<Outcome, Stop> {
         let mut data = Box::new(Data { view, ranges: Vec::new(), parts: Vec::new(), error: None });
@@ -307,7 +315,7 @@ impl Core {
                             pieces.push(Piece::Memory(content.slice(range)))
                         }
                         Some(_) => drop(data.error.get_or_insert(damaged(object, block))),
-                        None => match self.blocks.get(place, *crc) {
+                        None => match self.blocks.get(place, *crc).filter(|_| !past_cache) {
                             Some(content) => pieces.push(Piece::Memory(content.slice(range))),
                             None => data.add(&mut pieces, place, block, *crc, range),
                         },

@@ -331,6 +331,17 @@ impl Store {
         id
     }
 
+    /// As [`Self::read`], with data from the device even where a cache has it: to find what has decayed there.
+    pub fn read_device(&mut self, read: Read, out: &mut Vec<StoreOut>) -> ReadId {
+        let id = ReadId(self.next_read);
+        self.next_read += 1;
+        self.reads.insert(id, Job::past_cache(read, self.commit.mark()));
+        if matches!(self.state, State::Open) {
+            self.settle(out);
+        }
+        id
+    }
+
     /// Asks for a checkpoint: what is in the log goes to its place, so that the next start finds a short log.
     /// For a clean stop; [`Self::is_clean`] says when it is done.
     pub fn request_checkpoint(&mut self, out: &mut Vec<StoreOut>) {

@@ -224,6 +224,27 @@ fn a_partial_overwrite_does_not_heal_a_damaged_block_a_whole_one_does() {
     assert_eq!(state(&mut bench).objects.len(), 1);
 }
 
+#[test]
+fn what_has_decayed_under_the_cache_is_found_by_reading_past_it() {
+    let mut bench = Bench::open(SimDisk::new(8 << 20, 512, 1), without_discards());
+    bench.commit(txn(vec![TxnOp::Write(key("a"), 0, Buf::pattern(1, 8192).into())]));
+    bench.clean();
+    let whole = || Read::Object {
+        key: key("a"),
+        attrs: false,
+        data: vec![(0, 8192)],
+        omap_header: false,
+        omap_keys: Vec::new(),
+        omap_range: None,
+    };
+    let found = bench.read(whole()).expect("whole");
+    assert_eq!(bench.read_device(whole()), Ok(found.clone()));
+    let place = bench.disk.sectors().into_iter().find(|s| is_data(&mut bench.disk, *s)).expect("the data");
+    bench.disk.flip(place * 512, 1);
+    assert_eq!(bench.read(whole()), Ok(found), "it is in memory");
+    assert!(matches!(bench.read_device(whole()), Err(StoreError::Corrupt(_))));
+}
+
 /// Whether this sector begins with the first bytes of the pattern.
 fn is_data(disk: &mut SimDisk, sector: u64) -> bool {
     let bytes = disk.replace(sector, vec![0; 512].into());

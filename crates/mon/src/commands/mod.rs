@@ -27,6 +27,7 @@ pub(crate) mod pool_change;
 pub(crate) mod pool_opts;
 pub(crate) mod pool_read;
 pub(crate) mod quorum;
+pub(crate) mod scrub;
 pub(crate) mod status;
 mod table;
 mod weight_set;
@@ -144,6 +145,8 @@ pub(crate) enum Handler {
     Change(fn(&mut Edit<'_>, &Args, &[u8]) -> Outcome),
     /// Needs the whole monitor: writes to the cluster log.
     Log,
+    /// Tells OSDs to scrub.
+    Scrub,
 }
 
 impl<S: Storage> Mon<S> {
@@ -193,6 +196,7 @@ impl<S: Storage> Mon<S> {
             data: Bufs::from(data),
             ..msgs::MonCommandAck::default()
         };
+        self.send_orders(out);
         self.after(index, Self::send(conn, tid, msgs::Body::from(ack)), out);
     }
 
@@ -221,6 +225,7 @@ impl<S: Storage> Mon<S> {
             Err(_) if is_own => self.tell_admin(now, &text),
             Err(error) => ((-errno::EINVAL, error.0, Vec::new()), 0),
         };
+        self.send_orders(out);
         let reply = msgs::CommandReply { r, rs, data: Bufs::from(data) };
         self.after(index, Self::send(conn, tid, msgs::Body::from(reply)), out);
     }
@@ -260,6 +265,7 @@ impl<S: Storage> Mon<S> {
                     outcome
                 })
             }
+            Handler::Scrub => (self.order_scrub(now, cmd, args), 0),
             Handler::Log => {
                 let line = self.log_of(now, conn, args.list("logtext").join(" "));
                 self.edit(now, |edit| {
@@ -519,6 +525,12 @@ fn handler(cmd: Cmd) -> Handler {
         Cmd::PgLsByPrimary => Read(pg_cmds::ls_by_primary),
         Cmd::PgDumpStuck => Read(pg_cmds::dump_stuck),
         Cmd::PgMap => Read(pg_cmds::map),
+        Cmd::PgScrub
+        | Cmd::PgDeepScrub
+        | Cmd::PgRepair
+        | Cmd::OsdScrub
+        | Cmd::OsdDeepScrub
+        | Cmd::OsdRepair => Handler::Scrub,
         Cmd::FsLs => Read(fs_dump::ls),
         Cmd::FsNew => Change(fs_cmds::new),
         Cmd::FsRm => Change(fs_cmds::rm),

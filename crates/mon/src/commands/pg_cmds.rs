@@ -282,9 +282,10 @@ fn osd_json(view: &View<'_>, id: Option<OsdId>, s: &OsdStat, num_pgs: usize, num
     put("kb_avail", kb(f.available).into());
     put("statfs", store(f));
     put("hb_peers", ids(&s.heartbeat_peers).into());
-    for name in ["snap_trim_queue_len", "num_snap_trimming", "num_shards_repaired"] {
+    for name in ["snap_trim_queue_len", "num_snap_trimming"] {
         put(name, 0.into());
     }
+    put("num_shards_repaired", s.repaired.into());
     put("op_queue_age_hist", json!({ "histogram": [], "upper_bound": 1 }));
     put(
         "perf_stat",

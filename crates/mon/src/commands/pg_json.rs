@@ -108,11 +108,11 @@ pub fn pg(s: &PgStat) -> Value {
     put("last_epoch_clean", s.reported_epoch.0.into());
     put("parent", "0.0".into());
     put("parent_split_bits", 0.into());
-    put("last_scrub", "0'0".into());
+    put("last_scrub", s.last_scrub_version.to_string().into());
     put("last_scrub_stamp", s.last_scrub.iso8601().into());
-    put("last_deep_scrub", "0'0".into());
+    put("last_deep_scrub", s.last_deep_scrub_version.to_string().into());
     put("last_deep_scrub_stamp", s.last_deep_scrub.iso8601().into());
-    put("last_clean_scrub_stamp", s.last_scrub.iso8601().into());
+    put("last_clean_scrub_stamp", s.last_clean_scrub.iso8601().into());
     put("log_size", s.log_size.into());
     put("ondisk_log_size", s.log_size.into());
     for what in [

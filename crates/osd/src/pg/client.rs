@@ -115,10 +115,13 @@ impl Pg {
             if op.stage != Stage::Waiting {
                 return;
             }
-            let writes = op.writes;
+            let (writes, expires) = (op.writes, op.expired.is_some());
+            if writes {
+                self.scrub_gives_way(core, key);
+            }
             let forgets = stdx::mutants::is_active("osd_forgets_what_it_answered");
             if writes
-                && op.expired.is_none()
+                && !expires
                 && !forgets
                 && let Some((version, reply)) = self.answer_again(core, id)
             {
@@ -370,8 +373,11 @@ impl Pg {
         Some(outcome)
     }
 
-    /// What was loaded is damaged.
+    /// What was loaded is damaged: where another copy may have it, that comes first.
     fn fail(&mut self, core: &mut Core, id: u64) {
+        if self.check_object(core, id) {
+            return;
+        }
         let Some(op) = self.ops.get(&id) else { return };
         let (key, reply) = (op.key.clone(), OsdOpReply::to(&op.request, -EIO, core.epoch()));
         self.pop_queue(&key, id);

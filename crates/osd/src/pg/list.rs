@@ -36,6 +36,9 @@ impl Pg {
             // Names may be on a single disk only; the request is looked at again when none is.
             return;
         }
+        if self.scrub_ls(core, id) {
+            return;
+        }
         let Some(op) = self.ops.get_mut(&id) else { return };
         let read = match &op.request.ops[..] {
             [sub] => match &sub.op {

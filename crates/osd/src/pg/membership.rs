@@ -129,6 +129,7 @@ impl Pg {
         self.last_write.clear();
         self.recovery_reset(core);
         self.trim_reset(core);
+        self.scrub_reset(core);
         self.requeue_all(core);
     }
 

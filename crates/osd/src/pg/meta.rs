@@ -20,6 +20,7 @@ pub const INFO: &[u8] = b"info";
 pub const MEMBERS: &[u8] = b"members";
 /// The number of PGs before a split that was decided on and not carried out.
 pub const SPLIT: &[u8] = b"split";
+const SCRUB: &[u8] = b"scrub";
 const LOG: u8 = b'l';
 const DUP: u8 = b'd';
 const MISSING: u8 = b'm';
@@ -59,6 +60,8 @@ pub struct Stored {
     pub missing: Missing,
     /// It was to be split when it had so many PGs in its pool, and all this is still from before.
     pub split_from: Option<u32>,
+    /// When it was scrubbed.
+    pub scrub: super::scrub::Record,
 }
 
 /// The object that holds the knowledge of `pgid`.
@@ -143,6 +146,11 @@ impl MetaChange {
     /// The copy's description.
     pub fn info(&mut self, info: &Info) {
         self.set.push((INFO.to_vec(), Writer::encode(info)));
+    }
+
+    /// When it was scrubbed, with what result.
+    pub fn scrub(&mut self, record: &super::scrub::Record) {
+        self.set.push((SCRUB.to_vec(), Writer::encode(record)));
     }
 
     /// The membership.
@@ -254,6 +262,7 @@ impl Loader {
             INFO => self.stored.info = value_of(value)?,
             MEMBERS => self.stored.members = value_of(value)?,
             SPLIT => self.stored.split_from = Some(value_of(value)?),
+            SCRUB => self.stored.scrub = value_of(value)?,
             [LOG, ..] => self.entries.push(value_of(value)?),
             [DUP, ..] => self.dups.push(value_of(value)?),
             [MISSING, object @ ..] => {

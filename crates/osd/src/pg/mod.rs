@@ -16,6 +16,10 @@ pub mod replicate;
 pub mod request;
 pub mod resync;
 mod room;
+pub mod scrub;
+mod scrub_compare;
+mod scrub_ls;
+mod scrub_map;
 mod snaps;
 mod split;
 pub mod state;
@@ -136,6 +140,8 @@ pub struct Pg {
     pub self_resync: Option<SelfResync>,
     /// Removed snapshots being trimmed.
     pub trim: trim::SnapTrim,
+    /// The comparison of all copies.
+    pub scrub: scrub::Scrub,
     /// Parts of our store being listed.
     pub listings: Listings,
     /// Not primary: number of the primary's round that we take part in, 0 for none.
@@ -149,7 +155,7 @@ pub struct Pg {
 impl Pg {
     /// A PG as it was stored, or an empty one.
     pub fn new(id: PgId, pg_num: u32, stored: Stored) -> Self {
-        let Stored { info, members, log, missing, split_from } = stored;
+        let Stored { info, members, log, missing, split_from, scrub } = stored;
         let pg_num = split_from.unwrap_or(pg_num);
         Self {
             id,
@@ -183,6 +189,7 @@ impl Pg {
             recovery: Recovery::default(),
             self_resync: None,
             trim: trim::SnapTrim::default(),
+            scrub: scrub::Scrub::new(scrub),
             listings: Listings::default(),
             activation: 0,
             stats_changed: true,

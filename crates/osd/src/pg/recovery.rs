@@ -62,7 +62,7 @@ impl Pg {
             let compared = writes && c.resync.as_ref().is_some_and(|r| r.holds(key));
             self.takes_part(*osd) && (unsure || compared)
         };
-        self.missing.contains_key(key) || self.copies.iter().any(lacks)
+        self.missing.contains_key(key) || self.scrub.holds(key, writes) || self.copies.iter().any(lacks)
     }
 
     /// Moves on what is known to be on all members, once nothing behind it lacks its object somewhere. `true` where that
@@ -128,7 +128,9 @@ impl Pg {
         }
         let members = self.copies.iter().filter(|(o, _)| self.takes_part(**o));
         members
-            .filter_map(|(osd, c)| c.missing.keys().find(|k| self.is_push_due(core, *osd, k)))
+            .filter_map(|(osd, c)| {
+                c.missing.keys().find(|k| self.is_push_due(core, *osd, k) && !r.unfound.contains(*k))
+            })
             .next()
             .cloned()
     }
@@ -263,5 +265,6 @@ impl Pg {
         self.share_history(core);
         self.remove_strays(core);
         core.trim_due = true;
+        self.scrub_clean(core);
     }
 }

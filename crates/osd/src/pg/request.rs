@@ -85,6 +85,8 @@ pub struct ClientOp {
     pub(super) loaded: Loaded,
     pub(super) reads_left: usize,
     pub(super) damaged: bool,
+    /// What it could not read was compared with other copies already.
+    pub(super) checked: bool,
     pub(super) reply: Option<Box<Reply>>,
     /// What follows for watches once it is answered.
     pub(super) effects: Vec<Effect>,
@@ -125,6 +127,7 @@ impl ClientOp {
             loaded: Loaded::default(),
             reads_left: 0,
             damaged: false,
+            checked: false,
             reply: None,
             effects: Vec::new(),
             page: None,

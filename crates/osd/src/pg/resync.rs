@@ -360,7 +360,7 @@ impl Pg {
     }
 
     /// Writes that waited for a comparison look again.
-    pub fn kick_waiting(&mut self, core: &mut Core) {
+    pub(super) fn kick_waiting(&mut self, core: &mut Core) {
         let keys: Vec<ObjectKey> = self.queues.keys().cloned().collect();
         keys.iter().for_each(|key| self.run_queue(core, key));
     }

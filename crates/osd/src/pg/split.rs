@@ -42,7 +42,10 @@ impl Pg {
             self.info.stats.lose(&stats);
             let info = Info { pgid: id, missing: missing.len() as u64, stats, ..self.info.clone() };
             let members = Members { past: self.members.past.clone(), ..members };
-            let child = Self::new(id, pg_num, Stored { info, members, log, missing, split_from: None });
+            // Errors that are left may be in any of them, until each has been scrubbed.
+            let scrub = self.scrub.record.clone();
+            let stored = Stored { info, members, log, missing, split_from: None, scrub };
+            let child = Self::new(id, pg_num, stored);
             if self.stored {
                 ours.split(&child.log, &child.missing);
                 child.records(&mut ops);
@@ -72,6 +75,7 @@ impl Pg {
         change.replace_log(&self.log, &self.missing);
         change.info(&self.info);
         change.members(&self.members);
+        change.scrub(&self.scrub.record);
         change.into_ops(self.id, ops);
     }
 }

@@ -73,6 +73,17 @@ impl Pg {
             Some(false) => pg_state::SNAPTRIM_WAIT,
             None => 0,
         };
+        if let Some(what) = self.scrub.running() {
+            bits |= pg_state::SCRUBBING;
+            bits |= if what.deep { pg_state::DEEP_SCRUB } else { 0 };
+            bits |= if what.repair { pg_state::REPAIR } else { 0 };
+        }
+        if self.scrub.record.errors() > 0 {
+            bits |= pg_state::INCONSISTENT;
+        }
+        if self.scrub.record.failed_repair {
+            bits |= pg_state::FAILED_REPAIR;
+        }
         if !self.recovery.unfound.is_empty() {
             bits |= pg_state::RECOVERY_UNFOUND;
         }
@@ -98,6 +109,10 @@ impl Pg {
             num_rd_kb: (s.read_bytes >> 10) as i64,
             num_wr: s.writes as i64,
             num_wr_kb: (s.written_bytes >> 10) as i64,
+            num_scrub_errors: self.scrub.record.errors().into(),
+            num_shallow_scrub_errors: self.scrub.record.shallow_errors.into(),
+            num_deep_scrub_errors: self.scrub.record.deep_errors.into(),
+            num_objects_repaired: self.scrub.record.repaired as i64,
             ..ObjectStatSum::default()
         };
         let when = |bit: u64| if state & bit != 0 { now } else { Default::default() };
@@ -110,6 +125,11 @@ impl Pg {
             last_change: since,
             last_active: when(pg_state::ACTIVE),
             last_clean: when(pg_state::CLEAN),
+            last_scrub: self.scrub.record.last,
+            last_deep_scrub: self.scrub.record.last_deep,
+            last_clean_scrub: self.scrub.record.last_clean,
+            last_scrub_version: self.scrub.record.last_version,
+            last_deep_scrub_version: self.scrub.record.last_deep_version,
             log_size: self.log.len() as u64,
             up: self.members.up.clone(),
             acting: self.members.acting.clone(),
@@ -117,7 +137,6 @@ impl Pg {
             purged_snaps: self.trim.purged.clone(),
             snap_trim_queue: self.trim_queue_len(core),
             blocked_by: self.blocked_by.iter().chain(&self.asked).copied().collect(),
-            ..PgStat::default()
         }
     }
 
@@ -143,6 +162,13 @@ impl Pg {
             "last_epoch_started": self.info.history.last_epoch_started.0,
             "last_epoch_clean": self.info.history.last_epoch_clean.0,
             "snap_trim_queue": self.trim_queue_len(core),
+            "scrub": {
+                "running": self.scrub.running().map(|what| what.name()),
+                "last": self.scrub.record.last.iso8601(),
+                "last_deep": self.scrub.record.last_deep.iso8601(),
+                "errors": self.scrub.record.errors(),
+                "repaired": self.scrub.record.repaired,
+            },
             "past_intervals": self.members.past.len(),
             "blocked_by": ids(&self.blocked_by),
             "waits_for": self.asked.iter().map(|o| o.0).collect::<Vec<_>>(),

@@ -132,6 +132,9 @@ impl Pg {
                     "object_unreadable",
                     format!("pg {} {:?}: {error}", self.id, sender.key),
                 );
+                if let Destination::Member(osd) = sender.to {
+                    return self.unreadable_here(core, osd, sender.key);
+                }
                 return self.refuse_part(core, &sender, -EIO);
             }
         };
@@ -256,7 +259,12 @@ impl Pg {
         }
         let ops = txn.ops;
         let mut change = MetaChange::default();
-        if msg.last && self.missing.remove(&key).is_some() {
+        let lacked = msg.last && self.missing.remove(&key).is_some();
+        if msg.last && !lacked && !pulled && !self.info.incomplete {
+            // We had it, and it was damaged.
+            core.repaired += 1;
+        }
+        if lacked {
             change.drop_missing(&key);
             self.info.missing = self.missing.len() as u64;
             change.info(&self.info);

@@ -824,6 +824,43 @@ impl Cluster {
         self.slots.insert(to, Slot { osd: None, disk, nonce: 1, life: 1 });
     }
 
+    /// Kills an OSD whose store is at rest: nothing is in its log only.
+    pub fn stop_at_rest(&mut self, osd: usize) {
+        self.stop(osd);
+    }
+
+    /// Changes one bit where `pattern` begins on a stopped OSD's disk, everywhere. Whether it was found.
+    pub fn rot(&mut self, osd: usize, pattern: &[u8]) -> bool {
+        self.slots.get_mut(&osd).expect("a known OSD").disk.rot(pattern)
+    }
+
+    /// Changes what an OSD stores behind its back.
+    pub fn tamper(&mut self, osd: usize, ops: Vec<store::TxnOp>) {
+        self.run(Duration::from_millis(100));
+        let slot = self.slots.get_mut(&osd).and_then(|s| s.osd.as_mut()).expect("a running OSD");
+        slot.core.submit_own(store::Transaction { ops }, crate::core::CommitFor::Nothing);
+        self.input(osd, Input::Timer);
+        self.run(Duration::from_millis(100));
+    }
+
+    /// Changes how a running OSD scrubs.
+    pub fn set_scrub(&mut self, osd: usize, change: impl FnOnce(&mut crate::ScrubOptions)) {
+        let slot = self.slots.get_mut(&osd).and_then(|s| s.osd.as_mut()).expect("a running OSD");
+        change(&mut slot.core.config.options.scrub);
+    }
+
+    /// Orders a scrub, as the monitor does.
+    pub fn order_scrub(&mut self, osd: usize, pgid: PgId, deep: bool, repair: bool) {
+        let slot = self.slots.get_mut(&osd).and_then(|s| s.osd.as_mut()).expect("a running OSD");
+        assert!(slot.scrub_order(pgid, deep, repair), "osd.{osd} leads {pgid}");
+        self.input(osd, Input::Timer);
+    }
+
+    /// The store's key of an object.
+    pub fn key(&self, name: &str) -> ObjectKey {
+        ObjectKey::head(POOL, self.pgid_of(name).1, b"", b"", name.as_bytes())
+    }
+
     /// Looks inside an OSD.
     pub fn osd(&self, osd: usize) -> &Osd {
         self.slots[&osd].osd.as_ref().expect("a running OSD")

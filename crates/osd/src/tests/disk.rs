@@ -49,6 +49,18 @@ impl Disk {
         }
     }
 
+    /// Changes one bit in each sector that begins with `pattern`. Whether there was one.
+    pub fn rot(&mut self, pattern: &[u8]) -> bool {
+        let mut found = false;
+        for sectors in [&mut self.now, &mut self.durable] {
+            for sector in sectors.values_mut().filter(|s| s.starts_with(pattern)) {
+                sector[SECTOR - 1] ^= 4;
+                found = true;
+            }
+        }
+        found
+    }
+
     /// The machine stops without warning.
     pub fn lose_power(&mut self) {
         self.dirty.clear();

@@ -7,6 +7,7 @@ mod disk;
 mod full;
 mod hostile;
 mod scenarios;
+mod scrub;
 mod snapshots;
 mod split;
 mod storm;

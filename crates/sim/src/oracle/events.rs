@@ -14,9 +14,13 @@ const EXPECTED: [(&str, &str); 4] = [
     ),
 ];
 
-/// What is wrong with an event; `None` where it is expected.
-pub fn check(node: &str, event: &Event) -> Option<String> {
-    let expected = event.level == Level::Warn && EXPECTED.iter().any(|(name, _)| *name == event.name);
+/// What is said of a disk that decays.
+const DECAY: [&str; 3] = ["object_unreadable", "object_damaged", "scrub_ended"];
+
+/// What is wrong with an event; `None` where it is expected, of disks that decay too where they `decay`.
+pub fn check(node: &str, event: &Event, decay: bool) -> Option<String> {
+    let expected = event.level == Level::Warn && EXPECTED.iter().any(|(name, _)| *name == event.name)
+        || decay && DECAY.contains(&event.name);
     (!expected).then(|| format!("{node}: {:?} {}: {}", event.level, event.name, event.detail))
 }
 
@@ -27,11 +31,11 @@ mod tests {
     #[test]
     fn only_listed_warnings_pass() {
         let event = |level, name| Event::new(level, name, "because");
-        assert_eq!(check("osd.0", &event(Level::Warn, "marked_down")), None);
-        let why = check("osd.0", &event(Level::Warn, "push_undecodable"));
+        assert_eq!(check("osd.0", &event(Level::Warn, "marked_down"), false), None);
+        let why = check("osd.0", &event(Level::Warn, "push_undecodable"), false);
         assert_eq!(why.as_deref(), Some("osd.0: Warn push_undecodable: because"));
         assert!(
-            check("client.0", &event(Level::Error, "mds_session_lost")).is_some(),
+            check("client.0", &event(Level::Error, "mds_session_lost"), false).is_some(),
             "lost writes are no warning"
         );
     }

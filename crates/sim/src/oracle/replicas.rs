@@ -37,6 +37,15 @@ pub fn check(
     Ok(all.into_iter().map(|(key, mut found)| (key, found.swap_remove(0).1)).collect())
 }
 
+/// The first blocks of clients' objects that have such blocks, as a disk has them now; none where it is not sound now.
+pub fn blocks(disk: &mut SimDisk) -> Vec<Vec<u8>> {
+    let objects = Inspection::open(disk).and_then(|mut i| i.objects()).unwrap_or_default();
+    let first = |(_, view): (ObjectKey, ObjectView)| Some(view.data.first()?.to_vec().get(..4096)?.to_vec());
+    let blocks = objects.into_iter().filter_map(first);
+    // Zeros are everywhere.
+    blocks.filter(|block| block.iter().any(|byte| *byte != 0)).collect()
+}
+
 fn difference(a: &ObjectView, b: &ObjectView) -> Option<String> {
     if a.size != b.size {
         return Some(format!("{} and {} bytes", a.size, b.size));

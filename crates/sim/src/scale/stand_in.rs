@@ -305,6 +305,7 @@ impl StandIn {
             heartbeat_peers: self.beats.keys().copied().collect(),
             slow_ops: 0,
             oldest_slow_s: 0,
+            repaired: 0,
         };
         self.monc.send(peer::Body::from(body), &mut self.monc_out);
     }

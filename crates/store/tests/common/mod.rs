@@ -170,6 +170,14 @@ impl Bench {
         self.answer(id)
     }
 
+    /// As [`Self::read`], past the cache.
+    pub fn read_device(&mut self, read: Read) -> Result<ReadReply, StoreError> {
+        let mut out = Vec::new();
+        let id = self.store.read_device(read, &mut out);
+        self.take(out);
+        self.answer(id)
+    }
+
     /// Everything in its place on the device.
     pub fn clean(&mut self) {
         self.run();

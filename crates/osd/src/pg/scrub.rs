@@ -1,0 +1,739 @@
+//! Scrub at the primary: chunk after chunk of the PG's keys is looked at on all members (`scrub_map`) and compared
+//! (`scrub_compare`); copies that are damaged are replaced by one that is right, by recovery, and the chunk is looked at again.
+//!
+//! Members apply updates in the primary's order, and each look sees what was ordered before it; so it is enough that no
+//! update of the chunk is ordered between the question and the last answer. Updates do not wait for that long: the first ones
+//! that come make the chunk be given up and tried again later, smaller; only when that has happened too often they wait.
+//!
+//! A request that can't be carried out because our own copy is damaged has its object compared at once, in the same way.
+
+use super::Pg;
+use super::meta::MetaChange;
+use super::request::Stage;
+use super::scrub_compare::{Finding, Maps, SnapFinding, compare};
+use super::scrub_map::{Asker, Scan, Scanned};
+use super::state::State;
+use super::successor;
+use crate::core::{CommitFor, Core, ReadFor};
+use crate::object::{first_of, head_of};
+use maps::{EVersion, Epoch, OsdId, Pool, PoolOpt, osd_flags, pool_flags, pool_opt};
+use node::Level;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+use stdx::{Instant, Wall};
+use store::{ObjectKey, Read, ReadReply, StoreError};
+use wire::{Reader, Utime, Writer, wire_structs};
+
+/// Findings that are kept for `rados list-inconsistent-obj`.
+const KEPT: usize = 1000;
+/// How often updates may make one chunk be given up.
+const PREEMPTIONS: u32 = 5;
+/// The longest pause between two chunks.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// Where a scrub could not go on: not again before.
+const AGAIN_AFTER: Duration = Duration::from_secs(60);
+/// An object that no copy has whole is not compared again before.
+const HOPELESS_FOR: Duration = Duration::from_secs(60);
+
+wire_structs! {
+    /// When a PG was scrubbed, and what was found. All members have it; of two the later is right.
+    #[derive(Eq)]
+    pub struct Record[v 1/1] {
+        /// The end of the last scrub of either kind.
+        pub last: Utime,
+        /// The newest update then.
+        pub last_version: EVersion,
+        /// The end of the last deep scrub.
+        pub last_deep: Utime,
+        /// The newest update then.
+        pub last_deep_version: EVersion,
+        /// The end of the last one that found nothing, or mended all that it found.
+        pub last_clean: Utime,
+        /// Errors that are left, of those that a light scrub sees.
+        pub shallow_errors: u32,
+        /// Of the others.
+        pub deep_errors: u32,
+        /// Objects that were mended since the PG was made.
+        pub repaired: u64,
+        /// The last repair that was ordered has left errors.
+        pub failed_repair: bool,
+    }
+}
+
+impl Record {
+    /// Errors that are left.
+    pub fn errors(&self) -> u32 {
+        self.shallow_errors + self.deep_errors
+    }
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wanted {
+    /// Read and compare data.
+    pub deep: bool,
+    /// Mend what is found, however much it is.
+    pub repair: bool,
+    /// An administrator has ordered it.
+    pub ordered: bool,
+}
+
+/// A scrub that is under way.
+#[derive(Debug)]
+struct Run {
+    what: Wanted,
+    /// Everything before it has been compared.
+    cursor: ObjectKey,
+    /// Objects of the next chunk.
+    chunk: usize,
+    /// How often the present chunk was given up.
+    given_up: u32,
+    /// It is looked at again, after copies were replaced.
+    again: bool,
+    /// What was damaged in it the first time.
+    mended: BTreeSet<ObjectKey>,
+    /// Damaged objects so far, mended or not.
+    damaged: usize,
+    fixed: u64,
+    shallow: u32,
+    deep: u32,
+    found: Found,
+}
+
+/// Why something is looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Purpose {
+    /// The scrub's turn.
+    Chunk,
+    /// A request needs it.
+    Object,
+}
+
+/// A range that is being looked at.
+#[derive(Debug)]
+struct Check {
+    tid: u64,
+    from: ObjectKey,
+    until: ObjectKey,
+    purpose: Purpose,
+    began: Instant,
+    waiting: BTreeSet<OsdId>,
+    maps: Maps,
+    failed: bool,
+}
+
+/// What a scrub has found, for who asks.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// Of the membership that found it; 0 where nothing was scrubbed in this one.
+    pub interval: Epoch,
+    /// Objects, in the order of keys.
+    pub objects: BTreeMap<ObjectKey, Finding>,
+    /// Sets of clones.
+    pub snapsets: Vec<SnapFinding>,
+}
+
+impl Found {
+    fn add(&mut self, findings: Vec<Finding>, snaps: Vec<SnapFinding>) {
+        for finding in findings {
+            if self.objects.len() < KEPT {
+                self.objects.insert(finding.key.clone(), finding);
+            }
+        }
+        self.snapsets.extend(snaps);
+        self.snapsets.truncate(KEPT);
+    }
+}
+
+/// Where a PG's scrub stands.
+#[derive(Debug, Default)]
+pub struct Scrub {
+    /// Of the last one.
+    pub record: Record,
+    /// By the last one.
+    pub found: Found,
+    ordered: Option<Wanted>,
+    run: Option<Run>,
+    listing: Option<u64>,
+    check: Option<Check>,
+    /// Heads of objects that requests wait for to be compared.
+    objects: VecDeque<ObjectKey>,
+    /// Objects that were, in vain.
+    hopeless: BTreeMap<ObjectKey, Instant>,
+    /// Members whose copy of a resync could not be sent because ours is damaged.
+    unsent: bool,
+    /// Looks at our own copy.
+    pub(super) scans: BTreeMap<u64, Scan>,
+    /// Not before.
+    pub pause: Option<Instant>,
+    again_at: Option<Instant>,
+}
+
+impl Scrub {
+    /// As it was stored.
+    pub fn new(record: Record) -> Self {
+        Self { record, ..Self::default() }
+    }
+
+    /// Whether a request for an object must wait: updates of what is being compared, and everything about an object that is
+    /// looked at for a request's sake.
+    pub fn holds(&self, key: &ObjectKey, writes: bool) -> bool {
+        let inside = |check: &Check| {
+            (writes || check.purpose == Purpose::Object) && check.from <= *key && *key < check.until
+        };
+        self.check.as_ref().is_some_and(inside)
+            || !self.objects.is_empty() && self.objects.contains(&head_of(key))
+    }
+
+    /// Whether an answer of `osd` is awaited.
+    pub fn waits_for(&self, osd: OsdId) -> bool {
+        self.check.as_ref().is_some_and(|check| check.waiting.contains(&osd))
+    }
+
+    pub(super) fn is_listing(&self, id: u64) -> bool {
+        self.listing == Some(id)
+    }
+
+    /// What is under way.
+    pub fn running(&self) -> Option<Wanted> {
+        self.run.as_ref().map(|run| run.what)
+    }
+}
+
+/// A setting of the pool in seconds, or else of the OSD.
+fn interval(pool: Option<&Pool>, key: i32, default: Duration) -> Duration {
+    match pool.and_then(|pool| pool.opts.get(&key)) {
+        Some(PoolOpt::Double(secs)) => Duration::try_from_secs_f64(*secs).unwrap_or(default),
+        _ => default,
+    }
+}
+
+impl Pg {
+    /// What part of an interval this PG is shifted by, so that not all are due at once: from 0 to 1.
+    fn scrub_spread(&self) -> f64 {
+        let name = self.id.to_string();
+        f64::from(stdx::crc32c::update(u32::MAX, name.as_bytes())) / f64::from(u32::MAX)
+    }
+
+    /// When it is due for a light and for a deep scrub.
+    pub fn scrub_due(&self, core: &Core) -> (Wall, Wall) {
+        let options = &core.config.options.scrub;
+        let pool = core.map.pools.get(&self.id.pool);
+        let light = interval(pool, pool_opt::SCRUB_MIN_INTERVAL, options.min_interval);
+        let deep = interval(pool, pool_opt::DEEP_SCRUB_INTERVAL, options.deep_interval);
+        let spread = self.scrub_spread();
+        // A stamp of the future is a clock's that was wrong.
+        let from = |stamp: Utime| wall(stamp).min(core.now.wall);
+        let light = light.mul_f64(1.0 + options.randomize_ratio * spread);
+        let deep = deep.mul_f64(0.8 + 0.2 * spread);
+        (from(self.scrub.record.last) + light, from(self.scrub.record.last_deep) + deep)
+    }
+
+    /// What is to be done now, and since when.
+    pub fn scrub_wanted(&self, core: &Core) -> Option<(Wanted, Wall)> {
+        let may = self.state == State::Clean && self.is_serving() && self.is_primary(core);
+        if !may || self.scrub.run.is_some() || self.scrub.again_at.is_some_and(|at| at > core.now.mono) {
+            return None;
+        }
+        if let Some(ordered) = self.scrub.ordered {
+            return Some((ordered, Wall(0)));
+        }
+        if self.scrub.record.last == Utime::default() {
+            return None;
+        }
+        let pool = core.map.pools.get(&self.id.pool)?;
+        let no_light = core.map.has_flag(osd_flags::NOSCRUB) || pool.has_flag(pool_flags::NOSCRUB);
+        let no_deep = core.map.has_flag(osd_flags::NODEEP_SCRUB) || pool.has_flag(pool_flags::NODEEP_SCRUB);
+        let (light, deep) = self.scrub_due(core);
+        let wanted = |deep| Wanted { deep, repair: false, ordered: false };
+        let now = core.now.wall;
+        match (light <= now && !no_light, deep <= now && !no_deep) {
+            (_, true) => Some((wanted(true), deep)),
+            (true, false) => Some((wanted(false), light)),
+            _ => None,
+        }
+    }
+
+    /// An administrator orders a scrub. It begins when nothing else is in its way.
+    pub fn scrub_order(&mut self, core: &mut Core, deep: bool, repair: bool) {
+        let before = self.scrub.ordered.unwrap_or(Wanted { deep: false, repair: false, ordered: true });
+        self.scrub.ordered =
+            Some(Wanted { deep: before.deep | deep | repair, repair: before.repair | repair, ordered: true });
+        self.scrub.again_at = None;
+        core.scrub_due = true;
+    }
+
+    /// Begins.
+    pub fn scrub_begin(&mut self, core: &mut Core, what: Wanted) {
+        // What only a deep scrub sees would else be forgotten.
+        let deep = what.deep || self.scrub.record.deep_errors > 0;
+        let what = Wanted { deep, ..what };
+        self.scrub.ordered = None;
+        let chunk = core.config.options.scrub.chunk(deep);
+        self.scrub.run = Some(Run {
+            what,
+            cursor: self.range.0.clone(),
+            chunk,
+            given_up: 0,
+            again: false,
+            mended: BTreeSet::new(),
+            damaged: 0,
+            fixed: 0,
+            shallow: 0,
+            deep: 0,
+            found: Found { interval: self.members.interval, ..Found::default() },
+        });
+        core.scrubbing += 1;
+        core.event(Level::Info, "scrub_began", format!("pg {}: {}", self.id, what.name()));
+        self.scrub_changed(core);
+        self.scrub_go_on(core);
+    }
+
+    fn scrub_changed(&mut self, core: &mut Core) {
+        self.stats_changed = true;
+        core.stats_due = true;
+    }
+
+    /// Forgets what is under way. What was ordered stays so.
+    pub fn scrub_reset(&mut self, core: &mut Core) {
+        if let Some(run) = self.scrub.run.take() {
+            core.scrubbing -= 1;
+            core.scrub_due = true;
+            if run.what.ordered {
+                self.scrub.ordered = Some(run.what);
+            }
+        }
+        let scrub = std::mem::take(&mut self.scrub);
+        self.scrub = Scrub { record: scrub.record, ordered: scrub.ordered, ..Scrub::default() };
+    }
+
+    /// Nothing is missing any more: members learn when the PG was scrubbed, and what was interrupted goes on.
+    pub fn scrub_clean(&mut self, core: &mut Core) {
+        if self.scrub.record.last == Utime::default() {
+            // It counts from when it was first seen whole, as far as anybody knows.
+            let now = core.now.wall.into();
+            self.scrub.record =
+                Record { last: now, last_deep: now, last_clean: now, ..self.scrub.record.clone() };
+            self.scrub_save(core);
+        }
+        if self.scrub.run.is_none() {
+            self.scrub_share(core);
+        }
+        core.scrub_due = true;
+    }
+
+    fn scrub_save(&mut self, core: &mut Core) {
+        let mut change = MetaChange::default();
+        change.scrub(&self.scrub.record);
+        self.submit(core, Vec::new(), change, CommitFor::Nothing);
+    }
+
+    fn scrub_record(&self, core: &Core) -> peer::PgScrubbed {
+        peer::PgScrubbed {
+            pgid: self.spg(),
+            epoch: core.epoch(),
+            interval: self.members.interval,
+            record: Writer::encode(&self.scrub.record),
+        }
+    }
+
+    fn scrub_share(&self, core: &mut Core) {
+        for osd in self.others(core) {
+            let body = self.scrub_record(core);
+            core.send_osd(osd, self.round, peer::Body::from(body));
+        }
+    }
+
+    /// Somebody tells when the PG was scrubbed.
+    pub fn on_scrubbed(&mut self, core: &mut Core, from: OsdId, msg: &peer::PgScrubbed) {
+        let Ok(record) = Reader::new(&msg.record).get::<Record>() else { return };
+        if !self.is_current(msg.interval) || record == self.scrub.record {
+            return;
+        }
+        if (record.last, record.last_deep) >= (self.scrub.record.last, self.scrub.record.last_deep) {
+            self.scrub.record = record;
+            self.scrub_save(core);
+            self.scrub_changed(core);
+        } else if self.primary() == Some(from) {
+            let body = self.scrub_record(core);
+            core.send_osd(from, self.round, peer::Body::from(body));
+        }
+    }
+
+    /// Goes on, where it is time: first what requests wait for.
+    pub fn scrub_go_on(&mut self, core: &mut Core) {
+        let busy = self.scrub.check.is_some() || self.scrub.listing.is_some();
+        if !self.state.is_active() || !self.is_primary(core) || busy {
+            return;
+        }
+        if let Some(head) = self.scrub.objects.pop_front() {
+            return self.check_range(core, (first_of(&head), successor(&head)), Purpose::Object);
+        }
+        if self.scrub.pause.is_some_and(|at| at > core.now.mono) {
+            return;
+        }
+        self.scrub.pause = None;
+        let Some(run) = &self.scrub.run else { return };
+        // Copies of the last chunk are being replaced.
+        if self.state != State::Clean {
+            return;
+        }
+        let read = Read::List { from: run.cursor.clone(), to: self.range.1.clone(), max: run.chunk };
+        let id = core.next_round();
+        self.scrub.listing = Some(id);
+        core.io.read(core.now, read, ReadFor::Scrub(self.id, id));
+    }
+
+    /// The next chunk's keys, as far as we have them: it ends behind a head, so that no object is divided.
+    pub(super) fn on_chunk_listed(&mut self, core: &mut Core, result: Result<ReadReply, StoreError>) {
+        self.scrub.listing = None;
+        if !self.scrub.objects.is_empty() || self.state != State::Clean {
+            return self.scrub_go_on(core);
+        }
+        let Some(run) = &mut self.scrub.run else { return };
+        let keys = match result {
+            Ok(ReadReply::List(keys)) => keys,
+            other => {
+                let why = other.err().map(|e| e.to_string()).unwrap_or_default();
+                return self.scrub_failed(core, &why);
+            }
+        };
+        let heads = || keys.iter().filter(|key| key.snap == ObjectKey::HEAD);
+        let until = match heads().next_back() {
+            _ if keys.len() < run.chunk => self.range.1.clone(),
+            Some(last) => successor(last),
+            None => {
+                run.chunk *= 2;
+                return self.scrub_go_on(core);
+            }
+        };
+        let from = run.cursor.clone();
+        self.check_range(core, (from, until), Purpose::Chunk);
+    }
+
+    /// Our own store or a member's can't tell what is there.
+    fn scrub_failed(&mut self, core: &mut Core, why: &str) {
+        let text = format!("pg {}: {why}; tried again in {} s", self.id, AGAIN_AFTER.as_secs());
+        core.event(Level::Error, "scrub_failed", text);
+        self.scrub_reset(core);
+        self.scrub.again_at = Some(core.now.mono + AGAIN_AFTER);
+        self.scrub_changed(core);
+    }
+
+    /// Asks all members what they have in a range.
+    fn check_range(&mut self, core: &mut Core, (from, until): (ObjectKey, ObjectKey), purpose: Purpose) {
+        let tid = core.next_round();
+        let deep = purpose == Purpose::Object || self.scrub.run.as_ref().is_some_and(|run| run.what.deep);
+        let compared = |osd: &OsdId| self.copies.get(osd).is_some_and(|copy| copy.resync.is_none());
+        let others: Vec<OsdId> = self.others(core).into_iter().filter(compared).collect();
+        let mut waiting: BTreeSet<OsdId> = others.iter().copied().collect();
+        waiting.insert(core.config.id);
+        for osd in others {
+            let body = peer::PgScrub {
+                pgid: self.spg(),
+                epoch: core.epoch(),
+                interval: self.members.interval,
+                from: Writer::encode(&from),
+                to: Writer::encode(&until),
+                deep,
+            };
+            core.send_osd(osd, tid, peer::Body::from(body));
+        }
+        let range = (from.clone(), until.clone());
+        let began = core.now.mono;
+        self.scrub.check =
+            Some(Check { tid, from, until, purpose, began, waiting, maps: Maps::new(), failed: false });
+        self.scan(core, range, deep, Asker::Ourselves(tid));
+    }
+
+    /// An update wants to change what is being compared.
+    pub(super) fn scrub_gives_way(&mut self, core: &Core, key: &ObjectKey) {
+        let inside = |c: &Check| c.purpose == Purpose::Chunk && c.from <= *key && *key < c.until;
+        let Some(tid) = self.scrub.check.as_ref().filter(|c| inside(c)).map(|c| c.tid) else { return };
+        let Some(run) = self.scrub.run.as_mut().filter(|run| run.given_up < PREEMPTIONS) else { return };
+        run.given_up += 1;
+        run.chunk = (run.chunk / 2).max(1);
+        self.scrub.check = None;
+        self.scrub.scans.retain(|_, scan| !scan.is_for(tid));
+        self.scrub.pause = Some(core.now.mono + LONGEST_PAUSE / 10);
+    }
+
+    /// A member has answered.
+    pub fn on_scrub_map(&mut self, core: &mut Core, from: OsdId, tid: u64, msg: &peer::PgScrubMap) {
+        if !self.is_current(msg.interval) {
+            return;
+        }
+        let map = Reader::new(&msg.objects).get::<Vec<Scanned>>().ok().filter(|_| msg.error.is_empty());
+        self.take_scrub_map(core, from, tid, map);
+    }
+
+    /// What a copy has; `None` where it could not tell.
+    pub(super) fn take_scrub_map(
+        &mut self,
+        core: &mut Core,
+        from: OsdId,
+        tid: u64,
+        map: Option<Vec<Scanned>>,
+    ) {
+        let Some(check) = self.scrub.check.as_mut().filter(|check| check.tid == tid) else { return };
+        if !check.waiting.remove(&from) {
+            return;
+        }
+        match map {
+            Some(map) => drop(check.maps.insert(from, map)),
+            None => check.failed = true,
+        }
+        if check.waiting.is_empty()
+            && let Some(check) = self.scrub.check.take()
+        {
+            self.checked(core, check);
+            self.kick_waiting(core);
+            self.scrub_go_on(core);
+        }
+    }
+
+    fn checked(&mut self, core: &mut Core, check: Check) {
+        let lacks = |osd: OsdId, key: &ObjectKey| match osd == core.config.id {
+            true => self.missing.contains_key(key),
+            false => self.copies.get(&osd).is_some_and(|copy| copy.missing.contains_key(key)),
+        };
+        let (findings, snaps) = compare(&check.maps, core.config.id, &lacks);
+        if check.purpose == Purpose::Object {
+            return self.object_checked(core, &head_of(&check.from), findings);
+        }
+        if check.failed {
+            return self.scrub_failed(core, "a member can't tell what it has");
+        }
+        let took = core.now.mono.since(check.began);
+        let pause = took.min(LONGEST_PAUSE) + core.config.options.scrub.sleep;
+        self.scrub.pause = Some(core.now.mono + pause);
+        self.chunk_checked(core, check.until, findings, snaps);
+    }
+
+    fn chunk_checked(
+        &mut self,
+        core: &mut Core,
+        until: ObjectKey,
+        findings: Vec<Finding>,
+        snaps: Vec<SnapFinding>,
+    ) {
+        let options = core.config.options.scrub.clone();
+        let Some(run) = &mut self.scrub.run else { return };
+        if !run.again {
+            run.damaged += findings.len();
+            for finding in &findings {
+                tell(core, self.id, finding);
+            }
+            let may = run.what.repair || options.auto_repair && run.damaged <= options.auto_repair_errors;
+            let (mend, _): (Vec<&Finding>, Vec<_>) = findings.iter().partition(|f| f.can_be_mended());
+            if may && !mend.is_empty() {
+                run.again = true;
+                run.mended = mend.iter().map(|f| f.key.clone()).collect();
+                for finding in &findings {
+                    self.mend(core, finding);
+                }
+                return self.recover(core);
+            }
+        }
+        for set in &snaps {
+            let text = format!(
+                "pg {} {:?}: clones {:?} are extra, {:?} missing",
+                self.id, set.head, set.extra, set.missing
+            );
+            core.event(Level::Error, "scrub_found_bad_clones", text);
+        }
+        let left: BTreeSet<&ObjectKey> = findings.iter().map(|f| &f.key).collect();
+        run.fixed += run.mended.iter().filter(|key| !left.contains(key)).count() as u64;
+        run.shallow += snaps.len() as u32;
+        for (shallow, deep) in findings.iter().map(Finding::count) {
+            run.shallow += shallow;
+            run.deep += deep;
+        }
+        run.found.add(findings, snaps);
+        (run.again, run.mended, run.given_up) = (false, BTreeSet::new(), 0);
+        run.chunk = options.chunk(run.what.deep);
+        run.cursor = until;
+        if run.cursor >= self.range.1 {
+            self.scrub_end(core);
+        }
+    }
+
+    fn scrub_end(&mut self, core: &mut Core) {
+        let Some(run) = self.scrub.run.take() else { return };
+        self.scrub.pause = None;
+        core.scrubbing -= 1;
+        core.scrub_due = true;
+        let now: Utime = core.now.wall.into();
+        let record = &mut self.scrub.record;
+        (record.last, record.last_version) = (now, self.info.last_update);
+        if run.what.deep {
+            (record.last_deep, record.last_deep_version) = (now, self.info.last_update);
+        }
+        (record.shallow_errors, record.deep_errors) = (run.shallow, run.deep);
+        record.repaired += run.fixed;
+        if record.errors() == 0 {
+            record.last_clean = now;
+        }
+        record.failed_repair = run.what.repair && record.errors() > 0;
+        let (errors, fixed) = (record.errors(), run.fixed);
+        self.scrub.found = run.found;
+        let (level, verdict) = match errors {
+            0 => (Level::Info, "ok".to_owned()),
+            n => (Level::Error, format!("{n} errors left")),
+        };
+        let text = format!("pg {}: {} {verdict}, {fixed} objects mended", self.id, run.what.name());
+        core.event(level, "scrub_ended", text);
+        core.count("scrubs", 1);
+        self.scrub_save(core);
+        self.scrub_share(core);
+        self.scrub_changed(core);
+    }
+
+    /// Replaces damaged copies of an object by recovery from one that is right.
+    fn mend(&mut self, core: &mut Core, finding: &Finding) {
+        if !finding.can_be_mended() {
+            return;
+        }
+        let us = core.config.id;
+        let key = &finding.key;
+        for osd in &finding.good {
+            // A copy that was made after the members came together was not there when they were asked.
+            if let Some(copy) = self.copies.get_mut(osd) {
+                copy.exists = true;
+            }
+        }
+        for osd in finding.bad() {
+            if osd != us {
+                if let Some(copy) = self.copies.get_mut(&osd) {
+                    copy.missing.insert(key.clone(), finding.version);
+                }
+                continue;
+            }
+            // Durably, so that nobody takes our copy for a good one should another primary follow.
+            self.missing.insert(key.clone(), finding.version);
+            self.info.missing = self.missing.len() as u64;
+            let mut change = MetaChange::default();
+            change.add_missing(key, finding.version);
+            change.info(&self.info);
+            self.submit(core, Vec::new(), change, CommitFor::Nothing);
+            core.repaired += 1;
+        }
+        core.count("copies_mended", finding.bad().len() as u64);
+        if self.state == State::Clean {
+            self.set_state(core, State::Active);
+        }
+        if self.missing.contains_key(key) && !self.recovery.pulls.contains_key(key) {
+            let not_from = self.copies.keys().filter(|osd| !finding.good.contains(osd)).copied().collect();
+            self.pull(core, key, finding.version, not_from);
+        }
+        self.scrub_changed(core);
+    }
+}
+
+/// A request that our own copy is in the way of.
+impl Pg {
+    /// Has the object of a request compared with the other copies, once. `false` where that is of no use.
+    pub(super) fn check_object(&mut self, core: &mut Core, id: u64) -> bool {
+        let now = core.now.mono;
+        let Some(op) = self.ops.get_mut(&id) else { return false };
+        if op.checked || self.members.acting.len() < 2 || stdx::mutants::is_active("osd_reads_do_not_mend") {
+            return false;
+        }
+        op.checked = true;
+        let head = head_of(&op.key);
+        if self.scrub.hopeless.get(&head).is_some_and(|until| *until > now) {
+            return false;
+        }
+        op.enter(Stage::Waiting, now);
+        op.attempt += 1;
+        op.damaged = false;
+        self.queue_check(core, head);
+        true
+    }
+
+    fn queue_check(&mut self, core: &mut Core, head: ObjectKey) {
+        if !self.scrub.objects.contains(&head) {
+            self.scrub.objects.push_back(head);
+        }
+        self.scrub_go_on(core);
+    }
+
+    /// An object that a member lacks can't be read here.
+    pub(super) fn unreadable_here(&mut self, core: &mut Core, osd: OsdId, key: ObjectKey) {
+        core.recovery_ended(1);
+        self.recovery.pushes.remove(&(osd, key.clone()));
+        // What a comparison has to send is found again by the next one.
+        self.scrub.unsent |= self.copies.get(&osd).is_some_and(|copy| copy.resync.is_some());
+        // Until it is known who has it.
+        self.recovery.unfound.insert(key.clone());
+        self.queue_check(core, head_of(&key));
+    }
+
+    /// The object that a request waits for has been compared.
+    fn object_checked(&mut self, core: &mut Core, head: &ObjectKey, findings: Vec<Finding>) {
+        let us = core.config.id;
+        let ours = |f: &&Finding| f.shards.contains_key(&us) && !f.good.contains(&us);
+        let (mut mended, mut lost) = (false, Vec::new());
+        let states = first_of(head)..=head.clone();
+        for finding in &findings {
+            tell(core, self.id, finding);
+        }
+        for finding in findings.iter().filter(ours) {
+            if finding.can_be_mended() {
+                mended = true;
+                self.recovery.unfound.remove(&finding.key);
+                self.mend(core, finding);
+                core.count("objects_mended_for_requests", 1);
+                self.scrub.record.repaired += 1;
+            } else {
+                lost.push(finding.clone());
+            }
+        }
+        if lost.is_empty() {
+            self.recovery.unfound.retain(|key| !states.contains(key));
+        }
+        if !mended {
+            // Whatever it was, it has gone, or there is nothing better anywhere.
+            self.scrub.hopeless.retain(|_, until| *until > core.now.mono);
+            self.scrub.hopeless.insert(head.clone(), core.now.mono + HOPELESS_FOR);
+        }
+        if !lost.is_empty() {
+            let record = &mut self.scrub.record;
+            record.deep_errors = record.deep_errors.max(lost.len() as u32);
+            self.scrub.found.interval = self.members.interval;
+            self.scrub.found.add(lost, Vec::new());
+            self.scrub_save(core);
+        }
+        if std::mem::take(&mut self.scrub.unsent) {
+            self.repeer_at = Some(core.now.mono + core.config.options.reconnect_delay);
+        }
+        self.scrub_changed(core);
+        self.recover(core);
+        self.kick_all(core);
+    }
+}
+
+impl Wanted {
+    /// As people call it.
+    pub fn name(self) -> &'static str {
+        match (self.repair, self.deep) {
+            (true, _) => "repair",
+            (false, true) => "deep-scrub",
+            (false, false) => "scrub",
+        }
+    }
+}
+
+fn wall(stamp: Utime) -> Wall {
+    Wall(u64::from(stamp.sec) * 1_000_000_000 + u64::from(stamp.nsec))
+}
+
+fn tell(core: &mut Core, pgid: maps::PgId, finding: &Finding) {
+    let bad: Vec<String> = finding.bad().iter().map(|osd| format!("osd.{osd}")).collect();
+    let name = String::from_utf8_lossy(&finding.key.name).into_owned();
+    let whose = match finding.can_be_mended() {
+        true => format!("the copies on {} are damaged", bad.join(", ")),
+        false => "no copy is known to be right".to_owned(),
+    };
+    core.event(Level::Error, "object_damaged", format!("pg {pgid} {name:?}: {whose}"));
+}

@@ -1,0 +1,251 @@
+//! What a copy has between two keys, for scrub: an OSD looks at one object of its own after the other. A light look takes
+//! size, xattrs and versions; a deep one reads data and omap from the device, past all caches, and gives their checksums.
+
+use super::Pg;
+use super::state::State;
+use crate::core::{Core, ReadFor};
+use crate::object::{INFO_ATTR, ObjectInfo};
+use msgs::op::scrub::shard_error;
+use node::{ConnId, Level};
+use std::collections::VecDeque;
+use stdx::crc32c;
+use store::{ObjectKey, OmapRange, Read, ReadReply, StoreError};
+use wire::{Reader, Writer, wire_structs};
+
+/// The most objects that one look may be about; the primary asks for far fewer.
+const LIMIT: usize = 20_000;
+/// Omap entries and bytes read at once.
+const OMAP: (usize, usize) = (1024, 512 << 10);
+/// Checksums begin with this, as Ceph's.
+const SEED: u32 = u32::MAX;
+
+wire_structs! {
+    /// A head or clone as one copy has it.
+    #[derive(Eq)]
+    pub struct Scanned[v 1/1] {
+        /// Which.
+        pub key: ObjectKey,
+        /// What could not be read: bits of [`shard_error`].
+        pub errors: u64,
+        /// Bytes.
+        pub size: u64,
+        /// Xattrs in the order of names.
+        pub attrs: Vec<(Vec<u8>, Vec<u8>)>,
+        /// Of a deep look.
+        pub data_digest: Option<u32>,
+        /// The same of omap, header included.
+        pub omap_digest: Option<u32>,
+    }
+}
+
+impl Scanned {
+    /// Its versions; `None` where there are none or they can't be decoded.
+    pub fn info(&self) -> Option<ObjectInfo> {
+        self.attrs.iter().find(|(name, _)| name == INFO_ATTR).and_then(|(_, value)| ObjectInfo::parse(value))
+    }
+}
+
+/// Who wants to know.
+#[derive(Clone, Copy, Debug)]
+pub enum Asker {
+    /// We as primary, in the check of this number.
+    Ourselves(u64),
+    /// The primary.
+    Primary(ConnId, u64),
+}
+
+/// A look that is under way.
+#[derive(Debug)]
+pub struct Scan {
+    asker: Asker,
+    deep: bool,
+    keys: Option<VecDeque<ObjectKey>>,
+    done: Vec<Scanned>,
+    at: Option<Reading>,
+}
+
+/// The object that is looked at.
+#[derive(Debug)]
+struct Reading {
+    object: Scanned,
+    offset: u64,
+    omap_after: Option<Vec<u8>>,
+    data: u32,
+    omap: u32,
+    /// Whether size and xattrs are known.
+    known: bool,
+    /// Something could not be read: only size and xattrs are looked at, whatever can be had of them.
+    broken: bool,
+}
+
+impl Scan {
+    /// Whether it is for this check of our own.
+    pub fn is_for(&self, check: u64) -> bool {
+        matches!(self.asker, Asker::Ourselves(tid) if tid == check)
+    }
+}
+
+impl Pg {
+    /// Begins to look.
+    pub(super) fn scan(
+        &mut self,
+        core: &mut Core,
+        (from, to): (ObjectKey, ObjectKey),
+        deep: bool,
+        asker: Asker,
+    ) {
+        let id = core.next_round();
+        let scan = Scan { asker, deep, keys: None, done: Vec::new(), at: None };
+        self.scrub.scans.insert(id, scan);
+        core.io.read(core.now, Read::List { from, to, max: LIMIT }, ReadFor::Scrub(self.id, id));
+    }
+
+    /// The primary asks.
+    pub fn on_scrub(&mut self, core: &mut Core, conn: ConnId, tid: u64, msg: &peer::PgScrub) {
+        let member = self.state == State::ReplicaActive && tid > self.activation;
+        if !self.is_current(msg.interval) || !member {
+            return;
+        }
+        let range = (Reader::new(&msg.from).get::<ObjectKey>(), Reader::new(&msg.to).get::<ObjectKey>());
+        let (Ok(from), Ok(to)) = range else {
+            return core.event(Level::Warn, "scrub_undecodable", format!("pg {}", self.id));
+        };
+        let range = (from.max(self.range.0.clone()), to.min(self.range.1.clone()));
+        self.scan(core, range, msg.deep, Asker::Primary(conn, tid));
+    }
+
+    /// The store has answered something that scrub asked.
+    pub fn on_scrub_read(&mut self, core: &mut Core, id: u64, result: Result<ReadReply, StoreError>) {
+        if self.scrub.is_listing(id) {
+            return self.on_chunk_listed(core, result);
+        }
+        let Some(mut scan) = self.scrub.scans.remove(&id) else { return };
+        match (&mut scan.keys, result) {
+            (None, Ok(ReadReply::List(keys))) if keys.len() < LIMIT => scan.keys = Some(keys.into()),
+            (None, Ok(_)) => return self.end_scan(core, scan, "too many objects".to_owned()),
+            (None, Err(error)) => return self.end_scan(core, scan, error.to_string()),
+            (Some(_), result) => scan.take(result),
+        }
+        self.go_on_scanning(core, id, scan);
+    }
+
+    fn go_on_scanning(&mut self, core: &mut Core, id: u64, mut scan: Scan) {
+        if scan.at.is_none() {
+            let next = scan.keys.as_mut().and_then(VecDeque::pop_front);
+            let Some(key) = next else { return self.end_scan(core, scan, String::new()) };
+            scan.at = Some(Reading::of(key));
+        }
+        let Some(at) = &scan.at else { return };
+        let read = at.next(scan.deep, core.config.options.scrub.stride);
+        match scan.deep {
+            true => core.io.read_device(core.now, read, ReadFor::Scrub(self.id, id)),
+            false => core.io.read(core.now, read, ReadFor::Scrub(self.id, id)),
+        }
+        self.scrub.scans.insert(id, scan);
+    }
+
+    fn end_scan(&mut self, core: &mut Core, scan: Scan, error: String) {
+        if !error.is_empty() {
+            core.event(Level::Error, "scrub_scan_failed", format!("pg {}: {error}", self.id));
+        }
+        match scan.asker {
+            Asker::Ourselves(tid) => {
+                let us = core.config.id;
+                let map = if error.is_empty() { Some(scan.done) } else { None };
+                self.take_scrub_map(core, us, tid, map);
+            }
+            Asker::Primary(conn, tid) => {
+                let reply = peer::PgScrubMap {
+                    pgid: self.spg(),
+                    epoch: core.epoch(),
+                    interval: self.members.interval,
+                    objects: Writer::encode(&scan.done),
+                    error,
+                };
+                core.send(conn, tid, peer::Body::from(reply));
+            }
+        }
+    }
+}
+
+impl Reading {
+    fn of(key: ObjectKey) -> Self {
+        Self {
+            object: Scanned { key, ..Scanned::default() },
+            offset: 0,
+            omap_after: None,
+            data: SEED,
+            omap: SEED,
+            known: false,
+            broken: false,
+        }
+    }
+
+    fn next(&self, deep: bool, stride: u64) -> Read {
+        if !deep || self.broken {
+            return Read::attrs_of(&self.object.key);
+        }
+        let omap =
+            OmapRange { after: self.omap_after.clone(), prefix: Vec::new(), max: OMAP.0, max_bytes: OMAP.1 };
+        Read::Object {
+            key: self.object.key.clone(),
+            attrs: !self.known,
+            data: vec![(self.offset, stride)],
+            omap_header: !self.known,
+            omap_keys: Vec::new(),
+            omap_range: Some(omap),
+        }
+    }
+}
+
+impl Scan {
+    /// Takes what was read of the present object, and leaves it when that was all.
+    fn take(&mut self, result: Result<ReadReply, StoreError>) {
+        let Some(mut at) = self.at.take() else { return };
+        let view = match result {
+            Ok(ReadReply::Object(Some(view))) => view,
+            // It has gone since it was listed, which only a copy out of order can.
+            Ok(_) => return,
+            Err(_) if at.known || at.broken => {
+                at.object.errors |= if at.known { shard_error::READ } else { shard_error::STAT };
+                return self.done.push(at.object);
+            }
+            Err(_) => {
+                at.broken = true;
+                at.object.errors |= if self.deep { shard_error::READ } else { shard_error::STAT };
+                if self.deep {
+                    self.at = Some(at);
+                } else {
+                    self.done.push(at.object);
+                }
+                return;
+            }
+        };
+        if !at.known {
+            (at.object.size, at.object.attrs, at.known) = (view.size, view.attrs, true);
+            at.omap = crc32c::update(at.omap, &view.omap_header);
+        }
+        if !self.deep || at.broken {
+            return self.done.push(at.object);
+        }
+        for data in &view.data {
+            at.data = data.crc32c(at.data);
+            at.offset += data.len() as u64;
+        }
+        for (key, value) in &view.omap_entries {
+            let mut w = Writer::new();
+            w.put(key);
+            w.put(value);
+            at.omap = crc32c::update(at.omap, w.as_slice());
+        }
+        if let Some((last, _)) = view.omap_entries.last() {
+            at.omap_after = Some(last.clone());
+        }
+        if at.offset < view.size || view.omap_more {
+            self.at = Some(at);
+            return;
+        }
+        (at.object.data_digest, at.object.omap_digest) = (Some(at.data), Some(at.omap));
+        self.done.push(at.object);
+    }
+}
