@@ -4,7 +4,7 @@ use crate::core::{CommitFor, ReadFor};
 use node::{DiskInfo, DiskOpId, DiskResult};
 use std::collections::VecDeque;
 use stdx::{FastMap, Now, Rng};
-use store::{Config, MkfsInfo, Read, ReadId, Refusal, Store, StoreOut, Transaction, TxnId, Usage};
+use store::{Config, MkfsInfo, Read, ReadClass, ReadId, Refusal, Store, StoreOut, Transaction, TxnId, Usage};
 
 /// The store with the owners of its reads and transactions.
 pub struct StoreIo {
@@ -79,13 +79,7 @@ impl StoreIo {
 
     /// Asks for a read.
     pub fn read(&mut self, _now: Now, read: Read, then: ReadFor) {
-        let id = self.store.read(read, &mut self.events);
-        self.reads.insert(id, then);
-    }
-
-    /// Asks for a read of data from the device, whatever caches have.
-    pub fn read_device(&mut self, _now: Now, read: Read, then: ReadFor) {
-        let id = self.store.read_device(read, &mut self.events);
+        let id = self.store.read_as(class_of(&then), read, &mut self.events);
         self.reads.insert(id, then);
     }
 
@@ -108,5 +102,21 @@ impl StoreIo {
     /// Space.
     pub fn usage(&self) -> Usage {
         self.store.usage()
+    }
+}
+
+/// For whom a read is.
+fn class_of(then: &ReadFor) -> ReadClass {
+    match then {
+        ReadFor::Part(..) | ReadFor::Scan(..) | ReadFor::ScanVersion(..) => ReadClass::Recovery,
+        ReadFor::Scrub(..) => ReadClass::Scrub,
+        ReadFor::SnapIndex(..) | ReadFor::Removal(_) | ReadFor::Temps => ReadClass::Background,
+        ReadFor::Op(..)
+        | ReadFor::List(..)
+        | ReadFor::ListedHead(..)
+        | ReadFor::Superblock
+        | ReadFor::Map(_)
+        | ReadFor::Pgs
+        | ReadFor::PgMeta(_) => ReadClass::Client,
     }
 }

@@ -183,6 +183,25 @@ impl Read {
     }
 }
 
+/// For whom something is read.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum ReadClass {
+    /// Somebody who waits: clients, and what their requests need.
+    #[default]
+    Client,
+    /// Copies that other OSDs lack.
+    Recovery,
+    /// Comparing copies: data comes from the device even where a cache has it, to find what has decayed there.
+    Scrub,
+    /// What nobody waits for: removal, trimming.
+    Background,
+}
+
+impl ReadClass {
+    /// How many there are.
+    pub const COUNT: usize = 4;
+}
+
 /// Omap entries in order of key.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct OmapRange {

@@ -219,6 +219,11 @@ impl Commit {
         self.group.is_none() && !(self.to_log.is_empty() && self.waiting.is_empty())
     }
 
+    /// Whether somebody waits for a transaction to be durable.
+    pub fn has_unlogged(&self) -> bool {
+        self.group.is_some() || !(self.to_log.is_empty() && self.waiting.is_empty())
+    }
+
     /// Whether a record is under way.
     pub fn is_logging(&self) -> bool {
         self.group.is_some()

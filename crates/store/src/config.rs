@@ -21,6 +21,8 @@ pub struct Config {
     pub batched: bool,
     /// Writes with at least so many bytes of whole blocks go to their place at once and not through the log.
     pub direct_bytes: usize,
+    /// What each class of reads may take of the device while others want it too, in proportion; 0 counts as 1.
+    pub shares: [u32; crate::ReadClass::COUNT],
     /// Free space is given back to the device when it has been free for so many checkpoints; `None`: never.
     pub discard_after: Option<u8>,
 }
@@ -35,6 +37,7 @@ impl Default for Config {
             log_bytes: None,
             batched: false,
             direct_bytes: 64 << 10,
+            shares: [10, 4, 1, 1],
             discard_after: Some(8),
         }
     }

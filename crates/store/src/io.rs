@@ -1,7 +1,8 @@
 //! The store's disk operations in flight, and what each is for.
 
-use crate::api::{ReadId, StoreError, StoreOut};
+use crate::api::{ReadClass, ReadId, StoreError, StoreOut};
 use crate::page::{PAGE, Ptr};
+use crate::share::{Held, Shares};
 use node::{DiskInfo, DiskOp, DiskOpId};
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::{BLOCK, Buf, Bufs};
@@ -13,8 +14,8 @@ pub(crate) enum Purpose {
     Page(Ptr, u8, Part),
     /// Blocks that a transaction needs: first, count.
     Fetch(u64, u64),
-    /// A part of the data of a read.
-    Part(ReadId, usize),
+    /// A part of the data of a read of this class, so many blocks.
+    Part(ReadId, usize, ReadClass, u32),
     /// A part of a log record.
     Log,
     /// A large write of the transaction with this number, to this block.
@@ -51,10 +52,11 @@ pub(crate) struct Io {
     loading: BTreeMap<u64, Option<Result<Buf, StoreError>>>,
     /// Pages that could not be read.
     bad: BTreeMap<u64, StoreError>,
+    shares: Shares,
 }
 
 impl Io {
-    pub fn new(disk: DiskInfo, base: u64) -> Self {
+    pub fn new(disk: DiskInfo, base: u64, shares: [u32; ReadClass::COUNT]) -> Self {
         Self {
             disk,
             next: base,
@@ -62,6 +64,7 @@ impl Io {
             reading: BTreeSet::new(),
             loading: BTreeMap::new(),
             bad: BTreeMap::new(),
+            shares: Shares::new(shares),
         }
     }
 
@@ -86,6 +89,38 @@ impl Io {
     /// Reads blocks.
     pub fn read_blocks(&mut self, purpose: Purpose, block: u64, count: u64, out: &mut Vec<StoreOut>) {
         self.read(purpose, block * BLOCK as u64, count as usize * BLOCK, out);
+    }
+
+    /// Reads blocks for a read, now or when it is the turn of its class; `clients` says whether a client waits for something else. They
+    /// are not given to anything else before.
+    pub fn read_part(
+        &mut self,
+        (read, part, class): (ReadId, usize, ReadClass),
+        block: u64,
+        count: u32,
+        clients: bool,
+        out: &mut Vec<StoreOut>,
+    ) {
+        let id = DiskOpId(self.next);
+        self.next += 1;
+        self.ops.insert(id, Purpose::Part(read, part, class, count));
+        self.reading.insert(id);
+        let held = Held { id, offset: block * BLOCK as u64, len: count as usize * BLOCK };
+        if let Some(held) = self.shares.begins(class, held, clients) {
+            self.begin(&held, out);
+        }
+    }
+
+    /// Begins reads whose turn has come.
+    pub fn begin_held(&mut self, clients: bool, out: &mut Vec<StoreOut>) {
+        while let Some(held) = self.shares.next(clients) {
+            self.begin(&held, out);
+        }
+    }
+
+    fn begin(&mut self, held: &Held, out: &mut Vec<StoreOut>) {
+        let op = DiskOp::Read { disk: self.disk.id, offset: held.offset, len: held.len };
+        out.push(StoreOut::Disk(held.id, op));
     }
 
     /// Reads a page, unless it is on its way; fails where that failed before.
@@ -166,6 +201,9 @@ impl Io {
     pub fn ended(&mut self, id: DiskOpId) -> Option<Purpose> {
         let purpose = self.ops.remove(&id)?;
         self.reading.remove(&id);
+        if let Purpose::Part(_, _, class, count) = purpose {
+            self.shares.ended(class, count as usize * BLOCK);
+        }
         Some(purpose)
     }
 

@@ -26,6 +26,7 @@ mod page;
 mod plan;
 mod read;
 mod ring;
+mod share;
 mod steps;
 mod store;
 mod superblock;

@@ -145,10 +145,15 @@ impl Page {
 
     /// The number of entries with keys less than `key`.
     pub fn search(&self, key: &[u8]) -> usize {
+        let bytes: &[u8] = &self.bytes;
+        let key_of = |i: usize| {
+            let at = u16_at(bytes, HEADER + 2 * i);
+            &bytes[at + 4..at + 4 + u16_at(bytes, at)]
+        };
         let (mut low, mut high) = (0, self.count);
         while low < high {
             let middle = (low + high) / 2;
-            if self.entry(middle).0 < key {
+            if key_of(middle) < key {
                 low = middle + 1;
             } else {
                 high = middle;

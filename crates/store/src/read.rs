@@ -1,8 +1,10 @@
 //! Reads: first everything about the object that the index says, in one go and of one state, then the data.
 
-use crate::api::{ObjectKey, ObjectView, OmapRange, Read, ReadId, ReadReply, StoreError, StoreOut};
+use crate::api::{
+    ObjectKey, ObjectView, OmapRange, Read, ReadClass, ReadId, ReadReply, StoreError, StoreOut,
+};
 use crate::extents::{block_crc, parts};
-use crate::io::{Io, Purpose, expect_len};
+use crate::io::{Io, expect_len};
 use crate::key;
 use crate::logged::Logged;
 use crate::plan::{Cell, Onode, decode};
@@ -19,16 +21,18 @@ const AHEAD: usize = 32;
 /// A leaf holds about so many names.
 const NAMES_OF_PAGE: usize = 64;
 
+/// Blocks that a read which is not a client's has of the device in one go: who comes after it waits for no more.
+const PIECE: usize = 64;
+
 /// A read in progress.
 pub(crate) struct Job {
     read: Read,
+    class: ReadClass,
     /// It sees the first so many transactions of this life.
     mark: u64,
     stage: Stage,
     /// How often it had to wait for a page.
     stops: usize,
-    /// Data comes from the device, whatever the cache has.
-    past_cache: bool,
     /// The names that a list has found so far. Nothing that it must not see is applied before it is complete.
     listed: Vec<ObjectKey>,
 }
@@ -44,6 +48,8 @@ struct Data {
     view: ObjectView,
     ranges: Vec<Vec<Piece>>,
     parts: Vec<Part>,
+    /// The most blocks of a part.
+    most: usize,
     error: Option<StoreError>,
 }
 
@@ -71,13 +77,8 @@ enum Outcome {
 }
 
 impl Job {
-    pub fn new(read: Read, mark: u64) -> Self {
-        Self { read, mark, stage: Stage::Index(None), stops: 0, past_cache: false, listed: Vec::new() }
-    }
-
-    /// A read that takes no data from the cache.
-    pub fn past_cache(read: Read, mark: u64) -> Self {
-        Self { past_cache: true, ..Self::new(read, mark) }
+    pub fn new(read: Read, class: ReadClass, mark: u64) -> Self {
+        Self { read, class, mark, stage: Stage::Index(None), stops: 0, listed: Vec::new() }
     }
 
     /// How often it had to wait for a page of the index, if it still looks there.
@@ -181,15 +182,17 @@ impl Store {
                         continue;
                     }
                     let job = self.reads.get_mut(&id).expect("looked at");
-                    match self.core.look_up(&job.read, job.past_cache, &mut job.listed) {
+                    let class = job.class;
+                    match self.core.look_up(&job.read, class, &mut job.listed) {
                         Ok(Outcome::Done(reply)) => {
                             self.reads.remove(&id);
                             out.push(StoreOut::Read(id, Ok(reply)));
                         }
                         Ok(Outcome::Data(data)) => {
+                            let clients = self.commit.has_unlogged();
                             for (i, part) in data.parts.iter().enumerate() {
-                                let count = part.crcs.len() as u64;
-                                self.io.read_blocks(Purpose::Part(id, i), part.place, count, out);
+                                let count = part.crcs.len() as u32;
+                                self.io.read_part((id, i, class), part.place, count, clients, out);
                             }
                             let missing = data.parts.len();
                             self.reads.get_mut(&id).expect("looked at").stage = Stage::Data(data, missing);
@@ -235,7 +238,7 @@ impl Store {
 }
 
 impl Core {
-    fn look_up(&self, read: &Read, past_cache: bool, listed: &mut Vec<ObjectKey>) -> Result<Outcome, Stop> {
+    fn look_up(&self, read: &Read, class: ReadClass, listed: &mut Vec<ObjectKey>) -> Result<Outcome, Stop> {
         let view = self.view();
         match read {
             Read::List { from, to, max } => {
@@ -269,7 +272,7 @@ impl Core {
                 if onode.omap != 0 {
                     omap(&view, &onode, omap_keys, omap_range.as_ref(), &mut found)?;
                 }
-                self.data(key, &onode, data, past_cache, found)
+                self.data(key, &onode, class, data, found)
             }
         }
     }
@@ -279,11 +282,12 @@ impl Core {
         &self,
         object: &ObjectKey,
         onode: &Onode,
+        class: ReadClass,
         ranges: &[(u64, u64)],
-        past_cache: bool,
         view: ObjectView,
     ) -> Result<Outcome, Stop> {
-        let mut data = Box::new(Data { view, ranges: Vec::new(), parts: Vec::new(), error: None });
+        let most = if class == ReadClass::Client { usize::MAX } else { PIECE };
+        let mut data = Box::new(Data { view, ranges: Vec::new(), parts: Vec::new(), most, error: None });
         let inline = if onode.inline && !ranges.is_empty() {
             Buf::from(inline_data(&self.view(), onode)?)
         } else {
@@ -315,7 +319,7 @@ impl Core {
                             pieces.push(Piece::Memory(content.slice(range)))
                         }
                         Some(_) => drop(data.error.get_or_insert(damaged(object, block))),
-                        None => match self.blocks.get(place, *crc).filter(|_| !past_cache) {
+                        None => match self.blocks.get(place, *crc).filter(|_| class != ReadClass::Scrub) {
                             Some(content) => pieces.push(Piece::Memory(content.slice(range))),
                             None => data.add(&mut pieces, place, block, *crc, range),
                         },
@@ -357,7 +361,11 @@ impl Data {
         if let (Some(Piece::Part(_, bytes)), Some(part)) = (pieces.last_mut(), self.parts.last_mut()) {
             // A piece that is a part is the last part: pieces and parts are added in order.
             let len = part.crcs.len();
-            if part.place + len as u64 == place && bytes.end == len * BLOCK && range.start == 0 {
+            if len < self.most
+                && part.place + len as u64 == place
+                && bytes.end == len * BLOCK
+                && range.start == 0
+            {
                 part.crcs.push(crc);
                 bytes.end += range.end;
                 return;

@@ -14,7 +14,7 @@
 //! ([`Store::hurry`]), the record is handed over, and the rest is done while the device is at work.
 
 use crate::alloc::{Alloc, Run};
-use crate::api::{Read, ReadId, StoreError, StoreOut, Transaction, TxnId, Usage};
+use crate::api::{Read, ReadClass, ReadId, StoreError, StoreOut, Transaction, TxnId, Usage};
 use crate::cache::{Blocks, Cache};
 use crate::checkpoint::{Checkpoint, Early, SPACE_CHUNK};
 use crate::commit::Commit;
@@ -165,7 +165,7 @@ impl Store {
             staged: Vec::new(),
         };
         Self {
-            io: Io::new(disk, config.op_base),
+            io: Io::new(disk, config.op_base, config.shares),
             rng,
             state: State::New,
             sup: Super::default(),
@@ -316,28 +316,22 @@ impl Store {
         self.may_log = false;
     }
 
-    /// Asks for a read. Its result may come from within this call.
+    /// Asks for a read of a client. Its result may come from within this call.
     pub fn read(&mut self, read: Read, out: &mut Vec<StoreOut>) -> ReadId {
+        self.read_as(ReadClass::Client, read, out)
+    }
+
+    /// Asks for a read. Those of data wait for their turn where others want the device too ([`Config::shares`]).
+    pub fn read_as(&mut self, class: ReadClass, read: Read, out: &mut Vec<StoreOut>) -> ReadId {
         let id = ReadId(self.next_read);
         self.next_read += 1;
-        let job = Job::new(read, self.commit.mark());
+        let job = Job::new(read, class, self.commit.mark());
         let waits = self.commit.is_pending(self.commit.mark(), job.object());
         self.reads.insert(id, job);
         if waits && self.is_open() {
             self.settle(out);
         } else {
             self.work(out);
-        }
-        id
-    }
-
-    /// As [`Self::read`], with data from the device even where a cache has it: to find what has decayed there.
-    pub fn read_device(&mut self, read: Read, out: &mut Vec<StoreOut>) -> ReadId {
-        let id = ReadId(self.next_read);
-        self.next_read += 1;
-        self.reads.insert(id, Job::past_cache(read, self.commit.mark()));
-        if matches!(self.state, State::Open) {
-            self.settle(out);
         }
         id
     }
@@ -397,7 +391,7 @@ impl Store {
                 }
                 self.commit.fetched();
             }
-            Purpose::Part(read, part) => {
+            Purpose::Part(read, part, ..) => {
                 if let Some(job) = self.reads.get_mut(&read)
                     && let Some((place, content)) = job.part_ended(part, result)
                     && content.len() <= READ_KEPT
@@ -468,7 +462,7 @@ impl Store {
             let read = self.run_reads(out);
             match admitted {
                 Ok(admitted) if admitted || logged || read => {}
-                Ok(_) => return,
+                Ok(_) => return self.io.begin_held(self.commit.has_unlogged(), out),
                 Err(error) => return self.fail(error, out),
             }
         }
@@ -501,6 +495,7 @@ impl Store {
                 Err(error) => return self.fail(error, out),
             }
         }
+        self.io.begin_held(self.commit.has_unlogged(), out);
         if self.commit.is_idle() && self.checkpoint.is_none() {
             // Nobody waits.
             self.spent.clear();

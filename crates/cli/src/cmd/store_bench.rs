@@ -24,7 +24,7 @@ pub(crate) struct BenchArgs {
     /// What is measured.
     #[arg(long, value_enum, default_value_t)]
     mode: Mode,
-    /// How long each measurement takes, in seconds: 5 of `quick`, 600 of `mixed`.
+    /// How long each measurement takes, in seconds: 5 of `quick`, 10 of `classes`, 600 of `mixed`.
     #[arg(long)]
     pub(super) seconds: Option<u64>,
     /// Percent of the device that `mixed` fills and `ageing` does not exceed.
@@ -39,7 +39,7 @@ pub(crate) struct BenchArgs {
     /// Size of the overwrites of `steady`.
     #[arg(long, default_value = "4K", value_parser = super::size)]
     pub(super) io_size: u64,
-    /// Operations in flight of `mixed`, `ageing` and `steady`.
+    /// Operations in flight of `mixed`, `ageing`, `steady`, and small ones of `classes`.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=4096))]
     pub(super) in_flight: u64,
     /// Budget of the index cache.
@@ -79,6 +79,8 @@ enum Mode {
     Ageing,
     /// Bytes that go to the disk for each that is overwritten at random, in the long run.
     Steady,
+    /// Small reads and writes beside large ones of other classes.
+    Classes,
 }
 
 #[derive(Clone, Copy, Default, clap::ValueEnum)]
@@ -105,7 +107,7 @@ impl From<Way> for Access {
 /// Bytes of the objects that are overwritten.
 pub(super) const LARGE: u64 = 4 << 20;
 /// So many of them.
-const OBJECTS: u64 = 256;
+pub(super) const OBJECTS: u64 = 256;
 
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     let in_dir = args.target.is_dir();
@@ -141,6 +143,7 @@ fn measure(args: &BenchArgs, path: &Path, create_size: Option<u64>) -> Result<()
     match args.mode {
         Mode::Quick => quick(args, bench, open, &mut results)?,
         Mode::Mixed => store_long::mixed(&mut { bench }, args, &mut results)?,
+        Mode::Classes => store_long::classes(&mut { bench }, args, &mut results)?,
         Mode::Steady => store_long::steady(&mut { bench }, args, &mut results)?,
         Mode::Ageing => {
             let fresh = || match create_size {
@@ -301,7 +304,7 @@ impl Bench {
     }
 
     /// Writes the large objects once.
-    fn fill(&mut self, results: &mut Results) -> Result<()> {
+    pub(super) fn fill(&mut self, results: &mut Results) -> Result<()> {
         let begin = Instant::now();
         for i in 0..OBJECTS {
             self.write_large(i, 4)?;

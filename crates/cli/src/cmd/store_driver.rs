@@ -6,7 +6,7 @@ use runtime::{DiskBackend, FileDisk};
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use stdx::Rng;
-use store::{Config, MkfsInfo, Read, ReadId, ReadReply, Refusal, Store, StoreOut, Transaction};
+use store::{Config, MkfsInfo, Read, ReadClass, ReadId, ReadReply, Refusal, Store, StoreOut, Transaction};
 
 /// A store, its disk, and what came of it.
 pub(crate) struct Driven {
@@ -92,8 +92,13 @@ impl Driven {
 
     /// Asks for a read; its answer joins [`Self::answers`].
     pub(crate) fn ask(&mut self, read: Read) -> Result<ReadId> {
+        self.ask_as(ReadClass::Client, read)
+    }
+
+    /// The same for somebody else than a client.
+    pub(crate) fn ask_as(&mut self, class: ReadClass, read: Read) -> Result<ReadId> {
         let mut out = Vec::new();
-        let id = self.store.read(read, &mut out);
+        let id = self.store.read_as(class, read, &mut out);
         self.take(out)?;
         Ok(id)
     }

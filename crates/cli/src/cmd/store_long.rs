@@ -1,12 +1,12 @@
 //! The long measurements of `nacre store bench`: mixed load on a store that is nearly full, one that has been written over many
 //! times, and what goes to the disk in the long run.
 
-use super::store_bench::{Bench, BenchArgs, LARGE, Results, data_of, mib};
+use super::store_bench::{Bench, BenchArgs, LARGE, OBJECTS, Results, data_of, mib};
 use anyhow::{Result, bail};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 use stdx::Buf;
-use store::{ReadId, TxnOp};
+use store::{ReadClass, ReadId, TxnOp};
 
 /// Sizes of reads and writes, and how many of a hundred have them.
 const SIZES: [(u64, &str, u64); 6] = [
@@ -47,6 +47,20 @@ impl Latencies {
     }
 }
 
+impl Latencies {
+    fn say(&self, what: &str, secs: f64, results: &mut Results) {
+        if self.count == 0 {
+            return;
+        }
+        results.add(what, self.count as f64 / secs, "a second");
+        results.add("  median", self.part(0.5), "ms");
+        results.add("  99 %", self.part(0.99), "ms");
+        results.add("  99.9 %", self.part(0.999), "ms");
+        results.add("  the longest", self.most / 1e3, "ms");
+        results.add("  99.9 % / median", self.part(0.999) / self.part(0.5), "");
+    }
+}
+
 /// Reads and writes under way, and how long those took that have ended.
 struct Mix {
     writes: VecDeque<(u64, usize, Instant)>,
@@ -55,6 +69,45 @@ struct Mix {
 }
 
 impl Mix {
+    fn new() -> Self {
+        Self { writes: VecDeque::new(), reads: BTreeMap::new(), took: Default::default() }
+    }
+
+    /// Begins a write of this size at random.
+    fn write(&mut self, bench: &mut Bench, kind: usize, objects: u64, data: &Buf) -> Result<()> {
+        let (object, offset) = place(bench, kind, objects);
+        let now = Instant::now();
+        let id = bench.submit(vec![TxnOp::Write(object, offset, part(data, SIZES[kind].0))])?;
+        self.writes.push_back((id, kind, now));
+        self.take(bench);
+        Ok(())
+    }
+
+    /// Begins a read of this size at random.
+    fn read(&mut self, bench: &mut Bench, kind: usize, objects: u64, class: ReadClass) -> Result<()> {
+        let (object, offset) = place(bench, kind, objects);
+        let now = Instant::now();
+        // Its answer may be there already.
+        let id = bench.driven.ask_as(class, data_of(object, offset, SIZES[kind].0))?;
+        self.reads.insert(id, (kind, now));
+        self.take(bench);
+        Ok(())
+    }
+
+    /// How many are under way of the kinds for which it is asked.
+    fn under_way(&self, is_it: impl Fn(usize) -> bool) -> u64 {
+        let writes = self.writes.iter().map(|w| w.1);
+        writes.chain(self.reads.values().map(|r| r.0)).filter(|kind| is_it(*kind)).count() as u64
+    }
+
+    fn drain(&mut self, bench: &mut Bench) -> Result<()> {
+        while self.under_way(|_| true) > 0 {
+            bench.driven.step()?;
+            self.take(bench);
+        }
+        Ok(())
+    }
+
     fn take(&mut self, bench: &mut Bench) {
         while let Some((id, kind, at)) = self.writes.front().copied()
             && id <= bench.driven.committed
@@ -74,50 +127,92 @@ impl Mix {
 pub(super) fn mixed(bench: &mut Bench, args: &BenchArgs, results: &mut Results) -> Result<()> {
     let objects = fill_to(bench, args.full, results)?;
     let time = Duration::from_secs(args.seconds.unwrap_or(600));
-    let data: Vec<Buf> = SIZES.iter().map(|(len, ..)| Buf::pattern(*len, *len as usize)).collect();
+    let data = Buf::pattern(1, LARGE as usize);
     let bar = super::progress("{pos} of {len} s of mixed load");
     bar.set_length(time.as_secs());
-    let mut mix = Mix { writes: VecDeque::new(), reads: BTreeMap::new(), took: Default::default() };
+    let mut mix = Mix::new();
     let (begin, before, mut bytes) = (Instant::now(), bench.driven.written, 0);
     while begin.elapsed() < time {
         bar.set_position(begin.elapsed().as_secs());
-        let (kind, object) = (draw(bench), Bench::object(bench.rng.below(objects)));
-        let len = SIZES[kind].0;
-        let offset = bench.rng.below(LARGE / len) * len;
-        let now = Instant::now();
+        let kind = draw(bench);
         if bench.rng.chance(1, 2) {
-            let id = bench.submit(vec![TxnOp::Write(object, offset, data[kind].clone().into())])?;
-            mix.writes.push_back((id, kind, now));
-            bytes += len;
+            mix.write(bench, kind, objects, &data)?;
+            bytes += SIZES[kind].0;
         } else {
-            // Its answer may be there already.
-            let id = bench.driven.ask(data_of(object, offset, len))?;
-            mix.reads.insert(id, (kind, now));
+            mix.read(bench, kind, objects, ReadClass::Client)?;
         }
-        mix.take(bench);
-        while (mix.writes.len() + mix.reads.len()) as u64 >= args.in_flight {
+        while mix.under_way(|_| true) >= args.in_flight {
             bench.driven.step()?;
             mix.take(bench);
         }
     }
-    while mix.writes.len() + mix.reads.len() > 0 {
-        bench.driven.step()?;
-        mix.take(bench);
-    }
+    mix.drain(bench)?;
     bar.finish_and_clear();
     let secs = begin.elapsed().as_secs_f64();
     for (what, took) in ["read", "write"].into_iter().zip(&mix.took) {
-        for ((_, size, _), took) in SIZES.iter().zip(took).filter(|(_, took)| took.count > 0) {
-            results.add(&format!("{what} {size}"), took.count as f64 / secs, "a second");
-            results.add("  median", took.part(0.5), "ms");
-            results.add("  99 %", took.part(0.99), "ms");
-            results.add("  99.9 %", took.part(0.999), "ms");
-            results.add("  the longest", took.most / 1e3, "ms");
-            results.add("  99.9 % / median", took.part(0.999) / took.part(0.5), "");
+        for ((_, size, _), took) in SIZES.iter().zip(took) {
+            took.say(&format!("{what} {size}"), secs, results);
         }
     }
     let written = bench.driven.written - before;
     results.add("bytes to disk for each byte", written as f64 / bytes as f64, "");
+    Ok(())
+}
+
+/// An object, and an offset of something of this size.
+fn place(bench: &mut Bench, kind: usize, objects: u64) -> (store::ObjectKey, u64) {
+    let len = SIZES[kind].0;
+    (Bench::object(bench.rng.below(objects)), bench.rng.below(LARGE / len) * len)
+}
+
+/// What goes on beside the small reads and writes of [`classes`].
+#[derive(Clone, Copy)]
+enum Beside {
+    Nothing,
+    Reads(ReadClass),
+    Writes,
+}
+
+/// How long small reads and writes take, half and half, and how much of other things is done at the same time.
+pub(super) fn classes(bench: &mut Bench, args: &BenchArgs, results: &mut Results) -> Result<()> {
+    const OTHERS: u64 = 4;
+    bench.fill(results)?;
+    let time = Duration::from_secs(args.seconds.unwrap_or(10));
+    let data = Buf::pattern(1, LARGE as usize);
+    let large = SIZES.len() - 1;
+    for (name, beside) in [
+        ("alone", Beside::Nothing),
+        ("beside 4 reads of 4 MiB like a client's", Beside::Reads(ReadClass::Client)),
+        ("beside 4 reads of 4 MiB for recovery", Beside::Reads(ReadClass::Recovery)),
+        ("beside 4 reads of 4 MiB for scrub", Beside::Reads(ReadClass::Scrub)),
+        ("beside 4 writes of 64 KiB to 4 MiB", Beside::Writes),
+    ] {
+        let mut mix = Mix::new();
+        let (begin, mut bytes) = (Instant::now(), 0);
+        while begin.elapsed() < time {
+            while mix.under_way(|kind| kind > 0) < OTHERS && !matches!(beside, Beside::Nothing) {
+                let kind = if let Beside::Writes = beside { 2 + bench.rng.below(4) as usize } else { large };
+                match beside {
+                    Beside::Reads(class) => mix.read(bench, kind, OBJECTS, class)?,
+                    _ => mix.write(bench, kind, OBJECTS, &data)?,
+                }
+                bytes += SIZES[kind].0;
+            }
+            if mix.under_way(|kind| kind == 0) >= args.in_flight {
+                bench.driven.step()?;
+                mix.take(bench);
+            } else if bench.rng.chance(1, 2) {
+                mix.write(bench, 0, OBJECTS, &data)?;
+            } else {
+                mix.read(bench, 0, OBJECTS, ReadClass::Client)?;
+            }
+        }
+        mix.drain(bench)?;
+        let secs = begin.elapsed().as_secs_f64();
+        mix.took[0][0].say(&format!("read 4 KiB {name}"), secs, results);
+        mix.took[1][0].say(&format!("write 4 KiB {name}"), secs, results);
+        results.add("the others", mib(bytes, begin), "MiB/s");
+    }
     Ok(())
 }
 

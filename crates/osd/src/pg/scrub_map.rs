@@ -137,10 +137,7 @@ impl Pg {
         }
         let Some(at) = &scan.at else { return };
         let read = at.next(scan.deep, core.config.options.scrub.stride);
-        match scan.deep {
-            true => core.io.read_device(core.now, read, ReadFor::Scrub(self.id, id)),
-            false => core.io.read(core.now, read, ReadFor::Scrub(self.id, id)),
-        }
+        core.io.read(core.now, read, ReadFor::Scrub(self.id, id));
         self.scrub.scans.insert(id, scan);
     }
 

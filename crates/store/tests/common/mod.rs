@@ -9,7 +9,8 @@ use disk::SimDisk;
 use node::{DiskId, DiskInfo, DiskOpId};
 use stdx::Rng;
 use store::{
-    Config, MkfsInfo, ObjectKey, Read, ReadId, ReadReply, Store, StoreError, StoreOut, Transaction, TxnId,
+    Config, MkfsInfo, ObjectKey, Read, ReadClass, ReadId, ReadReply, Store, StoreError, StoreOut,
+    Transaction, TxnId,
 };
 use wire::Uuid;
 
@@ -23,6 +24,7 @@ pub fn small() -> Config {
         log_bytes: Some(512 << 10),
         batched: true,
         direct_bytes: 16 << 10,
+        shares: [10, 4, 1, 1],
         discard_after: Some(1),
     }
 }
@@ -50,6 +52,8 @@ pub struct Bench {
     /// The most memory seen, without the map of blocks.
     pub most_memory: usize,
     out: Vec<StoreOut>,
+    /// Reads asked for: their classes take turns.
+    asked: usize,
 }
 
 impl Bench {
@@ -66,6 +70,7 @@ impl Bench {
             replies: Vec::new(),
             most_memory: 0,
             out: Vec::new(),
+            asked: 0,
         };
         let mut out = Vec::new();
         bench.store.open(Some(mkfs()), &mut out);
@@ -150,7 +155,9 @@ impl Bench {
 
     pub fn ask(&mut self, read: Read) -> ReadId {
         let mut out = Vec::new();
-        let id = self.store.read(read, &mut out);
+        let classes = [ReadClass::Client, ReadClass::Recovery, ReadClass::Scrub, ReadClass::Background];
+        self.asked += 1;
+        let id = self.store.read_as(classes[self.asked % classes.len()], read, &mut out);
         self.take(out);
         id
     }
@@ -173,7 +180,7 @@ impl Bench {
     /// As [`Self::read`], past the cache.
     pub fn read_device(&mut self, read: Read) -> Result<ReadReply, StoreError> {
         let mut out = Vec::new();
-        let id = self.store.read_device(read, &mut out);
+        let id = self.store.read_as(store::ReadClass::Scrub, read, &mut out);
         self.take(out);
         self.answer(id)
     }
