@@ -21,6 +21,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("dump_historic_ops", "the slowest requests of the last ten minutes, and what each waited for"),
     ("dump_historic_slow_ops", "the last requests that took more than ten seconds"),
     ("dump_pgs", "all placement groups of this OSD"),
+    ("dump_qos", "how fast background work may go beside clients"),
     ("help", "this list"),
     ("ops", "same as dump_ops_in_flight"),
     ("perf dump", "counters"),
@@ -81,6 +82,7 @@ impl Osd {
             }
             "dump_historic_ops" => Ok(self.core.history.dump()),
             "dump_historic_slow_ops" => Ok(self.core.history.dump_slow()),
+            "dump_qos" => Ok(self.core.qos.dump()),
             "perf dump" => Ok(json!({ "osd": self.core.counters })),
             "dump_pgs" => Ok(self.pgs.values().map(|pg| pg.dump(&self.core)).collect()),
             "clear_shards_repaired" => {

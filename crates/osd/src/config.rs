@@ -59,6 +59,8 @@ pub struct OsdOptions {
     pub recovery_max_active: usize,
     /// Bytes of one part of a recovered object (`osd_recovery_max_chunk`).
     pub recovery_chunk: u64,
+    /// PGs that one OSD recovers at a time as primary, and as many whose copy it has is filled (`osd_max_backfills`).
+    pub max_backfills: usize,
     /// Before an object is sent again to an OSD that had no room for it.
     pub room_retry: Duration,
     /// Objects that one round of a resync compares.
@@ -85,6 +87,7 @@ impl Default for OsdOptions {
             log_entries: (250, 4000),
             recovery_max_active: 16,
             recovery_chunk: 1 << 20,
+            max_backfills: 1,
             room_retry: Duration::from_secs(2),
             scan_max: 64,
             maps_kept: 200,
@@ -106,6 +109,7 @@ impl OsdOptions {
         let secs = |name: &str| set(name).and_then(|v| decl::options::parse_secs(&v));
         self.recovery_max_active =
             count("osd_recovery_max_active").filter(|n| *n > 0).unwrap_or(default.recovery_max_active);
+        self.max_backfills = count("osd_max_backfills").filter(|n| *n > 0).unwrap_or(default.max_backfills);
         self.recovery_chunk = size("osd_recovery_max_chunk")
             .filter(|n| (4096..=64 << 20).contains(n))
             .unwrap_or(default.recovery_chunk);

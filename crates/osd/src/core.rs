@@ -5,7 +5,9 @@ use crate::copies::CopyFor;
 use crate::history::History;
 use crate::links::Links;
 use crate::ops::CopySource;
+use crate::qos::{Class, Qos};
 use crate::session::Session;
+use crate::slots::Slots;
 use crate::store_io::StoreIo;
 use maps::{Epoch, NacreMap, OsdId, OsdMap, PgId, SnapId};
 use msgs::OsdOpReply;
@@ -112,6 +114,16 @@ pub struct Core {
     pub recovering: usize,
     /// Some have arrived: other PGs may start theirs.
     pub recovery_freed: bool,
+    /// Of PGs that we are primary of and that recover.
+    pub own_slots: Slots,
+    /// Of PGs whose copy here is filled.
+    pub filled_slots: Slots,
+    /// Somebody may get one of them.
+    pub slots_changed: bool,
+    /// How fast background work may go.
+    pub qos: Qos,
+    /// Recovery waits for it until then.
+    pub paced_until: Option<Instant>,
     /// Who had no room for an object that was sent, and when to try again.
     pub without_room: BTreeMap<OsdId, Instant>,
     /// Who should serve PGs meanwhile, to be asked of the monitor; nobody to take that back.
@@ -164,6 +176,11 @@ impl Core {
             stats_due: false,
             recovering: 0,
             recovery_freed: false,
+            own_slots: Slots::default(),
+            filled_slots: Slots::default(),
+            slots_changed: false,
+            qos: Qos::default(),
+            paced_until: None,
             without_room: BTreeMap::new(),
             wanted_temp: BTreeMap::new(),
             uninformed: BTreeSet::new(),
@@ -249,6 +266,20 @@ impl Core {
         assert!(self.recovering >= objects, "{objects} transfers end, {} are under way", self.recovering);
         self.recovering -= objects;
         self.recovery_freed |= objects > 0;
+    }
+
+    /// Whether so much of the store is used that no copy may be filled here.
+    pub fn is_backfill_full(&self) -> bool {
+        let (usage, ratio) = (self.io.usage(), f64::from(self.map.backfillfull_ratio));
+        ratio > 0.0 && usage.total.saturating_sub(usage.available) as f64 >= ratio * usage.total as f64
+    }
+
+    /// Whether another object may be recovered now; if not, that is looked at again when it is time.
+    pub fn may_recover(&mut self) -> bool {
+        let Some(wait) = self.qos.may_start(Class::Recovery, self.now.mono) else { return true };
+        let at = self.now.mono + wait;
+        self.paced_until = Some(self.paced_until.map_or(at, |until| until.min(at)));
+        false
     }
 
     /// An OSD, or we ourselves, had no room for an object.

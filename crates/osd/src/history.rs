@@ -29,6 +29,11 @@ impl Waits {
         Self { spent: Default::default(), since: now }
     }
 
+    /// For how long it has been in its stage.
+    pub fn in_stage(&self, now: Instant) -> Duration {
+        now.since(self.since)
+    }
+
     /// The request leaves a stage.
     pub fn leave(&mut self, stage: Stage, now: Instant) {
         self.spent[stage as usize] += now.since(self.since);

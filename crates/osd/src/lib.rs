@@ -19,11 +19,13 @@ mod ops;
 mod osd;
 mod pack;
 mod pg;
+mod qos;
 mod removal;
 mod report;
 mod requests;
 mod scrubbing;
 mod session;
+mod slots;
 mod snapset;
 mod store_io;
 #[cfg(test)]

@@ -166,12 +166,17 @@ impl Osd {
         }
         self.room_due();
         self.scrub_tick();
+        self.removals_due();
         self.report();
     }
 
-    /// Tries again where there was no room.
+    /// Goes on with recovery where it is time, and tries again where there was no room.
     fn room_due(&mut self) {
         let (now, before) = (self.core.now.mono, self.core.without_room.len());
+        if self.core.paced_until.is_some_and(|at| at <= now) {
+            self.core.paced_until = None;
+            self.core.recovery_freed = true;
+        }
         self.core.without_room.retain(|_, at| *at > now);
         if self.core.without_room.len() < before {
             self.pgs.values_mut().for_each(|pg| pg.on_room(&mut self.core));
@@ -187,7 +192,8 @@ impl Osd {
         let later = self.pgs.range((Bound::Excluded(after), Bound::Unbounded)).map(|(id, _)| *id);
         let turn: Vec<PgId> = later.chain(self.pgs.range(..=after).map(|(id, _)| *id)).collect();
         for pgid in turn {
-            if self.core.recovering >= self.core.config.options.recovery_max_active {
+            let is_paced = self.core.paced_until.is_some();
+            if is_paced || self.core.recovering >= self.core.config.options.recovery_max_active {
                 break;
             }
             if let Some((pg, core)) = self.pg(pgid)
@@ -195,6 +201,26 @@ impl Osd {
             {
                 pg.recover(core);
                 self.recovered_last = pgid;
+            }
+        }
+    }
+
+    /// Gives slots that have become free to PGs that wait for one.
+    fn grant_slots(&mut self) {
+        if !std::mem::take(&mut self.core.slots_changed) {
+            return;
+        }
+        let count = self.core.config.options.max_backfills;
+        for pgid in self.core.own_slots.grant(count) {
+            match self.pg(pgid) {
+                Some((pg, core)) => pg.on_own_slot(core),
+                None => self.core.slots_changed |= self.core.own_slots.release(pgid),
+            }
+        }
+        for pgid in self.core.filled_slots.grant(count) {
+            match self.pg(pgid) {
+                Some((pg, core)) => pg.on_filled_slot(core),
+                None => self.core.slots_changed |= self.core.filled_slots.release(pgid),
             }
         }
     }
@@ -219,13 +245,15 @@ impl Osd {
             let events = self.core.io.take_events();
             let told = std::mem::take(&mut self.monc_out);
             let copies = self.copies_settle();
-            let due = self.core.recovery_freed || self.core.trim_due || self.core.scrub_due;
+            let core = &self.core;
+            let due = core.recovery_freed || core.trim_due || core.scrub_due || core.slots_changed;
             let idle = !due && !copies;
             if events.is_empty() && told.is_empty() && idle || self.stopped {
                 break;
             }
             events.into_iter().for_each(|event| self.store_event(event));
             told.into_iter().for_each(|told| self.monc_event(told));
+            self.grant_slots();
             self.recover_more();
             self.trim_more();
             self.scrub_more();
@@ -329,6 +357,8 @@ impl Node for Osd {
             self.pgs.values().filter_map(|pg| pg.trim.pause).min(),
             self.core.without_room.values().min().copied(),
             self.pgs.values().filter_map(|pg| pg.scrub.pause).min(),
+            self.core.paced_until,
+            self.removals.values().filter_map(|removal| removal.pause).min(),
         ];
         all.into_iter().flatten().min()
     }

@@ -6,8 +6,10 @@ use crate::osd::Osd;
 use crate::pg::meta::{meta_key, snap_index};
 use crate::pg::state::State;
 use crate::pg::successor;
+use crate::qos::Class;
 use maps::PgId;
 use node::Level;
+use stdx::Instant;
 use store::{ObjectKey, Read, ReadReply, StoreError, Transaction, TxnOp};
 
 /// Objects removed in one transaction.
@@ -22,12 +24,14 @@ pub struct Removal {
     round: Option<u64>,
     emptied: bool,
     gone: bool,
+    /// Not before: clients come first.
+    pub pause: Option<Instant>,
 }
 
 impl Removal {
     /// Objects in a range of keys.
     pub fn of(range: (ObjectKey, ObjectKey)) -> Self {
-        Self { from: range.0, to: range.1, round: None, emptied: false, gone: false }
+        Self { from: range.0, to: range.1, round: None, emptied: false, gone: false, pause: None }
     }
 
     /// Of a PG whose pool is not known any more: all that is left of the pool goes with it.
@@ -96,10 +100,20 @@ impl Osd {
                 ops.push(TxnOp::Remove(snap_index(pgid.pool)));
             }
             self.core.submit_own(Transaction { ops }, CommitFor::Removed(pgid));
+        } else if let Some(wait) = self.core.qos.may_start(Class::BestEffort, self.core.now.mono) {
+            removal.pause = Some(self.core.now.mono + wait);
         } else {
             let read = Read::List { from: removal.from.clone(), to: removal.to.clone(), max: AT_ONCE };
             self.core.io.read(self.core.now, read, ReadFor::Removal(pgid));
         }
+    }
+
+    /// Goes on with removals that waited.
+    pub(crate) fn removals_due(&mut self) {
+        let now = self.core.now.mono;
+        let due = self.removals.iter_mut().filter(|(_, r)| r.pause.is_some_and(|at| at <= now));
+        let due: Vec<PgId> = due.map(|(pgid, removal)| (removal.pause = None, *pgid).1).collect();
+        due.into_iter().for_each(|pgid| self.removal_step(pgid));
     }
 
     /// The next objects to go.

@@ -26,6 +26,7 @@ wire::message_bodies! {
         NacreMap, OsdPgTemp, MonLeader, OsdScrub,
         OsdPing, RepOp, RepOpReply, PgQuery, PgNotify, PgInfo, PgLog, Push, PushReply, Pull, PgScan, PgScanReply, PgRemove,
         PgScrub, PgScrubMap, PgScrubbed,
+        PgReserve,
         MdsPeer,
     }
 }

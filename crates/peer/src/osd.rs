@@ -15,6 +15,20 @@ pub mod ping_op {
     pub const YOU_DIED: u8 = 2;
 }
 
+/// What is said with [`PgReserve`].
+pub mod reserve_op {
+    /// Primary: your copy, which lacks what the log tells of, is to be completed.
+    pub const RECOVER: u8 = 0;
+    /// Primary: your copy is to be compared and filled.
+    pub const FILL: u8 = 1;
+    /// Member: begin.
+    pub const GRANT: u8 = 2;
+    /// Member: there is no room for a copy to be filled.
+    pub const TOOFULL: u8 = 3;
+    /// Primary: that is over.
+    pub const RELEASE: u8 = 4;
+}
+
 wire::messages! {
     /// A heartbeat, on a connection of its own.
     pub struct OsdPing = 0xe200 "osd_ping" [v 1/1] {
@@ -225,6 +239,20 @@ wire::messages! {
         pub until: Vec<u8>,
         /// As in the request.
         pub done: bool,
+    }
+
+    /// Primary to a member, and back: whose turn it is to be filled.
+    pub struct PgReserve = 0xe20d "pg_reserve" [v 1/1] {
+        /// Which PG.
+        pub pgid: Spg,
+        /// The sender's map.
+        pub epoch: Epoch,
+        /// The interval began at this epoch.
+        pub interval: Epoch,
+        /// One of [`reserve_op`].
+        pub op: u8,
+        /// The higher, the sooner.
+        pub urgency: u8,
     }
 
     /// Primary to an OSD that serves the PG no more: all members have everything, so its copy may go.

@@ -524,6 +524,9 @@ impl Pg {
             return self.trim_done(core, &op, reply.result);
         }
         core.history.note(self.id, &op, core.now);
+        if op.stage == Stage::Replicating {
+            core.qos.client_wrote(op.waits.in_stage(core.now.mono), core.now.mono);
+        }
         let (before, after) = self.carry_out_effects(core, &mut op, reply.result >= 0);
         tell(core, before);
         if let Some(tid) = op.ours {

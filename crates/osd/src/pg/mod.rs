@@ -14,6 +14,7 @@ pub mod recovery;
 pub mod replica;
 pub mod replicate;
 pub mod request;
+pub mod reservation;
 pub mod resync;
 mod room;
 pub mod scrub;
@@ -38,6 +39,7 @@ use node::Level;
 use recovery::Recovery;
 use replicate::InFlight;
 use request::ClientOp;
+use reservation::Reservation;
 use resync::{Listings, SelfResync};
 use state::State;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -136,6 +138,10 @@ pub struct Pg {
     pub waiting_commit: Vec<(EVersion, u64)>,
     /// Objects on their way.
     pub recovery: Recovery,
+    /// Whether it is our turn to recover.
+    pub reservation: Reservation,
+    /// Not primary: number of the primary's round that asked for a slot here.
+    pub slot_for: u64,
     /// The comparison of our own copy with a complete one.
     pub self_resync: Option<SelfResync>,
     /// Removed snapshots being trimmed.
@@ -187,6 +193,8 @@ impl Pg {
             watches: Watches::default(),
             waiting_commit: Vec::new(),
             recovery: Recovery::default(),
+            reservation: Reservation::None,
+            slot_for: 0,
             self_resync: None,
             trim: trim::SnapTrim::default(),
             scrub: scrub::Scrub::new(scrub),

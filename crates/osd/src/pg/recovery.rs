@@ -50,6 +50,7 @@ impl Pg {
         let active = self.recovery.pulls.len() + self.recovery.sends.len();
         core.recovery_ended(active);
         self.recovery = Recovery::default();
+        self.forget_slots(core);
     }
 
     /// Whether an object must be complete on some copies before a request for it can be carried out: here; for a write on
@@ -91,7 +92,10 @@ impl Pg {
 
     /// Whether there is something to recover that is not on its way.
     pub fn wants_recovery(&self, core: &Core) -> bool {
-        self.state == State::Active && self.is_primary(core) && self.next_to_recover(core).is_some()
+        self.state == State::Active
+            && self.is_primary(core)
+            && self.holds_slots()
+            && (self.next_to_recover(core).is_some() || self.copies.values().any(super::Copy::is_to_be_sent))
     }
 
     /// Starts as many transfers as are allowed.
@@ -103,12 +107,25 @@ impl Pg {
             // Urgent ones may exceed the limit by as many as clients wait for; they are bounded by the requests held.
             self.recover_object(core, &key);
         }
+        if self.has_slots(core) {
+            self.recover_in_turn(core);
+        }
+        self.check_clean(core);
+    }
+
+    fn recover_in_turn(&mut self, core: &mut Core) {
         while core.recovering < core.config.options.recovery_max_active {
             let Some(key) = self.next_to_recover(core) else { break };
+            if !core.may_recover() {
+                break;
+            }
             self.recover_object(core, &key);
         }
+        let paced = self.copies.iter().filter(|(_, copy)| copy.is_to_be_sent()).map(|(osd, _)| *osd);
+        for osd in paced.collect::<Vec<_>>() {
+            self.resync_go_on(core, osd);
+        }
         self.resync_members(core);
-        self.check_clean(core);
     }
 
     /// Whether an object is to be sent to a member now: it lacks it, has room as far as we know, and it is not on its way.
@@ -118,7 +135,7 @@ impl Pg {
             && !core.is_without_room(osd)
     }
 
-    fn next_to_recover(&self, core: &Core) -> Option<ObjectKey> {
+    pub(super) fn next_to_recover(&self, core: &Core) -> Option<ObjectKey> {
         let r = &self.recovery;
         let may_pull = !core.is_without_room(core.config.id);
         let own =

@@ -56,6 +56,8 @@ pub struct Resync {
     sending: BTreeSet<ObjectKey>,
     compared: bool,
     ending: bool,
+    /// There was no room for an object: what is being compared is compared again when there is some.
+    failed: bool,
 }
 
 impl Resync {
@@ -70,6 +72,7 @@ impl Resync {
             sending: BTreeSet::new(),
             compared: false,
             ending: false,
+            failed: false,
         }
     }
 
@@ -94,24 +97,20 @@ impl Resync {
         self.sending.remove(key);
     }
 
-    /// Whether an object may change although it is being compared: what differs is known, and it is not on its way.
-    pub fn lets_change(&self, key: &ObjectKey) -> bool {
-        self.compared && !self.sending.contains(key)
-    }
-
-    /// An object has changed nevertheless: what is to be sent is its new state.
-    pub fn changed(&mut self, key: &ObjectKey, version: EVersion, removed: bool) {
-        self.to_send.retain(|(other, ..)| other != key);
-        if !removed && self.compared && self.holds(key) {
-            self.to_send.push((key.clone(), version, false));
-        }
-    }
-
-    /// There was no room for an object.
-    pub fn send_again(&mut self, key: &ObjectKey, version: EVersion) {
+    /// There was no room for an object. What was to follow it is not sent.
+    pub fn refused(&mut self, key: &ObjectKey) {
         if self.sending.remove(key) {
-            self.to_send.push((key.clone(), version, false));
+            self.failed = true;
+            self.to_send.clear();
         }
+    }
+}
+
+impl super::Copy {
+    /// Whether it is being compared, and something that differs is not on its way.
+    pub fn is_to_be_sent(&self) -> bool {
+        let sendable = |r: &Resync| r.compared && !r.to_send.is_empty() && r.sending.len() < AT_ONCE;
+        self.resync.as_ref().is_some_and(sendable)
     }
 }
 
@@ -263,7 +262,10 @@ impl Pg {
         let idle: Vec<OsdId> = self
             .copies
             .iter()
-            .filter(|(_, c)| c.resync.as_ref().is_some_and(|r| r.bound.is_none() && !r.ending))
+            .filter(|(osd, c)| {
+                let begins = c.resync.as_ref().is_some_and(|r| r.bound.is_none() && !r.ending);
+                begins && !core.is_without_room(**osd)
+            })
             .map(|(osd, _)| *osd)
             .collect();
         for osd in idle {
@@ -322,7 +324,7 @@ impl Pg {
             if !resync.compared || resync.sending.len() >= AT_ONCE {
                 return;
             }
-            if core.is_without_room(osd) && !resync.to_send.is_empty() {
+            if !resync.to_send.is_empty() && !core.may_recover() {
                 return;
             }
             if let Some((key, version, deleted)) = resync.to_send.pop() {
@@ -335,6 +337,10 @@ impl Pg {
                 return;
             }
             resync.compared = false;
+            if std::mem::take(&mut resync.failed) {
+                resync.bound = None;
+                return self.kick_waiting(core);
+            }
             resync.cursor = resync.bound.take().unwrap_or_else(|| self.range.1.clone());
             if resync.cursor >= self.range.1 {
                 resync.ending = true;

@@ -103,27 +103,20 @@ impl Pg {
         if !deletes || op.request.ops.is_empty() || self.missing.contains_key(&op.key) {
             return false;
         }
-        let mut lacking = self.copies.iter().filter(|(osd, copy)| {
-            let held = copy.resync.as_ref().is_some_and(|r| r.holds(&op.key));
-            self.takes_part(**osd) && (held || copy.missing.contains_key(&op.key))
-        });
-        lacking.all(|(osd, copy)| {
-            let still = copy.resync.as_ref().is_none_or(|r| !r.holds(&op.key) || r.lets_change(&op.key));
-            core.is_without_room(*osd) && still && !self.recovery.pushes.contains(&(*osd, op.key.clone()))
+        let mut members = self.copies.iter().filter(|(osd, _)| self.takes_part(**osd));
+        members.all(|(osd, copy)| {
+            let lacks = copy.missing.contains_key(&op.key);
+            let on_its_way = || self.recovery.pushes.contains(&(*osd, op.key.clone()));
+            let compared = copy.resync.as_ref().is_some_and(|r| r.holds(&op.key));
+            !compared && (!lacks || core.is_without_room(*osd) && !on_its_way())
         })
     }
 
-    /// An update is sent to the members: what they lacked and it removes they lack no more, and what is yet to be sent to a copy
-    /// that is compared is what it leaves.
+    /// An update is sent to the members: what they lacked and it removes they lack no more.
     pub(super) fn members_will_have(&mut self, entry: &Entry) {
-        for change in entry.changes() {
+        for change in entry.changes().into_iter().filter(|c| c.removed) {
             for copy in self.copies.values_mut() {
-                if change.removed {
-                    copy.missing.remove(&change.key);
-                }
-                if let Some(resync) = &mut copy.resync {
-                    resync.changed(&change.key, entry.version, change.removed);
-                }
+                copy.missing.remove(&change.key);
             }
         }
     }
@@ -175,7 +168,7 @@ impl Pg {
     }
 
     /// A member, or we ourselves, had no room for an object that was on its way: it is sent again after a while.
-    pub fn on_sent_without_room(&mut self, core: &mut Core, osd: OsdId, key: &ObjectKey, version: EVersion) {
+    pub fn on_sent_without_room(&mut self, core: &mut Core, osd: OsdId, key: &ObjectKey) {
         core.recovery_ended(1);
         core.has_no_room(osd);
         core.event(
@@ -185,18 +178,20 @@ impl Pg {
         );
         self.recovery.pushes.remove(&(osd, key.clone()));
         if let Some(resync) = self.copies.get_mut(&osd).and_then(|c| c.resync.as_mut()) {
-            resync.send_again(key, version);
+            resync.refused(key);
         }
+        self.resync_go_on(core, osd);
         self.stats_changed = true;
         core.stats_due = true;
-        // Deletions need not wait for it any more.
+        // Deletions need not wait for it any more, and others may have their turn.
         self.kick_waiting(core);
+        self.recover(core);
     }
 
     /// We have no room for an object that we asked for.
     pub fn on_pulled_without_room(&mut self, core: &mut Core, key: &ObjectKey, need: EVersion) {
         let us = core.config.id;
-        self.on_sent_without_room(core, us, key, need);
+        self.on_sent_without_room(core, us, key);
         if self.state == State::SelfResync {
             self.self_resync_again(key, need);
         }
@@ -209,10 +204,6 @@ impl Pg {
         }
         if !self.state.is_active() || !self.is_primary(core) {
             return;
-        }
-        let comparing = self.copies.iter().filter(|(_, c)| c.resync.is_some()).map(|(osd, _)| *osd);
-        for osd in comparing.collect::<Vec<_>>() {
-            self.resync_go_on(core, osd);
         }
         // Requests that wait for such an object ask for it again.
         self.kick_waiting(core);

@@ -57,15 +57,18 @@ impl Pg {
         }
         if self.state == State::Active {
             let (recovery_full, backfill_full) = self.waits_for_room(core);
+            let lacks = !self.missing.is_empty() || self.copies.values().any(|c| !c.missing.is_empty());
             if recovery_full {
                 bits |= pg_state::RECOVERY_TOOFULL;
             } else if !self.recovery.pulls.is_empty() || !self.recovery.pushes.is_empty() {
                 bits |= pg_state::RECOVERING;
+            } else if lacks && !self.holds_slots() {
+                bits |= pg_state::RECOVERY_WAIT;
             }
             if backfill_full {
                 bits |= pg_state::BACKFILL_TOOFULL;
             } else if self.copies.values().any(|c| c.resync.is_some()) {
-                bits |= pg_state::BACKFILLING;
+                bits |= if self.holds_slots() { pg_state::BACKFILLING } else { pg_state::BACKFILL_WAIT };
             }
         }
         bits |= match self.trim_state(core) {

@@ -7,6 +7,7 @@ use super::Pg;
 use super::meta::{MetaChange, index_clone, temp_key};
 use crate::core::{CommitFor, Core, ReadFor};
 use crate::object::{INFO_ATTR, ObjectInfo, at_snap, hobject_of, key_of};
+use crate::qos::Class;
 use maps::{EVersion, OsdId, SnapId};
 use msgs::errno::{EIO, ENOENT};
 use node::{ConnId, Level, Msg};
@@ -144,6 +145,7 @@ impl Pg {
             return self.refuse_part(core, &sender, -ENOENT);
         };
         let (attributes, data, last) = sender.part_of(view);
+        core.qos.charge(Class::Recovery, data.len() as u64, core.now.mono);
         let mut body = self.push_message(core, &sender, attributes, data.clone(), (sender.first, last));
         body.offset = sender.offset;
         sender.offset += data.len() as u64;
@@ -220,7 +222,7 @@ impl Pg {
         let Some(sender) = self.recovery.sends.remove(&tid) else { return };
         if msg.result < 0 {
             return match sender.to {
-                Destination::Member(osd) => self.on_sent_without_room(core, osd, &sender.key, sender.version),
+                Destination::Member(osd) => self.on_sent_without_room(core, osd, &sender.key),
                 Destination::Asker(_) => core.recovery_ended(1),
             };
         }

@@ -14,6 +14,7 @@ use super::state::State;
 use crate::core::{CommitFor, Core, ReadFor};
 use crate::object::{at_snap, head_of};
 use crate::ops::info_op;
+use crate::qos::Class;
 use crate::snapset::Trimmed;
 use maps::{IntervalSet, OsdMap, SnapId, osd_flags};
 use node::Level;
@@ -121,9 +122,14 @@ impl Pg {
         if self.trim.found.is_empty() {
             return self.read_index(core, snap);
         }
-        while self.trim.in_flight < AT_ONCE
-            && let Some(clone) = self.trim.found.pop_front()
-        {
+        while self.trim.in_flight < AT_ONCE && !self.trim.found.is_empty() {
+            if let Some(wait) = core.qos.may_start(Class::SnapTrim, core.now.mono) {
+                if self.trim.in_flight == 0 {
+                    self.trim.pause = Some(core.now.mono + wait);
+                }
+                break;
+            }
+            let Some(clone) = self.trim.found.pop_front() else { break };
             self.trim.in_flight += 1;
             let id = core.next_op();
             let op = ClientOp::trim(head_of(&clone), SnapId(clone.snap), core.now.mono);

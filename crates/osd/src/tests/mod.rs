@@ -6,6 +6,7 @@ mod copies;
 mod disk;
 mod full;
 mod hostile;
+mod reservations;
 mod scenarios;
 mod scrub;
 mod snapshots;

@@ -642,8 +642,10 @@ fn moves_unnoticed(by_log: bool) {
     let pgid = c.pgid("o0");
     c.write("o5", "new");
     assert_eq!(c.acting("o0"), from, "for the time being");
-    let stat = c.osd(from[0]).pgs[&pgid].state_bits(&c.osd(from[0]).core);
-    let told = peer::pg_state::name(stat);
+    let state = |c: &Cluster| c.osd(from[0]).pgs[&pgid].state_bits(&c.osd(from[0]).core);
+    let waits = peer::pg_state::BACKFILL_WAIT | peer::pg_state::RECOVERY_WAIT;
+    c.run_until("its turn", |c| state(c) & waits == 0);
+    let told = peer::pg_state::name(state(&c));
     let fills = if by_log { "recovering+remapped" } else { "remapped+backfilling" };
     assert!(told.contains(fills) && !told.contains("degraded"), "{told}");
     let before = c.now();

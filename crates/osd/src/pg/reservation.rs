@@ -1,0 +1,193 @@
+//! Reservations: a PG recovers when it has a slot of its primary and one of each member that lacks something.
+//!
+//! Slots are taken in one order: the primary's own, then those of members by their number. Who holds one waits only for
+//! later ones, so nobody waits in a circle. A member that is as good as full refuses to be filled; then all slots are given back, and
+//! asked for again after a while. What clients wait for needs no slot.
+
+use super::Pg;
+use super::state::State;
+use crate::core::Core;
+use maps::OsdId;
+use peer::reserve_op;
+
+/// Where a PG stands with its slots.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Reservation {
+    /// It has none and needs none.
+    #[default]
+    None,
+    /// It waits for one of ours.
+    Own,
+    /// It has ours, and waits for that of the last of these members; the others have given theirs.
+    Members(Vec<OsdId>),
+    /// It recovers.
+    Held(Vec<OsdId>),
+}
+
+/// How urgent it is, as Ceph orders it: PGs that cannot serve, those with too few copies, those whose copies are elsewhere.
+const INACTIVE: u8 = 3;
+const DEGRADED: u8 = 2;
+const MISPLACED: u8 = 1;
+
+impl Pg {
+    /// Whether the PG may recover. Asks for slots where there is something to do, and gives them back where not.
+    pub(super) fn has_slots(&mut self, core: &mut Core) -> bool {
+        if !self.has_work(core) {
+            self.give_slots_back(core);
+            return false;
+        }
+        if self.reservation == Reservation::None {
+            self.reservation = Reservation::Own;
+            core.own_slots.ask(self.id, self.urgency());
+            core.slots_changed = true;
+        }
+        matches!(self.reservation, Reservation::Held(_))
+    }
+
+    /// Whether something is under way, or could be.
+    fn has_work(&self, core: &Core) -> bool {
+        let to_fill = |(osd, copy): (&OsdId, &super::Copy)| {
+            self.takes_part(*osd) && copy.resync.is_some() && !core.is_without_room(*osd)
+        };
+        !self.recovery.pulls.is_empty()
+            || !self.recovery.pushes.is_empty()
+            || self.next_to_recover(core).is_some()
+            || self.missing.is_empty() && self.copies.iter().any(to_fill)
+    }
+
+    fn urgency(&self) -> u8 {
+        match self.full_members() {
+            _ if !self.is_serving() => INACTIVE,
+            full if full < usize::from(self.members.size) || self.members.acting == self.members.up => {
+                DEGRADED
+            }
+            _ => MISPLACED,
+        }
+    }
+
+    /// Members that lack something and have room, by their number.
+    fn members_to_fill(&self, core: &Core) -> Vec<OsdId> {
+        let lacking = self.copies.iter().filter(|(osd, copy)| {
+            let lacks = copy.resync.is_some() || !copy.missing.is_empty();
+            lacks && self.takes_part(**osd) && !core.is_without_room(**osd)
+        });
+        lacking.map(|(osd, _)| *osd).collect()
+    }
+
+    /// One of our own slots is ours.
+    pub fn on_own_slot(&mut self, core: &mut Core) {
+        if self.reservation != Reservation::Own || !self.state.is_active() {
+            core.slots_changed |= core.own_slots.release(self.id);
+            return;
+        }
+        self.ask_next_member(core, Vec::new());
+    }
+
+    fn ask_next_member(&mut self, core: &mut Core, mut asked: Vec<OsdId>) {
+        let last = asked.last().copied();
+        let next = self.members_to_fill(core).into_iter().find(|osd| last.is_none_or(|last| *osd > last));
+        self.stats_changed = true;
+        core.stats_due = true;
+        let Some(osd) = next else {
+            self.reservation = Reservation::Held(asked);
+            return self.recover(core);
+        };
+        asked.push(osd);
+        self.reservation = Reservation::Members(asked);
+        let fills = self.copies.get(&osd).is_some_and(|copy| copy.resync.is_some());
+        self.send_reserve(core, osd, if fills { reserve_op::FILL } else { reserve_op::RECOVER });
+    }
+
+    fn send_reserve(&self, core: &mut Core, osd: OsdId, op: u8) {
+        let body = self.reserve_message(core, op);
+        core.send_osd(osd, self.round, peer::Body::from(body));
+    }
+
+    fn reserve_message(&self, core: &Core, op: u8) -> peer::PgReserve {
+        peer::PgReserve {
+            pgid: self.spg(),
+            epoch: core.epoch(),
+            interval: self.members.interval,
+            op,
+            urgency: self.urgency(),
+        }
+    }
+
+    /// Gives all slots back.
+    fn give_slots_back(&mut self, core: &mut Core) {
+        let members = match std::mem::take(&mut self.reservation) {
+            Reservation::None => return,
+            Reservation::Own => Vec::new(),
+            Reservation::Members(members) | Reservation::Held(members) => members,
+        };
+        for osd in members {
+            self.send_reserve(core, osd, reserve_op::RELEASE);
+        }
+        core.own_slots.release(self.id);
+        core.slots_changed = true;
+        self.stats_changed = true;
+        core.stats_due = true;
+    }
+
+    /// Forgets them, ours and those that we gave: another round begins, in which all do.
+    pub(super) fn forget_slots(&mut self, core: &mut Core) {
+        self.reservation = Reservation::None;
+        self.slot_for = 0;
+        let own = core.own_slots.release(self.id);
+        core.slots_changed |= core.filled_slots.release(self.id) || own;
+    }
+
+    /// A primary asks for a slot or gives it back, or a member answers.
+    pub fn on_reserve(&mut self, core: &mut Core, from: OsdId, tid: u64, msg: &peer::PgReserve) {
+        if !self.is_current(msg.interval) {
+            return;
+        }
+        let asks = self.state == State::ReplicaActive && tid == self.activation;
+        let answers = self.is_primary(core) && tid == self.round;
+        match msg.op {
+            reserve_op::FILL if asks && core.is_backfill_full() => {
+                let body = self.reserve_message(core, reserve_op::TOOFULL);
+                core.send_osd(from, tid, peer::Body::from(body));
+            }
+            reserve_op::FILL | reserve_op::RECOVER if asks => {
+                self.slot_for = tid;
+                core.filled_slots.ask(self.id, msg.urgency);
+                core.slots_changed = true;
+            }
+            reserve_op::RELEASE if asks => {
+                core.filled_slots.release(self.id);
+                core.slots_changed = true;
+            }
+            reserve_op::GRANT if answers => self.on_member_slot(core, from),
+            reserve_op::TOOFULL if answers => {
+                core.has_no_room(from);
+                self.give_slots_back(core);
+                self.recover(core);
+            }
+            _ => {}
+        }
+    }
+
+    /// One of our slots for copies that are filled is the PG's: its primary is told.
+    pub fn on_filled_slot(&mut self, core: &mut Core) {
+        let valid = self.state == State::ReplicaActive && self.slot_for == self.activation;
+        let Some(primary) = self.primary().filter(|_| valid) else {
+            core.slots_changed |= core.filled_slots.release(self.id);
+            return;
+        };
+        let body = self.reserve_message(core, reserve_op::GRANT);
+        core.send_osd(primary, self.slot_for, peer::Body::from(body));
+    }
+
+    fn on_member_slot(&mut self, core: &mut Core, from: OsdId) {
+        match std::mem::take(&mut self.reservation) {
+            Reservation::Members(asked) if asked.last() == Some(&from) => self.ask_next_member(core, asked),
+            other => self.reservation = other,
+        }
+    }
+
+    /// Whether the PG recovers, as far as slots go.
+    pub fn holds_slots(&self) -> bool {
+        matches!(self.reservation, Reservation::Held(_))
+    }
+}
