@@ -148,6 +148,7 @@ impl Osd {
             self.waiting.forget(conn);
             for pg in self.pgs.values_mut() {
                 pg.on_client_gone(&mut self.core, conn);
+                pg.on_reserver_gone(&mut self.core, conn);
             }
         }
     }

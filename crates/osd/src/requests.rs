@@ -231,7 +231,7 @@ impl Osd {
             peer::Body::PgScrub(m) => pg.on_scrub(core, conn, tid, &m),
             peer::Body::PgScrubMap(m) => pg.on_scrub_map(core, from, tid, &m),
             peer::Body::PgScrubbed(m) => pg.on_scrubbed(core, from, &m),
-            peer::Body::PgReserve(m) => pg.on_reserve(core, from, tid, &m),
+            peer::Body::PgReserve(m) => pg.on_reserve(core, (conn, from), tid, &m),
             peer::Body::PgRemove(m) if pg.is_useless(core, from, m.interval) => self.remove_copy(pgid),
             peer::Body::PgRemove(_) => {}
             _ => core.count("messages_ignored", 1),

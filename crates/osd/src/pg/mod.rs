@@ -35,7 +35,7 @@ use info::{Info, Notice};
 use log::{Missing, PgLog};
 use maps::{EVersion, Epoch, OsdId, PgId, Spg};
 use meta::{Members, MetaChange, Stored};
-use node::Level;
+use node::{ConnId, Level};
 use recovery::Recovery;
 use replicate::InFlight;
 use request::ClientOp;
@@ -141,7 +141,7 @@ pub struct Pg {
     /// Whether it is our turn to recover.
     pub reservation: Reservation,
     /// Not primary: number of the primary's round that asked for a slot here.
-    pub slot_for: u64,
+    pub slot_for: Option<(ConnId, u64)>,
     /// The comparison of our own copy with a complete one.
     pub self_resync: Option<SelfResync>,
     /// Removed snapshots being trimmed.
@@ -194,7 +194,7 @@ impl Pg {
             waiting_commit: Vec::new(),
             recovery: Recovery::default(),
             reservation: Reservation::None,
-            slot_for: 0,
+            slot_for: None,
             self_resync: None,
             trim: trim::SnapTrim::default(),
             scrub: scrub::Scrub::new(scrub),

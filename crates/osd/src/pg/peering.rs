@@ -480,6 +480,7 @@ impl Pg {
             || self.in_flight.iter().any(|f| f.waiting.contains(&osd))
             || self.state == State::Activating && !self.copies.get(&osd).is_some_and(|c| c.activated)
             || self.recovery.waits_for(osd)
+            || self.reservation.concerns(osd)
             || self.scrub.waits_for(osd)
             || self.copies.get(&osd).is_some_and(|c| c.resync.is_some())
             || self.self_resync.is_some();

@@ -8,6 +8,7 @@ use super::Pg;
 use super::state::State;
 use crate::core::Core;
 use maps::OsdId;
+use node::ConnId;
 use peer::reserve_op;
 
 /// Where a PG stands with its slots.
@@ -22,6 +23,13 @@ pub enum Reservation {
     Members(Vec<OsdId>),
     /// It recovers.
     Held(Vec<OsdId>),
+}
+
+impl Reservation {
+    /// Whether a slot of `osd` is held, or awaited.
+    pub fn concerns(&self, osd: OsdId) -> bool {
+        matches!(self, Self::Members(members) | Self::Held(members) if members.contains(&osd))
+    }
 }
 
 /// How urgent it is, as Ceph orders it: PGs that cannot serve, those with too few copies, those whose copies are elsewhere.
@@ -132,13 +140,19 @@ impl Pg {
     /// Forgets them, ours and those that we gave: another round begins, in which all do.
     pub(super) fn forget_slots(&mut self, core: &mut Core) {
         self.reservation = Reservation::None;
-        self.slot_for = 0;
+        self.slot_for = None;
         let own = core.own_slots.release(self.id);
         core.slots_changed |= core.filled_slots.release(self.id) || own;
     }
 
     /// A primary asks for a slot or gives it back, or a member answers.
-    pub fn on_reserve(&mut self, core: &mut Core, from: OsdId, tid: u64, msg: &peer::PgReserve) {
+    pub fn on_reserve(
+        &mut self,
+        core: &mut Core,
+        (conn, from): (ConnId, OsdId),
+        tid: u64,
+        msg: &peer::PgReserve,
+    ) {
         if !self.is_current(msg.interval) {
             return;
         }
@@ -147,14 +161,15 @@ impl Pg {
         match msg.op {
             reserve_op::FILL if asks && core.is_backfill_full() => {
                 let body = self.reserve_message(core, reserve_op::TOOFULL);
-                core.send_osd(from, tid, peer::Body::from(body));
+                core.send(conn, tid, peer::Body::from(body));
             }
             reserve_op::FILL | reserve_op::RECOVER if asks => {
-                self.slot_for = tid;
+                self.slot_for = Some((conn, tid));
                 core.filled_slots.ask(self.id, msg.urgency);
                 core.slots_changed = true;
             }
             reserve_op::RELEASE if asks => {
+                self.slot_for = None;
                 core.filled_slots.release(self.id);
                 core.slots_changed = true;
             }
@@ -170,13 +185,22 @@ impl Pg {
 
     /// One of our slots for copies that are filled is the PG's: its primary is told.
     pub fn on_filled_slot(&mut self, core: &mut Core) {
-        let valid = self.state == State::ReplicaActive && self.slot_for == self.activation;
-        let Some(primary) = self.primary().filter(|_| valid) else {
+        let wanted = self.slot_for.filter(|(_, tid)| *tid == self.activation);
+        let Some((conn, tid)) = wanted.filter(|_| self.state == State::ReplicaActive) else {
             core.slots_changed |= core.filled_slots.release(self.id);
             return;
         };
         let body = self.reserve_message(core, reserve_op::GRANT);
-        core.send_osd(primary, self.slot_for, peer::Body::from(body));
+        core.send(conn, tid, peer::Body::from(body));
+    }
+
+    /// A connection is gone on which one of our slots may have been asked for. What was to be said on it is lost, also that the
+    /// slot is needed no more; the primary knows, and begins anew if it still needs it.
+    pub fn on_reserver_gone(&mut self, core: &mut Core, conn: ConnId) {
+        if self.slot_for.is_some_and(|(asked_on, _)| asked_on == conn) {
+            self.slot_for = None;
+            core.slots_changed |= core.filled_slots.release(self.id);
+        }
     }
 
     fn on_member_slot(&mut self, core: &mut Core, from: OsdId) {

@@ -58,7 +58,11 @@ pub const TRANSITIONS: &[(State, State, &str)] = &[
     (WaitUpThru, Activating, "the map says that we were up in this interval"),
     (Activating, Active, "all members have log and info durable, no earlier lease is left"),
     (Active, Clean, "nothing is missing anywhere"),
-    (Clean, Active, "a member had no room for an update, or its copy is damaged and another one has the object"),
+    (
+        Clean,
+        Active,
+        "a member had no room for an update, or its copy is damaged and another one has the object",
+    ),
     (Stray, ReplicaActive, "the primary's log"),
     (ReplicaActive, ReplicaActive, "the primary has begun another round"),
 ];
