@@ -193,7 +193,7 @@ pub struct ObjectInfo {
     /// Of its last change.
     pub mtime: Utime,
     /// Number and size of its last truncation.
-    pub truncation: (u32, u64),
+    pub truncation: (u64, u64),
     /// It was deleted and is here for its clones' sake.
     pub whiteout: bool,
 }

@@ -125,7 +125,7 @@ fn shown(copy: &Scanned, name: &[u8], value: &[u8]) -> Vec<u8> {
             user_version: info.user_version,
             size: copy.size,
             mtime: info.mtime,
-            truncation: (info.truncate_seq, info.truncate_size),
+            truncation: (info.truncate_seq.into(), info.truncate_size),
             whiteout: info.whiteout,
         }),
         _ => value.to_vec(),
