@@ -29,6 +29,9 @@ const WRITES: usize = 32;
 const GENTLE_WRITES: usize = 2;
 /// Blocks are written early when they take this part of what a table may take.
 const EARLY_SHARE: usize = 4;
+/// A checkpoint is begun when this part of the log is left. Each makes nearly all pages of the index anew where overwrites are small
+/// and many, so that the fewer there are the less is written.
+const LOG_REST: u64 = 4;
 /// The most blocks in one write.
 const WRITE_BLOCKS: u64 = WINDOW;
 
@@ -118,7 +121,7 @@ impl Store {
         let ring = self.commit.ring();
         let due = self.wants_checkpoint
             || self.core.active.memory() > self.config.table_bytes
-            || ring.used() > ring.len() / 2
+            || ring.used() > ring.len() - ring.len() / LOG_REST
             || self.core.active.given_blocks() > self.core.alloc.free_blocks();
         // When there is nothing else to do, the device may be told so.
         let close = self.closing && !self.sup.clean && self.commit.is_idle() && !self.core.garbage;
@@ -367,16 +370,24 @@ impl Store {
 
     /// How many writes of data may be under way.
     fn data_writes(&self) -> usize {
-        if self.core.active.memory() * 2 > self.config.table_bytes { WRITES } else { GENTLE_WRITES }
+        if self.pressure() > 4 { WRITES } else { GENTLE_WRITES }
+    }
+
+    /// How urgent it is that a checkpoint ends, in eighths: of what may come meanwhile in memory and in the log.
+    fn pressure(&self) -> usize {
+        let (memory, room) = (self.core.active.memory(), self.config.table_bytes);
+        let ring = self.commit.ring();
+        let rest = (ring.len() / LOG_REST).max(1);
+        let left = (ring.len() - ring.used()).min(rest);
+        (memory * 8 / room.max(1)).max(((rest - left) * 8 / rest) as usize)
     }
 
     /// How many pages may be made after this input, which followed `transactions`. Making one takes some ten microseconds, and
-    /// whoever waits for a commit waits for that too; so it is few as long as the active table has room to spare for what
+    /// whoever waits for a commit waits for that too; so it is few as long as the active table and the log have room to spare for what
     /// comes meanwhile.
     pub(crate) fn checkpoint_effort(&self, transactions: u64) -> usize {
-        let (memory, room) = (self.core.active.memory(), self.config.table_bytes);
         let few = 1 + transactions as usize / 16;
-        match memory * 8 / room.max(1) {
+        match self.pressure() {
             0..2 => few,
             2..4 => 2 * few,
             4..6 => 4 * few,

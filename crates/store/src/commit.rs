@@ -1,10 +1,12 @@
 //! The way of a transaction: admitted, logged, applied.
 
 use crate::api::{ObjectKey, StoreError, StoreOut, Transaction, TxnId};
+use crate::extents::extents;
 use crate::io::Purpose;
 use crate::key;
 use crate::logged::{Bulk, Cost, Draft, Logged, Step, block_crcs, draft};
 use crate::plan::Plan;
+use crate::read::onode;
 use crate::ring::{Record, Ring};
 use crate::steps::Staged;
 use crate::store::Store;
@@ -15,6 +17,8 @@ use wire::Writer;
 
 /// The most objects of a transaction whose pages are asked for at once.
 const AHEAD: usize = 128;
+/// Writes of the transactions to come whose pages are asked for at once.
+const WRITES_AHEAD: usize = 64;
 /// The most bytes of transactions in one log record, unless one alone is larger.
 const GROUP_BYTES: usize = 1 << 20;
 
@@ -267,6 +271,10 @@ impl Store {
     pub(crate) fn admit(&mut self, out: &mut Vec<StoreOut>) -> Result<bool, StoreError> {
         let mut progress = false;
         while let Some(front) = self.commit.waiting.front() {
+            // What is logged and not applied is held in memory.
+            if self.commit.bytes > 2 * self.config.table_bytes && !self.commit.is_applied() {
+                break;
+            }
             let crowded = self.checkpoint.is_some() && self.core.active.memory() > self.config.table_bytes;
             let mut no_room = !self.has_room(front.cost) && self.may_free();
             if no_room && !self.leaving.is_empty() {
@@ -449,7 +457,7 @@ impl Store {
     }
 
     /// Asks for the pages that the other objects of the next transaction are on, so that it is not begun again for
-    /// each of them.
+    /// each of them, and for those of the writes after it, so that they do not wait for one another.
     fn load_ahead(&mut self, out: &mut Vec<StoreOut>) {
         let Blocked::Pages(pages) = &mut self.commit.blocked else { return };
         let Some(next) = self.commit.unapplied.front() else { return };
@@ -460,6 +468,19 @@ impl Store {
                 && self.io.load(ptr, level, out).is_ok()
             {
                 pages.push(ptr.block);
+            }
+        }
+        let most = (self.core.cache.limit() / 4).min(WRITES_AHEAD);
+        let writes = self.commit.unapplied.iter().flat_map(|u| u.txn.steps.iter().filter_map(Step::written));
+        for (object, from, to) in writes.take(most) {
+            let missing = match onode(&view, object) {
+                Ok(Some(onode)) => extents(&view, onode.id, from.saturating_sub(1), to).err(),
+                Ok(None) => None,
+                Err(stop) => Some(stop),
+            };
+            if let Some(Stop::Page(ptr, level)) = missing {
+                // What can't be read is said when it is needed.
+                let _ = self.io.load(ptr, level, out);
             }
         }
     }

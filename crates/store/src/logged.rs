@@ -296,6 +296,18 @@ impl Step {
         of_op.into_iter().flatten().chain(of_bulk)
     }
 
+    /// The object that it writes, and which blocks of it: from, to.
+    pub fn written(&self) -> Option<(&ObjectKey, u64, u64)> {
+        let block = BLOCK as u64;
+        match self {
+            Self::Op(TxnOp::Write(key, offset, data)) => {
+                Some((key, offset / block, (offset + data.len() as u64).div_ceil(block)))
+            }
+            Self::Bulk(bulk) => Some((&bulk.key, bulk.block, bulk.block + bulk.crcs.len() as u64)),
+            Self::Op(_) => None,
+        }
+    }
+
     /// The object that it clones.
     pub fn cloned(&self) -> Option<&ObjectKey> {
         match self {

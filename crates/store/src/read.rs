@@ -376,7 +376,7 @@ impl Data {
     }
 }
 
-fn onode(view: &View<'_>, object: &ObjectKey) -> Result<Option<Onode>, Stop> {
+pub(crate) fn onode(view: &View<'_>, object: &ObjectKey) -> Result<Option<Onode>, Stop> {
     match view.get(&key::object(object))? {
         None => Ok(None),
         Some(bytes) => decode(&bytes, || key::describe(object)).map(Some),
