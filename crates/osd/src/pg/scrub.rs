@@ -16,6 +16,7 @@ use super::state::State;
 use super::successor;
 use crate::core::{CommitFor, Core, ReadFor};
 use crate::object::{first_of, head_of};
+use crate::qos::Class;
 use maps::{EVersion, Epoch, OsdId, Pool, PoolOpt, osd_flags, pool_flags, pool_opt};
 use node::Level;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -376,6 +377,10 @@ impl Pg {
         let Some(run) = &self.scrub.run else { return };
         // Copies of the last chunk are being replaced.
         if self.state != State::Clean {
+            return;
+        }
+        if let Some(wait) = core.qos.may_start(Class::Scrub, core.now.mono) {
+            self.scrub.pause = Some(core.now.mono + wait);
             return;
         }
         let read = Read::List { from: run.cursor.clone(), to: self.range.1.clone(), max: run.chunk };
