@@ -375,6 +375,9 @@ impl Store {
 
     /// How urgent it is that a checkpoint ends, in eighths: of what may come meanwhile in memory and in the log.
     fn pressure(&self) -> usize {
+        if self.commit.is_held() {
+            return 8;
+        }
         let (memory, room) = (self.core.active.memory(), self.config.table_bytes);
         let ring = self.commit.ring();
         let rest = (ring.len() / LOG_REST).max(1);

@@ -72,6 +72,8 @@ enum Blocked {
 pub(crate) struct Commit {
     ring: Ring,
     waiting: VecDeque<Waiting>,
+    /// Whether the first of them waits for a checkpoint to end.
+    held: bool,
     to_log: VecDeque<ToLog>,
     group: Option<Group>,
     unapplied: VecDeque<Unapplied>,
@@ -98,6 +100,7 @@ impl Default for Commit {
         Self {
             ring: Ring::new(0, BLOCK as u64, 0, 0, 1),
             waiting: VecDeque::new(),
+            held: false,
             to_log: VecDeque::new(),
             group: None,
             unapplied: VecDeque::new(),
@@ -228,6 +231,11 @@ impl Commit {
         self.group.is_some() || !(self.to_log.is_empty() && self.waiting.is_empty())
     }
 
+    /// Whether a transaction waits for a checkpoint to end.
+    pub fn is_held(&self) -> bool {
+        self.held
+    }
+
     /// Whether a record is under way.
     pub fn is_logging(&self) -> bool {
         self.group.is_some()
@@ -270,6 +278,7 @@ impl Store {
     /// Gives the next waiting transactions their number, room in the log and places for large writes.
     pub(crate) fn admit(&mut self, out: &mut Vec<StoreOut>) -> Result<bool, StoreError> {
         let mut progress = false;
+        self.commit.held = false;
         while let Some(front) = self.commit.waiting.front() {
             // What is logged and not applied is held in memory.
             if self.commit.bytes > 2 * self.config.table_bytes && !self.commit.is_applied() {
@@ -285,6 +294,7 @@ impl Store {
             let front = self.commit.waiting.front().expect("looked at");
             if crowded || no_room || !self.commit.ring.reserve(front.cost.log) {
                 self.wants_checkpoint = true;
+                self.commit.held = true;
                 break;
             }
             let Waiting { id, drafts, mut cost } = self.commit.waiting.pop_front().expect("looked at");
