@@ -154,10 +154,14 @@ impl Bench {
     }
 
     pub fn ask(&mut self, read: Read) -> ReadId {
-        let mut out = Vec::new();
         let classes = [ReadClass::Client, ReadClass::Recovery, ReadClass::Scrub, ReadClass::Background];
         self.asked += 1;
-        let id = self.store.read_as(classes[self.asked % classes.len()], read, &mut out);
+        self.ask_as(classes[self.asked % classes.len()], read)
+    }
+
+    fn ask_as(&mut self, class: ReadClass, read: Read) -> ReadId {
+        let mut out = Vec::new();
+        let id = self.store.read_as(class, read, &mut out);
         self.take(out);
         id
     }
@@ -173,15 +177,13 @@ impl Bench {
     }
 
     pub fn read(&mut self, read: Read) -> Result<ReadReply, StoreError> {
-        let id = self.ask(read);
+        let id = self.ask_as(ReadClass::Client, read);
         self.answer(id)
     }
 
     /// As [`Self::read`], past the cache.
     pub fn read_device(&mut self, read: Read) -> Result<ReadReply, StoreError> {
-        let mut out = Vec::new();
-        let id = self.store.read_as(store::ReadClass::Scrub, read, &mut out);
-        self.take(out);
+        let id = self.ask_as(ReadClass::Scrub, read);
         self.answer(id)
     }
 
