@@ -71,8 +71,10 @@ pub struct OsdOptions {
     pub limits: Limits,
     /// When and how PGs are scrubbed.
     pub scrub: crate::scrubbing::ScrubOptions,
-    /// Memory for the store's caches, bytes.
+    /// Memory for the store's cache of its index, bytes.
     pub store_cache: u64,
+    /// Memory for the store's cache of data, bytes.
+    pub data_cache: u64,
 }
 
 impl Default for OsdOptions {
@@ -94,6 +96,7 @@ impl Default for OsdOptions {
             limits: Limits::default(),
             scrub: Default::default(),
             store_cache: 16 << 20,
+            data_cache: 16 << 20,
         }
     }
 }

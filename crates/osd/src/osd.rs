@@ -63,7 +63,7 @@ impl Osd {
             space: MONC_SPACE,
             hostname: config.hostname.clone(),
         };
-        let io = StoreIo::new(config.options.store_cache, disk, rng.fork());
+        let io = StoreIo::new(&config.options, disk, rng.fork());
         let monc = Monc::new(monc, rng.fork());
         let name = config.credentials.name.to_string();
         Self {

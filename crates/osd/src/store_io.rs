@@ -1,5 +1,6 @@
 //! The store, and what waits for its answers.
 
+use crate::config::OsdOptions;
 use crate::core::{CommitFor, ReadFor};
 use node::{DiskInfo, DiskOpId, DiskResult};
 use std::collections::VecDeque;
@@ -23,8 +24,13 @@ impl std::fmt::Debug for StoreIo {
 
 impl StoreIo {
     /// A store that is not open.
-    pub fn new(cache_bytes: u64, disk: DiskInfo, rng: Rng) -> Self {
-        let config = Config { cache_bytes: cache_bytes as usize, batched: true, ..Config::default() };
+    pub fn new(options: &OsdOptions, disk: DiskInfo, rng: Rng) -> Self {
+        let config = Config {
+            cache_bytes: options.store_cache as usize,
+            data_cache_bytes: options.data_cache as usize,
+            batched: true,
+            ..Config::default()
+        };
         let store = Store::new(config, disk, rng);
         Self { store, events: Vec::new(), reads: FastMap::default(), commits: VecDeque::new() }
     }

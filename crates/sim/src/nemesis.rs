@@ -256,7 +256,9 @@ impl Nemesis {
         if matches!(profile, Profile::Any | Profile::Objects | Profile::Snapshots) && apart.chance(1, 3) {
             kinds.push(Kind::MorePgs);
         }
-        let pause = Duration::from_millis(rng.range(500, 8000));
+        // Much of what decays nobody has, or it is rewritten before anybody looks.
+        let pauses = if profile == Profile::Decay { (50, 500) } else { (500, 8000) };
+        let pause = Duration::from_millis(rng.range(pauses.0, pauses.1));
         let any = profile == Profile::Any;
         let by_inputs =
             rng.chance(if any { 2 } else { 3 }, 4).then(|| rng.range(100, if any { 2000 } else { 500 }));

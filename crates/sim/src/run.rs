@@ -161,6 +161,8 @@ impl Scenario {
         let mut spec = spec;
         if profile == Profile::Decay {
             spec.options.insert("mon_osd_warn_num_repaired".to_owned(), "1000000".to_owned());
+            // What is cached does not decay.
+            spec.osd.data_cache = 0;
             let scrub = &mut spec.osd.scrub;
             (scrub.min_interval, scrub.deep_interval) = (Duration::from_secs(4), Duration::from_secs(6));
             (scrub.at_once, scrub.chunk_max) = (rng.range(1, 3) as usize, rng.range(1, 26) as usize);

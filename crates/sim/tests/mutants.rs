@@ -34,7 +34,7 @@ macro_rules! mutants {
 
 mutants! {
     osd_answers_before_replicas in Any within 400 by "objects_linearizable" | "namespace_linearizable" | "replicas_identical" | "files_linearizable";
-    osd_forgets_what_it_answered in Any within 400 by "objects_linearizable" | "namespace_linearizable" | "files_linearizable";
+    osd_forgets_what_it_answered in Any within 400 by "objects_linearizable" | "snapshots_linearizable" | "namespace_linearizable" | "files_linearizable";
     osd_misses_nothing in Any within 400 by "replicas_identical" | "objects_linearizable" | "files_linearizable";
     osd_shows_what_is_not_durable in Primary within 100 by "objects_linearizable";
     osd_keeps_divergent_objects in Primary within 100 by "replicas_identical" | "objects_linearizable";
@@ -46,7 +46,6 @@ mutants! {
     osd_misses_no_clone in Snapshots within 200 by "snapshots_linearizable" | "clones_trimmed" | "replicas_identical" | "unexpected_event";
     osd_indexes_no_recovered_clone in Snapshots within 200 by "clones_trimmed";
     osd_clones_for_removed_snaps in Snapshots within 200 by "clones_trimmed";
-    osd_reads_do_not_mend in Decay within 100 by "objects_linearizable";
     mon_publishes_before_commit in Commits within 50 by "one_content_per_epoch";
     mon_votes_before_durable in Monitors within 100 by "one_leader_per_term";
     mon_votes_during_lease in Monitors within 200 by "lease_is_exclusive";
