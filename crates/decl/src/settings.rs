@@ -4,6 +4,7 @@
 use crate::options::{self, OptionDecl};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 const EINVAL: i32 = 22;
 const ENOENT: i32 = 2;
@@ -50,6 +51,21 @@ impl Settings {
         let fits = |value: &str| options::find(name).is_none_or(|o| o.check(value).is_ok());
         let found = self.layers().into_iter().filter_map(|(layer, values)| Some((values.get(name)?, layer)));
         found.map(|(value, layer)| (value.as_str(), layer)).find(|(value, _)| fits(value))
+    }
+
+    /// What is set for an option of a size or a number.
+    pub fn size(&self, name: &str) -> Option<u64> {
+        options::parse_size(self.set_value(name)?.0)
+    }
+
+    /// The same, as a count.
+    pub fn count(&self, name: &str) -> Option<usize> {
+        usize::try_from(self.size(name)?).ok()
+    }
+
+    /// What is set for an option of a time.
+    pub fn secs(&self, name: &str) -> Option<Duration> {
+        options::parse_secs(self.set_value(name)?.0)
     }
 
     /// The value of an option: what is set, or its default; empty for one that is not known.

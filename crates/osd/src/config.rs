@@ -106,10 +106,9 @@ impl OsdOptions {
     /// them: a lease that was promised must stay shorter than every peer's grace.
     pub fn apply(&mut self, settings: &decl::Settings) {
         let default = Self::default();
-        let set = |name: &str| settings.set_value(name).map(|(value, _)| value.to_owned());
-        let size = |name: &str| set(name).and_then(|v| decl::options::parse_size(&v));
-        let count = |name: &str| size(name).and_then(|n| usize::try_from(n).ok());
-        let secs = |name: &str| set(name).and_then(|v| decl::options::parse_secs(&v));
+        let size = |name: &str| settings.size(name);
+        let count = |name: &str| settings.count(name);
+        let secs = |name: &str| settings.secs(name);
         self.recovery_max_active =
             count("osd_recovery_max_active").filter(|n| *n > 0).unwrap_or(default.recovery_max_active);
         self.max_backfills = count("osd_max_backfills").filter(|n| *n > 0).unwrap_or(default.max_backfills);

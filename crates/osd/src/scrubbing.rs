@@ -54,9 +54,9 @@ impl ScrubOptions {
     pub fn apply(&mut self, settings: &decl::Settings) {
         let default = Self::default();
         let set = |name: &str| settings.set_value(name).map(|(value, _)| value.to_owned());
-        let size = |name: &str| set(name).and_then(|v| decl::options::parse_size(&v));
-        let count = |name: &str| size(name).and_then(|n| usize::try_from(n).ok());
-        let secs = |name: &str| set(name).and_then(|v| decl::options::parse_secs(&v));
+        let size = |name: &str| settings.size(name);
+        let count = |name: &str| settings.count(name);
+        let secs = |name: &str| settings.secs(name);
         let long = |name: &str| secs(name).filter(|s| *s >= Duration::from_secs(1));
         let ratio = |name: &str| set(name).and_then(|v| v.trim().parse::<f64>().ok());
         self.at_once = count("osd_max_scrubs").filter(|n| *n > 0).unwrap_or(default.at_once);

@@ -225,6 +225,11 @@ impl Pg {
         self.members.acting.contains(&osd) || self.members.up.contains(&osd)
     }
 
+    /// What is known of the copies of the others that take part.
+    fn members_copies(&self) -> impl Iterator<Item = (&OsdId, &Copy)> {
+        self.copies.iter().filter(|(osd, _)| self.takes_part(**osd))
+    }
+
     /// The others that take part.
     pub fn others(&self, core: &Core) -> Vec<OsdId> {
         let Members { acting, up, .. } = &self.members;

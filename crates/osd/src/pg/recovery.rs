@@ -73,8 +73,8 @@ impl Pg {
             return false;
         }
         let unsure = |missing: &super::log::Missing| missing.values().any(|need| *need > self.sure_to);
-        let mut members = self.copies.iter().filter(|(o, _)| self.takes_part(**o));
-        let became = !self.tail_sure && !unsure(&self.missing) && !members.any(|(_, c)| unsure(&c.missing));
+        let lacks_unsure = unsure(&self.missing) || self.members_copies().any(|(_, c)| unsure(&c.missing));
+        let became = !self.tail_sure && !lacks_unsure;
         self.tail_sure |= became;
         if self.tail_sure {
             self.sure_to = self.sure_to.max(self.committed_to);
@@ -143,7 +143,7 @@ impl Pg {
         if let Some(key) = own {
             return Some(key.clone());
         }
-        let members = self.copies.iter().filter(|(o, _)| self.takes_part(**o));
+        let members = self.members_copies();
         members
             .filter_map(|(osd, c)| {
                 c.missing.keys().find(|k| self.is_push_due(core, *osd, k) && !r.unfound.contains(*k))
@@ -159,7 +159,7 @@ impl Pg {
             }
             return;
         }
-        let members = self.copies.iter().filter(|(o, _)| self.takes_part(**o));
+        let members = self.members_copies();
         let lacking = members.filter_map(|(osd, c)| c.missing.get(key).map(|need| (*osd, *need)));
         let lacking: Vec<(OsdId, EVersion)> = lacking.collect();
         for (osd, need) in lacking {
@@ -249,7 +249,7 @@ impl Pg {
 
     /// Whether no member's copy lacks anything.
     pub fn all_complete(&self) -> bool {
-        let members = self.copies.iter().filter(|(osd, _)| self.takes_part(**osd));
+        let members = self.members_copies();
         self.missing.is_empty()
             && members.into_iter().all(|(_, c)| c.missing.is_empty() && c.resync.is_none())
     }

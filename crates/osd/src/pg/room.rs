@@ -103,7 +103,7 @@ impl Pg {
         if !deletes || op.request.ops.is_empty() || self.missing.contains_key(&op.key) {
             return false;
         }
-        let mut members = self.copies.iter().filter(|(osd, _)| self.takes_part(**osd));
+        let mut members = self.members_copies();
         members.all(|(osd, copy)| {
             let lacks = copy.missing.contains_key(&op.key);
             let on_its_way = || self.recovery.pushes.contains(&(*osd, op.key.clone()));
@@ -213,7 +213,7 @@ impl Pg {
     /// Whether a member, or we ourselves, lack objects and have no room for them.
     pub fn waits_for_room(&self, core: &Core) -> (bool, bool) {
         let full = |osd: &OsdId| core.is_without_room(*osd);
-        let members = || self.copies.iter().filter(|(osd, _)| self.takes_part(**osd) && full(osd));
+        let members = || self.members_copies().filter(|(osd, _)| full(osd));
         let recovery = !self.missing.is_empty() && full(&core.config.id)
             || members().any(|(_, c)| !c.missing.is_empty());
         (recovery, members().any(|(_, c)| c.resync.is_some()))

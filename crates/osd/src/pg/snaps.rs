@@ -46,7 +46,7 @@ impl Pg {
     /// The first state of an object, head or clone, that must be recovered before anybody is told again of an update of it.
     pub(super) fn lacking_state(&self, head: &ObjectKey) -> Option<ObjectKey> {
         let range = first_of(head)..head.clone();
-        let members = self.copies.iter().filter(|(osd, _)| self.takes_part(**osd));
+        let members = self.members_copies();
         let missing = members.map(|(_, copy)| &copy.missing).chain([&self.missing]);
         let clones = missing.flat_map(|missing| missing.range(range.clone()).map(|(key, _)| key));
         let mut states = clones.chain([head]);
