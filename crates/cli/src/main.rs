@@ -13,9 +13,12 @@ mod signals;
 use clap::Parser;
 use std::process::ExitCode;
 
+/// Blocks of 4 KiB come and go with each request: see ADR 0012.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     raise_file_limit();
-    keep_memory_low();
     let args = match cmd::Args::try_parse() {
         Ok(args) => args,
         Err(error) => return usage(&error),
@@ -36,18 +39,6 @@ fn raise_file_limit() {
     limit.current = limit.maximum;
     // The old limit is enough to say what is wrong when it is reached.
     let _ = setrlimit(Resource::Nofile, limit);
-}
-
-/// Large buffers go back to the host as soon as they are free, instead of staying in arenas of which there would be one
-/// for nearly every thread: after a burst of 4 MiB writes a process otherwise keeps all that was ever in flight.
-fn keep_memory_low() {
-    #[cfg(target_env = "gnu")]
-    // SAFETY: called before there are other threads, with parameters that glibc documents.
-    unsafe {
-        libc::mallopt(libc::M_ARENA_MAX, 2);
-        libc::mallopt(libc::M_MMAP_THRESHOLD, 256 << 10);
-        libc::mallopt(libc::M_TRIM_THRESHOLD, 1 << 20);
-    }
 }
 
 /// Help and version go out whole; a mistake is one line that says what to do.

@@ -405,7 +405,7 @@ fn fill_segment(preamble: Preamble, frame: Frame, segment: usize) -> Phase {
     let into = match segment {
         1 => Into::Front(vec![0; len]),
         2 => Into::Middle(vec![0; len]),
-        _ => Into::Data(BufMut::zeroed(len)),
+        _ => Into::Data(BufMut::uncleared(len)),
     };
     Phase::Fill { preamble, frame, into, at: 0 }
 }
@@ -422,5 +422,5 @@ fn lead(preamble: &Preamble) -> usize {
 fn fill_tail(preamble: Preamble, frame: Frame) -> Phase {
     let lead = lead(&preamble);
     let len = lead + preamble.padded_offset(MAX_SEGMENTS) + 16 + TAG;
-    Phase::Fill { preamble, frame, into: Into::Tail(BufMut::zeroed(len)), at: lead }
+    Phase::Fill { preamble, frame, into: Into::Tail(BufMut::uncleared(len)), at: lead }
 }

@@ -343,21 +343,13 @@ impl Node for Osd {
         if !self.boot.is_running() {
             return None;
         }
-        let repeer = self.pgs.values().filter_map(|pg| pg.repeer_at).min();
-        let activation =
-            self.pgs.values().filter(|pg| pg.waits_for_lease(&self.core)).map(|pg| pg.wait_until).min();
-        let watches = self.pgs.values().filter_map(|pg| pg.watches.deadline()).min();
         let all = [
-            watches,
+            self.pgs.values().filter_map(|pg| pg.deadline(&self.core)).min(),
             self.monc.deadline(),
             Some(self.heartbeats.next_at),
             Some(self.report_at),
             self.core.links.deadline(),
-            repeer,
-            activation,
-            self.pgs.values().filter_map(|pg| pg.trim.pause).min(),
             self.core.without_room.values().min().copied(),
-            self.pgs.values().filter_map(|pg| pg.scrub.pause).min(),
             self.core.paced_until,
             self.removals.values().filter_map(|removal| removal.pause).min(),
         ];

@@ -5,10 +5,13 @@ use stdx::Bufs;
 use store::{Transaction, TxnOp};
 use wire::{DecodeError, Reader, Writer};
 
+/// Most packed steps fit.
+const ROOM: usize = 512;
+
 /// Splits a transaction into its encoded steps and its payload.
 pub fn pack(txn: &Transaction) -> (Vec<u8>, Bufs) {
     let mut payload = Bufs::new();
-    let mut w = Writer::new();
+    let mut w = Writer::with_room(ROOM);
     w.put(&1u8);
     w.count(txn.ops.len());
     for op in &txn.ops {

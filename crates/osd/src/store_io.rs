@@ -70,15 +70,14 @@ impl StoreIo {
         self.store.batch_ended(&mut self.events);
     }
 
-    /// Whether a transaction would be refused.
-    pub fn would_refuse(&self, txn: &Transaction) -> Option<Refusal> {
-        self.store.fits(txn).err()
+    /// Whether a transaction would be refused in which an entry of an omap with so many bytes is set too.
+    pub fn would_refuse(&self, txn: &Transaction, beside: usize) -> Option<Refusal> {
+        self.store.fits_beside(txn, beside as u64).err()
     }
 
     /// Submits a transaction.
     pub fn submit(&mut self, _now: Now, txn: Transaction, then: CommitFor) -> Result<(), Refusal> {
-        self.store.fits(&txn)?;
-        let id = self.store.submit(txn, &mut self.events);
+        let id = self.store.submit_if_fits(txn, &mut self.events)?;
         self.commits.push_back((id, then));
         Ok(())
     }

@@ -92,6 +92,8 @@ pub(crate) struct Driver<N: Node> {
     stopped: Option<End>,
     /// It was asked to end, and is ended by this time.
     patience: Option<Instant>,
+    /// When memory that nobody uses is looked for next.
+    release_at: Instant,
 }
 
 /// A disk, and what says that operations of it have ended.
@@ -131,6 +133,8 @@ async fn disks_ended(disks: &[Disk]) {
 
 /// Events handled before other tasks of the loop get their turn.
 const BATCH: usize = 64;
+/// How often memory that nobody uses is looked for.
+const RELEASE_EVERY: Duration = Duration::from_secs(1);
 /// A node may take so long to bring its disks to rest when it is asked to end.
 const WIND_UP: Duration = Duration::from_secs(3);
 
@@ -164,6 +168,7 @@ where
             outputs: Vec::new(),
             stopped: None,
             patience: None,
+            release_at: Instant(0),
         })
     }
 
@@ -194,6 +199,7 @@ where
             // After the events, so that a late timer sees what had already arrived.
             if self.stopped.is_none() && self.node.deadline().is_some_and(|at| at <= clock::now().mono) {
                 self.step(Input::Timer);
+                self.release_memory();
             }
             if self.stopped.is_none() && self.patience.is_some_and(|at| at <= clock::now().mono) {
                 tracing::warn!(node = self.name, "ended before its disks were at rest");
@@ -206,6 +212,15 @@ where
         }
         self.net.shut_down().await;
         self.stopped.unwrap_or(End::Done)
+    }
+
+    /// Gives back large buffers that were not used for a while.
+    fn release_memory(&mut self) {
+        let now = clock::now().mono;
+        if now >= self.release_at {
+            stdx::release_unused();
+            self.release_at = now + RELEASE_EVERY;
+        }
     }
 
     /// Does what is done once for many inputs.

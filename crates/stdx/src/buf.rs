@@ -2,6 +2,7 @@
 //! 4 KiB block (DESIGN, decision 1). The same `Buf` goes from the socket to replicas, disk and socket;
 //! checksums of frames are combined from those of its blocks and never recomputed after a copy.
 
+use crate::memory::Memory;
 use crate::reserve::Reservation;
 use crate::{Rng, crc32c};
 use std::fmt;
@@ -14,49 +15,56 @@ pub const BLOCK: usize = 4096;
 /// Immutable shared bytes. Cloning and slicing copy nothing.
 #[derive(Clone)]
 pub struct Buf {
-    memory: Arc<Memory>,
+    memory: Arc<Held>,
     start: usize,
     len: usize,
 }
 
-/// Unique memory on its way to become a [`Buf`]; zeroed when made.
-pub struct BufMut(Memory);
+/// Unique memory on its way to become a [`Buf`].
+pub struct BufMut(Held);
 
-struct Memory {
-    bytes: Vec<u8>,
-    /// First used byte in `bytes`: a 4 KiB-aligned address where the memory was made by `BufMut::zeroed`.
-    origin: usize,
+struct Held {
+    memory: Memory,
+    /// Bytes of it that are used.
     len: usize,
-    /// Raw crc32c of each whole or last partial block, counted from `origin`; made when first asked for.
+    /// Raw crc32c of each whole or last partial block; made when first asked for.
     crcs: OnceLock<Box<[u32]>>,
     reservation: Option<Reservation>,
 }
 
-impl Memory {
+impl Held {
+    fn new(memory: Memory, len: usize) -> Self {
+        Self { memory, len, crcs: OnceLock::new(), reservation: None }
+    }
+
     fn used(&self) -> &[u8] {
-        &self.bytes[self.origin..self.origin + self.len]
+        &self.memory.bytes()[..self.len]
     }
 }
 
 impl BufMut {
     /// `len` zero bytes at a 4 KiB-aligned address.
     pub fn zeroed(len: usize) -> Self {
-        let bytes = vec![0; len + BLOCK - 1];
-        let origin = bytes.as_ptr().align_offset(BLOCK);
-        assert!(origin < BLOCK, "align_offset must succeed for bytes");
-        Self(Memory { bytes, origin, len, crcs: OnceLock::new(), reservation: None })
+        Self(Held::new(Memory::zeroed(len), len))
+    }
+
+    /// `len` bytes at a 4 KiB-aligned address for who writes all of them before anybody reads one: they may be anything
+    /// that this process has held.
+    pub fn uncleared(len: usize) -> Self {
+        Self(Held::new(Memory::uncleared(len), len))
     }
 
     /// A copy of `parts`, one after another, of `len` bytes in all, at a 4 KiB-aligned address.
     pub fn concat<'a>(parts: impl Iterator<Item = &'a [u8]>, len: usize) -> Self {
-        let mut bytes: Vec<u8> = Vec::with_capacity(len + BLOCK - 1);
-        let origin = bytes.as_ptr().align_offset(BLOCK);
-        assert!(origin < BLOCK, "align_offset must succeed for bytes");
-        // What lies before is not zeroed twice, and what is copied not at all.
-        bytes.resize(origin, 0);
-        parts.for_each(|part| bytes.extend_from_slice(part));
-        assert_eq!(bytes.len(), origin + len, "the parts are {len} bytes in all");
-        Self(Memory { bytes, origin, len, crcs: OnceLock::new(), reservation: None })
+        let mut out = Self::uncleared(len);
+        let mut rest = out.as_mut_slice();
+        for part in parts {
+            let (here, left) = rest.split_at_mut(part.len());
+            here.copy_from_slice(part);
+            rest = left;
+        }
+        assert!(rest.is_empty(), "the parts are {len} bytes in all");
+        out
     }
 
     /// Ties `reservation` to the life of this memory and all slices of it.
@@ -66,8 +74,8 @@ impl BufMut {
 
     /// The bytes, to fill.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
-        let Memory { bytes, origin, len, .. } = &mut self.0;
-        &mut bytes[*origin..*origin + *len]
+        let Held { memory, len, .. } = &mut self.0;
+        &mut memory.bytes_mut()[..*len]
     }
 
     /// Shortens it to `len` bytes, which must not be more than it has.
@@ -160,8 +168,7 @@ impl From<Vec<u8>> for Buf {
     /// Takes the bytes without a copy; they are not aligned.
     fn from(bytes: Vec<u8>) -> Self {
         let len = bytes.len();
-        let memory = Memory { bytes, origin: 0, len, crcs: OnceLock::new(), reservation: None };
-        Self { memory: Arc::new(memory), start: 0, len }
+        Self { memory: Arc::new(Held::new(Memory::Plain(bytes), len)), start: 0, len }
     }
 }
 

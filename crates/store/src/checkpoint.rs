@@ -299,7 +299,7 @@ impl Store {
     fn change_space(&mut self, changes: &mut VecDeque<SpaceChange>) -> Result<(), Stop> {
         let chunk = changes[0].chunk;
         let key = key::space(chunk);
-        let mut bits = match self.core.tree.get(&self.core.cache, &key)? {
+        let mut bits = match self.core.tree.with(&self.core.cache, &key, |bits| bits.map(<[u8]>::to_vec))? {
             Some(bits) if bits.len() == SPACE_CHUNK as usize / 8 => bits,
             Some(_) => return Err(crate::tree::corrupt("an entry of the map of blocks")),
             None => vec![0; SPACE_CHUNK as usize / 8],

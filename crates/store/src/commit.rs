@@ -318,7 +318,9 @@ impl Store {
                 });
             }
             let txn = Logged { seq, steps };
-            let bytes = Writer::encode(&txn);
+            let mut w = Writer::with_room(cost.log as usize);
+            w.put(&txn);
+            let bytes = w.into_vec();
             assert!(bytes.len() as u64 <= cost.log, "{} bytes, {} were reckoned", bytes.len(), cost.log);
             self.commit.ring.settle_reservation(cost.log, bytes.len() as u64);
             self.commit.to_log.push_back(ToLog { id, seq, bytes, bulk: has_bulk });
@@ -379,7 +381,7 @@ impl Store {
         let mut plan = Plan::new(base, alloc, stats, next_id);
         match next.txn.steps.iter().try_for_each(|step| plan.step(step)) {
             Ok(()) => {
-                let done = plan.done;
+                let done = plan.finish();
                 self.core.stats = done.stats;
                 self.core.next_id = done.next_id;
                 self.core.garbage |= done.garbage;
@@ -449,7 +451,7 @@ impl Store {
                 }
                 Ok(true)
             });
-            let done = plan.done;
+            let done = plan.finish();
             self.core.staged = staged;
             match worked {
                 Ok(false) => {}
@@ -559,7 +561,7 @@ impl Store {
         let mut plan = Plan::new(base, alloc, stats, next_id);
         match plan.collect_garbage(ENTRIES) {
             Ok(more) => {
-                plan.done.apply(&mut self.core.active);
+                plan.finish().apply(&mut self.core.active);
                 self.core.garbage = more;
                 Ok(more)
             }

@@ -390,8 +390,8 @@ impl<'a, 'r> Walk<'a, 'r> {
 
     fn cell(&mut self, value: &[u8]) -> Result<u64, String> {
         let cell = Cell::parse(value).map_err(|_| "its value is of an unknown kind".to_owned())?;
-        if let Cell::Blob(id, len) = &cell {
-            self.cells.insert(*id, u64::from(*len));
+        if let Cell::Blob(id, len) = cell {
+            self.cells.insert(id, u64::from(len));
         }
         Ok(cell.len())
     }

@@ -48,7 +48,9 @@ pub(crate) fn refs(chunk: u64) -> Key {
 }
 
 pub(crate) fn omap(id: u64, key: &[u8]) -> Key {
-    let mut out = prefixed(b'M', id);
+    let mut out = Vec::with_capacity(OMAP_KEY_AT + key.len());
+    out.push(b'M');
+    out.extend_from_slice(&id.to_be_bytes());
     out.extend_from_slice(key);
     out
 }
@@ -113,13 +115,18 @@ pub(crate) fn end_of(prefix: &[u8]) -> Key {
 /// A byte string that orders before all longer ones that begin with it, whatever follows: a zero is written as
 /// 00 ff, the end as 00 01.
 fn put_string(out: &mut Key, bytes: &[u8]) {
-    for &byte in bytes {
-        out.push(byte);
-        if byte == 0 {
-            out.push(0xff);
+    for (i, part) in bytes.split(|byte| *byte == 0).enumerate() {
+        if i > 0 {
+            out.extend_from_slice(&[0, 0xff]);
         }
+        out.extend_from_slice(part);
     }
     out.extend_from_slice(&[0, 1]);
+}
+
+/// The length of what [`put_string`] makes.
+fn string_len(bytes: &[u8]) -> usize {
+    bytes.len() + bytes.iter().filter(|byte| **byte == 0).count() + 2
 }
 
 fn take_string<'a>(bytes: &'a [u8], out: &mut Vec<u8>) -> Option<&'a [u8]> {
@@ -140,8 +147,13 @@ fn take_string<'a>(bytes: &'a [u8], out: &mut Vec<u8>) -> Option<&'a [u8]> {
     }
 }
 
+/// The length of an object's key.
+pub(crate) fn object_len(key: &ObjectKey) -> usize {
+    30 + string_len(&key.namespace) + string_len(&key.locator) + string_len(&key.name)
+}
+
 pub(crate) fn object(key: &ObjectKey) -> Key {
-    let mut out = Vec::with_capacity(40 + key.namespace.len() + key.locator.len() + key.name.len());
+    let mut out = Vec::with_capacity(object_len(key));
     out.push(b'O');
     out.extend_from_slice(&((key.pool as u64) ^ (1 << 63)).to_be_bytes());
     out.push((key.shard as u8) ^ 0x80);
@@ -223,6 +235,7 @@ mod tests {
             let (x, y) = (object(&a), object(&b));
             assert_eq!(x.cmp(&y), a.cmp(&b), "{a:?} {b:?}");
             assert_eq!(parse_object(&x), Some(a.clone()));
+            assert_eq!(x.len(), object_len(&a));
             same += usize::from(a == b);
         }
         assert!(same > 0, "equal keys were met too");

@@ -157,13 +157,21 @@ pub(crate) enum Class {
 /// Metadata of a transaction up to this many bytes still fits a full store.
 const SMALL: u64 = 16 << 10;
 
+/// What an entry of an omap takes besides its bytes, with the name of its object.
+const ENTRY_BESIDE: u64 = 200;
+
 impl Cost {
-    pub fn of(txn: &Transaction, direct_bytes: usize) -> Result<Self, Refusal> {
+    /// Of a transaction, and of an entry of an omap with so many bytes that will be set in it too, if any.
+    pub fn of(txn: &Transaction, beside: Option<u64>, direct_bytes: usize) -> Result<Self, Refusal> {
         let mut cost = Self { log: 64, index: 256, ..Self::default() };
         for op in &txn.ops {
             cost.add(op, direct_bytes)?;
         }
-        let classes = || txn.ops.iter().map(class_of);
+        if let Some(bytes) = beside {
+            cost.log += bytes + 2 * ENTRY_BESIDE;
+            cost.index += bytes + bytes / 8 + 4 * ENTRY_BESIDE;
+        }
+        let classes = || txn.ops.iter().map(class_of).chain(beside.map(|_| Class::Small));
         cost.class = match classes().min() {
             None => Class::Small,
             Some(Class::Removes) => Class::Removes,
@@ -185,7 +193,7 @@ impl Cost {
                 range = (*offset, len);
                 self.blocks += len / BLOCK as u64 + 3;
                 // It may become three steps, each with the name, and each block a place of its own.
-                self.log += direct * 20 + 200 + 2 * key::object(object).len() as u64;
+                self.log += direct * 20 + 200 + 2 * key::object_len(object) as u64;
                 self.index += (len / BLOCK as u64 + 2) * 8 + 200;
                 if offset.saturating_add(len) <= INLINE_DATA {
                     self.index += INLINE_DATA;
@@ -228,7 +236,7 @@ impl Cost {
             return Err(Refusal::ObjectTooLarge);
         }
         for object in objects(op) {
-            let len = key::object(object).len() as u64;
+            let len = key::object_len(object) as u64;
             if len > key::KEY_MAX as u64 {
                 return Err(Refusal::NameTooLong);
             }

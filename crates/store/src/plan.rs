@@ -56,6 +56,16 @@ pub(crate) struct Plan<'a> {
     pub base: Base<'a>,
     pub alloc: &'a mut Alloc,
     pub done: Done,
+    looked: Vec<Looked<'a>>,
+}
+
+/// An object that the transaction is about, as the transaction has left it so far. The steps of one object are many; it
+/// is found and decoded for the first and put back after the last.
+struct Looked<'a> {
+    object: &'a ObjectKey,
+    key: Key,
+    onode: Option<Onode>,
+    changed: bool,
 }
 
 /// What a finished plan changes.
@@ -91,15 +101,16 @@ impl Done {
 }
 
 /// A value as it is kept under its key: whole, or the name of the blob that holds it.
-pub(crate) enum Cell {
-    Inline(Vec<u8>),
+#[derive(Clone, Copy)]
+pub(crate) enum Cell<'a> {
+    Inline(&'a [u8]),
     Blob(u64, u32),
 }
 
-impl Cell {
-    pub fn parse(bytes: &[u8]) -> Result<Self, Stop> {
+impl<'a> Cell<'a> {
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Stop> {
         match bytes.split_first() {
-            Some((0, value)) => Ok(Self::Inline(value.to_vec())),
+            Some((0, value)) => Ok(Self::Inline(value)),
             Some((1, rest)) if rest.len() == 12 => {
                 let (id, len) = rest.split_at(8);
                 let id = u64::from_le_bytes(id.try_into().expect("8 bytes"));
@@ -110,17 +121,25 @@ impl Cell {
     }
 
     /// The length of the value.
-    pub fn len(&self) -> u64 {
+    pub fn len(self) -> u64 {
         match self {
             Self::Inline(value) => value.len() as u64,
-            Self::Blob(_, len) => u64::from(*len),
+            Self::Blob(_, len) => u64::from(len),
+        }
+    }
+
+    /// The blob that holds the value.
+    fn blob(self) -> Option<u64> {
+        match self {
+            Self::Inline(_) => None,
+            Self::Blob(id, _) => Some(id),
         }
     }
 
     /// The value itself.
     pub fn load(self, view: &View<'_>) -> Result<Vec<u8>, Stop> {
         match self {
-            Self::Inline(value) => Ok(value),
+            Self::Inline(value) => Ok(value.to_vec()),
             Self::Blob(id, len) => {
                 let mut value = Vec::with_capacity(len as usize);
                 let mut scan = view.scan(&key::blob(id, 0), &key::end_of(&key::prefixed(b'B', id)));
@@ -143,7 +162,15 @@ pub(crate) fn decode<T: wire::Decode>(bytes: &[u8], what: impl FnOnce() -> Strin
 
 impl<'a> Plan<'a> {
     pub fn new(base: Base<'a>, alloc: &'a mut Alloc, stats: Stats, next_id: u64) -> Self {
-        Self { base, alloc, done: Done { stats, next_id, ..Done::default() } }
+        Self { base, alloc, done: Done { stats, next_id, ..Done::default() }, looked: Vec::new() }
+    }
+
+    /// All that is to be changed.
+    pub fn finish(mut self) -> Done {
+        for looked in self.looked.into_iter().filter(|l| l.changed) {
+            self.done.changes.insert(looked.key, looked.onode.as_ref().map(Writer::encode));
+        }
+        self.done
     }
 
     /// Gives back what it took.
@@ -190,15 +217,21 @@ impl<'a> Plan<'a> {
         self.done.next_id
     }
 
-    pub fn onode(&self, object: &ObjectKey) -> Result<Option<Onode>, Stop> {
-        match self.get(&key::object(object))? {
-            None => Ok(None),
-            Some(bytes) => decode(&bytes, || key::describe(object)).map(Some),
+    pub fn onode(&mut self, object: &'a ObjectKey) -> Result<Option<Onode>, Stop> {
+        if let Some(looked) = self.looked.iter().rev().find(|l| l.object == object) {
+            return Ok(looked.onode.clone());
         }
+        let key = key::object(object);
+        let found = self.view().with(&key, |bytes| {
+            bytes.map(|bytes| decode::<Onode>(bytes, || key::describe(object))).transpose()
+        })?;
+        let onode = found?;
+        self.looked.push(Looked { object, key, onode: onode.clone(), changed: false });
+        Ok(onode)
     }
 
     /// The object, made where it is absent.
-    pub fn make(&mut self, object: &ObjectKey) -> Result<Onode, Stop> {
+    pub fn make(&mut self, object: &'a ObjectKey) -> Result<Onode, Stop> {
         if let Some(onode) = self.onode(object)? {
             return Ok(onode);
         }
@@ -208,11 +241,22 @@ impl<'a> Plan<'a> {
         Ok(onode)
     }
 
-    pub fn put_onode(&mut self, object: &ObjectKey, onode: &Onode) {
-        self.put(key::object(object), Writer::encode(onode));
+    pub fn put_onode(&mut self, object: &'a ObjectKey, onode: &Onode) {
+        self.change_onode(object, Some(onode.clone()));
     }
 
-    pub fn set_size(&mut self, object: &ObjectKey, onode: &mut Onode, size: u64) {
+    pub fn delete_onode(&mut self, object: &'a ObjectKey) {
+        self.change_onode(object, None);
+    }
+
+    fn change_onode(&mut self, object: &'a ObjectKey, onode: Option<Onode>) {
+        match self.looked.iter_mut().rev().find(|l| l.object == object) {
+            Some(looked) => (looked.onode, looked.changed) = (onode, true),
+            None => self.looked.push(Looked { object, key: key::object(object), onode, changed: true }),
+        }
+    }
+
+    pub fn set_size(&mut self, object: &'a ObjectKey, onode: &mut Onode, size: u64) {
         self.done.stats.data = self.done.stats.data - onode.size + size;
         onode.size = size;
         self.done.stats.largest_data = self.done.stats.largest_data.max(size);
@@ -236,19 +280,41 @@ impl<'a> Plan<'a> {
     /// Forgets what a cell holds beside itself; gives the length of the value.
     pub fn drop_cell(&mut self, bytes: &[u8]) -> Result<u64, Stop> {
         let cell = Cell::parse(bytes)?;
-        if let Cell::Blob(id, len) = cell {
+        self.drop_blob(cell.blob(), cell.len());
+        Ok(cell.len())
+    }
+
+    fn drop_blob(&mut self, blob: Option<u64>, len: u64) {
+        if let Some(id) = blob {
             for chunk in 0..(len as usize).div_ceil(BLOB_CHUNK) {
                 self.delete(key::blob(id, chunk as u32));
             }
         }
-        Ok(cell.len())
     }
 
     /// Removes a cell where there is one; gives the length of its value.
     pub fn remove_cell(&mut self, key: Key) -> Result<Option<u64>, Stop> {
-        let Some(old) = self.get(&key)? else { return Ok(None) };
-        let len = self.drop_cell(&old)?;
-        self.delete(key);
+        let len = self.vacate(&key)?;
+        if len.is_some() {
+            self.delete(key);
+        }
+        Ok(len)
+    }
+
+    /// Puts a value under `key`; gives the length of the one that was there.
+    pub fn replace_cell(&mut self, key: Key, value: &[u8]) -> Result<Option<u64>, Stop> {
+        let len = self.vacate(&key)?;
+        self.put_cell(key, value);
+        Ok(len)
+    }
+
+    /// Forgets what a cell holds beside itself, where there is one, which is then to be put or deleted; gives the length
+    /// of its value.
+    fn vacate(&mut self, key: &[u8]) -> Result<Option<u64>, Stop> {
+        let look = |old: &[u8]| Cell::parse(old).map(|cell| (cell.blob(), cell.len()));
+        let Some(old) = self.view().with(key, |old| old.map(look))? else { return Ok(None) };
+        let (blob, len) = old?;
+        self.drop_blob(blob, len);
         Ok(Some(len))
     }
 

@@ -115,7 +115,7 @@ impl Ring {
         header[8..12].copy_from_slice(&(txns.len() as u32).to_le_bytes());
         header[12..16].copy_from_slice(&crc.to_le_bytes());
         header[16..24].copy_from_slice(&self.end.to_le_bytes());
-        let mut record = BufMut::zeroed(len as usize);
+        let mut record = BufMut::uncleared(len as usize);
         let mut content = std::iter::once(&header[..]).chain(txns.iter().map(|txn| &txn[..]));
         let mut rest: &[u8] = &[];
         for (i, sector) in record.as_mut_slice().chunks_mut(SECTOR).enumerate() {
@@ -129,6 +129,7 @@ impl Ring {
                 sector[at..at + part.len()].copy_from_slice(part);
                 (at, rest) = (at + part.len(), left);
             }
+            sector[at..CONTENT].fill(0);
             sector[CONTENT..CONTENT + 8].copy_from_slice(&self.next_seq.to_le_bytes());
             sector[CONTENT + 8..CONTENT + 16].copy_from_slice(&self.nonce.to_le_bytes());
             sector[CONTENT + 16..CONTENT + 20].copy_from_slice(&(i as u32).to_le_bytes());

@@ -26,15 +26,15 @@ pub(crate) struct Staged {
     pub done: bool,
 }
 
-impl Plan<'_> {
-    pub(crate) fn step(&mut self, step: &Step) -> Result<(), Stop> {
+impl<'a> Plan<'a> {
+    pub(crate) fn step(&mut self, step: &'a Step) -> Result<(), Stop> {
         match step {
             Step::Bulk(bulk) => self.write_bulk(bulk),
             Step::Op(op) => self.op(op),
         }
     }
 
-    fn op(&mut self, op: &TxnOp) -> Result<(), Stop> {
+    fn op(&mut self, op: &'a TxnOp) -> Result<(), Stop> {
         match op {
             TxnOp::Touch(key) => self.make(key).map(drop),
             TxnOp::Write(key, offset, data) => self.write_data(key, *offset, data),
@@ -48,10 +48,7 @@ impl Plan<'_> {
             TxnOp::Rename(from, to) => self.rename(from, to),
             TxnOp::SetAttr(key, name, value) => {
                 let onode = self.make(key)?;
-                let key = key::attr(onode.id, name);
-                self.remove_cell(key.clone())?;
-                self.put_cell(key, value);
-                Ok(())
+                self.replace_cell(key::attr(onode.id, name), value).map(drop)
             }
             TxnOp::RemoveAttr(key, name) => match self.onode(key)? {
                 Some(onode) => self.remove_cell(key::attr(onode.id, name)).map(drop),
@@ -69,22 +66,21 @@ impl Plan<'_> {
             TxnOp::OmapSetHeader(key, header) => {
                 let onode = self.make(key)?;
                 let cell = key::header(onode.id);
-                self.remove_cell(cell.clone())?;
-                if !header.is_empty() {
-                    self.put_cell(cell, header);
+                if header.is_empty() {
+                    return self.remove_cell(cell).map(drop);
                 }
-                Ok(())
+                self.replace_cell(cell, header).map(drop)
             }
         }
     }
 
-    fn extend(&mut self, object: &ObjectKey, onode: &mut Onode, end: u64) {
+    fn extend(&mut self, object: &'a ObjectKey, onode: &mut Onode, end: u64) {
         if end > onode.size {
             self.set_size(object, onode, end);
         }
     }
 
-    fn write_data(&mut self, object: &ObjectKey, offset: u64, data: &Bufs) -> Result<(), Stop> {
+    fn write_data(&mut self, object: &'a ObjectKey, offset: u64, data: &Bufs) -> Result<(), Stop> {
         let mut onode = self.make(object)?;
         if data.is_empty() {
             return Ok(());
@@ -112,7 +108,7 @@ impl Plan<'_> {
     }
 
     /// Moves data from the index to a block.
-    fn spill(&mut self, object: &ObjectKey, onode: &mut Onode) -> Result<(), Stop> {
+    fn spill(&mut self, object: &'a ObjectKey, onode: &mut Onode) -> Result<(), Stop> {
         if onode.inline {
             let bytes = self.inline(onode)?;
             self.delete(key::inline(onode.id));
@@ -123,7 +119,7 @@ impl Plan<'_> {
         Ok(())
     }
 
-    fn write_bulk(&mut self, bulk: &Bulk) -> Result<(), Stop> {
+    fn write_bulk(&mut self, bulk: &'a Bulk) -> Result<(), Stop> {
         let mut onode = self.make(&bulk.key)?;
         self.spill(&bulk.key, &mut onode)?;
         let (mut block, mut crcs) = (bulk.block, &bulk.crcs[..]);
@@ -160,7 +156,7 @@ impl Plan<'_> {
         self.unmap(id, first, end)
     }
 
-    fn zero(&mut self, object: &ObjectKey, offset: u64, len: u64) -> Result<(), Stop> {
+    fn zero(&mut self, object: &'a ObjectKey, offset: u64, len: u64) -> Result<(), Stop> {
         let mut onode = self.make(object)?;
         if len == 0 {
             return Ok(());
@@ -172,7 +168,7 @@ impl Plan<'_> {
         Ok(())
     }
 
-    fn truncate(&mut self, object: &ObjectKey, size: u64) -> Result<(), Stop> {
+    fn truncate(&mut self, object: &'a ObjectKey, size: u64) -> Result<(), Stop> {
         let mut onode = self.make(object)?;
         if onode.inline && size <= INLINE_DATA {
             let mut bytes = self.inline(&onode)?;
@@ -191,7 +187,7 @@ impl Plan<'_> {
         Ok(())
     }
 
-    fn remove(&mut self, object: &ObjectKey) -> Result<(), Stop> {
+    fn remove(&mut self, object: &'a ObjectKey) -> Result<(), Stop> {
         let Some(mut onode) = self.onode(object)? else { return Ok(()) };
         if onode.size > LARGE_OBJECT {
             // Its parts are removed bit by bit later.
@@ -207,7 +203,7 @@ impl Plan<'_> {
         self.forget_omap(&mut onode);
         self.done.stats.objects -= 1;
         self.done.stats.data -= onode.size;
-        self.delete(key::object(object));
+        self.delete_onode(object);
         Ok(())
     }
 
@@ -221,17 +217,17 @@ impl Plan<'_> {
         }
     }
 
-    fn rename(&mut self, from: &ObjectKey, to: &ObjectKey) -> Result<(), Stop> {
+    fn rename(&mut self, from: &'a ObjectKey, to: &'a ObjectKey) -> Result<(), Stop> {
         let Some(onode) = self.onode(from)? else { return Ok(()) };
         if from != to {
             self.remove(to)?;
-            self.delete(key::object(from));
+            self.delete_onode(from);
             self.put_onode(to, &onode);
         }
         Ok(())
     }
 
-    fn clone_object(&mut self, from: &ObjectKey, to: &ObjectKey) -> Result<(), Stop> {
+    fn clone_object(&mut self, from: &'a ObjectKey, to: &'a ObjectKey) -> Result<(), Stop> {
         let Some(source) = self.onode(from)? else { return Ok(()) };
         if from == to {
             return Ok(());
@@ -265,8 +261,8 @@ impl Plan<'_> {
 
     fn clone_range(
         &mut self,
-        from: &ObjectKey,
-        to: &ObjectKey,
+        from: &'a ObjectKey,
+        to: &'a ObjectKey,
         source: u64,
         len: u64,
         destination: u64,
@@ -305,17 +301,15 @@ impl Plan<'_> {
         Ok(())
     }
 
-    fn omap_set(&mut self, object: &ObjectKey, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), Stop> {
+    fn omap_set(&mut self, object: &'a ObjectKey, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), Stop> {
         let mut onode = self.make(object)?;
         if onode.omap == 0 {
             onode.omap = self.new_id();
         }
         for (name, value) in entries {
-            let key = key::omap(onode.omap, name);
-            if let Some(len) = self.remove_cell(key.clone())? {
+            if let Some(len) = self.replace_cell(key::omap(onode.omap, name), value)? {
                 self.count_omap(&mut onode, -1, name.len() as u64 + len);
             }
-            self.put_cell(key, value);
             self.count_omap(&mut onode, 1, (name.len() + value.len()) as u64);
         }
         self.put_onode(object, &onode);
@@ -330,7 +324,7 @@ impl Plan<'_> {
         self.done.stats.largest_omap = self.done.stats.largest_omap.max(onode.omap_bytes);
     }
 
-    fn omap_remove(&mut self, object: &ObjectKey, keys: &[Vec<u8>]) -> Result<(), Stop> {
+    fn omap_remove(&mut self, object: &'a ObjectKey, keys: &[Vec<u8>]) -> Result<(), Stop> {
         let Some(mut onode) = self.onode(object)?.filter(|o| o.omap != 0) else { return Ok(()) };
         for name in keys {
             if let Some(len) = self.remove_cell(key::omap(onode.omap, name))? {
@@ -341,7 +335,7 @@ impl Plan<'_> {
         Ok(())
     }
 
-    fn omap_remove_range(&mut self, object: &ObjectKey, from: &[u8], to: &[u8]) -> Result<(), Stop> {
+    fn omap_remove_range(&mut self, object: &'a ObjectKey, from: &[u8], to: &[u8]) -> Result<(), Stop> {
         let Some(mut onode) = self.onode(object)?.filter(|o| o.omap != 0) else { return Ok(()) };
         let mut gone = Vec::new();
         {
@@ -413,7 +407,7 @@ impl Plan<'_> {
     }
 
     /// The omap of an object of which a clone should be made bit by bit.
-    pub(crate) fn large_omap(&self, object: &ObjectKey) -> Result<Option<u64>, Stop> {
+    pub(crate) fn large_omap(&mut self, object: &'a ObjectKey) -> Result<Option<u64>, Stop> {
         Ok(self.onode(object)?.filter(|o| o.omap_bytes > LARGE_OMAP).map(|o| o.omap))
     }
 

@@ -213,27 +213,37 @@ impl Store {
     /// Whether a transaction may be submitted now. The owner asks before each [`Self::submit`]: what was submitted
     /// is carried out, or the store stops. A transaction that only removes always fits; it may have to wait.
     pub fn fits(&self, txn: &Transaction) -> Result<(), Refusal> {
-        let cost = self.cost(txn)?;
+        self.room_for(txn, None).map(drop)
+    }
+
+    /// The same for a transaction in which an entry of an omap with so many bytes will be set too.
+    pub fn fits_beside(&self, txn: &Transaction, bytes: u64) -> Result<(), Refusal> {
+        self.room_for(txn, Some(bytes)).map(drop)
+    }
+
+    /// What a transaction may need, where that is there.
+    fn room_for(&self, txn: &Transaction, beside: Option<u64>) -> Result<Cost, Refusal> {
+        let cost = self.cost(txn, beside)?;
         if crate::ring::record_len(cost.log) > self.commit.ring().len() / 4 {
             return Err(Refusal::TooLarge);
         }
         if cost.class == Class::Removes {
-            return Ok(());
+            return Ok(cost);
         }
         let promised = self.commit.promised();
         let (pages, blocks) = self.reserve(cost.class);
         let pages = self.needed_pages(promised.index + cost.index, pages);
         let wanted = promised.blocks + cost.blocks + blocks + pages * PAGE_BLOCKS;
         if wanted <= self.core.alloc.free_blocks() + self.soon_free() {
-            Ok(())
+            Ok(cost)
         } else {
             Err(Refusal::NoSpace)
         }
     }
 
     /// What a transaction may need.
-    fn cost(&self, txn: &Transaction) -> Result<Cost, Refusal> {
-        let mut cost = Cost::of(txn, self.config.direct_bytes)?;
+    fn cost(&self, txn: &Transaction, beside: Option<u64>) -> Result<Cost, Refusal> {
+        let mut cost = Cost::of(txn, beside, self.config.direct_bytes)?;
         cost.index += cost.clones * self.largest_clone();
         Ok(cost)
     }
@@ -292,7 +302,17 @@ impl Store {
 
     /// Submits a transaction that [`Self::fits`]. [`StoreOut::Committed`] follows.
     pub fn submit(&mut self, txn: Transaction, out: &mut Vec<StoreOut>) -> TxnId {
-        let cost = self.cost(&txn).expect("a transaction that fits() allows");
+        let cost = self.cost(&txn, None).expect("a transaction that fits() allows");
+        self.take(txn, cost, out)
+    }
+
+    /// Submits a transaction if it [`Self::fits`].
+    pub fn submit_if_fits(&mut self, txn: Transaction, out: &mut Vec<StoreOut>) -> Result<TxnId, Refusal> {
+        let cost = self.room_for(&txn, None)?;
+        Ok(self.take(txn, cost, out))
+    }
+
+    fn take(&mut self, txn: Transaction, cost: Cost, out: &mut Vec<StoreOut>) -> TxnId {
         let id = self.commit.submit(txn, cost, self.config.direct_bytes);
         self.closing = false;
         self.work(out);

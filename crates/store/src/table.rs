@@ -123,12 +123,17 @@ pub(crate) struct View<'a> {
 
 impl<'a> View<'a> {
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
+        self.with(key, |value| value.map(<[u8]>::to_vec))
+    }
+
+    /// What `take` makes of the value of `key`, lent to it.
+    pub fn with<T>(&self, key: &[u8], take: impl FnOnce(Option<&[u8]>) -> T) -> Result<T, Stop> {
         for layer in self.layers.iter().flatten() {
             if let Some(value) = layer.get(key) {
-                return Ok(value.clone());
+                return Ok(take(value.as_deref()));
             }
         }
-        self.tree.get(self.cache, key)
+        self.tree.with(self.cache, key, take)
     }
 
     /// Entries from `from`, inclusive, to `to`, exclusive.

@@ -90,14 +90,19 @@ impl Tree {
         leaves.filter(|ptr| cache.get(*ptr).is_none()).collect()
     }
 
-    /// The value of `key`.
-    pub fn get(&self, cache: &Cache, key: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
-        let Some(mut ptr) = self.root else { return Ok(None) };
+    /// What `take` makes of the value of `key`, lent to it.
+    pub fn with<T>(
+        &self,
+        cache: &Cache,
+        key: &[u8],
+        take: impl FnOnce(Option<&[u8]>) -> T,
+    ) -> Result<T, Stop> {
+        let Some(mut ptr) = self.root else { return Ok(take(None)) };
         let mut at = self.levels - 1;
         loop {
             let page = cache.get(ptr).ok_or(Stop::Page(ptr, at))?;
             if at == 0 {
-                return Ok(page.get(key).map(<[u8]>::to_vec));
+                return Ok(take(page.get(key)));
             }
             if page.count() == 0 {
                 return Err(corrupt(format!("index page at block {}: empty", ptr.block)));

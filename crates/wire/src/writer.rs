@@ -8,10 +8,18 @@ pub struct Writer {
     bytes: Vec<u8>,
 }
 
+/// Most structures fit; growing to it by doubling takes longer than encoding them.
+const FIRST_ROOM: usize = 64;
+
 impl Writer {
     /// An empty buffer.
     pub fn new() -> Self {
-        Self::default()
+        Self::with_room(FIRST_ROOM)
+    }
+
+    /// An empty buffer with room for so many bytes.
+    pub fn with_room(bytes: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes) }
     }
 
     /// The encoding of one value.

@@ -424,6 +424,13 @@ impl Pg {
         self.state == State::Activating && self.activated && self.wait_until > core.now.mono
     }
 
+    /// When something may be due.
+    pub fn deadline(&self, core: &Core) -> Option<Instant> {
+        let activation = self.waits_for_lease(core).then_some(self.wait_until);
+        let all = [self.repeer_at, activation, self.watches.deadline(), self.trim.pause, self.scrub.pause];
+        all.into_iter().flatten().min()
+    }
+
     /// Whether we need not wait for an earlier primary. What was told as a time to wait counts until it is over, or until those
     /// who may rely on it are known to be gone.
     fn lease_is_over(&self, core: &Core) -> bool {

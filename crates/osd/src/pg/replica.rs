@@ -168,7 +168,7 @@ impl Pg {
         }
         let mut change = MetaChange::default();
         let lacks = self.lacks_base(&update.entry)
-            || self.would_refuse(core, &mut txn, msg.log.len()) == Some(Refusal::NoSpace);
+            || self.would_refuse(core, &txn, msg.log.len()) == Some(Refusal::NoSpace);
         let changes = if lacks { update.entry.changes() } else { Vec::new() };
         self.append_update(core, update, &mut change);
         if lacks {

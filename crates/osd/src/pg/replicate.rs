@@ -65,11 +65,12 @@ impl Pg {
         update.stats.apply(&delta);
         let (version, object) = (update.entry.version, update.entry.object.clone());
         let mut change = MetaChange::default();
-        let mut txn = Transaction { ops };
-        if let Some(refusal) = self.would_refuse(core, &mut txn, Writer::encode(&update).len()) {
+        let txn = Transaction { ops };
+        let log = Writer::encode(&update);
+        if let Some(refusal) = self.would_refuse(core, &txn, log.len()) {
             return Err((refusal, reply));
         }
-        self.send_update(core, &update, &txn);
+        self.send_update(core, &update, log, &txn);
         self.members_will_have(&update.entry);
         self.append_update(core, update, &mut change);
         self.trim_log(core, &mut change);
@@ -91,10 +92,8 @@ impl Pg {
         Ok(())
     }
 
-    fn send_update(&self, core: &mut Core, update: &Update, txn: &Transaction) {
+    fn send_update(&self, core: &mut Core, update: &Update, log: Vec<u8>, txn: &Transaction) {
         let (steps, payload) = pack(txn);
-        let (nothing, _) = pack(&Transaction::default());
-        let log = Writer::encode(update);
         for osd in self.others(core) {
             // A copy that is being compared gets what lies before the cursor; the comparison brings it the rest.
             let cursor = self.copies.get(&osd).and_then(|c| c.resync.as_ref()).map(|r| &r.cursor);
@@ -112,7 +111,7 @@ impl Pg {
                 trim_to: self.sure_to,
                 object: hobject_of(&update.entry.object),
                 log: log.clone(),
-                transaction: if behind { nothing.clone() } else { steps.clone() },
+                transaction: if behind { pack(&Transaction::default()).0 } else { steps.clone() },
                 data: if behind { stdx::Bufs::new() } else { payload.clone() },
             };
             core.send_osd(osd, self.round, peer::Body::from(body));

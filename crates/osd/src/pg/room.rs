@@ -81,12 +81,8 @@ impl Pg {
 
     /// Whether our store would refuse an update. The log entry and the rest of the PG's knowledge must fit too; a page of
     /// it is more than they take.
-    pub(super) fn would_refuse(&self, core: &Core, txn: &mut Transaction, update: usize) -> Option<Refusal> {
-        let records = vec![(b"probe".to_vec(), vec![0; RECORDS + update])];
-        txn.ops.push(TxnOp::OmapSet(super::meta::meta_key(self.id), records));
-        let refusal = core.io.would_refuse(txn);
-        txn.ops.pop();
-        refusal
+    pub(super) fn would_refuse(&self, core: &Core, txn: &Transaction, update: usize) -> Option<Refusal> {
+        core.io.would_refuse(txn, RECORDS + update)
     }
 
     /// Whether an update is a change to what is not here: an earlier one had no room, and the primary did not know yet.

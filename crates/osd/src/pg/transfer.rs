@@ -255,8 +255,8 @@ impl Pg {
             ops.extend(self.index_part(core, &key, &attributes));
         }
         write_part(&key, msg, attributes, &mut ops);
-        let mut txn = Transaction { ops };
-        if !msg.deleted && self.would_refuse(core, &mut txn, 0) == Some(Refusal::NoSpace) {
+        let txn = Transaction { ops };
+        if !msg.deleted && self.would_refuse(core, &txn, 0) == Some(Refusal::NoSpace) {
             return self.refuse_push(core, conn, tid, msg, pulled);
         }
         let ops = txn.ops;

@@ -191,7 +191,7 @@ impl Device {
         if self.direct || len > INLINE_READ_MAX || !self.nowait.load(Ordering::Relaxed) {
             return None;
         }
-        let mut buf = BufMut::zeroed(len);
+        let mut buf = BufMut::uncleared(len);
         let slice = buf.as_mut_slice();
         let iov = libc::iovec { iov_base: slice.as_mut_ptr().cast(), iov_len: len };
         // SAFETY: the one iovec describes `buf`, which outlives the call; the descriptor is open.
@@ -208,7 +208,7 @@ impl Device {
     }
 
     fn read(&self, offset: u64, len: usize) -> DiskResult {
-        let mut buf = BufMut::zeroed(len);
+        let mut buf = BufMut::uncleared(len);
         self.file.read_exact_at(buf.as_mut_slice(), offset).map_err(|e| self.read_error(&e, offset, len))?;
         Ok(buf.freeze())
     }

@@ -90,7 +90,7 @@ impl Ring {
     pub fn start(&self, op: DiskOp, done: DiskDone) {
         let mut state = self.state();
         let work = match op {
-            DiskOp::Read { offset, len, .. } => Work::Read { offset, len, buf: BufMut::zeroed(len) },
+            DiskOp::Read { offset, len, .. } => Work::Read { offset, len, buf: BufMut::uncleared(len) },
             DiskOp::Write { offset, data, through, .. } => {
                 let data = state.device.reachable(data);
                 let segment =

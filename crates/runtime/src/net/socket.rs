@@ -114,7 +114,7 @@ impl<'a> Pump<'a> {
     }
 
     fn read(&mut self) -> Reading {
-        let mut bytes = 0;
+        let (mut bytes, mut drained) = (0, false);
         for _ in 0..READS_A_TURN {
             let mut conn = self.link.conn();
             let client = self.link.peer() == EntityType::CLIENT;
@@ -122,10 +122,12 @@ impl<'a> Pump<'a> {
                 return Reading::Paused;
             }
             match conn.want() {
-                Want::Read(memory) => match self.stream.try_read(memory) {
-                    Ok(n) => {
+                Want::Read(_) if drained => return Reading::Socket,
+                Want::Read(memory) => match self.read_some(memory) {
+                    Ok((n, is_empty)) => {
                         conn.filled(n, clock::now());
                         bytes += n;
+                        drained = is_empty;
                     }
                     Err(e) if e.kind() == ErrorKind::WouldBlock => return Reading::Socket,
                     Err(e) if e.kind() == ErrorKind::Interrupted => {}
@@ -149,6 +151,24 @@ impl<'a> Pump<'a> {
             }
         }
         Reading::More
+    }
+
+    /// Reads once. Where less came than there was room for, nothing is left: the next arrival is waited for without asking once
+    /// more.
+    fn read_some(&self, memory: &mut [u8]) -> std::io::Result<(usize, bool)> {
+        let mut short = None;
+        let read = self.stream.try_io(Interest::READABLE, || {
+            let (n, _) = rustix::net::recv(self.stream, &mut *memory, rustix::net::RecvFlags::empty())?;
+            if n == 0 || n == memory.len() {
+                return Ok(n);
+            }
+            short = Some(n);
+            Err(ErrorKind::WouldBlock.into())
+        });
+        match (short, read) {
+            (Some(n), _) => Ok((n, true)),
+            (None, read) => Ok((read?, false)),
+        }
     }
 
     /// Writes until nothing waits or the socket is full.

@@ -1,0 +1,184 @@
+//! Where the bytes of buffers are: rows of aligned pages, of which large ones are used again.
+//!
+//! A row of 4 MiB that is fresh from the host costs a fault for each of its pages and as much again to give it back, several times
+//! what copying into it does. So rows that nobody holds any more are kept for whoever wants such a row next, for a second or two.
+#![expect(
+    clippy::disallowed_types,
+    reason = "who gets which row is not seen by anybody, and no lock is held beyond a line"
+)]
+
+use crate::BLOCK;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
+
+/// Rows of fewer pages are not kept: the allocator does as well.
+const KEPT_FROM: usize = 16;
+/// The most pages kept in a process, 32 MiB.
+const KEPT: usize = (32 << 20) / BLOCK;
+
+#[derive(Clone, FromBytes, IntoBytes, Immutable)]
+#[repr(C, align(4096))]
+struct Page([u8; BLOCK]);
+
+/// Bytes of one kind or the other.
+pub(crate) enum Memory {
+    /// At a 4 KiB-aligned address.
+    Row(Row),
+    /// Wherever they were.
+    Plain(Vec<u8>),
+}
+
+/// Whole pages; goes back to those that are kept when it is dropped.
+pub(crate) struct Row(Vec<Page>);
+
+impl Memory {
+    /// At least `len` zeros, aligned.
+    pub fn zeroed(len: usize) -> Self {
+        Self::Row(Row::zeroed(len.div_ceil(BLOCK)))
+    }
+
+    /// At least `len` bytes, aligned, whose content may be anything that this process has held.
+    pub fn uncleared(len: usize) -> Self {
+        let pages = len.div_ceil(BLOCK);
+        let mut row = spare().take(pages).unwrap_or_else(|| Row::zeroed(pages));
+        if cfg!(debug_assertions) {
+            // What reads it before it is written is found, and is the same each time.
+            row.0.as_mut_bytes().fill(0xa5);
+        }
+        Self::Row(row)
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Row(row) => row.0.as_bytes(),
+            Self::Plain(bytes) => bytes,
+        }
+    }
+
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Row(row) => row.0.as_mut_bytes(),
+            Self::Plain(bytes) => bytes,
+        }
+    }
+}
+
+impl Row {
+    fn zeroed(pages: usize) -> Self {
+        Self(Page::new_vec_zeroed(pages).expect("memory for a buffer"))
+    }
+}
+
+impl Drop for Row {
+    fn drop(&mut self) {
+        if (KEPT_FROM..=KEPT).contains(&self.0.len()) {
+            let row = std::mem::take(&mut self.0);
+            // Freed only after the lock.
+            let _surplus = spare().keep(row);
+        }
+    }
+}
+
+/// Gives back what was kept before the last call and has not been used since. To be called from time to time.
+pub fn release_unused() {
+    // Freed only after the lock.
+    let _unused = spare().release();
+}
+
+/// Rows that nobody holds, the longest unused first.
+struct Spare {
+    rows: Vec<Vec<Page>>,
+    pages: usize,
+    /// How many of the first rows were there already when unused ones were given back last.
+    old: usize,
+}
+
+static SPARE: Mutex<Spare> = Mutex::new(Spare { rows: Vec::new(), pages: 0, old: 0 });
+
+fn spare() -> MutexGuard<'static, Spare> {
+    SPARE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Spare {
+    /// A row of at least so many pages and not many more, the one that was used last.
+    fn take(&mut self, pages: usize) -> Option<Row> {
+        if pages < KEPT_FROM {
+            return None;
+        }
+        let fits = |row: &Vec<Page>| (pages..=pages + pages / 8).contains(&row.len());
+        let at = self.rows.iter().rposition(fits)?;
+        Some(Row(self.remove(at)))
+    }
+
+    fn remove(&mut self, at: usize) -> Vec<Page> {
+        let row = self.rows.remove(at);
+        self.pages -= row.len();
+        self.old -= usize::from(at < self.old);
+        row
+    }
+
+    fn release(&mut self) -> Vec<Vec<Page>> {
+        let unused: Vec<_> = self.rows.drain(..self.old).collect();
+        self.pages -= unused.iter().map(Vec::len).sum::<usize>();
+        self.old = self.rows.len();
+        unused
+    }
+
+    /// Keeps a row; gives those that are too many now.
+    fn keep(&mut self, row: Vec<Page>) -> Vec<Vec<Page>> {
+        self.pages += row.len();
+        self.rows.push(row);
+        let mut surplus = Vec::new();
+        while self.pages > KEPT {
+            surplus.push(self.remove(0));
+        }
+        surplus
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(pages: usize) -> Vec<Page> {
+        Page::new_vec_zeroed(pages).expect("memory")
+    }
+
+    #[test]
+    fn a_row_is_kept_for_one_of_its_size_and_no_more_than_the_budget_stays() {
+        let mut spare = Spare { rows: Vec::new(), pages: 0, old: 0 };
+        assert!(spare.keep(row(1024)).is_empty());
+        assert!(spare.take(800).is_none(), "too much of it would lie idle");
+        assert!(spare.take(1025).is_none());
+        assert_eq!(spare.take(1000).map(|r| r.0.len()), Some(1024));
+        assert_eq!(spare.pages, 0);
+        let surplus: usize = (0..6).flat_map(|_| spare.keep(row(2000))).map(|r| r.len()).sum();
+        assert_eq!((surplus, spare.pages), (4000, 8000));
+    }
+
+    #[test]
+    fn what_is_not_used_between_two_looks_is_given_back() {
+        let mut spare = Spare { rows: Vec::new(), pages: 0, old: 0 };
+        spare.keep(row(100));
+        spare.keep(row(200));
+        assert!(spare.release().is_empty());
+        let used = spare.take(200).expect("kept");
+        spare.keep(row(300));
+        assert_eq!(spare.release().iter().map(Vec::len).collect::<Vec<_>>(), [100]);
+        assert_eq!((spare.pages, used.0.len()), (300, 200));
+        assert_eq!(spare.release().len(), 1);
+        assert_eq!((spare.pages, spare.rows.len()), (0, 0));
+    }
+
+    #[test]
+    fn memory_is_aligned_and_zeroed_where_it_says_so() {
+        for len in [0, 1, BLOCK, BLOCK + 1, 100 * BLOCK] {
+            let mut dirty = Memory::uncleared(len);
+            dirty.bytes_mut().fill(7);
+            drop(dirty);
+            let zeroed = Memory::zeroed(len);
+            assert!(zeroed.bytes().len() >= len && zeroed.bytes().iter().all(|b| *b == 0));
+            assert!(zeroed.bytes().as_ptr().cast::<Page>().is_aligned());
+        }
+    }
+}
