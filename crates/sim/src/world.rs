@@ -123,6 +123,8 @@ pub struct World<Req, Rep> {
     pub faults: Faults,
     queue: BTreeMap<(Instant, u64), Due>,
     next_event: u64,
+    /// The present second, and the events in it so far.
+    busy: (u64, u64),
     places: Vec<Place<Req, Rep>>,
     /// Who listens where.
     listeners: BTreeMap<SocketAddr, Slot>,
@@ -159,6 +161,7 @@ impl<Req, Rep> World<Req, Rep> {
             faults,
             queue: BTreeMap::new(),
             next_event: 0,
+            busy: (0, 0),
             places: Vec::new(),
             listeners: BTreeMap::new(),
             links: Links::default(),
@@ -471,6 +474,7 @@ impl<Req, Rep> World<Req, Rep> {
         match self.queue.first_key_value() {
             Some(((at, _), _)) if *at <= until => {
                 let ((at, _), due) = self.queue.pop_first().expect("just seen");
+                self.count_events(at);
                 self.now = at;
                 self.carry_out(due);
                 true
@@ -513,6 +517,17 @@ impl<Req, Rep> World<Req, Rep> {
 
     pub(crate) fn is_cut(&self, from: Slot, to: Slot) -> bool {
         self.cut.contains(&(from, to))
+    }
+
+    /// Nodes that answer one another for ever never get anywhere: a run ends there instead of going on and on.
+    fn count_events(&mut self, at: Instant) {
+        const MOST: u64 = 3_000_000;
+        let second = at.0 / 1_000_000_000;
+        if second != self.busy.0 {
+            self.busy = (second, 0);
+        }
+        self.busy.1 += 1;
+        assert!(self.busy.1 <= MOST, "{MOST} events within one second: nodes keep answering one another");
     }
 
     /// When a message sent now arrives at the earliest.
