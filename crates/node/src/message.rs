@@ -34,6 +34,11 @@ impl Msg {
         }
     }
 
+    /// Whether it may overtake messages of other connections: by heartbeats an OSD is judged, however much it has to do.
+    pub fn is_urgent(&self) -> bool {
+        matches!(self.body, Body::Peer(peer::Body::OsdPing(_)))
+    }
+
     /// As the messenger carries it.
     pub fn to_raw(&self) -> RawMsg {
         match &self.body {

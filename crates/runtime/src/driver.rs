@@ -38,25 +38,55 @@ pub(crate) enum Event<Req, Rep> {
 pub(crate) type Listener<Rep> = Box<dyn FnMut(Rep) + Send>;
 
 /// The sending end of a node's queue, for any thread.
-pub(crate) struct Inbox<Req, Rep>(mpsc::UnboundedSender<Event<Req, Rep>>);
+pub(crate) struct Inbox<Req, Rep> {
+    queue: mpsc::UnboundedSender<Event<Req, Rep>>,
+    urgent: mpsc::UnboundedSender<Event<Req, Rep>>,
+}
 
 impl<Req, Rep> Clone for Inbox<Req, Rep> {
     fn clone(&self) -> Self {
-        Self(self.0.clone())
+        Self { queue: self.queue.clone(), urgent: self.urgent.clone() }
+    }
+}
+
+/// The receiving end.
+pub(crate) struct Events<Req, Rep> {
+    queue: mpsc::UnboundedReceiver<Event<Req, Rep>>,
+    urgent: mpsc::UnboundedReceiver<Event<Req, Rep>>,
+}
+
+impl<Req, Rep> Events<Req, Rep> {
+    /// The next event, urgent ones first; `None` where nobody is left who might send one.
+    async fn recv(&mut self) -> Option<Event<Req, Rep>> {
+        tokio::select! {
+            biased;
+            Some(event) = self.urgent.recv() => Some(event),
+            event = self.queue.recv() => event,
+        }
+    }
+
+    /// The same, if there is one now.
+    fn try_recv(&mut self) -> Option<Event<Req, Rep>> {
+        self.urgent.try_recv().or_else(|_| self.queue.try_recv()).ok()
     }
 }
 
 impl<Req, Rep> Inbox<Req, Rep> {
     /// The two ends. The queue has no bound of its own: what waits in it is paid from the connections' budgets, the
     /// node's own disk operations and the callers' patience.
-    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<Event<Req, Rep>>) {
-        let (tx, rx) = mpsc::unbounded_channel();
-        (Self(tx), rx)
+    pub(crate) fn new() -> (Self, Events<Req, Rep>) {
+        let (queue, queued) = mpsc::unbounded_channel();
+        let (urgent, first) = mpsc::unbounded_channel();
+        (Self { queue, urgent }, Events { queue: queued, urgent: first })
     }
 
     /// Queues an event; lost where the node has ended.
     pub(crate) fn send(&self, event: Event<Req, Rep>) {
-        let _ = self.0.send(event);
+        let to = match &event {
+            Event::Net(NetEvent::Message { urgent: true, .. }) => &self.urgent,
+            _ => &self.queue,
+        };
+        let _ = to.send(event);
     }
 }
 
@@ -173,10 +203,7 @@ where
     }
 
     /// Runs until the node stops or is stopped.
-    pub(crate) async fn run(
-        mut self,
-        mut events: mpsc::UnboundedReceiver<Event<N::Request, N::Reply>>,
-    ) -> End {
+    pub(crate) async fn run(mut self, mut events: Events<N::Request, N::Reply>) -> End {
         self.step(Input::Start);
         self.end_batch();
         let mut timer = Timer::new();
@@ -192,7 +219,7 @@ where
             }
             let mut more = BATCH;
             while more > 0 && self.stopped.is_none() {
-                let Ok(event) = events.try_recv() else { break };
+                let Some(event) = events.try_recv() else { break };
                 self.take(event);
                 more -= 1;
             }

@@ -66,9 +66,21 @@ impl Default for Limits {
 
 /// What happened on a connection, on its way to the node.
 pub(crate) enum NetEvent {
-    Connected { conn: ConnId, peer: Box<Peer> },
-    Message { conn: ConnId, msg: Msg, held: Option<Reservation> },
-    Closed { conn: ConnId, reason: CloseReason },
+    Connected {
+        conn: ConnId,
+        peer: Box<Peer>,
+    },
+    /// `urgent`: it may overtake what other connections have queued.
+    Message {
+        conn: ConnId,
+        msg: Msg,
+        held: Option<Reservation>,
+        urgent: bool,
+    },
+    Closed {
+        conn: ConnId,
+        reason: CloseReason,
+    },
 }
 
 /// Where connections put their events: the node's inbox.
@@ -210,10 +222,14 @@ impl Net {
         let shared = &self.shared;
         match event {
             NetEvent::Connected { conn, peer } if shared.is_open(conn) => {
+                shared.taken(conn);
                 shared.metrics.count("connected");
                 Some((Input::Connected { conn, peer }, None))
             }
-            NetEvent::Message { conn, msg, held } if shared.is_open(conn) => {
+            NetEvent::Message { conn, msg, held, urgent } if shared.is_open(conn) => {
+                if !urgent {
+                    shared.taken(conn);
+                }
                 shared.metrics.count("messages_in");
                 Some((Input::Message { conn, msg }, held))
             }
@@ -267,6 +283,13 @@ impl Shared {
     /// Whether the node knows the connection and has not closed it.
     fn is_open(&self, conn: ConnId) -> bool {
         self.links.borrow().contains_key(&conn)
+    }
+
+    /// The node has got something of a connection that was queued.
+    fn taken(&self, conn: ConnId) {
+        if let Some(Some(link)) = self.links.borrow().get(&conn) {
+            link.taken();
+        }
     }
 
     fn next_accepted(&self) -> ConnId {

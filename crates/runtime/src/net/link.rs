@@ -19,6 +19,8 @@ pub(super) struct Link {
     peer: Cell<EntityType>,
     peer_name: RefCell<String>,
     is_ready: Cell<bool>,
+    /// Of what it has received, so much waits in the node's queue.
+    waiting: Cell<usize>,
     /// There is something to send, or to end.
     wake: Notify,
     /// Ends once everything is sent.
@@ -37,6 +39,7 @@ impl Link {
             peer: Cell::new(EntityType::CLIENT),
             peer_name: RefCell::default(),
             is_ready: Cell::new(false),
+            waiting: Cell::new(0),
             wake: Notify::new(),
             finishing: Cell::new(false),
             ended: Notify::new(),
@@ -88,6 +91,21 @@ impl Link {
 
     pub(super) fn is_ready(&self) -> bool {
         self.is_ready.get()
+    }
+
+    /// Something of it is queued for the node.
+    pub(super) fn queued(&self) {
+        self.waiting.set(self.waiting.get() + 1);
+    }
+
+    /// The node has got it.
+    pub(super) fn taken(&self) {
+        self.waiting.set(self.waiting.get().saturating_sub(1));
+    }
+
+    /// Whether a message overtakes nothing of this connection if it overtakes all that is queued. Only daemons' may.
+    pub(super) fn may_overtake(&self) -> bool {
+        self.waiting.get() == 0 && self.peer() != EntityType::CLIENT
     }
 
     /// Queues a message.

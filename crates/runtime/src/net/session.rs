@@ -41,6 +41,7 @@ pub(super) fn ready(link: &Rc<Link>, ready: Ready, shared: &Rc<Shared>) {
             end_session(old, shared);
         }
     }
+    link.queued();
     (shared.sink)(NetEvent::Connected { conn, peer: Box::new(peer) });
 }
 

@@ -284,7 +284,13 @@ fn deliver(link: &Rc<Link>, shared: &Rc<Shared>) -> Option<Reason> {
             Event::Resume(wanted) => session::resume(link, &wanted, shared),
             Event::Message { .. } if link.is_finishing() => {}
             Event::Message { msg, hold } => match (Msg::from_raw(msg), link.id()) {
-                (Ok(msg), Some(conn)) => (shared.sink)(NetEvent::Message { conn, msg, held: hold }),
+                (Ok(msg), Some(conn)) => {
+                    let urgent = msg.is_urgent() && link.may_overtake();
+                    if !urgent {
+                        link.queued();
+                    }
+                    (shared.sink)(NetEvent::Message { conn, msg, held: hold, urgent });
+                }
                 (Ok(_), None) => unreachable!("messages come after Ready"),
                 (Err(error), _) => {
                     tracing::warn!(peer = %link.socket_addr(), %error, "undecodable message");
