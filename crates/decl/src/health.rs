@@ -82,6 +82,7 @@ codes! {
     RecentCrash = "RECENT_CRASH" Warn "see `ceph crash info ID`; `ceph crash archive-all` when the cause is known";
     PgDamaged = "PG_DAMAGED" Error "see `rados list-inconsistent-obj PG`, then run `ceph pg repair PG`; what no copy has whole must be restored from elsewhere";
     OsdScrubErrors = "OSD_SCRUB_ERRORS" Error "see `rados list-inconsistent-obj PG` of the PGs that are inconsistent";
+    DeviceHealth = "DEVICE_HEALTH" Warn "replace the device; if it is sound after all, `ceph osd in OSD`";
     OsdTooManyRepairs = "OSD_TOO_MANY_REPAIRS" Warn "the device gives wrong data: look at its health and replace it, or run `ceph tell OSD clear_shards_repaired`";
     PgNotScrubbed = "PG_NOT_SCRUBBED" Warn "is `noscrub` set, or a PG never clean? else run `ceph pg scrub PG`";
     PgNotDeepScrubbed = "PG_NOT_DEEP_SCRUBBED" Warn "is `nodeep-scrub` set, or a PG never clean? else run `ceph pg deep-scrub PG`";

@@ -175,6 +175,7 @@ pub(crate) fn checks(view: &View<'_>) -> Vec<Check> {
     pg_room_checks(map, &view.soft.pgs, &mut out);
     slow_ops_check(map, &view.soft.pgs, &mut out);
     crate::scrub_health::checks(view, &mut out);
+    crate::disks::checks(view, &mut out);
     pool_checks(view, &mut out);
     crash_check(view, &mut out);
     let wanted: u64 = view.option("osd_pool_default_size");
@@ -386,7 +387,8 @@ fn crash_check(view: &View<'_>, out: &mut Vec<Check>) {
 const MAX_DETAIL: usize = 50;
 
 fn pg_checks(map: &OsdMap, pgs: &PgTable, out: &mut Vec<Check>) {
-    let (mut inactive, mut degraded, mut unfound) = (Vec::new(), Vec::new(), 0i64);
+    let (mut inactive, mut degraded) = (Vec::new(), Vec::new());
+    let (mut unfound, mut all, mut lacking) = (0i64, 0i64, Vec::new());
     let (mut objects, mut copies) = (0i64, 0i64);
     let mut kinds = BTreeMap::<&str, usize>::new();
     let mut degraded_kinds = BTreeMap::<&str, usize>::new();
@@ -421,7 +423,11 @@ fn pg_checks(map: &OsdMap, pgs: &PgTable, out: &mut Vec<Check>) {
             }
             objects += stat.stats.num_objects_degraded;
             copies += stat.stats.num_object_copies;
-            unfound += stat.stats.num_objects_unfound;
+            all += stat.stats.num_objects;
+            if stat.stats.num_objects_unfound > 0 {
+                unfound += stat.stats.num_objects_unfound;
+                lacking.push(format!("pg {pg} has {} unfound objects", stat.stats.num_objects_unfound));
+            }
         }
     }
     let list = |kinds: &BTreeMap<&str, usize>| {
@@ -442,8 +448,8 @@ fn pg_checks(map: &OsdMap, pgs: &PgTable, out: &mut Vec<Check>) {
         push_pgs(out, Code::PgDegraded, format!("Degraded data redundancy: {}", parts.join(", ")), degraded);
     }
     if unfound > 0 {
-        let summary = format!("{unfound} objects unfound");
-        out.push(Check { code: Code::ObjectUnfound, summary, count: unfound as usize, detail: Vec::new() });
+        let share = crate::commands::format::percent(unfound as f64, all as f64);
+        push_pgs(out, Code::ObjectUnfound, format!("{unfound}/{all} objects unfound ({share:.3}%)"), lacking);
     }
 }
 

@@ -18,6 +18,7 @@ mod consensus;
 mod crush_edit;
 #[cfg(test)]
 mod damage_tests;
+mod disks;
 mod edit;
 mod entry;
 mod health;

@@ -15,6 +15,10 @@ use std::time::Duration;
 use stdx::{Instant, Now};
 use wire::{AddrVec, EntityType};
 
+/// OSDs repeat a failure report each second. One that was not repeated for so long holds no more: its withdrawal may have been lost, and
+/// with the report of another OSD much later it would say what nobody has seen.
+const REPORT_HOLDS: Duration = Duration::from_secs(5);
+
 impl<S: Storage> Mon<S> {
     /// Whether this session is the OSD that it says, or an administrator.
     fn is_osd(&self, conn: ConnId, osd: OsdId) -> bool {
@@ -101,7 +105,9 @@ impl<S: Storage> Mon<S> {
             }
             return;
         }
-        self.soft.failures.entry(m.target).or_default().entry(m.reporter).or_insert(now.mono);
+        let reports = self.soft.failures.entry(m.target).or_default();
+        reports.insert(m.reporter, now.mono);
+        reports.retain(|_, at| now.mono.since(*at) < REPORT_HOLDS);
         let wanted: u64 = self.option("mon_osd_min_down_reporters");
         let others = map.existing().filter(|(id, o)| o.is_up() && *id != m.target);
         let needed = (others.take(usize::try_from(wanted).unwrap_or(usize::MAX)).count() as u64).max(1);
@@ -153,13 +159,15 @@ impl<S: Storage> Mon<S> {
 
     /// Keeps the clocks in step with a new map.
     pub(crate) fn follow_osdmap(&mut self, now: Instant, map: &OsdMap) {
-        let Soft { osd_seen, osd_down, osd_gone, failures, refused, .. } = &mut self.soft;
+        let Soft { osd_seen, osd_down, osd_gone, failures, refused, lost_at, lost_when, .. } = &mut self.soft;
         for (osd, entry) in map.existing() {
             if entry.is_up() {
                 osd_seen.entry(osd).or_insert(now);
                 osd_down.remove(&osd);
             } else {
-                osd_seen.remove(&osd);
+                if osd_seen.remove(&osd).is_some() {
+                    (*lost_at, *lost_when) = (map.epoch, Some(now));
+                }
                 osd_gone.remove(&osd);
                 failures.remove(&osd);
                 refused.remove(&osd);

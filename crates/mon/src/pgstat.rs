@@ -68,8 +68,21 @@ pub struct OsdStat {
     pub slow_ops: (u32, u32),
     /// Damaged objects that it has replaced since its start.
     pub repaired: u32,
+    /// How its device does.
+    pub disk: DiskStat,
     /// Reports that it has sent to this monitor.
     pub reports: u64,
+}
+
+/// How a device does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DiskStat {
+    /// What half of the transactions of late took at least, in milliseconds.
+    pub commit_ms: u32,
+    /// How many those were.
+    pub commits: u32,
+    /// Reads that it has refused since its OSD's start.
+    pub errors: u32,
 }
 
 /// Sums of one pool.
@@ -177,6 +190,11 @@ impl PgTable {
             heartbeat_peers: report.heartbeat_peers,
             slow_ops: (report.slow_ops, report.oldest_slow_s),
             repaired: report.repaired,
+            disk: DiskStat {
+                commit_ms: report.disk_commit_ms,
+                commits: report.disk_commits,
+                errors: report.disk_errors,
+            },
             reports: self.osds.get(&report.osd).map_or(0, |o| o.reports) + 1,
         };
         self.osds.insert(report.osd, stat);

@@ -20,7 +20,9 @@ const INCS_IN_MESSAGE: u32 = 64;
 /// Full maps that one message carries: each is made from the oldest kept and the incrementals up to it.
 const FULLS_IN_MESSAGE: u32 = 8;
 /// For how long a subscription to one OSD map brings those that follow too. Ceph's clients ask for the next map when they lose an OSD,
-/// and where that map has the OSD down but not yet up again, they ask for another only after 5 to 15 s.
+/// and where that map has the OSD down but not yet up again, they ask for another only after 5 to 15 s. As long they would wait for an OSD
+/// that fell silent: so, however long ago they asked, they are told as soon as one goes down. That holds on a new session too, on which
+/// they ask for nothing that they have got before; and for what happened as long before it, because they may have been between two sessions.
 const NEXT_MAPS: Duration = Duration::from_secs(30);
 
 impl<S: Storage> Mon<S> {
@@ -76,6 +78,12 @@ impl<S: Storage> Mon<S> {
                 session.subs.insert(what, Sub { next: start, end });
             }
         }
+        let follows = session.is(EntityType::CLIENT) && session.caps.allows("osd", auth::Perm::R);
+        if follows && !session.subs.contains_key("osdmap") {
+            let lately = self.soft.lost_when.is_some_and(|at| now.since(at) < NEXT_MAPS);
+            let next = if lately { self.soft.lost_at } else { self.log.state().osd.epoch().next() };
+            session.subs.insert("osdmap".into(), Sub { next: next.0.into(), end: SubEnd::At(now) });
+        }
         self.publish_to(now, conn, out);
     }
 
@@ -85,11 +93,12 @@ impl<S: Storage> Mon<S> {
         if state.is_empty() {
             return;
         }
+        let lost_at = u64::from(self.soft.lost_at.0);
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let mut subs = std::mem::take(&mut session.subs);
         subs.retain(|what, sub| {
-            if matches!(sub.end, SubEnd::At(end) if end <= now) {
-                return false;
+            if matches!(sub.end, SubEnd::At(end) if end <= now) && sub.next > lost_at {
+                return true;
             }
             let sent = match what.split_once('.').unwrap_or((what, "")) {
                 (what, _) if log_level(what).is_some() => log_since(state, what, sub),

@@ -24,7 +24,11 @@ pub struct Soft {
     pub osd_down: BTreeMap<OsdId, Instant>,
     /// OSDs whose session ended, and when.
     pub osd_gone: BTreeMap<OsdId, Instant>,
-    /// By target: who reports it since when.
+    /// The newest OSD map in which one went down.
+    pub lost_at: Epoch,
+    /// When that was.
+    pub lost_when: Option<Instant>,
+    /// By target: who reports it, and when it last did.
     pub failures: BTreeMap<OsdId, BTreeMap<OsdId, Instant>>,
     /// OSDs that refused a connection; to be marked dead.
     pub refused: BTreeSet<OsdId>,
@@ -34,6 +38,8 @@ pub struct Soft {
     pub boots: Boots,
     /// How soon there may be another one.
     pub pace: crate::osd_wishes::Pace,
+    /// How OSDs' devices do, at the leader.
+    pub disks: crate::disks::Disks,
     /// Scrubs that OSDs are to be told of.
     pub scrubs: BTreeMap<OsdId, peer::OsdScrub>,
     /// When each MDS was last heard of, and on which connection.

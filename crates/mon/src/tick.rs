@@ -58,6 +58,7 @@ impl<S: Storage> Mon<S> {
         self.tend_snapshots(now.mono);
         self.rotate_keys(now);
         self.tick_osds(now);
+        self.tick_disks(now);
         self.tick_mdss(now);
         self.tick_pools(now);
         self.tick_snaps(now);

@@ -72,6 +72,48 @@ fn a_silent_osd_needs_two_reporters_and_a_withdrawn_report_does_not_count() {
 }
 
 #[test]
+fn a_report_that_is_not_repeated_holds_no_more() {
+    let (mut rig, conns) = three_osds();
+    rig.send(conns[0], 0, peer::Body::from(failure(0, 2, 102, false)));
+    rig.pass(Duration::from_secs(6));
+    rig.send(conns[1], 0, peer::Body::from(failure(1, 2, 102, false)));
+    assert!(osdmap(&mut rig).is_up(OsdId(2)), "nobody else has seen it silent since");
+    rig.pass(Duration::from_secs(1));
+    rig.send(conns[1], 0, peer::Body::from(failure(1, 2, 102, false)));
+    rig.send(conns[0], 0, peer::Body::from(failure(0, 2, 102, false)));
+    assert!(osdmap(&mut rig).is_down(OsdId(2)));
+}
+
+/// Ceph's clients ask for one map, and would ask for the next only after 10 s without an answer.
+#[test]
+fn who_asked_for_one_map_long_ago_is_told_that_an_osd_is_gone() {
+    let (mut rig, conns) = three_osds();
+    let client = rig.connect("client.x", "allow r", 7000);
+    let mut want = msgs::MonSubscribe::default();
+    want.what.insert("osdmap".into(), msgs::SubscribeItem { start: 0, flags: msgs::SUBSCRIBE_ONCE });
+    rig.send(client, 0, msgs::Body::from(want));
+    assert_eq!(rig.sent(client).len(), 1);
+    rig.pass(Duration::from_secs(60));
+    rig.ok(r#"{"prefix":"osd set","key":"noout"}"#);
+    assert_eq!(rig.sent(client).len(), 0, "of other changes it is not told");
+    rig.send(conns[0], 0, peer::Body::from(failure(0, 2, 102, true)));
+    let told = rig.sent(client);
+    let [msg] = &told[..] else { panic!("{told:?}") };
+    let node::Body::Client(msgs::Body::OsdMap(maps)) = &msg.body else { panic!("{msg:?}") };
+    assert_eq!(maps.incrementals.len(), 2, "with what came before");
+    // On a new session it asks for nothing that it has.
+    let again = rig.connect("client.x", "allow r", 7000);
+    let mut want = msgs::MonSubscribe::default();
+    want.what.insert("mgrmap".into(), msgs::SubscribeItem { start: 2, flags: 0 });
+    rig.send(again, 0, msgs::Body::from(want));
+    let told = rig.sent(again);
+    assert!(told.len() == 1, "it may have missed that: {told:?}");
+    rig.pass(Duration::from_secs(60));
+    rig.send(conns[0], 0, peer::Body::from(failure(0, 1, 101, true)));
+    assert_eq!(rig.sent(again).len(), 1);
+}
+
+#[test]
 fn reports_of_another_run_or_by_a_stranger_are_ignored() {
     let (mut rig, conns) = three_osds();
     rig.send(conns[0], 0, peer::Body::from(failure(0, 2, 99, true)));
@@ -229,7 +271,7 @@ fn whoever_asks_for_the_next_map_gets_those_that_follow_for_a_while() {
     rig.boot_osd(1, 201);
     assert_eq!(newest(&mut rig), [next, next + 1]);
     rig.pass(Duration::from_secs(31));
-    rig.send(conns[0], 0, peer::Body::from(failure(0, 2, 102, true)));
+    rig.ok(r#"{"prefix":"osd out","ids":["2"]}"#);
     assert_eq!(newest(&mut rig), [0; 0]);
 }
 
@@ -375,4 +417,51 @@ fn an_mds_sees_itself_in_the_map_that_it_subscribed_to() {
     let maps: Vec<_> = rig.sent(mds).iter().filter_map(map_of).collect();
     let last = maps.last().expect("told");
     assert_eq!((last.state_of(MdsRank(0)), last.fs_name.as_str()), (MdsState::CREATING, "cephfs"));
+}
+
+fn report_disks(rig: &mut Rig, conns: &[node::ConnId], commit_ms: &[u32], errors: &[u32], seconds: u64) {
+    for _ in 0..seconds / 5 {
+        for ((osd, conn), (ms, errors)) in (0..).zip(conns).zip(commit_ms.iter().zip(errors)) {
+            let stats = peer::PgStats {
+                osd: OsdId(osd),
+                disk_commit_ms: *ms,
+                disk_commits: 50,
+                disk_errors: *errors,
+                ..peer::PgStats::default()
+            };
+            rig.send(*conn, 0, peer::Body::from(stats));
+        }
+        rig.pass(Duration::from_secs(5));
+    }
+}
+
+#[test]
+fn the_osd_of_a_half_dead_device_is_marked_out_and_named() {
+    let mut rig = Rig::new();
+    let conns: Vec<_> = (0..6).map(|id| rig.boot_osd(id, 100 + id as u32)).collect();
+    let is_out = |rig: &mut Rig| {
+        let map = osdmap(rig);
+        (0..6).filter(|id| !map.is_in(OsdId(*id))).collect::<Vec<i32>>()
+    };
+    report_disks(&mut rig, &conns, &[900; 6], &[7; 6], 200);
+    assert_eq!(is_out(&mut rig), [] as [i32; 0], "all of them at once: that is load");
+    report_disks(&mut rig, &conns, &[5, 5, 6, 400, 5, 900], &[7; 6], 60);
+    assert_eq!(is_out(&mut rig), [] as [i32; 0], "not for long enough");
+    report_disks(&mut rig, &conns, &[5, 5, 6, 400, 5, 900], &[7; 6], 60);
+    assert_eq!(is_out(&mut rig), [5], "400 ms may be slow, but not half dead");
+    assert!(osdmap(&mut rig).is_up(OsdId(5)), "it goes on as a source");
+    let health = rig.ok(r#"{"prefix":"health","detail":"detail"}"#);
+    assert!(health.contains("DEVICE_HEALTH") && health.contains("osd.5 ("), "{health}");
+    assert!(health.contains("writes take 900 ms, those of its kind 5 ms"), "{health}");
+    let log = rig.ok(r#"{"prefix":"log last"}"#);
+    assert!(log.contains("marking osd.5 out: its device"), "{log}");
+    // Another one waits: it may be one cause.
+    report_disks(&mut rig, &conns, &[5, 800, 6, 5, 5, 900], &[7, 7, 19, 7, 7, 7], 300);
+    assert_eq!(is_out(&mut rig), [5]);
+    rig.ok(r#"{"prefix":"osd in","ids":["5"]}"#);
+    report_disks(&mut rig, &conns, &[5; 6], &[7, 7, 19, 7, 7, 7], 10);
+    assert!(!rig.ok(r#"{"prefix":"health","detail":"detail"}"#).contains("DEVICE_HEALTH"));
+    report_disks(&mut rig, &conns, &[5; 6], &[7, 7, 19, 7, 7, 7], 600);
+    report_disks(&mut rig, &conns, &[5; 6], &[7, 7, 40, 7, 7, 7], 10);
+    assert_eq!(is_out(&mut rig), [2], "it refuses reads");
 }

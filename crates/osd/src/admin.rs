@@ -23,11 +23,20 @@ const COMMANDS: &[(&str, &str)] = &[
     ("dump_pgs", "all placement groups of this OSD"),
     ("dump_qos", "how fast background work may go beside clients"),
     ("help", "this list"),
+    ("list_unfound pgid:pg", "objects whose newest version nobody has who answers"),
+    (
+        "mark_unfound_lost pgid:pg mulcmd:choice(revert|delete)",
+        "give up the newest versions of such objects, or the objects",
+    ),
     ("ops", "same as dump_ops_in_flight"),
     ("perf dump", "counters"),
     (
-        "pg pgid:pg cmd:choice(query|scrub|deep_scrub|repair)",
+        "pg pgid:pg cmd:choice(query|scrub|deep_scrub|repair|list_unfound)",
         "one placement group: what it is, or what is to be done with it",
+    ),
+    (
+        "pg pgid:pg cmd:choice(mark_unfound_lost) mulcmd:choice(revert|delete)",
+        "give up the newest versions of objects that nobody has, or the objects",
     ),
     ("query pgid:pg", "one placement group"),
     ("repair pgid:pg", "as deep_scrub, and replace what is damaged"),
@@ -94,14 +103,7 @@ impl Osd {
             "pg" if matches!(parsed["cmd"].as_str(), Some("scrub" | "deep_scrub" | "repair")) => {
                 self.scrub_command(&parsed, parsed["cmd"].as_str().unwrap_or_default())
             }
-            "query" | "pg" => {
-                let pgid = parsed["pgid"]
-                    .as_str()
-                    .and_then(PgId::parse)
-                    .ok_or((EINVAL, "query needs a pgid as in 1.2f".into()))?;
-                let pg = self.pgs.get(&pgid).ok_or((ENOENT, format!("pg {pgid} is not here")))?;
-                Ok(pg.dump(&self.core))
-            }
+            "query" | "pg" | "list_unfound" | "mark_unfound_lost" => self.pg_command(&parsed, prefix),
             "version" => Ok(
                 json!({ "version": env!("CARGO_PKG_VERSION"), "release": "pacific", "release_type": "dev" }),
             ),
@@ -111,6 +113,21 @@ impl Osd {
                 let known: Vec<&str> = commands().into_iter().map(|(name, _)| name).collect();
                 Err((EINVAL, format!("no command `{other}`; there are: {}", known.join(", "))))
             }
+        }
+    }
+
+    fn pg_command(&mut self, parsed: &Value, prefix: &str) -> Result<Value, (i32, String)> {
+        let what = if prefix == "pg" { parsed["cmd"].as_str().unwrap_or("query") } else { prefix };
+        let pgid = parsed["pgid"].as_str().and_then(PgId::parse);
+        let pgid = pgid.ok_or((EINVAL, format!("{what} needs a pgid as in 1.2f")))?;
+        let (pg, core) = self.pg(pgid).ok_or((ENOENT, format!("pg {pgid} is not here")))?;
+        match (what, parsed["mulcmd"].as_str()) {
+            ("list_unfound", _) => Ok(pg.list_unfound(core)),
+            ("mark_unfound_lost", Some(how @ ("revert" | "delete"))) => {
+                pg.mark_unfound_lost(core, how == "delete").map(Value::from)
+            }
+            ("mark_unfound_lost", _) => Err((EINVAL, "mark_unfound_lost needs `revert` or `delete`".into())),
+            _ => Ok(pg.dump(core)),
         }
     }
 

@@ -95,7 +95,7 @@ impl Osd {
             StoreOut::Disk(id, op) => self.core.out.push(crate::core::Out::Disk { id, op }),
             StoreOut::Opened => self.store_opened(),
             StoreOut::Committed(txn) => {
-                for then in self.core.io.committed(txn) {
+                for then in self.core.io.committed(self.core.now, txn) {
                     self.committed(then);
                 }
             }
@@ -175,6 +175,11 @@ impl Osd {
             ReadFor::Scrub(pgid, id) => {
                 if let Some((pg, core)) = self.pg(pgid) {
                     pg.on_scrub_read(core, id, result);
+                }
+            }
+            ReadFor::Reverted(pgid, round, key) => {
+                if let Some((pg, core)) = self.pg(pgid) {
+                    pg.on_revert_read(core, round, *key, result);
                 }
             }
             ReadFor::Removal(pgid) => self.removal_listed(pgid, result),

@@ -42,7 +42,8 @@ pub struct OsdConfig {
 pub struct OsdOptions {
     /// Between two pings of a peer (`osd_heartbeat_interval`).
     pub heartbeat_interval: Duration,
-    /// Silence after which a peer is reported (`osd_heartbeat_grace`).
+    /// Silence after which a peer is reported (`osd_heartbeat_grace`). With what the monitors and peering take after it, clients are to
+    /// wait for no more than 5 s.
     pub heartbeat_grace: Duration,
     /// For how long a replica promises its primary that no other primary serves reads; must be longer than
     /// `heartbeat_interval` and shorter than `heartbeat_grace`, so that it is over when a silent OSD is marked down.
@@ -81,7 +82,7 @@ impl Default for OsdOptions {
     fn default() -> Self {
         Self {
             heartbeat_interval: Duration::from_millis(1000),
-            heartbeat_grace: Duration::from_secs(6),
+            heartbeat_grace: Duration::from_secs(4),
             read_lease: Duration::from_millis(3500),
             report_interval: Duration::from_secs(2),
             reconnect_delay: Duration::from_millis(200),

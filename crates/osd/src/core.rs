@@ -56,6 +56,8 @@ pub enum ReadFor {
     ListedHead(PgId, u64, u32, Box<ObjectKey>),
     /// Clones of a snapshot that is trimmed, in this round.
     SnapIndex(PgId, u64),
+    /// What the primary has of an object whose newest version is given up, in this round.
+    Reverted(PgId, u64, Box<ObjectKey>),
     /// Keys of a PG that goes.
     Removal(PgId),
     /// A part of what scrub looks at, by the number of the scan.

@@ -1,6 +1,9 @@
 //! Who is alive: pings between OSDs that share PGs, reports to the monitor, and the promises that pings carry (paper, 5.4;
 //! DESIGN, decision 7).
 //!
+//! Silence is judged by what an OSD's event loop has said: answers to pings, and every other message. It counts from the last word, but
+//! only once a ping has gone unanswered for half of it: who stood still himself has heard nobody and asks before he judges.
+//!
 //! A promise: who answers a ping will tell any new primary to wait until the pinger's lease is over. The lease counts from the
 //! moment the ping was *sent*, the promise from the moment it was answered, so the lease ends first.
 
@@ -20,8 +23,17 @@ const DRIFT: (u64, u64) = (19, 20);
 struct Beat {
     up_from: Epoch,
     heard: Instant,
+    /// When the first ping since then was sent.
+    asked: Option<Instant>,
     reported: bool,
     refused_at: Option<Instant>,
+}
+
+impl Beat {
+    /// From when on it counts as silent, if nothing comes before.
+    fn silent_at(&self, grace: Duration) -> Option<Instant> {
+        self.asked.map(|asked| (self.heard + grace).max(asked + grace / 2))
+    }
 }
 
 /// The OSDs that we exchange heartbeats with.
@@ -29,13 +41,32 @@ struct Beat {
 pub struct Heartbeats {
     /// When to ping next.
     pub next_at: Instant,
+    /// When the first of them may turn out to be silent.
+    look_at: Option<Instant>,
     peers: BTreeMap<OsdId, Beat>,
+    /// Pings of OSDs with a newer map than ours, which were answered without a promise. They get it with that map.
+    unpromised: BTreeMap<ConnId, peer::OsdPing>,
 }
 
 impl Heartbeats {
     /// All of them.
     pub fn peers(&self) -> Vec<OsdId> {
         self.peers.keys().copied().collect()
+    }
+
+    /// When there is something to do.
+    pub fn deadline(&self) -> Instant {
+        self.look_at.map_or(self.next_at, |at| at.min(self.next_at))
+    }
+
+    /// Whether we look after it.
+    pub fn knows(&self, osd: OsdId) -> bool {
+        self.peers.contains_key(&osd)
+    }
+
+    /// A connection is gone.
+    pub fn forget(&mut self, conn: ConnId) {
+        self.unpromised.remove(&conn);
     }
 }
 
@@ -54,7 +85,8 @@ impl Osd {
         self.heartbeats.peers.retain(|osd, beat| wanted.contains(osd) && beat.up_from == up_from(*osd));
         let mut new = false;
         for osd in &wanted {
-            let beat = Beat { up_from: up_from(*osd), heard: now, reported: false, refused_at: None };
+            let beat =
+                Beat { up_from: up_from(*osd), heard: now, asked: None, reported: false, refused_at: None };
             if !self.heartbeats.peers.contains_key(osd) {
                 self.heartbeats.peers.insert(*osd, beat);
                 new = true;
@@ -67,25 +99,34 @@ impl Osd {
             self.heartbeats.next_at = now;
             self.beat();
         }
+        self.promise_late();
     }
 
-    /// Pings whom it is time to ping, reports whom it is time to report.
+    /// Pings all when it is time, reports those that are silent.
     pub(crate) fn beat(&mut self) {
-        let now = self.core.now.mono;
-        if now < self.heartbeats.next_at {
-            return;
+        let (now, interval) = (self.core.now.mono, self.core.config.options.heartbeat_interval);
+        if now.since(self.heartbeats.deadline()) >= interval {
+            // It was us who stood still: answers may lie unread.
+            self.heartbeats.peers.values_mut().for_each(|beat| beat.asked = beat.asked.map(|_| now));
         }
-        self.heartbeats.next_at = now + self.core.config.options.heartbeat_interval;
-        for osd in self.heartbeats.peers() {
-            self.ping_one(osd);
-            self.check_silence(osd);
+        let due = now >= self.heartbeats.next_at;
+        if due {
+            self.heartbeats.next_at = now + interval;
+            self.heartbeats.peers().into_iter().for_each(|osd| self.ping_one(osd));
+        }
+        if due || self.heartbeats.look_at.is_some_and(|at| at <= now) {
+            self.report_silent(due);
         }
     }
 
     /// Sends one ping.
     pub(crate) fn ping_one(&mut self, osd: OsdId) {
-        if !self.heartbeats.peers.contains_key(&osd) {
-            return;
+        let now = self.core.now.mono;
+        let Some(beat) = self.heartbeats.peers.get_mut(&osd) else { return };
+        if beat.asked.is_none() {
+            beat.asked = Some(now);
+            let at = beat.silent_at(self.core.config.options.heartbeat_grace);
+            self.heartbeats.look_at = self.heartbeats.look_at.into_iter().chain(at).min();
         }
         let ping = self.ping_body(ping_op::PING, self.core.now.mono.0, 0);
         self.core.links.ping(osd, Msg::new(0, peer::Body::from(ping)));
@@ -104,13 +145,31 @@ impl Osd {
         }
     }
 
-    fn check_silence(&mut self, osd: OsdId) {
+    /// Reports who is silent; those that were reported before too where it is time to repeat it: the monitor may be another one.
+    pub(crate) fn report_silent(&mut self, again: bool) {
         let (now, grace) = (self.core.now.mono, self.core.config.options.heartbeat_grace);
+        let (mut silent, mut next) = (Vec::new(), None);
+        for (osd, beat) in &mut self.heartbeats.peers {
+            match beat.silent_at(grace) {
+                Some(at) if at > now => next = next.into_iter().chain([at]).min(),
+                Some(_) if again || !beat.reported => {
+                    beat.reported = true;
+                    silent.push((*osd, now.since(beat.heard)));
+                }
+                _ => {}
+            }
+        }
+        self.heartbeats.look_at = next;
+        silent.into_iter().for_each(|(osd, time)| self.report_failure(osd, false, false, time));
+    }
+
+    /// An OSD has said something, whatever it was.
+    pub(crate) fn heard_from(&mut self, osd: OsdId) {
+        let now = self.core.now.mono;
         let Some(beat) = self.heartbeats.peers.get_mut(&osd) else { return };
-        let silent = now.since(beat.heard);
-        if silent > grace {
-            beat.reported = true;
-            self.report_failure(osd, false, false, silent);
+        (beat.heard, beat.asked) = (now, None);
+        if std::mem::take(&mut beat.reported) {
+            self.report_failure(osd, false, true, Duration::ZERO);
         }
     }
 
@@ -167,26 +226,33 @@ impl Osd {
             return;
         }
         match msg.op {
-            ping_op::PING => {
-                let granted = self.core.grant(msg.from, msg.up_from);
-                let lease = if granted { self.core.config.options.read_lease.as_nanos() as u64 } else { 0 };
-                let reply = self.ping_body(ping_op::REPLY, msg.stamp, lease);
-                self.core.send(conn, 0, peer::Body::from(reply));
-            }
+            ping_op::PING => self.answer_ping(conn, msg),
             ping_op::REPLY => self.ping_answered(msg),
             _ => {}
         }
     }
 
-    fn ping_answered(&mut self, msg: &peer::OsdPing) {
-        let now = self.core.now.mono;
-        let Some(beat) = self.heartbeats.peers.get_mut(&msg.from) else { return };
-        beat.heard = now;
-        let was_reported = std::mem::take(&mut beat.reported);
-        if was_reported {
-            self.report_failure(msg.from, false, true, Duration::ZERO);
+    fn answer_ping(&mut self, conn: ConnId, msg: &peer::OsdPing) {
+        let granted = self.core.grant(msg.from, msg.up_from);
+        let lease = if granted { self.core.config.options.read_lease.as_nanos() as u64 } else { 0 };
+        let reply = self.ping_body(ping_op::REPLY, msg.stamp, lease);
+        self.core.send(conn, 0, peer::Body::from(reply));
+        if !granted && msg.epoch > self.core.epoch() {
+            self.heartbeats.unpromised.insert(conn, msg.clone());
         }
-        if msg.lease_ns == 0 {
+    }
+
+    /// Our map is newer. Who pinged us with it before we had it need not wait for its promise until it pings again; it counts from
+    /// that ping. And promises that others made with it hold from now on.
+    fn promise_late(&mut self) {
+        for (conn, ping) in std::mem::take(&mut self.heartbeats.unpromised) {
+            self.answer_ping(conn, &ping);
+        }
+        self.pgs.values_mut().for_each(|pg| pg.on_lease(&mut self.core));
+    }
+
+    fn ping_answered(&mut self, msg: &peer::OsdPing) {
+        if msg.lease_ns == 0 || !self.heartbeats.peers.contains_key(&msg.from) {
             return;
         }
         let until = Instant(msg.stamp.saturating_add(msg.lease_ns / DRIFT.1 * DRIFT.0));

@@ -9,6 +9,7 @@ mod cls;
 mod config;
 mod copies;
 mod core;
+mod disk_health;
 mod heartbeat;
 mod history;
 mod links;

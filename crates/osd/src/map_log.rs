@@ -6,13 +6,14 @@ use crate::osd::Osd;
 use crate::pg::Pg;
 use crate::pg::meta::{Members, Stored};
 use crate::pg::trim::forget_snaps;
+use crate::session::Session;
 use maps::{Epoch, OsdMap, OsdMapIncremental, PgId, stable_mod, stable_mod_mask};
 use node::{ConnId, Level};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stdx::Buf;
 use store::{Transaction, TxnOp};
-use wire::{Reader, Writer};
+use wire::{EntityType, Reader, Writer};
 
 /// Maps are stored once they are together as long as this part of the device, or a MiB, before more of them are looked at: a store
 /// takes only a quarter of its log in one transaction, and its log is a 32nd of the device or less.
@@ -276,8 +277,9 @@ impl Osd {
         self.save_acted_on(&began);
         began.extend(self.split_pgs());
         self.size_logs();
-        let states =
-            |m: &OsdMap| m.existing().map(|(id, o)| (id, o.is_up(), o.info.up_from)).collect::<Vec<_>>();
+        let states = |m: &OsdMap| {
+            m.existing().map(|(id, o)| (id, o.is_up(), o.info.up_from, o.info.lost_at)).collect::<Vec<_>>()
+        };
         let came_or_went = states(before) != states(&map);
         for (pgid, pg) in &mut self.pgs {
             if !began.contains(pgid) {
@@ -285,6 +287,10 @@ impl Osd {
                 continue;
             }
             pg.begin(&mut self.core);
+        }
+        self.tell_of_lost(before, &map);
+        if before.blocklist != map.blocklist {
+            self.pgs.values_mut().for_each(|pg| pg.end_blocklisted(&mut self.core));
         }
         for conn in std::mem::take(&mut self.core.uninformed) {
             self.share_maps(conn, Epoch(0));
@@ -308,6 +314,17 @@ impl Osd {
         }
         ops.push(superblock_op(&self.maps.superblock));
         self.core.submit_own(Transaction { ops }, CommitFor::Nothing);
+    }
+
+    /// Clients that wait for an answer of an OSD that fell silent hear nothing of it: their connection to it does not break, and
+    /// their monitor may be on the same host. Those that have shown us their map are told by all who had PGs with it.
+    fn tell_of_lost(&mut self, before: &OsdMap, map: &OsdMap) {
+        let beats = &self.heartbeats;
+        if before.existing().any(|(id, osd)| osd.is_up() && !map.is_up(id) && beats.knows(id)) {
+            let is_client = |s: &Session| s.peer.name.ty == EntityType::CLIENT && s.epoch > Epoch(0);
+            let clients = self.core.sessions.iter().filter(|(_, session)| is_client(session));
+            self.core.uninformed.extend(clients.map(|(conn, _)| *conn));
+        }
     }
 
     fn size_logs(&mut self) {

@@ -119,7 +119,12 @@ impl Osd {
             return;
         }
         match msg.body {
-            node::Body::Peer(body) => self.peer_message(conn, msg.tid, body),
+            node::Body::Peer(body) => {
+                if let Some(osd) = self.sender(conn) {
+                    self.heard_from(osd);
+                }
+                self.peer_message(conn, msg.tid, body);
+            }
             node::Body::Client(body) => self.client_message(conn, msg.tid, body),
         }
     }
@@ -146,6 +151,7 @@ impl Osd {
             }
         } else if self.core.sessions.remove(&conn).is_some() {
             self.waiting.forget(conn);
+            self.heartbeats.forget(conn);
             for pg in self.pgs.values_mut() {
                 pg.on_client_gone(&mut self.core, conn);
                 pg.on_reserver_gone(&mut self.core, conn);
@@ -346,7 +352,7 @@ impl Node for Osd {
         let all = [
             self.pgs.values().filter_map(|pg| pg.deadline(&self.core)).min(),
             self.monc.deadline(),
-            Some(self.heartbeats.next_at),
+            Some(self.heartbeats.deadline()),
             Some(self.report_at),
             self.core.links.deadline(),
             self.core.without_room.values().min().copied(),

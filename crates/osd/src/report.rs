@@ -53,6 +53,8 @@ impl Osd {
                 self.pgs.values_mut().for_each(|pg| pg.stats_changed = true);
                 self.core.stats_due = true;
                 self.asked_up_thru = Epoch(0);
+                // What the monitor before was told of them may be lost.
+                self.report_silent(true);
                 self.announce();
             }
             MoncOut::Told(Told::Lost) => self.event(Level::Info, "monitor_lost", ""),
@@ -207,6 +209,7 @@ impl Osd {
         let now = self.core.now.mono;
         let ages = self.pgs.values().flat_map(|pg| pg.ops.values()).map(|op| now.since(op.received));
         let slow: Vec<u64> = ages.filter(|age| *age >= COMPLAINT).map(|age| age.as_secs()).collect();
+        let commits = self.core.io.commits(self.core.now);
         let body = peer::PgStats {
             osd: self.core.config.id,
             epoch: self.core.epoch(),
@@ -218,6 +221,9 @@ impl Osd {
             heartbeat_peers: self.heartbeats.peers(),
             slow_ops: slow.len() as u32,
             repaired: self.core.repaired,
+            disk_commit_ms: u32::try_from(commits.median.as_millis()).unwrap_or(u32::MAX),
+            disk_commits: commits.count,
+            disk_errors: self.core.io.health.errors,
             oldest_slow_s: slow.iter().max().map_or(0, |age| u32::try_from(*age).unwrap_or(u32::MAX)),
         };
         self.monc.send(peer::Body::from(body), &mut self.monc_out);

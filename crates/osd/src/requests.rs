@@ -176,6 +176,12 @@ impl Osd {
         }
     }
 
+    /// The OSD at the other end of a connection, where there is one.
+    pub(crate) fn sender(&self, conn: ConnId) -> Option<OsdId> {
+        let ours = self.core.links.of(conn).map(|(_, osd)| osd);
+        ours.or_else(|| self.core.sessions.get(&conn)?.osd)
+    }
+
     /// A message between daemons.
     pub(crate) fn peer_message(&mut self, conn: ConnId, tid: u64, body: peer::Body) {
         let from = match self.core.links.of(conn) {

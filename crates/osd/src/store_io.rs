@@ -2,9 +2,10 @@
 
 use crate::config::OsdOptions;
 use crate::core::{CommitFor, ReadFor};
+use crate::disk_health::{Commits, DiskHealth};
 use node::{DiskInfo, DiskOpId, DiskResult};
 use std::collections::VecDeque;
-use stdx::{FastMap, Now, Rng};
+use stdx::{FastMap, Instant, Now, Rng};
 use store::{Config, MkfsInfo, Read, ReadClass, ReadId, Refusal, Store, StoreOut, Transaction, TxnId, Usage};
 
 /// The store with the owners of its reads and transactions.
@@ -13,7 +14,10 @@ pub struct StoreIo {
     /// What it said and nobody has looked at; its answers may come from within the question.
     events: Vec<StoreOut>,
     reads: FastMap<ReadId, ReadFor>,
-    commits: VecDeque<(TxnId, CommitFor)>,
+    /// With the time at which they were submitted.
+    commits: VecDeque<(TxnId, Instant, CommitFor)>,
+    /// How the device does.
+    pub health: DiskHealth,
 }
 
 impl std::fmt::Debug for StoreIo {
@@ -32,7 +36,8 @@ impl StoreIo {
             ..Config::default()
         };
         let store = Store::new(config, disk, rng);
-        Self { store, events: Vec::new(), reads: FastMap::default(), commits: VecDeque::new() }
+        let (reads, commits) = (FastMap::default(), VecDeque::new());
+        Self { store, events: Vec::new(), reads, commits, health: DiskHealth::default() }
     }
 
     /// Opens it, or makes one on a blank device.
@@ -62,6 +67,7 @@ impl StoreIo {
 
     /// A disk operation has ended.
     pub fn disk_done(&mut self, id: DiskOpId, result: DiskResult) {
+        self.health.errors += u32::from(result.is_err());
         self.store.disk_done(id, result, &mut self.events);
     }
 
@@ -76,9 +82,9 @@ impl StoreIo {
     }
 
     /// Submits a transaction.
-    pub fn submit(&mut self, _now: Now, txn: Transaction, then: CommitFor) -> Result<(), Refusal> {
+    pub fn submit(&mut self, now: Now, txn: Transaction, then: CommitFor) -> Result<(), Refusal> {
         let id = self.store.submit_if_fits(txn, &mut self.events)?;
-        self.commits.push_back((id, then));
+        self.commits.push_back((id, now.mono, then));
         Ok(())
     }
 
@@ -99,9 +105,21 @@ impl StoreIo {
     }
 
     /// Who waits for transactions up to `id`.
-    pub fn committed(&mut self, id: TxnId) -> Vec<CommitFor> {
-        let n = self.commits.partition_point(|(txn, _)| *txn <= id);
-        self.commits.drain(..n).map(|(_, then)| then).collect()
+    pub fn committed(&mut self, now: Now, id: TxnId) -> Vec<CommitFor> {
+        let n = self.commits.partition_point(|(txn, ..)| *txn <= id);
+        let health = &mut self.health;
+        let done = self.commits.drain(..n);
+        done.map(|(_, since, then)| {
+            health.committed(now.mono.since(since));
+            then
+        })
+        .collect()
+    }
+
+    /// The commits of late.
+    pub fn commits(&mut self, now: Now) -> Commits {
+        let oldest = self.commits.front().map(|(_, since, _)| now.mono.since(*since));
+        self.health.report(now.mono, oldest)
     }
 
     /// Space.
@@ -119,6 +137,7 @@ fn class_of(then: &ReadFor) -> ReadClass {
         ReadFor::Op(..)
         | ReadFor::List(..)
         | ReadFor::ListedHead(..)
+        | ReadFor::Reverted(..)
         | ReadFor::Superblock
         | ReadFor::Map(_)
         | ReadFor::Pgs

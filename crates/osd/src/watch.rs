@@ -83,6 +83,8 @@ pub type Told = (ConnId, WatchNotify);
 struct Watch {
     timeout: Duration,
     conn: Option<ConnId>,
+    /// Where its client is, once known.
+    addr: Option<EntityAddr>,
     pings: bool,
     /// `None` for a watcher that is connected and need not ping.
     expires: Option<Instant>,
@@ -133,10 +135,32 @@ impl Watches {
             return;
         }
         let known = self.objects.entry(object.clone()).or_default();
-        for (watcher, stored) in stored.iter().filter(|(w, _)| !known.contains_key(w)).collect::<Vec<_>>() {
-            let watch = Watch::new(Duration::from_secs(stored.timeout.into()), now);
-            wake(&mut self.due, watch.expires);
-            known.insert(*watcher, watch);
+        for (watcher, stored) in stored {
+            let watch = known.entry(*watcher).or_insert_with(|| {
+                let watch = Watch::new(Duration::from_secs(stored.timeout.into()), now);
+                wake(&mut self.due, watch.expires);
+                watch
+            });
+            watch.addr = Some(stored.addr);
+        }
+    }
+
+    /// The time of all watches whose clients `are_out` is over. Gives whether there are any.
+    pub fn cut_off(&mut self, now: Instant, are_out: impl Fn(&EntityAddr) -> bool) -> bool {
+        let mut any = false;
+        for watch in self.objects.values_mut().flat_map(BTreeMap::values_mut).filter(|w| !w.ending) {
+            if watch.addr.as_ref().is_some_and(&are_out) {
+                (watch.expires, watch.conn, any) = (Some(now), None, true);
+            }
+        }
+        self.due = if any { Some(now) } else { self.due };
+        any
+    }
+
+    /// Where the client of a watch is.
+    pub fn is_at(&mut self, object: &ObjectKey, watcher: Watcher, addr: EntityAddr) {
+        if let Some(watch) = self.watch(object, watcher) {
+            watch.addr = Some(addr);
         }
     }
 
@@ -385,7 +409,15 @@ impl Watch {
     /// One that nobody has been heard of for yet.
     fn new(timeout: Duration, now: Instant) -> Self {
         let expires = Some(now + timeout);
-        Self { timeout, conn: None, pings: false, expires, ending: false, notices: BTreeSet::new() }
+        Self {
+            timeout,
+            conn: None,
+            addr: None,
+            pings: false,
+            expires,
+            ending: false,
+            notices: BTreeSet::new(),
+        }
     }
 }
 

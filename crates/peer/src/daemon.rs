@@ -190,7 +190,7 @@ wire::messages! {
     }
 
     /// OSD to monitor: statistics of the PGs that it is primary of, and of its device.
-    pub struct PgStats = 0xe105 "pg_stats" [v 3/1] {
+    pub struct PgStats = 0xe105 "pg_stats" [v 4/1] {
         /// Who says it.
         pub osd: OsdId,
         /// The newest map that it has.
@@ -213,6 +213,12 @@ wire::messages! {
         pub oldest_slow_s: u32 = since 2,
         /// Damaged objects of its own that it has replaced by copies of others, since its start.
         pub repaired: u32 = since 3,
+        /// What half of its store's transactions of late took at least to be durable, in milliseconds.
+        pub disk_commit_ms: u32 = since 4,
+        /// How many those were.
+        pub disk_commits: u32 = since 4,
+        /// Reads that its device has refused since its start.
+        pub disk_errors: u32 = since 4,
     }
 
     /// MDS to monitor, every few seconds; and back, as acknowledgement with the same `seq`.

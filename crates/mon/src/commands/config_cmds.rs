@@ -371,7 +371,7 @@ const MAX_VALUE: usize = 65_536;
 
 /// Keys that the monitors keep notes of their own under.
 fn check_key(key: &str) -> Result<(), Failure> {
-    match [config_log::PREFIX, crate::health::MUTES, crate::health::RAISED]
+    match [config_log::PREFIX, crate::health::MUTES, crate::health::RAISED, crate::disks::PREFIX]
         .iter()
         .any(|prefix| key.starts_with(prefix))
     {

@@ -309,6 +309,9 @@ impl Pg {
         }
         if target == key {
             self.watches.found(core.now.mono, &key, &op.loaded.watches);
+            if op.loaded.watches.values().any(|watch| core.map.is_blocklisted(&watch.addr)) {
+                self.end_blocklisted(core);
+            }
         }
         let Some(mut outcome) = self.outcome(core, id) else { return };
         let Some(op) = self.ops.get(&id) else { return };

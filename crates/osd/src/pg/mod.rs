@@ -27,6 +27,7 @@ pub mod state;
 pub mod status;
 pub mod transfer;
 pub mod trim;
+pub mod unfound;
 mod watching;
 
 use crate::core::{CommitFor, Core};

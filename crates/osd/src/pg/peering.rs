@@ -9,6 +9,7 @@ use super::log::{Dup, Entry, Missing, PgLog};
 use super::meta::{Members, MetaChange};
 use super::resync::Resync;
 use super::state::State;
+use super::unfound::is_given_up;
 use super::{Copy, Pg};
 use crate::core::{CommitFor, Core};
 use maps::{EVersion, Epoch, OsdId};
@@ -45,7 +46,8 @@ wire_structs! {
 }
 
 impl Pg {
-    /// Who may know of writes since the PG was last active; and who is down where all members of an interval are.
+    /// Who may know of writes since the PG was last active; and who is down where all members of an interval are, unless they were
+    /// all declared lost since.
     fn prior_set(&self, core: &Core) -> (BTreeSet<OsdId>, Vec<OsdId>) {
         let (mut probe, mut blocked) = (BTreeSet::new(), Vec::new());
         probe.extend(self.members.acting.iter().chain(&self.members.up));
@@ -53,7 +55,8 @@ impl Pg {
         for interval in self.members.past.iter().filter(|i| i.maybe_rw && i.last >= since) {
             let up: Vec<OsdId> = interval.acting.iter().copied().filter(|o| core.map.is_up(*o)).collect();
             if up.is_empty() {
-                blocked.extend(&interval.acting);
+                let is_awaited = |osd: &OsdId| !is_given_up(&core.map, *osd, interval.first);
+                blocked.extend(interval.acting.iter().copied().filter(is_awaited));
             }
             probe.extend(up);
         }
@@ -475,7 +478,12 @@ impl Pg {
             }
             State::Activating => self.check_activated(core),
             // An acting set that was to go may have been what it is without.
-            State::Active if self.is_primary(core) => self.check_clean(core),
+            State::Active if self.is_primary(core) => match came_or_went && !self.recovery.unfound.is_empty()
+            {
+                // Whoever came may have what nobody had.
+                true => self.restart(core),
+                false => self.check_clean(core),
+            },
             State::Stray if came_or_went => self.notify_primary(core),
             _ => {}
         }

@@ -35,6 +35,8 @@ pub struct Recovery {
     urgent: VecDeque<ObjectKey>,
     /// What nobody has who answers.
     pub unfound: BTreeSet<ObjectKey>,
+    /// Which of it a person has given up.
+    pub reverting: super::unfound::Reverting,
 }
 
 impl Recovery {
@@ -86,6 +88,13 @@ impl Pg {
     pub fn recover_first(&mut self, core: &mut Core, key: &ObjectKey) {
         if !self.recovery.urgent.contains(key) {
             self.recovery.urgent.push_back(key.clone());
+        }
+        let compared = self.copies.iter_mut().filter_map(|(osd, copy)| {
+            let waited_for = copy.resync.as_mut().is_some_and(|resync| resync.is_waited_for(key));
+            (waited_for && copy.is_to_be_sent()).then_some(*osd)
+        });
+        for osd in compared.collect::<Vec<_>>() {
+            self.resync_go_on(core, osd);
         }
         self.recover(core);
     }

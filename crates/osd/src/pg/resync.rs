@@ -58,6 +58,8 @@ pub struct Resync {
     ending: bool,
     /// There was no room for an object: what is being compared is compared again when there is some.
     failed: bool,
+    /// A client waits for what is being compared: it is sent as fast as can be.
+    hurry: bool,
 }
 
 impl Resync {
@@ -73,7 +75,15 @@ impl Resync {
             compared: false,
             ending: false,
             failed: false,
+            hurry: false,
         }
+    }
+
+    /// A client waits for an object. Whether it waits for this.
+    pub fn is_waited_for(&mut self, key: &ObjectKey) -> bool {
+        let holds = self.holds(key);
+        self.hurry |= holds;
+        holds
     }
 
     /// Whether writes to an object must wait: it is being compared, or its head has not been and a clone has, so that the
@@ -324,7 +334,7 @@ impl Pg {
             if !resync.compared || resync.sending.len() >= AT_ONCE {
                 return;
             }
-            if !resync.to_send.is_empty() && !core.may_recover() {
+            if !resync.to_send.is_empty() && !resync.hurry && !core.may_recover() {
                 return;
             }
             if let Some((key, version, deleted)) = resync.to_send.pop() {
@@ -336,7 +346,7 @@ impl Pg {
             if !resync.sending.is_empty() {
                 return;
             }
-            resync.compared = false;
+            (resync.compared, resync.hurry) = (false, false);
             if std::mem::take(&mut resync.failed) {
                 resync.bound = None;
                 return self.kick_waiting(core);

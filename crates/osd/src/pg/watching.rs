@@ -17,8 +17,15 @@ impl Pg {
         let now = core.now.mono;
         for effect in std::mem::take(&mut op.effects) {
             let notifies = matches!(effect, Effect::Notify { .. });
+            let connects = match &effect {
+                Effect::Connect { watcher, .. } => Some(*watcher),
+                _ => None,
+            };
             let told = if notifies { &mut before } else { &mut after };
             self.watches.apply(now, &op.key, (op.conn, op.from.0), effect, told);
+            if let Some(watcher) = connects {
+                self.watches.is_at(&op.key, watcher, op.from.1);
+            }
         }
         self.watches.complete_ready(&mut after);
         if let (Some(watcher), false) = (op.expired, succeeded) {
@@ -36,6 +43,14 @@ impl Pg {
             self.on_client_op(core, id, ClientOp::expiry(watcher, key, core.now));
         }
         tell(core, told);
+    }
+
+    /// Clients that the map has blocklisted are gone for good: nobody waits for their watches' time.
+    pub fn end_blocklisted(&mut self, core: &mut Core) {
+        let map = core.map.clone();
+        if !map.blocklist.is_empty() && self.watches.cut_off(core.now.mono, |addr| map.is_blocklisted(addr)) {
+            self.on_watch_time(core);
+        }
     }
 
     /// A watch lives after all, or the object does not have it.

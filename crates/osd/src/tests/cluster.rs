@@ -58,6 +58,8 @@ pub struct Cluster {
     mon_sessions: BTreeMap<ConnId, u64>,
     pub stats: BTreeMap<PgId, peer::PgStat>,
     pub filter: Option<Filter>,
+    /// Processes that stand still, and what waits for them.
+    frozen: BTreeMap<usize, Vec<Event>>,
     client_conns: BTreeMap<usize, ConnId>,
     /// What the client's key allows at OSDs.
     client_caps: String,
@@ -75,6 +77,8 @@ pub struct Cluster {
     /// The most slow requests that an OSD has reported, and the age of the oldest in seconds.
     pub slow_ops: (u32, u32),
     pub stopped: Vec<(usize, String)>,
+    /// Of admin sockets.
+    admin_answer: Option<(i32, String)>,
     /// Whether the monitor believes reports of silence.
     pub believe_silence: bool,
     pub trace: bool,
@@ -147,6 +151,7 @@ impl Cluster {
             mon_sessions: BTreeMap::new(),
             stats: BTreeMap::new(),
             filter: None,
+            frozen: BTreeMap::new(),
             client_conns: BTreeMap::new(),
             client_caps: "allow *".to_owned(),
             client_gid: GID,
@@ -158,6 +163,7 @@ impl Cluster {
             complaints: Vec::new(),
             slow_ops: (0, 0),
             stopped: Vec::new(),
+            admin_answer: None,
             believe_silence: true,
             trace: std::env::var_os("OSD_TRACE").is_some(),
             rescue: false,
@@ -267,6 +273,24 @@ impl Cluster {
         }
     }
 
+    /// `kill -STOP`.
+    pub fn freeze(&mut self, osd: usize) {
+        self.frozen.insert(osd, Vec::new());
+    }
+
+    /// `kill -CONT`.
+    pub fn thaw(&mut self, osd: usize) {
+        for event in self.frozen.remove(&osd).expect("it stands still") {
+            self.push(0, osd, event);
+        }
+    }
+
+    /// The same, and its timer is the first that it sees.
+    pub fn thaw_with_a_timer(&mut self, osd: usize) {
+        self.input(osd, Input::Timer);
+        self.thaw(osd);
+    }
+
     /// Lets time pass.
     pub fn run(&mut self, span: Duration) {
         let end = self.now + span;
@@ -298,6 +322,7 @@ impl Cluster {
         let timer = self
             .slots
             .iter()
+            .filter(|(n, _)| !self.frozen.contains_key(n))
             .filter_map(|(n, s)| Some((s.osd.as_ref()?.deadline()?.0.max(self.now.0), *n)))
             .min();
         let event = self.events.first_key_value().map(|((at, _), _)| *at);
@@ -315,8 +340,12 @@ impl Cluster {
                 }
                 let (_, (node, life, event)) = self.events.pop_first().expect("looked at");
                 self.now = Instant(at);
-                if self.slots.get(&node).map_or(0, |s| s.life) == life {
-                    self.happen(node, event);
+                if self.slots.get(&node).map_or(0, |s| s.life) != life {
+                    return true;
+                }
+                match self.frozen.get_mut(&node) {
+                    Some(waiting) => waiting.push(event),
+                    None => self.happen(node, event),
                 }
             }
             _ => return false,
@@ -378,6 +407,7 @@ impl Cluster {
                     self.complaints.push(format!("osd.{node} {}: {}", event.name, event.detail));
                 }
             }
+            Output::AdminReply { code, output, .. } => self.admin_answer = Some((code, output)),
             Output::Stop(result) => {
                 self.stopped.push((node, result.err().unwrap_or_default()));
             }
@@ -620,6 +650,11 @@ impl Cluster {
         self.client_conns.clear();
     }
 
+    /// Where clients are.
+    pub fn client_addr(&self) -> EntityAddr {
+        addr_of(CLIENT, 77)
+    }
+
     /// Breaks the client's connection to an OSD.
     pub fn break_client(&mut self, osd: usize) {
         let conn = self.client_conns.remove(&osd).expect("a connection");
@@ -854,6 +889,12 @@ impl Cluster {
         let slot = self.slots.get_mut(&osd).and_then(|s| s.osd.as_mut()).expect("a running OSD");
         assert!(slot.scrub_order(pgid, deep, repair), "osd.{osd} leads {pgid}");
         self.input(osd, Input::Timer);
+    }
+
+    /// Gives an OSD a command by its admin socket.
+    pub fn admin(&mut self, osd: usize, command: &str) -> (i32, String) {
+        self.input(osd, Input::Admin { id: node::AdminId(1), command: command.to_owned() });
+        self.admin_answer.take().expect("an answer at once")
     }
 
     /// The store's key of an object.

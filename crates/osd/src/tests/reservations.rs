@@ -68,3 +68,33 @@ fn one_pg_at_a_time_is_compared_with_an_osd() {
 fn as_many_as_are_allowed_are_filled_at_a_time() {
     assert_eq!(fill(3, 5), 3);
 }
+
+#[test]
+fn what_a_client_waits_for_is_compared_without_regard_for_the_pace() {
+    let mut c = Cluster::new(3, 3, 2, 1);
+    (c.options.log_entries, c.options.log_entries_total) = ((4, 4), 4);
+    for osd in 0..3 {
+        c.kill(osd);
+        c.start(osd);
+    }
+    c.wait_clean();
+    (0..30).for_each(|i| c.write(&format!("o{i}"), "old"));
+    let (primary, away) = (c.acting("o0")[0], c.acting("o0")[2]);
+    c.kill(away);
+    c.run_until("it is down", |c| !c.map.is_up(OsdId(away as i32)));
+    (0..30).for_each(|i| c.write(&format!("o{i}"), "new"));
+    c.start(away);
+    c.run_until("it is up", |c| c.map.is_up(OsdId(away as i32)));
+    let now = c.now();
+    // For minutes there is no turn for anything in the background.
+    c.osd_mut(primary).core.qos.charge(crate::qos::Class::Recovery, 1 << 34, now);
+    for i in 0..30 {
+        let asked = c.now();
+        c.write(&format!("o{i}"), "newest");
+        let pause = c.now().since(asked);
+        assert!(pause < Duration::from_millis(300), "o{i}: {pause:?}");
+    }
+    c.run(Duration::from_secs(2));
+    assert!(c.counted("copy_resynced") > 0, "the log was too short");
+    c.check();
+}

@@ -242,3 +242,25 @@ fn a_watch_is_of_the_head_alone_and_stays_when_that_is_rolled_back() {
     assert_eq!(one(&mut c, "x", watch(watch_op::PING, 7)), 0);
     c.check();
 }
+
+#[test]
+fn the_watches_of_a_blocklisted_client_end_at_once() {
+    let mut c = Cluster::new(3, 3, 2, 8);
+    for name in ["x", "y"] {
+        c.write(name, "a");
+        assert_eq!(one(&mut c, name, watch(watch_op::WATCH, 1)), 0);
+    }
+    let mut addr = c.client_addr();
+    c.client_is(GID + 1);
+    addr.nonce += 1;
+    c.change(|map, _| map.blocklist.extend([(addr, Default::default())]));
+    c.run(SECOND);
+    assert_eq!(watchers(&mut c, "x"), [(GID as i64, 1)], "another one was meant");
+    addr.nonce -= 1;
+    c.change(|map, _| map.blocklist.extend([(addr, Default::default())]));
+    c.run(Duration::from_millis(100));
+    assert_eq!(c.counted("watches_expired"), 2);
+    c.change(|map, _| map.blocklist.clear());
+    assert_eq!((watchers(&mut c, "x"), watchers(&mut c, "y")), (vec![], vec![]));
+    c.check();
+}

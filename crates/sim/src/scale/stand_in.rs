@@ -306,6 +306,9 @@ impl StandIn {
             slow_ops: 0,
             oldest_slow_s: 0,
             repaired: 0,
+            disk_commit_ms: 0,
+            disk_commits: 0,
+            disk_errors: 0,
         };
         self.monc.send(peer::Body::from(body), &mut self.monc_out);
     }

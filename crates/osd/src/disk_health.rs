@@ -1,0 +1,97 @@
+//! How well the device does: what the monitors compare with other OSDs' to find one that is half dead.
+
+use std::time::Duration;
+use stdx::Instant;
+
+/// So long one measurement takes.
+const WINDOW: Duration = Duration::from_secs(30);
+
+/// Measures how long transactions take to be durable, and counts errors.
+#[derive(Debug)]
+pub struct DiskHealth {
+    /// Commits of this window by the binary logarithm of their microseconds.
+    took: [u32; 40],
+    began: Instant,
+    /// Of the window before.
+    last: Commits,
+    /// Reads that the device refused, since the start.
+    pub errors: u32,
+}
+
+/// The commits of some time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Commits {
+    /// How many.
+    pub count: u32,
+    /// Half of them took about as long or longer, at most by half more.
+    pub median: Duration,
+}
+
+impl Default for DiskHealth {
+    fn default() -> Self {
+        Self { took: [0; 40], began: Instant(0), last: Commits::default(), errors: 0 }
+    }
+}
+
+impl DiskHealth {
+    /// A transaction has become durable.
+    pub fn committed(&mut self, took: Duration) {
+        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        let class = (u64::BITS - us.leading_zeros()) as usize;
+        self.took[class.min(self.took.len() - 1)] += 1;
+    }
+
+    /// The commits of the last whole window. What has waited longer than they took counts in their place: a device that does nothing
+    /// any more commits nothing either.
+    pub fn report(&mut self, now: Instant, oldest: Option<Duration>) -> Commits {
+        if now.since(self.began) >= WINDOW {
+            self.began = now;
+            self.last = median(&self.took);
+            self.took = [0; 40];
+        }
+        match oldest {
+            Some(age) if age > self.last.median => Commits { count: self.last.count.max(1), median: age },
+            _ => self.last,
+        }
+    }
+}
+
+fn median(took: &[u32]) -> Commits {
+    let count = took.iter().sum();
+    let mut left = count / 2;
+    for (class, n) in took.iter().enumerate() {
+        if left < *n {
+            // Three quarters of what ends the class.
+            let us = (1u64 << class) / 4 * 3;
+            return Commits { count, median: Duration::from_micros(us) };
+        }
+        left -= n;
+    }
+    Commits::default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn half_of_the_commits_of_a_window_are_slower_than_it_says() {
+        let mut health = DiskHealth::default();
+        let start = Instant(1_000_000_000_000);
+        health.report(start, None);
+        (0..60).for_each(|_| health.committed(3 * MS));
+        (0..40).for_each(|_| health.committed(900 * MS));
+        assert_eq!(health.report(start + 29_000 * MS, None), Commits::default(), "not yet");
+        let told = health.report(start + WINDOW, None);
+        assert_eq!(told.count, 100);
+        assert!(told.median >= 2 * MS && told.median <= 5 * MS, "{told:?}");
+        assert_eq!(health.report(start + WINDOW + MS, Some(7000 * MS)).median, 7000 * MS);
+        assert_eq!(health.report(start + WINDOW + MS, Some(MS)), told);
+        (0..10).for_each(|_| health.committed(900 * MS));
+        let told = health.report(start + 2 * WINDOW, None);
+        assert!(told.count == 10 && told.median >= 600 * MS && told.median <= 1350 * MS, "{told:?}");
+        assert_eq!(health.report(start + 3 * WINDOW, None).count, 0, "nothing was written");
+    }
+}

@@ -1,0 +1,196 @@
+//! Objects whose newest version nobody has who answers, and what a person may decide of them once everybody who may have it has
+//! answered or was declared lost: that they go back to what the primary has of them, or that they are gone.
+
+use super::Pg;
+use super::log::{Answer, Entry, entry_kind};
+use super::meta::MetaChange;
+use super::state::State;
+use crate::core::{CommitFor, Core, ReadFor};
+use crate::object::{INFO_ATTR, ObjectInfo, object_info};
+use maps::{EVersion, OsdId, OsdMap, ReqId};
+use msgs::errno::{EAGAIN, EINVAL};
+use node::Level;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use store::{ObjectKey, Read, ReadReply, StoreError, TxnOp};
+
+/// Why not: an errno and what to say.
+type Refusal = (i32, String);
+
+/// What is read of objects that are to go back, and how many are still awaited.
+#[derive(Debug, Default)]
+pub struct Reverting {
+    awaited: usize,
+    found: BTreeMap<ObjectKey, Option<ObjectInfo>>,
+}
+
+/// Whether nothing is to be expected any more of what an OSD had in an interval that began with `first`.
+pub fn is_given_up(map: &OsdMap, osd: OsdId, first: maps::Epoch) -> bool {
+    map.osd(osd).is_none_or(|o| !o.exists() || !o.is_up() && o.info.lost_at > first)
+}
+
+impl Pg {
+    /// Objects that nobody has at the version needed.
+    fn unfound(&self) -> impl Iterator<Item = (&ObjectKey, &EVersion)> {
+        self.missing.iter().filter(|(key, _)| self.recovery.unfound.contains(*key))
+    }
+
+    /// Who may have what nobody has who answered: it is down, or has not answered yet.
+    fn unheard(&self, core: &Core) -> BTreeMap<OsdId, &'static str> {
+        let us = core.config.id;
+        let past = self.members.past.iter().filter(|i| i.maybe_rw);
+        let members = past.flat_map(|i| i.acting.iter().map(|osd| (*osd, i.first)));
+        let unheard = members.filter(|(osd, first)| {
+            *osd != us && !self.copies.contains_key(osd) && !is_given_up(&core.map, *osd, *first)
+        });
+        unheard
+            .map(|(osd, _)| (osd, if core.map.is_up(osd) { "not queried" } else { "osd is down" }))
+            .collect()
+    }
+
+    /// For `ceph pg PGID list_unfound`.
+    pub fn list_unfound(&self, core: &Core) -> Value {
+        let object = |(key, need): (&ObjectKey, &EVersion)| {
+            json!({
+                "oid": {
+                    "oid": String::from_utf8_lossy(&key.name),
+                    "key": String::from_utf8_lossy(&key.locator),
+                    "snapid": key.snap as i64,
+                    "hash": key.hash,
+                    "max": 0,
+                    "pool": key.pool,
+                    "namespace": String::from_utf8_lossy(&key.namespace),
+                },
+                "need": need.to_string(),
+                "have": EVersion::default().to_string(),
+                "flags": "none",
+                "locations": [],
+            })
+        };
+        let unheard = self.unheard(core);
+        let might: Vec<Value> =
+            unheard.iter().map(|(osd, why)| json!({ "osd": osd.0.to_string(), "status": why })).collect();
+        json!({
+            "num_missing": self.missing.len(),
+            "num_unfound": self.unfound().count(),
+            "objects": self.unfound().map(object).collect::<Vec<_>>(),
+            "state": self.state.to_string(),
+            "available_might_have_unfound": true,
+            "might_have_unfound": might,
+            "more": false,
+        })
+    }
+
+    /// A person gives up what nobody has: the objects go back to the version that is here, or are deleted. Says how many.
+    pub fn mark_unfound_lost(&mut self, core: &mut Core, delete: bool) -> Result<String, Refusal> {
+        if !self.is_primary(core) || self.state != State::Active {
+            return Err((EAGAIN, format!("pg {} is not active with this OSD as its primary", self.id)));
+        }
+        let keys: Vec<ObjectKey> = self.unfound().map(|(key, _)| key.clone()).collect();
+        if keys.is_empty() {
+            return Ok("pg has no unfound objects".into());
+        }
+        let unheard = self.unheard(core);
+        if !unheard.is_empty() {
+            let who: Vec<String> = unheard.iter().map(|(osd, why)| format!("osd.{osd} ({why})")).collect();
+            let text = format!(
+                "pg has {} unfound objects but we haven't probed all sources, not marking lost: {}",
+                keys.len(),
+                who.join(", ")
+            );
+            return Err((EINVAL, text));
+        }
+        if let Some(clone) = keys.iter().find(|key| key.snap != ObjectKey::HEAD) {
+            let name = String::from_utf8_lossy(&clone.name).into_owned();
+            return Err((
+                EINVAL,
+                format!("snapshot {:x} of {name} is unfound: remove that snapshot", clone.snap),
+            ));
+        }
+        let said = format!("pg has {} objects unfound and apparently lost marking", keys.len());
+        self.recovery.reverting = Reverting::default();
+        if delete {
+            self.recovery.reverting.found = keys.into_iter().map(|key| (key, None)).collect();
+            self.give_up_unfound(core);
+            return Ok(said);
+        }
+        self.recovery.reverting.awaited = keys.len();
+        for key in keys {
+            let read = Read::Object {
+                key: key.clone(),
+                attrs: true,
+                data: Vec::new(),
+                omap_header: false,
+                omap_keys: Vec::new(),
+                omap_range: None,
+            };
+            core.io.read(core.now, read, ReadFor::Reverted(self.id, self.round, Box::new(key)));
+        }
+        Ok(said)
+    }
+
+    /// What is here of an object that is to go back.
+    pub fn on_revert_read(
+        &mut self,
+        core: &mut Core,
+        round: u64,
+        key: ObjectKey,
+        result: Result<ReadReply, StoreError>,
+    ) {
+        if round != self.round || self.recovery.reverting.awaited == 0 {
+            return;
+        }
+        let view = match result {
+            Ok(ReadReply::Object(view)) => view,
+            _ => None,
+        };
+        let reverting = &mut self.recovery.reverting;
+        reverting.awaited -= 1;
+        reverting.found.insert(key, view.as_ref().and_then(object_info));
+        if reverting.awaited == 0 {
+            self.give_up_unfound(core);
+        }
+    }
+
+    /// Logs the decision as updates of our own. A new round of peering brings them to the others, who find these objects missing at
+    /// their new versions, and so takes them from here.
+    fn give_up_unfound(&mut self, core: &mut Core) {
+        let found = std::mem::take(&mut self.recovery.reverting.found);
+        let (mut change, mut ops) = (MetaChange::default(), Vec::new());
+        for (key, info) in found {
+            let Some(need) = self.missing.remove(&key) else { continue };
+            change.drop_missing(&key);
+            let version = self.next_version(core);
+            let kind = if info.is_some() { entry_kind::MODIFY } else { entry_kind::DELETE };
+            let user_version = info.as_ref().map_or(0, |info| info.user_version);
+            let what = if info.is_some() { "goes back to what is here" } else { "is deleted" };
+            core.event(Level::Warn, "object_given_up", format!("pg {} {key:?}@{need} {what}", self.id));
+            match info {
+                Some(info) => {
+                    let info = ObjectInfo { version, ..info };
+                    ops.push(TxnOp::SetAttr(key.clone(), INFO_ATTR.to_vec(), info.to_bytes()));
+                }
+                None => {
+                    ops.push(TxnOp::Remove(key.clone()));
+                    self.info.stats.objects = (self.info.stats.objects - 1).max(0);
+                }
+            }
+            let entry = Entry {
+                version,
+                prior: need,
+                kind,
+                object: key,
+                reqid: ReqId::default(),
+                answer: Answer { user_version, ..Answer::default() },
+                mtime: core.now.wall.into(),
+                clones: Vec::new(),
+            };
+            change.add_entry(&entry);
+            self.log.push(entry);
+            self.take_log_ends(user_version);
+        }
+        change.info(&self.info);
+        self.submit(core, ops, change, CommitFor::Nothing);
+        self.restart(core);
+    }
+}

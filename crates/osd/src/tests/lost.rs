@@ -1,0 +1,100 @@
+//! What a person gives up: OSDs that never come back, and objects that only they had.
+
+use super::cluster::Cluster;
+use maps::Epoch;
+use std::time::Duration;
+
+/// Two copies, one is enough. `x` is written on both, then on the first alone while the other is away.
+fn newer_on_one() -> (Cluster, usize, usize) {
+    let mut c = Cluster::new(2, 2, 1, 8);
+    c.write("x", "old");
+    c.write("y", "old");
+    let (alone, away) = (c.acting("x")[0], c.acting("x")[1]);
+    c.kill(away);
+    c.write("x", "new");
+    (c, alone, away)
+}
+
+fn lose(c: &mut Cluster, osd: usize) {
+    c.change(|map, _| map.osds[osd].info.lost_at = map.epoch);
+    c.run(Duration::from_secs(1));
+}
+
+fn query(c: &mut Cluster, osd: usize) -> serde_json::Value {
+    let pgid = c.pgid("x");
+    let (code, text) = c.admin(osd, &format!(r#"{{"prefix":"query","pgid":"{pgid}"}}"#));
+    assert_eq!(code, 0, "{text}");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+fn give_up(c: &mut Cluster, osd: usize, how: &str) -> (i32, String) {
+    let pgid = c.pgid("x");
+    c.admin(osd, &format!(r#"{{"prefix":"pg","pgid":"{pgid}","cmd":"mark_unfound_lost","mulcmd":"{how}"}}"#))
+}
+
+#[test]
+fn an_osd_that_is_lost_blocks_nobody_any_more() {
+    let (mut c, alone, away) = newer_on_one();
+    c.kill(alone);
+    c.mark_down(alone, true);
+    c.start(away);
+    c.run(Duration::from_secs(5));
+    let found = query(&mut c, away);
+    assert_eq!(found["state"], "down+degraded+peering+undersized", "{found}");
+    assert_eq!(found["blocked_by"], serde_json::json!([alone]));
+    // Lost before it had anything of the last interval: that is no answer.
+    c.change(|map, _| map.osds[alone].info.lost_at = Epoch(1));
+    c.run(Duration::from_secs(1));
+    assert_eq!(query(&mut c, away)["machine_state"], "Down");
+    lose(&mut c, alone);
+    assert_eq!(c.read("x"), Ok("old".into()), "what was acknowledged later is given up");
+    c.write("x", "newer");
+}
+
+/// The one that was away learns of the newer version and does not get it before the other dies.
+fn unfound() -> (Cluster, usize, usize) {
+    let (mut c, alone, away) = newer_on_one();
+    let is_part =
+        |msg: &node::Msg| matches!(msg.body, node::Body::Peer(peer::Body::Push(_) | peer::Body::Pull(_)));
+    c.filter = Some(Box::new(move |_, _, msg| is_part(msg)));
+    c.start(away);
+    c.run(Duration::from_secs(3));
+    c.kill(alone);
+    c.mark_down(alone, true);
+    c.filter = None;
+    c.run(Duration::from_secs(2));
+    (c, alone, away)
+}
+
+#[test]
+fn objects_that_only_a_lost_osd_had_go_back_to_what_there_is() {
+    for how in ["revert", "delete"] {
+        let (mut c, gone, left) = unfound();
+        let pgid = c.pgid("x");
+        let found = query(&mut c, left);
+        assert_eq!(found["unfound"], 1, "{found}");
+        assert!(found["state"].as_str().expect("a name").contains("recovery_unfound"), "{found}");
+        let (_, list) = c.admin(left, &format!(r#"{{"prefix":"list_unfound","pgid":"{pgid}"}}"#));
+        let list: serde_json::Value = serde_json::from_str(&list).expect("JSON");
+        assert_eq!(list["objects"][0]["oid"]["oid"], "x");
+        assert_eq!(list["might_have_unfound"][0]["status"], "osd is down");
+        let waiting = c.send_op(left, None, "x", vec![msgs::Op::Read(msgs::Extent::new(0, 0))]);
+        c.run(Duration::from_secs(1));
+        assert!(!c.replies.contains_key(&waiting), "its requests wait");
+        let (code, text) = give_up(&mut c, left, how);
+        assert!(code == -22 && text.contains("haven't probed all sources"), "{text}");
+        lose(&mut c, gone);
+        let (code, text) = give_up(&mut c, left, how);
+        assert!(code == 0 && text.contains("pg has 1 objects unfound and apparently lost marking"), "{text}");
+        let wanted = if how == "revert" { Ok("old".into()) } else { Err(-2) };
+        assert_eq!(c.read("x"), wanted);
+        assert_eq!(query(&mut c, left)["unfound"], 0);
+        assert!(give_up(&mut c, left, how).1.contains("pg has no unfound objects"));
+        // The other one comes back after all, with what was given up.
+        c.start(gone);
+        c.wait_clean();
+        assert_eq!(c.read("x"), wanted);
+        c.complaints.retain(|text| !text.contains("object_unfound") && !text.contains("object_given_up"));
+        c.check();
+    }
+}
