@@ -50,7 +50,7 @@ pub struct Entry<C> {
 }
 
 /// Configurations looked at before the search gives up undecided.
-const BUDGET: usize = 2_000_000;
+const BUDGET: usize = 200_000;
 
 /// What a check found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
