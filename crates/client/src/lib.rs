@@ -22,4 +22,4 @@ pub use fsclient::{
     Answer, Attr, Caller, ClientOptions, DirEntry, Entry, Errno, Fh, FileLock, FsRequest, Ino, Invalidate,
     ObjectRequest, Reply, Request, SetAttr, Statfs,
 };
-pub use pool::{Pool, Stat};
+pub use pool::{Pool, Stat, Vectored};

@@ -1,6 +1,7 @@
 //! Objects of a pool.
 
 use crate::{Answer, Error, ObjectRequest, Reply, Request};
+use maps::SnapId;
 use msgs::{Extent, Op};
 use runtime::Handle;
 use stdx::Bufs;
@@ -17,7 +18,12 @@ pub struct Pool {
     handle: Handle<Request, Reply>,
     name: String,
     namespace: Vec<u8>,
+    snap: SnapId,
+    flags: u32,
 }
+
+/// What a vector was answered: its result, and each operation's own with its output.
+pub type Vectored = (i32, Vec<(i32, Bufs)>);
 
 /// What is known of an object without reading it.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -30,7 +36,7 @@ pub struct Stat {
 
 impl Pool {
     pub(crate) fn new(handle: Handle<Request, Reply>, name: &str) -> Self {
-        Self { handle, name: name.to_owned(), namespace: Vec::new() }
+        Self { handle, name: name.to_owned(), namespace: Vec::new(), snap: SnapId::HEAD, flags: 0 }
     }
 
     /// The same pool, in a namespace.
@@ -39,25 +45,45 @@ impl Pool {
         Self { namespace: namespace.to_vec(), ..self.clone() }
     }
 
+    /// The same pool, whose objects are read as they were at a snapshot.
+    #[must_use]
+    pub fn at_snap(&self, snap: SnapId) -> Self {
+        Self { snap, ..self.clone() }
+    }
+
+    /// The same pool; requests have these [`msgs::osd_flag`] bits too.
+    #[must_use]
+    pub fn with_flags(&self, flags: u32) -> Self {
+        Self { flags, ..self.clone() }
+    }
+
     /// Runs a vector of operations on one object, atomically. Gives the result and output of each.
     pub fn operate(&self, object: &[u8], ops: Vec<Op>) -> Result<Vec<(i32, Bufs)>, Error> {
+        match self.vector(object, ops)? {
+            (0.., ops) => Ok(ops),
+            (result, _) => Err(self.failed(object, -result)),
+        }
+    }
+
+    fn failed(&self, object: &[u8], errno: i32) -> Error {
+        Error::Errno { what: format!("{}/{}", self.name, String::from_utf8_lossy(object)), errno }
+    }
+
+    /// The same; what a vector that failed was answered is given too.
+    pub fn vector(&self, object: &[u8], ops: Vec<Op>) -> Result<Vectored, Error> {
         let request = ObjectRequest {
             pool: self.name.clone(),
             namespace: self.namespace.clone(),
             name: object.to_vec(),
             ops,
-            snap: maps::SnapId::HEAD,
+            snap: self.snap,
             snapc: Default::default(),
-        };
-        let failed = |errno| Error::Errno {
-            what: format!("{}/{}", self.name, String::from_utf8_lossy(object)),
-            errno,
+            flags: self.flags,
         };
         match self.handle.call(Request::Object(request)).map_err(|_| Error::Gone)? {
-            Ok(Answer::Object { result, ops, .. }) if result >= 0 => Ok(ops),
-            Ok(Answer::Object { result, .. }) => Err(failed(-result)),
-            Ok(_) => Err(failed(5)),
-            Err(e) => Err(failed(e.0)),
+            Ok(Answer::Object { result, ops, .. }) => Ok((result, ops)),
+            Ok(_) => Err(self.failed(object, 5)),
+            Err(e) => Err(self.failed(object, e.0)),
         }
     }
 

@@ -76,6 +76,8 @@ pub struct ObjectRequest {
     pub snap: maps::SnapId,
     /// The snapshots that a write preserves.
     pub snapc: rados::SnapContext,
+    /// [`msgs::osd_flag`] bits beside those that the operations need.
+    pub flags: u32,
 }
 
 /// One file system operation. Names are single components.

@@ -85,7 +85,8 @@ impl Client {
         let make = if writes { rados::Request::write } else { rados::Request::read };
         let message = make(pool, &request.namespace, request.name.clone(), request.ops.clone())
             .at_snap(request.snap)
-            .with_snapc(request.snapc.clone());
+            .with_snapc(request.snapc.clone())
+            .with_flags(request.flags);
         self.submit(now, Token::Whole { op: number }, message, out);
         Step::Wait
     }

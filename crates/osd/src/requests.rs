@@ -5,6 +5,8 @@ use crate::core::Core;
 use crate::object::key_of;
 use crate::ops::may_write;
 use crate::osd::Osd;
+use crate::pg::Pg;
+use crate::pg::balanced::may_be_balanced;
 use crate::pg::request::ClientOp;
 use crate::snapset::SnapContext;
 use auth::OsdTarget;
@@ -145,8 +147,10 @@ impl Osd {
         };
         let is_pg_op = op.flags & osd_flag::PGOP != 0 || op.ops.iter().any(|o| o.op.code().is_pg_op());
         let placed = pool.raw_pg_to_pg(PgId::new(pgid.pool, op.hash));
-        let primary = self.pgs.get(&pgid).is_some_and(|pg| pg.is_primary(&self.core));
-        if !primary || !is_pg_op && placed != pgid {
+        // Another member says itself whether it can.
+        let balanced = |pg: &Pg| may_be_balanced(op) && pg.members.acting.contains(&self.core.config.id);
+        let serves = self.pgs.get(&pgid).is_some_and(|pg| pg.is_primary(&self.core) || balanced(pg));
+        if !serves || !is_pg_op && placed != pgid {
             return Verdict::Drop;
         }
         let target = OsdTarget {
@@ -226,7 +230,7 @@ impl Osd {
             peer::Body::PgLog(m) if m.activate => pg.on_activate(core, conn, tid, &m),
             peer::Body::PgLog(m) => pg.on_log_reply(core, from, tid, &m),
             peer::Body::PgInfo(m) if m.activate => pg.on_member_activated(core, from, tid),
-            peer::Body::PgInfo(m) => pg.on_primary_info(core, &m),
+            peer::Body::PgInfo(m) => pg.on_primary_info(core, tid, &m),
             peer::Body::RepOp(m) => pg.on_rep_op(core, conn, tid, &m),
             peer::Body::RepOpReply(m) => pg.on_rep_op_reply(core, from, tid, &m),
             peer::Body::Push(m) => pg.on_push(core, conn, tid, &m),

@@ -237,7 +237,7 @@ impl Rados {
             let (token, kind, place, request) = self.waiting.pop_front().expect("looked at above");
             self.next_tid += 1;
             let tid = self.next_tid;
-            let target = self.placement.target(&self.map, &request.locator, &request.oid, &place);
+            let target = self.placement.target(&self.map, &request, &place, tid);
             let op = InFlight {
                 token,
                 kind,
@@ -334,9 +334,9 @@ impl Rados {
 
     /// Computes all targets anew after a change of the map, and sends what must be sent again.
     fn retarget(&mut self, out: &mut Vec<RadosOut>) {
-        for op in self.ops.values_mut() {
-            let Request { locator, oid, .. } = &op.request;
-            let target = self.placement.target(&self.map, locator, oid, &op.place);
+        for (tid, op) in &mut self.ops {
+            let locator = &op.request.locator;
+            let target = self.placement.target(&self.map, &op.request, &op.place, *tid);
             match (&op.target, &target) {
                 (Some(old), Some(new)) if !old.must_resend(new) => {}
                 (Some(_), None) => {
@@ -396,8 +396,9 @@ impl Rados {
         if reply.retry_attempt >= 0 && reply.retry_attempt != op.attempts - 1 {
             return;
         }
-        let Some(op) = self.remove(tid) else { return };
+        let Some(mut op) = self.remove(tid) else { return };
         if reply.result == -errno::EAGAIN {
+            op.request.leave_to_primary();
             // Not carried out: begins again as a new operation, before those that wait. It fits where it was.
             self.waiting.push_front((op.token, op.kind, op.place, op.request));
             self.admit(out);

@@ -7,6 +7,9 @@ use wire::Utime;
 /// The namespace that stands for all of them in a listing.
 pub const ALL_NAMESPACES: &[u8] = b"\x01";
 
+/// Flags that let other members than the primary answer.
+const BALANCED: u32 = osd_flag::BALANCE_READS | osd_flag::LOCALIZE_READS;
+
 /// The snapshots that a write must preserve.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SnapContext {
@@ -82,6 +85,16 @@ impl Request {
 
     pub(crate) fn writes(&self) -> bool {
         self.flags & osd_flag::WRITE != 0
+    }
+
+    /// Whether any member may answer.
+    pub(crate) fn is_balanced(&self) -> bool {
+        self.flags & BALANCED != 0 && !self.writes()
+    }
+
+    /// Only the primary can answer.
+    pub(crate) fn leave_to_primary(&mut self) {
+        self.flags &= !BALANCED;
     }
 
     /// Bytes of payload.

@@ -1,6 +1,7 @@
 //! Where an operation goes.
 
-use maps::{Epoch, ObjectLocator, OsdId, OsdMap, PgId, PrimaryTable, Spg, osd_flags, split_off};
+use crate::Request;
+use maps::{Epoch, OsdId, OsdMap, PgId, PrimaryTable, Spg, osd_flags, split_off};
 use msgs::osd_flag;
 
 /// What an operation is about, as far as placement goes.
@@ -19,7 +20,7 @@ pub(crate) struct Target {
     pub(crate) spg: Spg,
     /// The object's whole hash.
     pub(crate) hash: u32,
-    /// The acting primary; `None` where the PG has none now.
+    /// The acting primary, or another member that may answer; `None` where the PG has none now.
     pub(crate) osd: Option<OsdId>,
     /// The pool's epoch of forced resends when the target was computed.
     pub(crate) force_resend: Epoch,
@@ -46,21 +47,27 @@ impl Placement {
         self.0.clear();
     }
 
-    /// The target on `map`; `None` where there is no such pool.
+    /// The target of the request number `tid` on `map`; `None` where there is no such pool.
     pub(crate) fn target(
         &mut self,
         map: &OsdMap,
-        locator: &ObjectLocator,
-        oid: &[u8],
+        request: &Request,
         place: &Place,
+        tid: u64,
     ) -> Option<Target> {
+        let Request { locator, oid, .. } = request;
         let pool = map.pools.get(&locator.pool)?;
         let hash = match place {
             Place::Object => locator.hash_of(oid),
             Place::Hash(hash) => *hash,
         };
         let pg = pool.raw_pg_to_pg(PgId { pool: locator.pool, seed: hash });
-        let (spg, osd) = self.0.primary(map, pool, pg);
+        let (spg, mut osd) = self.0.primary(map, pool, pg);
+        if request.is_balanced() && osd.is_some() {
+            let acting: Vec<OsdId> =
+                map.pg_up_acting(pg).acting.into_iter().filter(|o| o.is_some()).collect();
+            osd = acting.get(tid as usize % acting.len().max(1)).copied().or(osd);
+        }
         Some(Target { spg, hash, osd, force_resend: pool.last_force_op_resend, pg_num: pool.pg_num })
     }
 }

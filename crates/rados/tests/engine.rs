@@ -340,3 +340,28 @@ fn messages_of_connections_that_are_not_ours_mean_nothing() {
     assert_eq!(show(&mut out), NOTHING);
     assert!(r.owns(conn(77)) && !r.owns(node::ConnId(1)));
 }
+
+#[test]
+fn a_read_that_any_member_may_answer_goes_to_one_and_to_the_primary_if_that_will_not() {
+    let (mut r, mut out, m) = (engine(), Vec::new(), map(5));
+    r.osd_map(&full(&m), &mut out);
+    for token in 0..4 {
+        r.submit(at(0), token, read("o").with_flags(osd_flag::BALANCE_READS), &mut out);
+    }
+    r.submit(at(0), 4, write("o").with_flags(osd_flag::BALANCE_READS), &mut out);
+    let ops = sent(&out);
+    let (first, second) = (ops[0].0, ops[1].0);
+    let conns: Vec<_> = ops.iter().map(|(conn, ..)| *conn).collect();
+    let primary = format!("osd.{}", primary(&m, "o"));
+    let lines = show(&mut out);
+    let to_first = lines.iter().any(|l| *l == format!("connect {} {primary}", first.0 & 0xff));
+    let (of_primary, other) = if to_first { (first, second) } else { (second, first) };
+    assert_eq!(conns, [first, second, first, second, of_primary]);
+    let (_, tid, op) = ops.iter().find(|(conn, ..)| *conn == other).expect("one of them").clone();
+    r.message(other, answer(tid, &op, -errno::EAGAIN), &mut out);
+    let again = sent(&out);
+    assert_eq!(again.len(), 1);
+    assert_eq!((again[0].0, again[0].2.flags & osd_flag::BALANCE_READS), (of_primary, 0));
+    r.message(of_primary, answer(again[0].1, &again[0].2, 0), &mut out);
+    assert!(show(&mut out).last().is_some_and(|l| l.starts_with("done") && l.ends_with("r=0")));
+}

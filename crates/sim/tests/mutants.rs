@@ -39,6 +39,8 @@ mutants! {
     osd_shows_what_is_not_durable in Primary within 100 by "objects_linearizable";
     osd_keeps_divergent_objects in Primary within 100 by "replicas_identical" | "objects_linearizable";
     osd_reads_without_lease in Primary within 200 by "objects_linearizable";
+    osd_balances_without_lease in Primary within 200 by "objects_linearizable";
+    osd_balances_what_is_not_sure in Primary within 200 by "objects_linearizable";
     osd_removes_copies_too_early in Objects within 400 by "converges" | "objects_linearizable" | "replicas_identical";
     osd_makes_no_clone in Snapshots within 20 by "snapshots_linearizable";
     osd_reads_head_for_snapshots in Snapshots within 20 by "snapshots_linearizable";

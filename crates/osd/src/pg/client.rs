@@ -26,6 +26,9 @@ impl Pg {
     /// Takes a request. `id` grows with the order of arrival.
     pub fn on_client_op(&mut self, core: &mut Core, id: u64, op: ClientOp) {
         self.ops.insert(id, op);
+        if !self.is_primary(core) {
+            return self.begin_balanced(core, id);
+        }
         if self.is_serving() {
             self.enqueue(core, id);
         }
@@ -165,7 +168,7 @@ impl Pg {
     }
 
     /// Loads what the request needs; where it is about a snapshot, the head first, which tells what shows that.
-    fn load(&mut self, core: &mut Core, id: u64) {
+    pub(super) fn load(&mut self, core: &mut Core, id: u64) {
         let Some(op) = self.ops.get_mut(&id) else { return };
         op.target = op.key.clone();
         op.resolving = op.at_snapshot();
@@ -218,6 +221,9 @@ impl Pg {
         let target = head.stored.then(|| shown_at(&op.request, &op.key, &head.info.snapset)).flatten();
         let Some(target) = target.filter(|_| !op.damaged) else { return self.finish(core, id) };
         op.target = target.clone();
+        if op.balanced.is_some() && self.missing.contains_key(&target) {
+            return self.send_to_primary(core, id);
+        }
         if self.waits_for(core, id, &target, false) {
             return;
         }
@@ -275,6 +281,9 @@ impl Pg {
     /// All is loaded: executes the request.
     pub fn finish(&mut self, core: &mut Core, id: u64) {
         let Some(op) = self.ops.get_mut(&id) else { return };
+        if let Some(since) = op.balanced {
+            return self.finish_balanced(core, id, since);
+        }
         if op.target != op.key && !op.loaded.stored && !op.damaged {
             // The head says that there is a clone.
             let text = format!("pg {} {:?}", self.id, op.target);
@@ -342,7 +351,7 @@ impl Pg {
     }
 
     /// What a request comes to; `None` where its course has shown that more is to be loaded.
-    fn outcome(&mut self, core: &mut Core, id: u64) -> Option<Outcome> {
+    pub(super) fn outcome(&mut self, core: &mut Core, id: u64) -> Option<Outcome> {
         let op = self.ops.get(&id)?;
         let caller = Caller {
             who: op.from.0,
@@ -407,7 +416,7 @@ impl Pg {
         self.info.stats.read_bytes += reply.ops.iter().map(|o| o.data.len() as u64).sum::<u64>();
     }
 
-    fn reply_of(&self, core: &Core, id: u64, outcome: &Outcome) -> Reply {
+    pub(super) fn reply_of(&self, core: &Core, id: u64, outcome: &Outcome) -> Reply {
         let request = &self.ops[&id].request;
         let mut reply = OsdOpReply::to(request, outcome.result, core.epoch());
         reply.ops.clone_from(&outcome.ops);

@@ -70,12 +70,13 @@ pub fn up_from(map: &OsdMap, osd: OsdId) -> Epoch {
 impl Pg {
     /// Takes the next map. `true` where a new interval begins; then [`Pg::begin`] is to be called once the newest map is reached.
     pub fn advance(&mut self, core: &mut Core, next: Members, old: &OsdMap) -> bool {
-        let (was_primary, primary_up_from) = (self.primary(), self.members.up_from.first().copied());
+        let before = self.members.acting.iter().copied().zip(self.members.up_from.iter().copied());
+        let before: Vec<(OsdId, Epoch)> = before.collect();
         let splits = next.grain > self.members.grain;
         let Some(ended) = self.members.advance(next, old) else {
             return false;
         };
-        self.remember_lease(core, was_primary, primary_up_from);
+        self.remember_leases(core, &before);
         self.members.past.push(ended);
         trim_past(&mut self.members.past, self.info.history.last_epoch_clean);
         if !self.is_primary(core) {
@@ -91,28 +92,33 @@ impl Pg {
         true
     }
 
-    /// What we promised to the primary of the interval that ends binds its successor, unless it is that one itself.
-    fn remember_lease(&mut self, core: &Core, primary: Option<OsdId>, up_from: Option<Epoch>) {
-        let (Some(osd), Some(up_from)) = (primary.filter(|p| *p != core.config.id), up_from) else { return };
-        let until = core.granted_until(osd, up_from);
+    /// What we promised to the members of the interval that ends binds the next one's primary: each of them may serve reads.
+    fn remember_leases(&mut self, core: &Core, members: &[(OsdId, Epoch)]) {
         self.prior_leases.retain(|l| l.until > core.now.mono);
-        if until > core.now.mono {
-            self.prior_leases.push(PriorLease { osd, up_from, until });
+        for (osd, up_from) in members.iter().copied().filter(|(osd, _)| *osd != core.config.id) {
+            let until = core.granted_until(osd, up_from);
+            if until > core.now.mono {
+                self.prior_leases.push(PriorLease { osd, up_from, until });
+            }
         }
     }
 
-    /// After a start we do not remember our promises: everyone who was primary in our past may have one of the greatest length.
+    /// After a start we do not remember our promises: everyone who was a member in our past may have one of the greatest length.
     pub fn assume_leases(&mut self, core: &Core) {
         let until = core.now.mono + core.config.options.read_lease;
-        let past = self.members.past.iter().flat_map(|i| i.acting.first().copied());
-        let now = self.members.acting.first().copied();
-        for osd in past.chain(now).filter(|o| *o != core.config.id) {
+        let past = self.members.past.iter().flat_map(|i| i.acting.iter().copied());
+        let mut all: Vec<OsdId> = past.chain(self.members.acting.iter().copied()).collect();
+        all.sort();
+        all.dedup();
+        for osd in all.into_iter().filter(|o| *o != core.config.id) {
             self.prior_leases.push(PriorLease { osd, up_from: up_from(&core.map, osd), until });
         }
     }
 
     /// Drops everything that belongs to a round of peering.
     pub fn reset(&mut self, core: &mut Core) {
+        self.send_all_to_primary(core);
+        self.primary_serves = false;
         self.set_state(core, State::Reset);
         self.round = core.next_round();
         self.copies.clear();

@@ -3,6 +3,7 @@
 //! Reading path: [`state`] (all transitions), [`membership`] (intervals), [`peering`] (the primary), [`replica`] (the others),
 //! [`client`] and [`replicate`] (operations), [`trim`] (snapshots that were removed), [`transfer`], [`recovery`] and [`resync`] (copies of objects).
 
+pub mod balanced;
 pub mod client;
 pub mod info;
 pub mod list;
@@ -66,10 +67,10 @@ pub struct Copy {
     pub activated: bool,
 }
 
-/// A promise that an earlier primary may rely on: it serves reads until then, unless it is known to be dead.
+/// A promise that a member of an earlier interval may rely on: it serves reads until then, unless it is known to be dead.
 #[derive(Clone, Copy, Debug)]
 pub struct PriorLease {
-    /// Who was primary.
+    /// Who was a member.
     pub osd: OsdId,
     /// Its incarnation.
     pub up_from: Epoch,
@@ -114,10 +115,12 @@ pub struct Pg {
     pub activated: bool,
     /// Begin a new round then: a connection was lost.
     pub repeer_at: Option<Instant>,
-    /// What we promised to earlier primaries.
+    /// What we promised to members of earlier intervals.
     pub prior_leases: Vec<PriorLease>,
-    /// What others promised to earlier primaries.
+    /// What others promised to members of earlier intervals.
     pub wait_until: Instant,
+    /// Of a member that is not primary: the primary has said in this round that it is active.
+    pub primary_serves: bool,
     /// Updates that are not durable everywhere, oldest first.
     pub in_flight: VecDeque<InFlight>,
     /// All updates up to here are durable on all members.
@@ -186,6 +189,7 @@ impl Pg {
             activated: false,
             repeer_at: None,
             prior_leases: Vec::new(),
+            primary_serves: false,
             wait_until: Instant(0),
             in_flight: VecDeque::new(),
             last_write: BTreeMap::new(),
@@ -270,7 +274,7 @@ impl Pg {
         }
     }
 
-    /// For how long an earlier primary may still rely on what we promised it.
+    /// For how long a member of an earlier interval may still rely on what we promised it.
     pub fn lease_left(&self, core: &Core) -> u64 {
         let open =
             self.prior_leases.iter().filter(|l| l.until > core.now.mono && !core.is_gone(l.osd, l.up_from));

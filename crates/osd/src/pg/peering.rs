@@ -406,7 +406,7 @@ impl Pg {
         self.check_activated(core);
     }
 
-    /// Goes on once all members agree durably and no earlier primary can believe that it may serve reads.
+    /// Goes on once all members agree durably and no member of an earlier interval can believe that it may serve reads.
     pub fn check_activated(&mut self, core: &mut Core) {
         let all = self.others(core).iter().all(|o| self.copies.get(o).is_some_and(|c| c.activated));
         if self.state != State::Activating || !self.activated || !all || !self.lease_is_over(core) {
@@ -434,7 +434,7 @@ impl Pg {
         all.into_iter().flatten().min()
     }
 
-    /// Whether we need not wait for an earlier primary. What was told as a time to wait counts until it is over, or until those
+    /// Whether we need not wait for members of earlier intervals. What was told as a time to wait counts until it is over, or until those
     /// who may rely on it are known to be gone.
     fn lease_is_over(&self, core: &Core) -> bool {
         if core.now.mono >= self.wait_until {
@@ -442,10 +442,10 @@ impl Pg {
         }
         let since = self.info.history.last_epoch_started;
         let serving = self.members.past.iter().filter(|i| i.maybe_rw && i.last >= since);
-        let mut primaries = serving.filter_map(|i| i.acting.first().map(|o| (*o, i.last)));
+        let mut members = serving.flat_map(|i| i.acting.iter().map(|o| (*o, i.last)));
         // Who has answered us in this interval has stopped serving in the earlier one.
         let stopped = |osd| osd == core.config.id || self.copies.contains_key(&osd);
-        primaries.all(|(osd, last)| stopped(osd) || core.is_gone_since(osd, last))
+        members.all(|(osd, last)| stopped(osd) || core.is_gone_since(osd, last))
     }
 
     /// Tells the members since when the PG is active and clean.

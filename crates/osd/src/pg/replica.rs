@@ -109,7 +109,8 @@ impl Pg {
         change.members(&self.members);
         self.set_state(core, State::ReplicaActive);
         self.recovery_reset(core);
-        self.activation = tid;
+        self.send_all_to_primary(core);
+        (self.activation, self.primary_serves) = (tid, false);
         let body = peer::PgInfo {
             pgid: self.spg(),
             epoch: core.epoch(),
@@ -123,11 +124,13 @@ impl Pg {
     }
 
     /// The primary tells what all members know by now.
-    pub fn on_primary_info(&mut self, core: &mut Core, msg: &peer::PgInfo) {
+    pub fn on_primary_info(&mut self, core: &mut Core, tid: u64, msg: &peer::PgInfo) {
         let Ok(info) = Reader::new(&msg.info).get::<Info>() else { return };
         if !self.is_current(msg.interval) || self.state != State::ReplicaActive {
             return;
         }
+        // It says so only while it is active.
+        self.primary_serves |= tid == self.activation;
         if self.info.history.merge(&info.history) {
             trim_past(&mut self.members.past, self.info.history.last_epoch_clean);
             self.save(core);

@@ -3,7 +3,7 @@
 use crate::history::Waits;
 use crate::ops::{Loaded, Loads, may_write};
 use crate::watch::{Effect, Watcher};
-use maps::{ReqId, SnapId};
+use maps::{EVersion, ReqId, SnapId};
 use msgs::op::watch_op;
 use msgs::{Op, OsdOp, OsdOpReply, osd_flag};
 use node::ConnId;
@@ -92,6 +92,8 @@ pub struct ClientOp {
     pub(super) effects: Vec<Effect>,
     /// A page of a listing.
     pub(super) page: Option<super::list::Page>,
+    /// We are not primary; how far the log went when it began to load.
+    pub(super) balanced: Option<EVersion>,
 }
 
 impl ClientOp {
@@ -131,6 +133,7 @@ impl ClientOp {
             reply: None,
             effects: Vec::new(),
             page: None,
+            balanced: None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Scenarios of several OSDs.
 
+mod balanced;
 mod classes;
 mod cluster;
 mod copies;

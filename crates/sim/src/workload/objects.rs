@@ -10,7 +10,7 @@ use fsclient::SnapContext;
 use fsclient::{Answer, ObjectRequest, Reply, Request};
 use maps::SnapId;
 use msgs::op::{cmp_op, input};
-use msgs::{Extent, Op};
+use msgs::{Extent, Op, osd_flag};
 use node::RequestId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,13 @@ pub fn object_request(name: &str, ops: Vec<Op>) -> Request {
         ops,
         snap: SnapId::HEAD,
         snapc: SnapContext::default(),
+        flags: 0,
     })
+}
+
+/// Every other read lets any member answer.
+pub fn balanced(reads: bool, number: usize) -> u32 {
+    if reads && !number.is_multiple_of(2) { osd_flag::BALANCE_READS } else { 0 }
 }
 
 /// See the module.
@@ -130,7 +136,11 @@ impl ObjectLoad {
     fn call(&mut self, world: &mut ClientWorld, client: usize, name: String, action: Action) {
         let number = self.history.called(&name, client, action.clone());
         let slot = self.clients[client].slot;
-        let id = world.request(slot, object_request(&name, ops(&action)));
+        let mut request = object_request(&name, ops(&action));
+        if let Request::Object(request) = &mut request {
+            request.flags = balanced(action == Action::Read, number);
+        }
+        let id = world.request(slot, request);
         self.clients[client].flying += 1;
         self.pending.insert(id, Pending { client, name, number, action });
     }

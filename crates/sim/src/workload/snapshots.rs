@@ -1,5 +1,6 @@
 //! Clients that write to a few objects, take snapshots meanwhile, read them, go back to them and remove them.
 
+use super::objects::balanced;
 use super::{ClientWorld, Load};
 use crate::cluster::SNAPSHOTS;
 use crate::oracle::linear::Judgement;
@@ -117,6 +118,7 @@ impl SnapshotLoad {
                 seq: SnapId(context.0),
                 snaps: context.1.iter().rev().copied().map(SnapId).collect(),
             },
+            flags: balanced(matches!(action, Action::Read(_)), number),
         });
         let reads = matches!(action, Action::Read(_));
         self.send(world, client, request, What::Call { name, number, reads });

@@ -1,0 +1,92 @@
+//! Reads that another member than the primary answers, where a client lets it (BALANCE_READS, LOCALIZE_READS).
+//!
+//! It shows what the primary would, or says EAGAIN, with which the client goes to the primary:
+//! - It serves while all other members' promises hold, as the primary does: whoever begins a new interval waits until they are over.
+//! - The primary has said that it is active in this round. Before, the one of an earlier interval may still show older content.
+//! - What is shown is known to have been durable on all members: of the object nothing is logged behind `sure_to`, so nobody can take it back.
+//! - No acknowledged update is missing: all are durable on all members, here too; and the object is complete here.
+
+use super::Pg;
+use super::state::State;
+use crate::core::Core;
+use crate::ops::may_write;
+use maps::EVersion;
+use msgs::errno::EAGAIN;
+use msgs::{Op, OsdOp, OsdOpReply, osd_flag};
+use store::ObjectKey;
+
+/// Whether a client lets any member answer. Never a write: one that was carried out already is known by its number, and begins
+/// with another after EAGAIN.
+pub fn may_be_balanced(request: &OsdOp) -> bool {
+    request.flags & (osd_flag::BALANCE_READS | osd_flag::LOCALIZE_READS) != 0 && !may_write(request)
+}
+
+/// Whether it asks for what only the primary knows: who is connected, and what is in the PG.
+fn is_for_primary(request: &OsdOp) -> bool {
+    let primarys = |op: &Op| {
+        let watches =
+            matches!(op, Op::Watch { .. } | Op::Notify { .. } | Op::NotifyAck { .. } | Op::ListWatchers);
+        watches || op.code().is_pg_op() || op.code().writes()
+    };
+    request.flags & osd_flag::RWORDERED != 0 || request.ops.iter().any(|sub| primarys(&sub.op))
+}
+
+impl Pg {
+    /// A client's request at a member that is not primary.
+    pub(super) fn begin_balanced(&mut self, core: &mut Core, id: u64) {
+        let head = self.log.head();
+        let Some(op) = self.ops.get_mut(&id) else { return };
+        op.balanced = Some(head);
+        let key = op.key.clone();
+        if op.writes || is_for_primary(&op.request) || !self.shows(core, &key) {
+            return self.send_to_primary(core, id);
+        }
+        self.load(core, id);
+    }
+
+    /// All is loaded. What was read at different times is one state only where no update of the object has come meanwhile.
+    pub(super) fn finish_balanced(&mut self, core: &mut Core, id: u64, since: EVersion) {
+        let Some(op) = self.ops.get(&id) else { return };
+        let (key, target) = (op.key.clone(), op.target.clone());
+        let same = self.log.since(since).all(|entry| entry.object != key);
+        let lost = op.damaged || target != key && !op.loaded.stored;
+        if lost || !same || !self.shows(core, &key) || self.missing.contains_key(&target) {
+            return self.send_to_primary(core, id);
+        }
+        let Some(outcome) = self.outcome(core, id) else { return };
+        if outcome.modified || !outcome.effects.is_empty() {
+            return self.send_to_primary(core, id);
+        }
+        core.count("balanced_reads", 1);
+        let reply = self.reply_of(core, id, &outcome);
+        self.answer(core, id, reply);
+    }
+
+    /// Whether an object may be shown here although we are not primary.
+    pub(super) fn shows(&self, core: &Core, head: &ObjectKey) -> bool {
+        let leased = self.has_lease(core) || stdx::mutants::is_active("osd_balances_without_lease");
+        let sure = self.log.tail() <= self.sure_to && self.log.since(self.sure_to).all(|e| e.object != *head);
+        self.state == State::ReplicaActive
+            && self.primary_serves
+            && leased
+            && !self.info.incomplete
+            && !self.missing.contains_key(head)
+            && (sure || stdx::mutants::is_active("osd_balances_what_is_not_sure"))
+    }
+
+    /// The client asks the primary instead.
+    pub(super) fn send_to_primary(&mut self, core: &mut Core, id: u64) {
+        let Some(op) = self.ops.get(&id) else { return };
+        let reply = OsdOpReply::to(&op.request, -EAGAIN, core.epoch());
+        core.count("balanced_reads_refused", 1);
+        self.answer(core, id, reply);
+    }
+
+    /// What we know of the PG is about to change: requests that we answer in place of the primary go there.
+    pub(super) fn send_all_to_primary(&mut self, core: &mut Core) {
+        let ours = self.ops.iter().filter(|(_, op)| op.balanced.is_some()).map(|(id, _)| *id);
+        for id in ours.collect::<Vec<_>>() {
+            self.send_to_primary(core, id);
+        }
+    }
+}
