@@ -9,6 +9,7 @@
 
 mod cluster;
 mod mount;
+pub mod recorded;
 mod run;
 mod thrash;
 

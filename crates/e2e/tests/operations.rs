@@ -1,96 +1,94 @@
-//! Operations on objects side by side with Ceph's: `data/operations.py` does through librados whatever librados can do, and prints
-//! one line a case; `data/operations.txt` holds what it printed on a cluster of Ceph 16.2. Where Nacre differs, the line
-//! behind it says so: `  nacre: RESULT -- REASON`.
-//!
-//! To record anew, start a reference cluster with 3 OSDs and run this test with `NACRE_REFERENCE=/path/to/its/ceph.conf`.
+//! Operations on objects side by side with Ceph's (see `e2e::recorded`): programs that use librados in several ways do whatever these
+//! can do, and print one line a case, or are compared line by line.
+//! - `data/operations.py`: librados' C interface.
+//! - `data/bindings.py`: Ceph's module for Python.
+//! - `data/tool.py`: the `rados` command.
+//! - `data/pools.py`: the module for Python, while its pool changes.
+//! - [`vectors`]: vectors as the wire has them, with what librados keeps from programs in C.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
     reason = "these tests are about real files, processes and time"
 )]
 
+#[path = "data/vectors.rs"]
+mod vectors;
+
+use e2e::recorded::{Case, cases, compare, differences, record, reference};
 use e2e::{Cluster, Options, has, run};
-use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::io::{BufRead, BufReader, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-const RECORDED: &str = include_str!("data/operations.txt");
+/// Debian's, which has Ceph's modules.
+const PYTHON: &str = "/usr/bin/python3";
 
-/// What a case gives at the reference, and in Nacre where that is something else.
-struct Expected {
-    reference: String,
-    ours: Option<String>,
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
-/// By case, in the order of the file.
-fn recorded() -> Vec<(String, Expected)> {
-    let mut out: Vec<(String, Expected)> = Vec::new();
-    for line in RECORDED.lines().filter(|l| !l.starts_with('#')) {
-        if let Some(ours) = line.strip_prefix("  nacre: ") {
-            assert!(ours.contains(" -- "), "a difference needs a reason: {line}");
-            out.last_mut().expect("behind a case").1.ours = Some(ours.to_owned());
-        } else {
-            let (name, result) = line.split_once(": ").unwrap_or_else(|| panic!("no case: {line}"));
-            out.push((name.to_owned(), Expected { reference: result.to_owned(), ours: None }));
-        }
-    }
-    out
-}
-
-/// What the program prints on a new pool of a cluster.
-fn results(conf: &Path, pool: &str) -> Vec<(String, String)> {
+fn make_pool(conf: &Path, pool: &str) {
     let mut create = Command::new("ceph");
     create.arg("-c").arg(conf).args(["--connect-timeout", "20", "osd", "pool", "create", pool, "8", "8"]);
     run(&mut create).ok();
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/operations.py");
-    let printed = run(Command::new("python3").arg(program).arg(conf).arg(pool)).ok();
-    let split = |line: &str| line.split_once(": ").map(|(a, b)| (a.to_owned(), b.to_owned()));
-    printed.lines().map(|line| split(line).unwrap_or_else(|| panic!("no case: {line}"))).collect()
 }
 
-fn record(conf: &Path) {
-    let known: BTreeMap<String, Expected> = recorded().into_iter().collect();
-    let header = RECORDED.lines().filter(|l| l.starts_with('#'));
-    let mut out: String = header.map(|l| format!("{l}\n")).collect();
-    for (name, result) in results(conf, &format!("operations-{}", std::process::id())) {
-        let _ = writeln!(out, "{name}: {result}");
-        if let Some(ours) = known.get(&name).and_then(|e| e.ours.as_ref()) {
-            let _ = writeln!(out, "  nacre: {ours}");
-        }
+/// Compares, or records, what `results` gives on a new pool of a cluster.
+fn side_by_side(name: &str, at_least: usize, results: impl Fn(&Path, &str) -> Vec<Case>) {
+    if !has("ceph") || !has("rados") {
+        return;
     }
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/operations.txt");
-    std::fs::write(file, out).expect("writes");
+    let file = data(&format!("{name}.txt"));
+    if let Some(conf) = reference() {
+        let pool = format!("{name}-{}", std::process::id());
+        make_pool(&conf, &pool);
+        return record(&file, results(&conf, &pool));
+    }
+    let cluster = Cluster::start(Options::default());
+    make_pool(&cluster.conf(), name);
+    compare(&file, at_least, results(&cluster.conf(), name));
+}
+
+/// What a program prints, a line a case.
+fn program(name: &str) -> impl Fn(&Path, &str) -> Vec<Case> {
+    move |conf, pool| cases(&run(Command::new(PYTHON).arg(data(name)).arg(conf).arg(pool)).ok())
 }
 
 #[test]
 fn librados_gets_what_a_cluster_of_ceph_gives_it() {
-    if !has("ceph") || !has("python3") {
-        return;
-    }
-    if let Some(conf) = std::env::var_os("NACRE_REFERENCE") {
-        return record(Path::new(&conf));
-    }
-    let cluster = Cluster::start(Options::default());
-    let results: BTreeMap<String, String> = results(&cluster.conf(), "operations").into_iter().collect();
-    let mut wrong = String::new();
-    let expected = recorded();
-    for (name, Expected { reference, ours }) in &expected {
-        let wanted = ours.as_deref().and_then(|o| o.split_once(" -- ")).map_or(reference.as_str(), |o| o.0);
-        let got = results.get(name).map_or("nothing", String::as_str);
-        if got != wanted {
-            let _ = writeln!(wrong, "{name}: {got}\n  expected {wanted}");
-        }
-        if ours.is_some() && wanted == reference {
-            let _ = writeln!(wrong, "{name}: no difference any more");
-        }
-    }
-    for name in results.keys().filter(|name| !expected.iter().any(|(n, _)| n == *name)) {
-        let _ = writeln!(wrong, "{name}: not recorded");
-    }
-    assert!(wrong.is_empty(), "{wrong}");
-    assert!(expected.len() > 400, "{} cases", expected.len());
+    side_by_side("operations", 650, program("operations.py"));
+}
+
+#[test]
+fn the_python_module_gets_what_a_cluster_of_ceph_gives_it() {
+    side_by_side("bindings", 220, program("bindings.py"));
+}
+
+#[test]
+fn the_rados_command_gets_what_a_cluster_of_ceph_gives_it() {
+    side_by_side("tool", 130, program("tool.py"));
+}
+
+#[test]
+fn programs_live_through_changes_of_their_pool_as_with_a_cluster_of_ceph() {
+    side_by_side("pools", 22, program("pools.py"));
+}
+
+#[test]
+fn every_difference_is_documented() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operations.md");
+    let docs = std::fs::read_to_string(docs).expect("docs/operations.md");
+    let names = ["operations", "bindings", "tool", "pools", "vectors"];
+    let rows: Vec<String> =
+        names.iter().flat_map(|name| differences(&data(&format!("{name}.txt")))).collect();
+    let documented: Vec<&str> =
+        docs.lines().filter(|line| line.starts_with("| `") && line.matches('|').count() > 4).collect();
+    assert_eq!(documented, rows, "\nthe table should be:\n{}", rows.join("\n"));
+}
+
+#[test]
+fn vectors_get_what_a_cluster_of_ceph_gives_them() {
+    side_by_side("vectors", 240, |conf, pool| vectors::results(conf, pool));
 }
 
 #[test]

@@ -319,8 +319,10 @@ fn limits(core: &Core, op: &OsdOp) -> Option<i32> {
     (data > limits.write_size).then_some(EMSGSIZE)
 }
 
-/// Snapshots do not change, and a context is in order.
+/// Snapshots do not change, a context is in order, and an object's snapshots are listed at its directory of them.
 fn bad_snapshot(op: &OsdOp) -> Option<i32> {
     let context = SnapContext { seq: op.snap_seq, snaps: op.snaps.clone() };
-    (may_write(op) && (op.snapid != SnapId::HEAD || !context.is_valid())).then_some(EINVAL)
+    let writes_badly = may_write(op) && (op.snapid != SnapId::HEAD || !context.is_valid());
+    let lists = op.ops.iter().any(|sub| matches!(sub.op, Op::ListSnaps));
+    (writes_badly || lists && op.snapid != SnapId::DIR).then_some(EINVAL)
 }

@@ -10,6 +10,7 @@ import errno
 import struct
 import sys
 import threading
+import time
 
 L = C.CDLL("librados.so.2")
 for name in ("rados_create_write_op", "rados_create_read_op"):
@@ -18,9 +19,10 @@ L.rados_get_last_version.restype = C.c_uint64
 L.rados_get_instance_id.restype = C.c_uint64
 L.rados_omap_iter_size.restype = C.c_uint
 u64, size_t, ptr = C.c_uint64, C.c_size_t, C.c_void_p
+L.rados_object_list_begin.restype = L.rados_object_list_end.restype = ptr
 
 EXCL, FAILOK = 1, 2
-FULL_TRY, ORDERSNAP, RETURNVEC = 64, 512, 1024
+BALANCED, LOCALIZED, IN_ORDER, FULL_TRY, FULL_FORCE, ORDERSNAP, RETURNVEC = 1, 2, 4, 64, 128, 512, 1024
 EQ, NE, GT, GTE, LT, LTE = 1, 2, 3, 4, 5, 6
 OPERATORS = ((EQ, "eq"), (NE, "ne"), (GT, "gt"), (GTE, "gte"), (LT, "lt"), (LTE, "lte"))
 
@@ -452,6 +454,10 @@ def size_limits(io, o):
 def write_size(io, o):
     yield code(io.put(o, b"z" * (90 << 20)))
     yield io.size(o)
+    yield code(io.put(o, b"z" * ((90 << 20) + 1)))
+    yield code(io.put(o, b"z" * ((90 << 20) + 1), 0))
+    yield code(io.append(o, b"z" * ((90 << 20) + 1)))
+    yield io.size(o)
     yield code(io.remove(o))
 
 
@@ -464,6 +470,39 @@ def truncate(io, o):
     yield io.get(o)
     yield code(io.truncate(o, 0))
     yield io.size(o)
+
+
+@case
+def read_flags(io, o):
+    io.put(o, "hello")
+    for flags in (BALANCED, LOCALIZED, BALANCED | LOCALIZED, IN_ORDER, RETURNVEC):
+        yield R(io).read().stat().xattrs().omap_values().on(o, flags)
+        yield R(io).read().on(o + "-absent", flags)
+        yield R(io).cmpext("jello").on(o, flags)
+        yield R(io).call("hello.say_hello", b"you").on(o, flags)
+    # Each write is seen by every read behind it, whoever answers.
+    wrong = 0
+    for i in range(100):
+        text = f"turn {i}"
+        io.put(o, text)
+        wrong += R(io).read().on(o, BALANCED) != f"0 {text.encode()!r} [0]"
+    yield str(wrong)
+    # Writes are the primary's whatever they say.
+    yield W(io).write("J").on(o, BALANCED)
+    yield W(io).remove().on(o, LOCALIZED)
+
+
+@case
+def advice(io, o):
+    # Advice on caching changes nothing.
+    for flags in (4, 8, 16, 32, 64, 4 | 32):
+        yield W(io).write_full("x").flags(flags).on(o)
+        yield R(io).read().flags(flags).on(o)
+    L.rados_set_alloc_hint2.argtypes = [ptr, C.c_char_p, u64, u64, C.c_uint32]
+    for hint in (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1023):
+        yield code(L.rados_set_alloc_hint2(io.p, b(o), 1 << 20, 4096, hint))
+    yield code(L.rados_set_alloc_hint(io.p, b(o), u64(0), u64(0)))
+    yield io.get(o)
 
 
 @case
@@ -766,7 +805,6 @@ def listing(io, o):
     for name in names[::2]:
         io.remove(name)
     yield str([e[1] for e in io.names()] == names[1::2])
-    L.rados_object_list_begin.restype = L.rados_object_list_end.restype = ptr
     start, end = ptr(L.rados_object_list_begin(io.p)), ptr(L.rados_object_list_end(io.p))
     seen = slices(io, start, end, 7)
     yield str(sorted(seen) == names[1::2])
@@ -778,6 +816,49 @@ def listing(io, o):
     yield str(sorted(halves) == names[1::2])
     for cursor in (start, end):
         L.rados_object_list_cursor_free(io.p, cursor)
+    io.space("")
+
+
+@case
+def listing_from_the_middle(io, o):
+    io.space("middle")
+    names = sorted(b(f"{o}-{i}") for i in range(40))
+    for name in names:
+        io.put(name)
+    ctx, entry, cursor, pages = ptr(), C.c_char_p(), ptr(), []
+    yield code(L.rados_nobjects_list_open(io.p, C.byref(ctx)))
+
+    def rest():
+        found = []
+        while L.rados_nobjects_list_next(ctx, C.byref(entry), None, None) == 0:
+            found.append(entry.value)
+        return found
+
+    seen = []
+    for _ in range(15):
+        L.rados_nobjects_list_next(ctx, C.byref(entry), None, None)
+        seen.append(entry.value)
+    yield code(L.rados_nobjects_list_get_cursor(ctx, C.byref(cursor)))
+    behind = rest()
+    yield str(sorted(seen + behind) == names)
+    L.rados_nobjects_list_seek_cursor(ctx, cursor)
+    again = rest()
+    # A cursor is a position among PGs and hashes; it may be a bit before where it was asked for, never behind.
+    yield str(set(behind) <= set(again))
+    yield code(L.rados_nobjects_list_seek(ctx, C.c_uint32(0)))
+    yield str(sorted(rest()) == names)
+    yield code(L.rados_nobjects_list_next(ctx, C.byref(entry), None, None))
+    L.rados_object_list_cursor_free(io.p, cursor)
+    L.rados_nobjects_list_close(ctx)
+    start, end = (ptr(f(io.p)) for f in (L.rados_object_list_begin, L.rados_object_list_end))
+    L.rados_object_list_cursor_cmp.argtypes = [ptr, ptr, ptr]
+    yield str([L.rados_object_list_cursor_cmp(io.p, x, y) for x, y in ((start, start), (start, end), (end, start))])
+    yield str([L.rados_object_list_is_end(io.p, x) for x in (start, end)])
+    for part in range(5):
+        a, z = (ptr(L.rados_object_list_begin(io.p)) for _ in range(2))
+        L.rados_object_list_slice(io.p, start, end, size_t(part), size_t(5), C.byref(a), C.byref(z))
+        pages += slices(io, a, z, 3)
+    yield str((len(pages), sorted(pages) == names))
     io.space("")
 
 
@@ -1122,6 +1203,161 @@ def watch(io, o):
     yield mute.end()
     yield one.end()
     yield notify(io, o, b"nobody again")
+
+
+@case
+def lock_details(io, o):
+    def lock(name, cookie, seconds=0, flags=0):
+        span = (C.c_long * 2)(seconds, 0) if seconds else None
+        return code(L.rados_lock_exclusive(io.p, b(o), b(name), b(cookie), b"why", span, C.c_uint8(flags)))
+
+    def lockers(name):
+        exclusive, rooms = C.c_int(), [(C.create_string_buffer(200), size_t(200)) for _ in range(4)]
+        args = [x for buf, n in rooms for x in (buf, C.byref(n))]
+        r = L.rados_list_lockers(io.p, b(o), b(name), C.byref(exclusive), *args)
+        if r < 0:
+            return code(r)
+        tag, _, cookies, _ = (buf.raw[: n.value] for buf, n in rooms)
+        return f"{r} {exclusive.value} {tag!r} {cookies!r}"
+
+    yield lockers("none")
+    io.put(o)
+    yield lockers("none")
+    yield lock("L", "a")
+    yield lockers("L")
+    yield code(L.rados_lock_shared(io.p, b(o), b"S", b"a", b"tag", b"", None, C.c_uint8(0)))
+    yield code(L.rados_lock_shared(io.p, b(o), b"S", b"b", b"tag", b"", None, C.c_uint8(0)))
+    yield lockers("S")
+    # One that ends by itself: held, then free for another within its time.
+    yield lock("short", "first", 2)
+    yield lock("short", "second")
+    began = time.monotonic()
+    while lock("short", "second") == "-EBUSY" and time.monotonic() < began + 20:
+        threading.Event().wait(0.1)
+    yield str(1 < time.monotonic() - began < 10)
+    yield lockers("short")
+    yield code(L.rados_unlock(io.p, b(o), b"short", b"first"))
+    yield lock("short", "second", 3600, 1)
+    yield code(L.rados_unlock(io.p, b(o), b"short", b"second"))
+    yield lockers("short")
+    yield lock("n" * 200, "a")
+
+
+# ---- asynchronous
+
+class Later:
+    """A call that goes on by itself."""
+
+    def __init__(self, io):
+        self.c = ptr()
+        L.rados_aio_create_completion2(None, None, C.byref(self.c))
+        self.io = io
+
+    def do(self, name, *args):
+        self.keep = args
+        r = getattr(L, f"rados_aio_{name}")(self.io.p, *args)
+        self.started = r
+        return self
+
+    def end(self):
+        if self.started < 0:
+            return f"not begun {code(self.started)}"
+        L.rados_aio_wait_for_complete_and_cb(self.c)
+        r = L.rados_aio_get_return_value(self.c)
+        done = L.rados_aio_is_complete(self.c), L.rados_aio_is_safe(self.c)
+        L.rados_aio_release(self.c)
+        return code(r) + ("" if done == (1, 1) else f" {done}")
+
+
+def later(io, name, oid, *args):
+    call = Later(io)
+    return call.do(name, b(oid), call.c, *args)
+
+
+@case
+def aio(io, o):
+    def data(text):
+        return b(text), size_t(len(text))
+
+    yield later(io, "write", o, *data("hello"), u64(0)).end()
+    yield later(io, "append", o, *data(" world")).end()
+    buf = C.create_string_buffer(64)
+    yield later(io, "read", o, buf, size_t(64), u64(6)).end() + f" {buf.value!r}"
+    yield later(io, "read", o + "-absent", buf, size_t(64), u64(0)).end()
+    yield later(io, "write_full", o, *data("full")).end()
+    yield later(io, "writesame", o, *data("ab"), size_t(6), u64(1)).end()
+    yield later(io, "writesame", o, *data("ab"), size_t(5), u64(1)).end()
+    yield later(io, "cmpext", o, *data("fab"), u64(0)).end()
+    yield later(io, "cmpext", o, *data("fax"), u64(0)).end()
+    size, mtime = u64(), C.c_long()
+    yield later(io, "stat", o, C.byref(size), C.byref(mtime)).end() + f" {size.value}"
+    yield later(io, "setxattr", o, b"a", *data("1")).end()
+    yield later(io, "getxattr", o, b"a", buf, size_t(64)).end()
+    yield later(io, "getxattr", o, b"a", buf, size_t(0)).end()
+    yield later(io, "getxattr", o, b"none", buf, size_t(64)).end()
+    it = ptr()
+    yield later(io, "getxattrs", o, C.byref(it)).end() + f" {pairs_of_xattrs(it)}"
+    yield later(io, "rmxattr", o, b"a").end()
+    yield later(io, "rmxattr", o, b"a").end()
+    yield later(io, "exec", o, b"hello", b"say_hello", *data("you"), buf, size_t(64)).end() + f" {buf.value!r}"
+    yield later(io, "exec", o, b"hello", b"nosuch", *data("you"), buf, size_t(64)).end()
+    yield later(io, "exec", o, b"none", b"nosuch", *data("you"), buf, size_t(64)).end()
+    op = W(io).write("1").setx("v", "2").append("3")
+    call = Later(io)
+    call.started = L.rados_aio_write_op_operate(op.op, io.p, call.c, b(o), None, C.c_int(0))
+    yield call.end()
+    op = R(io).read().xattrs()
+    call = Later(io)
+    call.started = L.rados_aio_read_op_operate(op.op, io.p, call.c, b(o), C.c_int(0))
+    yield call.end() + " " + " ".join(out() for out in op.outs)
+    # Many at once are carried out in their order.
+    many = [later(io, "append", o + "-order", *data(f"{i:03}")) for i in range(200)]
+    yield str({one.end() for one in many})
+    yield str(io.get(o + "-order") == repr("".join(f"{i:03}" for i in range(200)).encode()))
+    mixed = [later(io, *((("write_full", o) + data("x")) if i % 2 else ("remove", o))) for i in range(20)]
+    yield " ".join(one.end() for one in mixed)
+    yield code(L.rados_aio_flush(io.p))
+    yield later(io, "remove", o).end()
+    yield later(io, "remove", o).end()
+
+
+@case
+def notifications(io, o):
+    io.put(o, "x")
+    one = Watcher(io, o, b"one")
+    yield code(L.rados_notify_ack(io.p, b(o), u64(12345), u64(1), b"", C.c_int(0)))
+    # One context's watches are many, each with its own answer; an empty answer is one, too.
+    more = [Watcher(io, o, b(reply)) for reply in ("", "two", "x" * 5000)]
+    yield notify(io, o, b"to all")[:60]
+    yield str([watcher.heard for watcher in [one, *more]])
+    # Who is silent is named, the others' answers come all the same, and the next notification does not wait for it.
+    mute = Watcher(io, o, None)
+    yield notify(io, o, b"late", 1000)[-20:]
+    yield mute.end()
+    yield notify(io, o, b"y" * 10000)[:60]
+    yield str([len(watcher.heard[-1]) for watcher in more])
+    cookie, call = u64(), Later(io)
+    call.started = L.rados_aio_watch(io.p, b(o), call.c, C.byref(cookie), *one.calls, None)
+    yield call.end()
+    call = Later(io)
+    call.started = L.rados_aio_unwatch(io.p, cookie, call.c)
+    yield call.end()
+    reply, n, call = ptr(), size_t(), Later(io)
+    call.started = L.rados_aio_notify(io.p, b(o), call.c, b"later", C.c_int(5), u64(5000), C.byref(reply), C.byref(n))
+    yield call.end() + f" {n.value > 4}"
+    L.rados_buffer_free(reply)
+    call = Later(io)
+    call.started = L.rados_aio_watch(io.p, b(o + "-absent"), call.c, C.byref(cookie), *one.calls, None)
+    yield call.end()
+    yield " ".join(watcher.end() for watcher in [one, *more])
+    yield code(L.rados_watch_flush(cluster_of(io)))
+    yield notify(io, o, b"nobody")
+    # A watch is no change that guards see, and outlives that its object is written anew.
+    v = (io.put(o, "y"), io.version())[1]
+    one = Watcher(io, o, b"again")
+    yield W(io).is_version(v).write_full("z").on(o)
+    yield notify(io, o, b"still there")
+    yield one.end()
 
 
 @case

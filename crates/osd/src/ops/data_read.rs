@@ -3,7 +3,7 @@
 use super::{Exec, OpError, OpOutput, done, output};
 use crate::ops::xxhash;
 use msgs::Extent;
-use msgs::errno::{EINVAL, EOPNOTSUPP, MAX_ERRNO};
+use msgs::errno::{EINVAL, MAX_ERRNO};
 use std::collections::BTreeMap;
 use stdx::{Bufs, crc32c};
 use wire::{Reader, Writer};
@@ -39,8 +39,11 @@ impl Exec<'_> {
         Ok((0, self.loaded_data(i, len)))
     }
 
-    /// The written extents within the range, and the data of the range.
+    /// The written extents within the range. Unlike in READ, no bytes are none, as in Ceph.
     fn extents(&self, i: usize, e: &Extent) -> BTreeMap<u64, u64> {
+        if e.len == 0 {
+            return BTreeMap::new();
+        }
         let (from, len) = self.clip(e);
         let to = from + len;
         let stored = self.loaded.extents.get(&i).map_or(&[][..], Vec::as_slice);
@@ -119,7 +122,7 @@ impl Exec<'_> {
                 let seed = seed.get::<u64>().map_err(|_| EINVAL)?;
                 chunks().for_each(|c| w.put(&xxhash::xxh64(seed, c)));
             }
-            _ => return Err(EOPNOTSUPP),
+            _ => return Err(EINVAL),
         }
         Ok((0, w.into_vec().into()))
     }

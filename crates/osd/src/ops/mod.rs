@@ -29,7 +29,7 @@ use crate::watch::{Effect, Stored, Watches};
 use maps::{EVersion, SnapId};
 use msgs::errno::{EINVAL, EIO, ENOENT, EOPNOTSUPP, EOVERFLOW};
 use msgs::op::{op_flag, watch_op};
-use msgs::{Op, OpResult, OsdOp, SubOp, osd_flag};
+use msgs::{Op, OpCode, OpResult, OsdOp, SubOp, osd_flag};
 use stdx::{Bufs, Wall};
 use store::{ObjectKey, TxnOp};
 use wire::{EntityAddr, EntityId, Utime};
@@ -325,6 +325,8 @@ impl Exec<'_> {
             Op::CopyFrom2 { snap, src_version, flags, data, .. } => {
                 self.copy_from(i, (*snap, *src_version), Some(*flags), data)
             }
+            // Arguments that contradict one another.
+            Op::Other { raw, .. } if raw.code == OpCode::WRITESAME => Err(EINVAL),
             _ => Err(EOPNOTSUPP),
         }
     }

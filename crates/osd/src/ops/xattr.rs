@@ -37,13 +37,7 @@ impl Exec<'_> {
             cmp_op::MODE_STRING => want.as_slice().cmp(have),
             cmp_op::MODE_U64 => {
                 let want = u64::from_le_bytes(want.get(..8).and_then(|b| b.try_into().ok()).ok_or(EINVAL)?);
-                let have = match have {
-                    [] => 0,
-                    text => {
-                        std::str::from_utf8(text).ok().and_then(|t| t.trim().parse().ok()).ok_or(EINVAL)?
-                    }
-                };
-                want.cmp(&have)
+                want.cmp(&number(have))
             }
             _ => return Err(EINVAL),
         };
@@ -73,6 +67,23 @@ impl Exec<'_> {
         self.modified = true;
         self.txn.push(TxnOp::RemoveAttr(self.key.clone(), user_attr(name)));
         done()
+    }
+}
+
+/// The number that a text begins with, as C's `strtoull` reads it: too large a one is the largest, a negative one counts from the end, and
+/// none is 0.
+fn number(text: &[u8]) -> u64 {
+    let text = text.trim_ascii_start();
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] | digits => (false, digits),
+    };
+    let digits = digits.iter().take_while(|c| c.is_ascii_digit());
+    let value = digits.map(|c| u64::from(c - b'0')).try_fold(0u64, |n, d| n.checked_mul(10)?.checked_add(d));
+    match value {
+        None => u64::MAX,
+        Some(value) if negative => value.wrapping_neg(),
+        Some(value) => value,
     }
 }
 
