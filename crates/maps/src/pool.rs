@@ -1,6 +1,6 @@
 //! Pools, `pg_pool_t` (PROTOCOL.md 4.2).
 
-use crate::{EVersion, Epoch, IntervalSet, PgId, SnapId, stable_mod, stable_mod_mask};
+use crate::{EVersion, Epoch, IntervalSet, PgId, SnapId, split_off, stable_mod, stable_mod_mask};
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::Rng;
 use wire::{Decode, DecodeError, Encode, Reader, Sample, Utime, Writer};
@@ -405,6 +405,13 @@ impl Pool {
         } else {
             seed.wrapping_add(pg.pool as u32)
         }
+    }
+
+    /// Whether a PG is about to be merged with another one, and takes no requests until that is done or taken back.
+    pub fn is_premerge(&self, seed: u32) -> bool {
+        let left = self.pg_num_pending;
+        let merges = (1..self.pg_num).contains(&left) && seed < self.pg_num;
+        merges && (seed >= left || split_off(seed, left, self.pg_num).next().is_some())
     }
 
     /// All its PGs.

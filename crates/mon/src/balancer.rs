@@ -128,7 +128,10 @@ impl Balancer {
             self.generation += 1;
             self.common = common;
         }
-        self.keys = map.pools.iter().map(|(id, pool)| (*id, self.key(map, *id, pool))).collect();
+        // PGs that are to be merged must lie together: exceptions would keep them apart.
+        let pools =
+            map.pools.iter().filter(|(_, pool)| pool.pg_num_target.min(pool.pg_num_pending) >= pool.pg_num);
+        self.keys = pools.map(|(id, pool)| (*id, self.key(map, *id, pool))).collect();
         self.settled.retain(|id, _| map.pools.contains_key(id));
         let is_current = |keys: &BTreeMap<i64, Key>, id: &i64, key: &Key| keys.get(id) == Some(key);
         self.work = self.work.take().filter(|(id, key, _)| is_current(&self.keys, id, key));

@@ -405,7 +405,9 @@ fn pg_checks(map: &OsdMap, pgs: &PgTable, out: &mut Vec<Check>) {
             let state = crate::pgstat::state_name(stat.state);
             let acting = crate::commands::format::osds(&stat.acting);
             let line = || format!("pg {pg} is {state}, acting {acting}");
-            if stat.state & pg_state::ACTIVE == 0 || stat.state & pg_state::STALE != 0 {
+            // Those that are ready to be merged wait for seconds.
+            let merges = stat.state & pg_state::PREMERGE != 0 && stat.state & pg_state::CLEAN != 0;
+            if stat.state & pg_state::ACTIVE == 0 && !merges || stat.state & pg_state::STALE != 0 {
                 bump(&mut kinds, "inactive");
                 let more = [
                     (pg_state::PEERING, "peering"),

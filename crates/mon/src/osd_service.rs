@@ -10,6 +10,7 @@ use crate::storage::Storage;
 use crate::syslog::LogLevel;
 use maps::{OsdId, OsdMap, osd_flags, osd_state};
 use node::{ConnId, Event, Level, Output};
+use peer::pg_state;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use stdx::{Instant, Now};
@@ -132,7 +133,11 @@ impl<S: Storage> Mon<S> {
     pub(crate) fn pg_stats(&mut self, now: Now, conn: ConnId, m: peer::PgStats, out: &mut Vec<Out>) {
         if self.may_report(conn, m.osd, "statistics", out) {
             self.soft.osd_seen.insert(m.osd, now.mono);
+            let states = m.pgs.iter().map(|pg| pg.state);
+            let ready =
+                states.filter(|state| state & pg_state::PREMERGE != 0).fold(0, |all, state| all | state);
             self.soft.pgs.report(now.mono, m);
+            self.merge_if_ready(now, ready);
         }
     }
 

@@ -1,26 +1,55 @@
-//! Numbers of PGs on their way to what they are to be: first a pool's PGs split, all at once, which moves nothing; then their
-//! places follow, a few at a time, while little else moves (Ceph: the manager's `adjust_pgs`).
+//! Numbers of PGs on their way to what they are to be (Ceph: the manager's `adjust_pgs`).
+//!
+//! More: first a pool's PGs split, all at once, which moves nothing; then their places follow, a few at a time, while little else
+//! moves. Fewer: first the places, so that PGs which are to become one lie on the same OSDs; then the last PG is merged into the one
+//! that it was split from, or would have been, and so on.
+//!
+//! A merge takes two maps. The first (`pg_num_pending`) begins an interval in which the two PGs take no requests. When both are clean in it
+//! their newest updates are known and can't change; the second map says what they were ([`maps::MergeMeta`]) and lowers `pg_num`. Clients
+//! wait meanwhile, so it is taken back where it lasts.
 
 use crate::balancer::Settings;
 use crate::edit::Edit;
 use crate::mon::Mon;
 use crate::pgstat::PgTable;
 use crate::storage::Storage;
-use maps::{OsdMap, PgId, Pool, split_off, stable_mod, stable_mod_mask};
-use peer::pg_state;
+use maps::{MergeMeta, OsdId, OsdMap, PgId, Pool, UpActing, split_off, stable_mod, stable_mod_mask};
+use peer::{PgStat, pg_state};
+use std::cmp::Ordering;
 use std::time::Duration;
-use stdx::Now;
+use stdx::{Instant, Now};
 
 /// Between two looks, which visit every PG of a pool that changes.
 const PERIOD: Duration = Duration::from_secs(1);
+/// PGs that are to be merged have so long to be ready; their clients wait.
+const READY_WITHIN: Duration = Duration::from_secs(6);
+/// Where that was not enough: not again before.
+const AGAIN_AFTER: Duration = Duration::from_secs(20);
 
 /// The next step of a pool.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 enum Step {
     /// Its PGs become so many.
     Split(u32),
     /// So many places are used.
     Spread(u32),
+    /// These PGs go where CRUSH wants them, without exceptions: only then they lie together.
+    Gather([PgId; 2]),
+    /// The last PG and the one that it becomes a part of take no requests.
+    Prepare,
+    /// They do again.
+    TakeBack,
+    /// They are one.
+    Merge(Box<MergeMeta>),
+}
+
+/// For how long a pool's PGs have been waiting to be merged.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Waits {
+    /// Since when, and for which.
+    since: Option<(u32, Instant)>,
+    /// It was taken back: not before.
+    not_before: Instant,
 }
 
 impl<S: Storage> Mon<S> {
@@ -32,12 +61,29 @@ impl<S: Storage> Mon<S> {
         self.soft.pg_num_at = now.mono;
         let map = self.log.tail().osdmap().clone();
         let settings = Settings::of(&self.view(now));
+        self.soft.merges.retain(|id, _| map.pools.contains_key(id));
         for (id, pool) in &map.pools {
-            let Some(step) = next_step(&map, (*id, pool), &self.soft.pgs, &settings) else { continue };
+            let waits = self.soft.merges.entry(*id).or_default();
+            let waited = waits.follow(pool, now.mono);
+            let Some(step) = next_step(&map, (*id, pool), &self.soft.pgs, &settings, waited) else {
+                continue;
+            };
             match step {
-                Step::Split(pg_num) => {
-                    self.edit(now, |edit| split(edit, (*id, pool), pg_num));
+                Step::Prepare if waits.not_before > now.mono => continue,
+                Step::Prepare => self.edit(now, |edit| set_pending(edit, *id, pool.pg_num - 1)),
+                Step::TakeBack => {
+                    waits.not_before = now.mono + AGAIN_AFTER;
+                    self.edit(now, |edit| take_back(edit, (*id, pool)))
                 }
+                Step::Merge(meta) => self.edit(now, |edit| merge(edit, *id, *meta)),
+                Step::Gather(pair) => {
+                    if self.soft.balancer.unrest(&map, &self.soft.pgs, &settings).is_some() {
+                        continue;
+                    }
+                    self.soft.balancer.note_moves(pair.to_vec(), map.epoch.next());
+                    self.edit(now, |edit| drop_exceptions(edit, &pair))
+                }
+                Step::Split(pg_num) => self.edit(now, |edit| split(edit, (*id, pool), pg_num)),
                 Step::Spread(pgp_num) => {
                     let (unrest, moved) = (
                         self.soft.balancer.unrest(&map, &self.soft.pgs, &settings),
@@ -48,32 +94,201 @@ impl<S: Storage> Mon<S> {
                     }
                     let elsewhere = displaced(&map, *id, pgp_num, &moved);
                     self.soft.balancer.note_moves(elsewhere, map.epoch.next());
-                    self.edit(now, |edit| spread(edit, (*id, pool), pgp_num, &moved));
+                    self.edit(now, |edit| spread(edit, (*id, pool), pgp_num, &moved))
                 }
-            }
+            };
             // One at a time: what it moves counts for the next.
             return;
         }
     }
+
+    /// PGs have been reported. Where some of them are ready to be merged, clients should not wait for the next look.
+    pub(crate) fn merge_if_ready(&mut self, now: Now, reported: u64) {
+        if reported & pg_state::PREMERGE != 0 && reported & pg_state::CLEAN != 0 && self.log.leads() {
+            self.soft.pg_num_at = Instant(0);
+            self.tick_pg_num(now);
+        }
+    }
+}
+
+impl Waits {
+    /// For how long the present merge has been waited for.
+    fn follow(&mut self, pool: &Pool, now: Instant) -> Duration {
+        let left = pool.pg_num_pending;
+        if left >= pool.pg_num {
+            self.since = None;
+            return Duration::ZERO;
+        }
+        if self.since.is_none_or(|(of, _)| of != left) {
+            self.since = Some((left, now));
+        }
+        self.since.map_or(Duration::ZERO, |(_, since)| now.since(since))
+    }
 }
 
 /// What a pool needs next to come to its target, where it may go on.
-fn next_step(map: &OsdMap, (id, pool): (i64, &Pool), pgs: &PgTable, settings: &Settings) -> Option<Step> {
+fn next_step(
+    map: &OsdMap,
+    (id, pool): (i64, &Pool),
+    pgs: &PgTable,
+    settings: &Settings,
+    waited: Duration,
+) -> Option<Step> {
+    if pool.pg_num_pending < pool.pg_num {
+        return pending_step(map, (id, pool), pgs, waited);
+    }
     if pool.pg_num < pool.pg_num_target {
-        let active = |pg: PgId| {
-            pgs.pgs().get(&pg).is_some_and(|stat| {
-                stat.state & (pg_state::ACTIVE | pg_state::PEERING | pg_state::STALE) == pg_state::ACTIVE
-            })
-        };
-        return pool.pgs(id).all(active).then_some(Step::Split(pool.pg_num_target));
+        return all_active((id, pool), pgs).then_some(Step::Split(pool.pg_num_target));
     }
-    let most = pool.pgp_num_target.min(pool.pg_num);
-    if pool.pgp_num >= most {
-        return None;
-    }
+    let places = pool.pgp_num_target.min(pool.pg_num_target).clamp(1, pool.pg_num);
     let all: usize = map.pools.values().map(|p| p.pg_num as usize).sum();
-    let room = (all as f64 * settings.misplaced) as u32;
-    Some(Step::Spread(pool.pgp_num.saturating_add(room.max(1)).min(most)))
+    let room = ((all as f64 * settings.misplaced) as u32).max(1);
+    match pool.pgp_num.cmp(&places) {
+        Ordering::Less => Some(Step::Spread(pool.pgp_num.saturating_add(room).min(places))),
+        Ordering::Greater => Some(Step::Spread(pool.pgp_num.saturating_sub(room).max(places))),
+        Ordering::Equal if pool.pg_num > pool.pg_num_target => merge_step(map, (id, pool), pgs),
+        Ordering::Equal => None,
+    }
+}
+
+fn all_active((id, pool): (i64, &Pool), pgs: &PgTable) -> bool {
+    let bits = pg_state::ACTIVE | pg_state::PEERING | pg_state::STALE;
+    let active = |pg: PgId| pgs.pgs().get(&pg).is_some_and(|stat| stat.state & bits == pg_state::ACTIVE);
+    pool.pgs(id).all(active)
+}
+
+/// The last of `pg_num` PGs and the one that it becomes a part of where there is one less.
+fn pair(id: i64, left: u32) -> [PgId; 2] {
+    [PgId::new(id, left), PgId::new(id, stable_mod(left, left, stable_mod_mask(left)))]
+}
+
+/// Where two PGs are, if that is the same place, where CRUSH wants both, and with all copies.
+fn together(map: &OsdMap, pool: &Pool, pair: &[PgId; 2]) -> Option<UpActing> {
+    let [source, target] = pair.map(|pg| map.pg_up_acting(pg));
+    let is_whole = source.acting == source.up
+        && source.acting.len() == usize::from(pool.size)
+        && source.acting.iter().all(|osd| map.is_up(*osd));
+    (source == target && is_whole).then_some(source)
+}
+
+/// Whether the primary of these OSDs was the last to speak of a PG, when all of them were what they are now.
+fn speaks_for(map: &OsdMap, placed: &UpActing, stat: &PgStat) -> bool {
+    let sorted = |osds: &[OsdId]| {
+        let mut osds = osds.to_vec();
+        osds.sort();
+        osds
+    };
+    stat.state & pg_state::STALE == 0
+        && stat.acting.first().copied() == placed.acting_primary
+        && sorted(&stat.acting) == sorted(&placed.acting)
+        && placed
+            .acting
+            .iter()
+            .all(|osd| map.osd(*osd).is_some_and(|o| o.info.up_from <= stat.reported_epoch))
+}
+
+/// Begins a merge where the PGs are clean and in one place. The PG of the merge before must be active: only of the last one the map
+/// says what was ready, and OSDs may have missed the maps before.
+fn merge_step(map: &OsdMap, (id, pool): (i64, &Pool), pgs: &PgTable) -> Option<Step> {
+    let pair = pair(id, pool.pg_num - 1);
+    let is_exception = |pg: &PgId| {
+        map.pg_upmap.contains_key(pg)
+            || map.pg_upmap_items.contains_key(pg)
+            || map.pg_upmap_primaries.contains_key(pg)
+            || map.primary_temp.contains_key(pg)
+    };
+    if pair.iter().any(is_exception) {
+        return Some(Step::Gather(pair));
+    }
+    let placed = together(map, pool, &pair)?;
+    let clean = |pg: &PgId| {
+        pgs.pgs().get(pg).is_some_and(|stat| {
+            let bits = pg_state::ACTIVE | pg_state::CLEAN;
+            stat.state & bits == bits && speaks_for(map, &placed, stat)
+        })
+    };
+    let moves = pair.iter().any(|pg| map.pg_temp.contains_key(pg));
+    (pair.iter().all(clean) && !moves && all_active((id, pool), pgs)).then_some(Step::Prepare)
+}
+
+/// Ends a merge, either way.
+fn pending_step(map: &OsdMap, (id, pool): (i64, &Pool), pgs: &PgTable, waited: Duration) -> Option<Step> {
+    let pair = pair(id, pool.pg_num - 1);
+    let wanted = pool.pg_num_pending == pool.pg_num - 1 && pool.pg_num_target < pool.pg_num;
+    let Some(placed) = together(map, pool, &pair).filter(|_| wanted) else { return Some(Step::TakeBack) };
+    let ready = pair.map(|pg| {
+        let stat = pgs.pgs().get(&pg).filter(|stat| speaks_for(map, &placed, stat))?;
+        let bits = pg_state::PREMERGE | pg_state::PEERED | pg_state::CLEAN;
+        // As of this merge, not of one that was taken back: since then the pool was changed.
+        (stat.state & bits == bits && stat.reported_epoch >= pool.last_change).then_some(stat)
+    });
+    let [Some(source), Some(target)] = ready else {
+        return (waited > READY_WITHIN).then_some(Step::TakeBack);
+    };
+    let both = source.reported_epoch.min(target.reported_epoch);
+    Some(Step::Merge(Box::new(MergeMeta {
+        source_pgid: pair[0],
+        ready_epoch: source.reported_epoch.max(target.reported_epoch),
+        last_epoch_started: both,
+        last_epoch_clean: both,
+        source_version: source.version,
+        target_version: target.version,
+    })))
+}
+
+fn set_pending(edit: &mut Edit<'_>, id: i64, left: u32) {
+    let epoch = edit.osdmap().epoch.next();
+    let pool = edit.pool(id);
+    pool.pg_num_pending = left;
+    // Clients from before Nautilus do not know that this begins an interval.
+    pool.last_force_op_resend_prenautilus = epoch;
+}
+
+fn take_back(edit: &mut Edit<'_>, (id, old): (i64, &Pool)) {
+    set_pending(edit, id, old.pg_num);
+    let name = edit.osdmap().pool_name(id);
+    edit.notes.push(format!("pool '{name}': PGs were not ready to be merged, {} stay for now", old.pg_num));
+}
+
+/// Merges the last PG of a pool into another one. Nothing of what is said of it in the map may be left: there may be one of its name again.
+fn merge(edit: &mut Edit<'_>, id: i64, meta: MergeMeta) {
+    let source = meta.source_pgid;
+    set_pending(edit, id, source.seed);
+    drop_exceptions(edit, &[source]);
+    let pool = edit.pool(id);
+    (pool.pg_num, pool.last_pg_merge_meta) = (source.seed, meta);
+    let [_, target] = pair(id, source.seed);
+    let name = edit.osdmap().pool_name(id);
+    edit.notes.push(format!("pool '{name}': PG {source} merged into {target}"));
+}
+
+fn drop_upmaps(edit: &mut Edit<'_>, pgs: &[PgId]) {
+    let map = edit.osdmap();
+    for pg in pgs {
+        if map.pg_upmap.contains_key(pg) {
+            edit.osd().old_pg_upmap.insert(*pg);
+        }
+        if map.pg_upmap_items.contains_key(pg) {
+            edit.osd().old_pg_upmap_items.insert(*pg);
+        }
+    }
+}
+
+/// What makes exceptions of these PGs goes.
+fn drop_exceptions(edit: &mut Edit<'_>, pgs: &[PgId]) {
+    drop_upmaps(edit, pgs);
+    let map = edit.osdmap();
+    for pg in pgs {
+        if map.pg_upmap_primaries.contains_key(pg) {
+            edit.osd().old_pg_upmap_primaries.insert(*pg);
+        }
+        if map.primary_temp.contains_key(pg) {
+            edit.osd().new_primary_temp.insert(*pg, OsdId(-1));
+        }
+        if map.pg_temp.contains_key(pg) {
+            edit.osd().new_pg_temp.insert(*pg, Vec::new());
+        }
+    }
 }
 
 /// The PGs whose places change where so many are used.
@@ -117,14 +332,7 @@ fn split(edit: &mut Edit<'_>, (id, old): (i64, &Pool), pg_num: u32) {
 /// Gives PGs that share a place places of their own, without exceptions.
 fn spread(edit: &mut Edit<'_>, (id, old): (i64, &Pool), pgp_num: u32, moved: &[PgId]) {
     let map = edit.osdmap();
-    for pg in moved {
-        if map.pg_upmap.contains_key(pg) {
-            edit.osd().old_pg_upmap.insert(*pg);
-        }
-        if map.pg_upmap_items.contains_key(pg) {
-            edit.osd().old_pg_upmap_items.insert(*pg);
-        }
-    }
+    drop_upmaps(edit, moved);
     edit.pool(id).pgp_num = pgp_num;
     let name = map.pool_name(id);
     edit.notes.push(format!(
@@ -155,7 +363,8 @@ mod tests {
         map.pools.insert(1, pool.clone());
         let settings = Settings { misplaced: 0.05, ..Settings::default() };
         let mut pgs = PgTable::default();
-        let step = |map: &OsdMap, pgs: &PgTable| next_step(map, (1, &map.pools[&1]), pgs, &settings);
+        let step =
+            |map: &OsdMap, pgs: &PgTable| next_step(map, (1, &map.pools[&1]), pgs, &settings, Duration::ZERO);
         assert_eq!(step(&map, &pgs), None, "nobody knows how its PGs are");
         let stat = |seed, state| peer::PgStat { pgid: PgId::new(1, seed), state, ..Default::default() };
         let report = |seed, state, seq| peer::PgStats {
@@ -169,7 +378,8 @@ mod tests {
         assert_eq!(step(&map, &pgs), None, "one peers");
         pgs.report(stdx::Instant(0), report(2, pg_state::ACTIVE | pg_state::CLEAN, 2));
         assert_eq!(step(&map, &pgs), Some(Step::Split(8)));
-        map.pools.get_mut(&1).expect("there").pg_num = 8;
+        let raised = map.pools.get_mut(&1).expect("there");
+        (raised.pg_num, raised.pg_num_pending) = (8, 8);
         assert_eq!(step(&map, &pgs), Some(Step::Spread(5)));
         map.pools.get_mut(&1).expect("there").pgp_num = 8;
         assert_eq!(step(&map, &pgs), None);

@@ -171,7 +171,8 @@ impl PgTable {
                 |old: &PgStat| (old.reported_epoch, old.reported_seq) <= (pg.reported_epoch, pg.reported_seq);
             let old = self.pgs.get(&pg.pgid);
             if old.is_none_or(newer) {
-                if let Some(old) = old {
+                // A PG that was merged has done from then on what the other one did before.
+                if let Some(old) = old.filter(|old| old.state & pg_state::PREMERGE == 0) {
                     self.done.add(&old.stats, &pg.stats);
                 }
                 self.pgs.insert(pg.pgid, pg);

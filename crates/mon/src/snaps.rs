@@ -52,7 +52,10 @@ fn purged_everywhere(map: &OsdMap, pgs: &PgTable) -> BTreeMap<i64, IntervalSet> 
 fn purged_in(id: i64, pool: &Pool, queue: &IntervalSet, pgs: &PgTable) -> IntervalSet {
     let mut left = queue.clone();
     for pgid in pool.pgs(id) {
-        let Some(stat) = pgs.pgs().get(&pgid) else { return IntervalSet::new() };
+        // What was said of a PG before it was merged was not said of all that it is now.
+        let merged = pool.last_pg_merge_meta.ready_epoch;
+        let stat = pgs.pgs().get(&pgid).filter(|stat| stat.reported_epoch >= merged);
+        let Some(stat) = stat else { return IntervalSet::new() };
         let mut not_here = left.clone();
         not_here.subtract(&stat.purged_snaps);
         left.subtract(&not_here);

@@ -321,12 +321,18 @@ impl Osd {
     }
 
     fn pg_loaded(&mut self, pgid: PgId, loader: Loader) {
-        let pool = self.core.map.pools.get(&pgid.pool).filter(|p| pgid.seed < p.pg_num);
-        let Some(pool) = pool else {
+        let Some(pool) = self.core.map.pools.get(&pgid.pool) else {
             self.removals.insert(pgid, Removal::whole_pool_part(pgid));
             return;
         };
-        let mut pg = Pg::new(pgid, pool.pg_num, loader.finish());
+        let stored = loader.finish();
+        if pgid.seed >= pool.pg_num && stored.split_from.is_none() {
+            let (n, epoch) = (pool.pg_num, self.core.epoch());
+            return self.stop(format!(
+                "pg {pgid} is here, its pool has {n} PGs by map {epoch}, and no merge was begun: the store is damaged"
+            ));
+        }
+        let mut pg = Pg::new(pgid, pool.pg_num, stored);
         pg.stored = true;
         if pg.members.grain == 0 {
             pg.members.grain = grain(pgid, pool.pg_num);
@@ -339,6 +345,7 @@ impl Osd {
     fn run(&mut self) {
         self.boot.running = true;
         self.split_pgs();
+        self.merge_pgs();
         self.core.event(
             Level::Info,
             "store_opened",

@@ -7,7 +7,7 @@ use crate::pg::Pg;
 use crate::pg::meta::{Members, Stored};
 use crate::pg::trim::forget_snaps;
 use crate::session::Session;
-use maps::{Epoch, OsdMap, OsdMapIncremental, PgId, stable_mod, stable_mod_mask};
+use maps::{Epoch, OsdMap, OsdMapIncremental, PgId, split_off, stable_mod, stable_mod_mask};
 use node::{ConnId, Level};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -102,14 +102,14 @@ impl Osd {
         self.monc.expect(self.core.now, "osdmap");
     }
 
-    /// One map. Where PGs split, all that came before is acted on first, and what the map asks for at once: the marks of PGs that
-    /// are to be split speak of the newest stored map.
+    /// One map. Where PGs split or are merged, all that came before is acted on first, and what the map asks for at once: the marks
+    /// of those PGs speak of the newest stored map.
     fn next_map(&mut self, map: OsdMap, before: &mut Arc<OsdMap>, began: &mut Vec<PgId>) {
         let old = self.core.map.clone();
-        let splits = |(id, pool): (&i64, &maps::Pool)| {
-            old.pools.get(id).is_some_and(|old_pool| old_pool.pg_num < pool.pg_num)
+        let changes = |(id, pool): (&i64, &maps::Pool)| {
+            old.pools.get(id).is_some_and(|old_pool| old_pool.pg_num != pool.pg_num)
         };
-        if !map.pools.iter().any(splits) {
+        if !map.pools.iter().any(changes) {
             return self.advance(map, began);
         }
         if old.epoch > before.epoch {
@@ -140,7 +140,10 @@ impl Osd {
         self.follow_untouched(&old, &map);
         forget_snaps(&map, &mut self.maps.unsaved);
         let gone: Vec<PgId> = self.pgs.keys().copied().filter(|p| Members::of(*p, &map).is_none()).collect();
+        let (merged, gone): (Vec<PgId>, Vec<PgId>) =
+            gone.into_iter().partition(|pgid| map.pools.contains_key(&pgid.pool));
         gone.into_iter().for_each(|pgid| self.drop_pg(pgid));
+        self.end_merged(&old, &map, merged, began);
         for (pgid, pg) in &mut self.pgs {
             if let Some(next) = Members::of(*pgid, &map)
                 && pg.advance(&mut self.core, next, &old)
@@ -203,7 +206,9 @@ impl Osd {
         }
         self.maps.untouched.retain(|pgid, pg| {
             let Some(next) = Members::of(*pgid, map) else { return false };
-            pg.members.advance(next, old).is_none_or(|ended| !ended.maybe_rw)
+            // What was merged was active.
+            let merged = next.bits() < pg.members.bits();
+            !merged && pg.members.advance(next, old).is_none_or(|ended| !ended.maybe_rw)
         });
         for (id, pool) in &map.pools {
             if !(all_are_new || follows && !old.pools.contains_key(id)) {
@@ -217,7 +222,25 @@ impl Osd {
         }
     }
 
-    /// PGs that this OSD is a member of and has nothing of. Those that a PG of ours is about to split into are made then.
+    /// Pools that have fewer PGs now: those of ours that are parts of others from now on end. The monitors are told anew of all that
+    /// are left, as what was said before was of smaller ones.
+    fn end_merged(&mut self, old: &OsdMap, map: &OsdMap, merged: Vec<PgId>, began: &mut Vec<PgId>) {
+        for pgid in merged {
+            if let Some(pg) = self.pgs.get_mut(&pgid) {
+                pg.end(&mut self.core, old);
+                began.push(pgid);
+            }
+        }
+        let shrinks = |pool: &i64| {
+            let of = |m: &OsdMap| m.pools.get(pool).map(|pool| pool.pg_num);
+            of(map) < of(old)
+        };
+        for (_, pg) in self.pgs.iter_mut().filter(|(pgid, _)| shrinks(&pgid.pool)) {
+            (pg.stats_changed, self.core.stats_due) = (true, true);
+        }
+    }
+
+    /// PGs that this OSD is a member of and has nothing of. Those that PGs of ours are about to become are made then.
     fn new_pgs(&mut self, old: &OsdMap, map: &OsdMap, began: &mut Vec<PgId>) {
         for (id, pool) in &map.pools {
             for pgid in pool.pgs(*id).filter(|pgid| !self.pgs.contains_key(pgid)).collect::<Vec<_>>() {
@@ -226,7 +249,11 @@ impl Osd {
                 if !members.acting.contains(us) && !members.up.contains(us) || pool.is_erasure() {
                     continue;
                 }
-                if parent(old, pgid).is_some_and(|parent| self.pgs.contains_key(&parent)) {
+                let here = |seed| self.pgs.contains_key(&PgId::new(*id, seed));
+                let was = old.pools.get(id).map_or(0, |old| old.pg_num);
+                if parent(old, pgid).is_some_and(|parent| self.pgs.contains_key(&parent))
+                    || split_off(pgid.seed, pool.pg_num, was).any(here)
+                {
                     continue;
                 }
                 let mut pg = Pg::new(pgid, pool.pg_num, Stored { members, ..Stored::default() });
@@ -242,7 +269,12 @@ impl Osd {
     /// Splits PGs that were marked when the newest map was stored, or before the start. Gives the new ones.
     pub(crate) fn split_pgs(&mut self) -> Vec<PgId> {
         let mut children = Vec::new();
-        for pg in self.pgs.values_mut().filter(|pg| pg.split_from.is_some()) {
+        let map = self.core.map.clone();
+        let splits = |pg: &Pg| {
+            let now = map.pools.get(&pg.id.pool).map_or(0, |pool| pool.pg_num);
+            pg.split_from.is_some_and(|before| before < now)
+        };
+        for pg in self.pgs.values_mut().filter(|pg| splits(pg)) {
             children.extend(pg.split(&mut self.core));
         }
         let made = children.iter().map(|child| child.id).collect();
@@ -254,6 +286,30 @@ impl Osd {
             );
         }
         self.pgs.extend(children.into_iter().map(|child| (child.id, child)));
+        made
+    }
+
+    /// Merges PGs that were marked when the newest map was stored, or before the start. Gives what they have become.
+    pub(crate) fn merge_pgs(&mut self) -> Vec<PgId> {
+        let map = self.core.map.clone();
+        let mut merges: BTreeMap<PgId, Vec<PgId>> = BTreeMap::new();
+        for pgid in self.pgs.iter().filter(|(_, pg)| pg.split_from.is_some()).map(|(pgid, _)| *pgid) {
+            let Some(pool) = map.pools.get(&pgid.pool) else { continue };
+            let target = pool.raw_pg_to_pg(pgid);
+            merges.entry(target).or_default().extend((target != pgid).then_some(pgid));
+        }
+        let mut made = Vec::new();
+        for (pgid, sources) in merges {
+            let target = self.pgs.remove(&pgid);
+            let sources = sources.iter().filter_map(|source| self.pgs.remove(source)).collect();
+            if let Some(pg) = Pg::merge(&mut self.core, pgid, target, sources) {
+                self.pgs.insert(pgid, pg);
+                made.push(pgid);
+            }
+        }
+        if !made.is_empty() {
+            self.event(Level::Info, "pgs_merged", format!("{} of them, map {}", made.len(), map.epoch));
+        }
         made
     }
 
@@ -276,6 +332,7 @@ impl Osd {
         links.map_changed(&map, out);
         self.save_acted_on(&began);
         began.extend(self.split_pgs());
+        began.extend(self.merge_pgs());
         self.size_logs();
         let states = |m: &OsdMap| {
             m.existing().map(|(id, o)| (id, o.is_up(), o.info.up_from, o.info.lost_at)).collect::<Vec<_>>()

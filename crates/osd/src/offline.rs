@@ -87,7 +87,8 @@ pub fn carry_on(pgid: PgId, records: &mut [(Vec<u8>, Vec<u8>)], maps: &[OsdMap])
     let mut members: Members = get(records, MEMBERS)?;
     if records.iter().any(|(key, _)| key == SPLIT) {
         return Err(
-            "it was about to be split when its OSD stopped: start that one once, then export again".into()
+            "it was about to be split or merged when its OSD stopped: start that one once, then export again"
+                .into(),
         );
     }
     if info.pgid != pgid {
@@ -96,6 +97,12 @@ pub fn carry_on(pgid: PgId, records: &mut [(Vec<u8>, Vec<u8>)], maps: &[OsdMap])
     for pair in maps.windows(2) {
         let next =
             Members::of(pgid, &pair[1]).ok_or_else(|| format!("the PG is not in map {}", pair[1].epoch))?;
+        if Members::of(pgid, &pair[0]).is_some_and(|before| before.bits() != next.bits()) {
+            let epoch = pair[1].epoch;
+            return Err(format!(
+                "it was split or merged in map {epoch}: the export is of another PG by that name"
+            ));
+        }
         if let Some(ended) = members.advance(next, &pair[0]) {
             members.past.push(ended);
             trim_past(&mut members.past, info.history.last_epoch_clean);

@@ -251,6 +251,11 @@ impl Osd {
     /// A former member may be asked about a PG that it has nothing of: it says so.
     fn no_such_pg(&mut self, conn: ConnId, tid: u64, body: peer::Body) {
         let peer::Body::PgQuery(query) = body else { return };
+        let PgId { pool, seed } = query.pgid.pgid;
+        if self.core.map.pools.get(&pool).is_some_and(|pool| seed >= pool.pg_num) {
+            // It was merged, and who asks will learn; what we had of it we still have.
+            return;
+        }
         let notice = crate::pg::info::Notice::default();
         let body = peer::PgNotify {
             pgid: query.pgid,

@@ -39,6 +39,8 @@ enum Kind {
     OsdOut,
     /// A pool gets more PGs.
     MorePgs,
+    /// A pool gets fewer PGs.
+    FewerPgs,
     /// A block of an object's data changes on a disk, always of the same OSD: other copies are whole.
     Decay,
 }
@@ -90,6 +92,7 @@ impl Kind {
             Self::ClockJumps => "clock_jumped",
             Self::OsdOut => "osd_out",
             Self::MorePgs => "pg_num_raised",
+            Self::FewerPgs => "pg_num_lowered",
             Self::Decay => "block_decayed",
         }
     }
@@ -256,6 +259,9 @@ impl Nemesis {
         if matches!(profile, Profile::Any | Profile::Objects | Profile::Snapshots) && apart.chance(1, 3) {
             kinds.push(Kind::MorePgs);
         }
+        if matches!(profile, Profile::Any | Profile::Objects | Profile::Snapshots) && apart.chance(1, 3) {
+            kinds.push(Kind::FewerPgs);
+        }
         // Much of what decays nobody has, or it is rewritten before anybody looks.
         let pauses = if profile == Profile::Decay { (50, 500) } else { (500, 8000) };
         let pause = Duration::from_millis(rng.range(pauses.0, pauses.1));
@@ -416,6 +422,7 @@ impl Nemesis {
             }
             Kind::OsdOut => self.take_out(cluster),
             Kind::MorePgs => self.raise_pg_num(cluster),
+            Kind::FewerPgs => self.lower_pg_num(cluster),
             Kind::Decay => self.decay(cluster),
             Kind::PrimaryCutOff => self.cut_off_primary(cluster),
             Kind::PrimaryDies => {
@@ -467,12 +474,15 @@ impl Nemesis {
         if more > MOST_PGS {
             return None;
         }
-        let set = serde_json::json!({
-            "prefix": "osd pool set", "pool": name, "var": "pg_num", "val": more.to_string()
-        });
-        let request = Request::Command { command: set.to_string(), input: Default::default() };
-        cluster.world.request(cluster.admin, request);
-        Some(())
+        set_pg_num(name, more, cluster)
+    }
+
+    /// The PGs of a pool become at most as many as there were in the beginning.
+    fn lower_pg_num(&mut self, cluster: &mut Cluster) -> Option<()> {
+        let pools = cluster.pools();
+        let (name, pg_num) = self.rng.pick(&pools);
+        let fewer = self.rng.range(1, u64::from(*pg_num) + 1) as u32;
+        set_pg_num(name, fewer, cluster)
     }
 
     /// Nothing passes between a daemon and the others, with each for a time of its own.
@@ -670,6 +680,16 @@ impl Nemesis {
             }
         }
     }
+}
+
+/// Says how many PGs a pool is to have. Nobody waits for the answer.
+fn set_pg_num(pool: &str, pg_num: u32, cluster: &mut Cluster) -> Option<()> {
+    let set = serde_json::json!({
+        "prefix": "osd pool set", "pool": pool, "var": "pg_num", "val": pg_num.to_string()
+    });
+    let request = Request::Command { command: set.to_string(), input: Default::default() };
+    cluster.world.request(cluster.admin, request);
+    Some(())
 }
 
 /// Gives a command about an OSD. Nobody waits for its answer.

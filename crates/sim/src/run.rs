@@ -291,8 +291,9 @@ impl Scenario {
         let grace = self.cluster.world.now() + Duration::from_secs(8);
         self.play(grace, false, |_| false)?;
         loop {
-            let splits = self.nemesis.counts.contains_key("pg_num_raised");
-            let settled = if splits { self.cluster.pools_are_settled() } else { Ok(()) };
+            let changes = ["pg_num_raised", "pg_num_lowered"];
+            let changes = changes.iter().any(|kind| self.nemesis.counts.contains_key(kind));
+            let settled = if changes { self.cluster.pools_are_settled() } else { Ok(()) };
             match settled.and_then(|()| self.cluster.healthy_now()) {
                 Ok(()) => return self.watch(),
                 Err(why) if self.cluster.world.now() >= until => {
@@ -338,7 +339,8 @@ impl Scenario {
         let writers: Vec<Slot> = self.cluster.clients.iter().copied().chain(self.cluster.mds).collect();
         writers.iter().for_each(|slot| self.cluster.world.crash(*slot, Crash::Process));
         // Copies of OSDs that were out for a while go when the PG is clean, at the latest when they are spoken of again.
-        let moved = ["osd_out", "pg_num_raised"].iter().any(|kind| self.nemesis.counts.contains_key(kind));
+        let moves = ["osd_out", "pg_num_raised", "pg_num_lowered"];
+        let moved = moves.iter().any(|kind| self.nemesis.counts.contains_key(kind));
         self.cluster.world.run_for(Duration::from_secs(if moved { 20 } else { 2 }));
         let mut disks = Vec::new();
         for slot in self.cluster.osds.clone() {

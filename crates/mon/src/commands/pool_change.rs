@@ -214,15 +214,9 @@ fn set_pg_num(edit: &mut Edit<'_>, args: &Args, id: i64, old: &maps::Pool) -> Re
         }
     }
     let n = n as u32;
-    if n < old.pg_num {
-        return Err(Failure::new(
-            errno::EOPNOTSUPP,
-            format!("pool {id} has {} PGs: they can't be merged yet", old.pg_num),
-        ));
-    }
     let pool = edit.pool(id);
     // Places follow, as long as nobody has parted the two.
-    if old.pgp_num_target == old.pg_num_target {
+    if old.pgp_num_target == old.pg_num_target || old.pgp_num_target > n {
         pool.pgp_num_target = n;
     }
     pool.pg_num_target = n;
@@ -235,12 +229,6 @@ fn set_pgp_num(edit: &mut Edit<'_>, args: &Args, id: i64, old: &maps::Pool) -> R
     may_change_pgs(old)?;
     if n == 0 || n > u64::from(old.pg_num_target) {
         return invalid(format!("specified pgp_num {n} is not within 1 and pg_num {}", old.pg_num_target));
-    }
-    if n < u64::from(old.pgp_num) {
-        return Err(Failure::new(
-            errno::EOPNOTSUPP,
-            format!("pool {id} uses {} places: fewer are not supported yet", old.pgp_num),
-        ));
     }
     edit.pool(id).pgp_num_target = n as u32;
     Ok(())

@@ -319,7 +319,8 @@ pub fn report_clean(rig: &mut Rig, conns: &[ConnId], map: &maps::OsdMap) {
                 if at.acting_primary == Some(osd) {
                     pgs.push(peer::PgStat {
                         pgid: pg,
-                        state: peer::pg_state::ACTIVE | peer::pg_state::CLEAN,
+                        state: clean_state(pool, pg),
+                        version: maps::EVersion::new(maps::Epoch(1), 100 + u64::from(pg.seed)),
                         reported_epoch: map.epoch,
                         up: at.up,
                         acting: at.acting,
@@ -345,6 +346,11 @@ pub fn report_clean(rig: &mut Rig, conns: &[ConnId], map: &maps::OsdMap) {
         };
         rig.send(*conn, 0, peer::Body::from(stats));
     }
+}
+
+fn clean_state(pool: &maps::Pool, pg: maps::PgId) -> u64 {
+    use peer::pg_state::{ACTIVE, CLEAN, PEERED, PREMERGE};
+    CLEAN | if pool.is_premerge(pg.seed) { PREMERGE | PEERED } else { ACTIVE }
 }
 
 /// The newest OSD map.

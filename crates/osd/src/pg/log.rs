@@ -99,6 +99,11 @@ impl Entry {
         self.clones.iter().map(clone).chain([head]).collect()
     }
 
+    /// What is left of it once it is cut off.
+    fn into_dup(self) -> Dup {
+        Dup { version: self.version, reqid: self.reqid, answer: self.answer, hash: self.object.hash }
+    }
+
     /// Whether a client asked for it, who may ask again.
     fn is_asked_for(&self) -> bool {
         self.reqid != ReqId::default()
@@ -228,8 +233,7 @@ impl PgLog {
             if !entry.is_asked_for() {
                 continue;
             }
-            let hash = entry.object.hash;
-            let dup = Dup { version: entry.version, reqid: entry.reqid, answer: entry.answer, hash };
+            let dup = entry.into_dup();
             made.push(dup.clone());
             self.push_dup(dup);
         }
@@ -311,6 +315,31 @@ impl PgLog {
         let (tail, head) = (self.tail, self.head);
         *self = Self::new(tail, ours, our_dups).known_to(head);
         Self::new(tail, theirs, dups).known_to(head)
+    }
+
+    /// The log of PGs that have become one, `head` being its first version: nothing is left of their entries but what repeated
+    /// requests are answered, of each PG the newest `keep`. Versions of two PGs may be the same, so these get new ones, in the
+    /// old order.
+    pub fn merged(logs: impl IntoIterator<Item = Self>, head: EVersion, keep: usize) -> Self {
+        let kept = |log: Self| {
+            let beyond = (log.dups.len() + log.entries.len()).saturating_sub(keep);
+            log.into_dups().skip(beyond)
+        };
+        let mut dups: Vec<Dup> = logs.into_iter().flat_map(kept).collect();
+        if stdx::mutants::is_active("osd_forgets_answers_of_merged_pgs") {
+            dups.clear();
+        }
+        dups.sort_by_key(|dup| dup.version);
+        for (version, dup) in (1..).zip(&mut dups) {
+            dup.version = EVersion::new(head.epoch, version);
+        }
+        Self::new(head, Vec::new(), dups)
+    }
+
+    /// What repeated requests are answered, oldest first.
+    fn into_dups(self) -> impl Iterator<Item = Dup> {
+        let asked = self.entries.into_iter().filter(Entry::is_asked_for);
+        self.dups.into_iter().chain(asked.map(Entry::into_dup))
     }
 }
 

@@ -7,6 +7,9 @@ use super::{Pg, PriorLease, bits_of};
 use crate::core::Core;
 use maps::{Epoch, OsdId, OsdMap, PgId};
 
+/// In [`Members::grain`].
+const PREMERGE: u8 = 0x80;
+
 impl Members {
     /// The membership of `pgid` by `map`, as if an interval began with it. `None` where the pool is gone.
     pub fn of(pgid: PgId, map: &OsdMap) -> Option<Self> {
@@ -26,8 +29,19 @@ impl Members {
             size: pool.size,
             min_size: pool.min_size,
             past: Vec::new(),
-            grain: grain(pgid, pool.pg_num),
+            grain: grain(pgid, pool.pg_num) | if pool.is_premerge(pgid.seed) { PREMERGE } else { 0 },
         })
+    }
+
+    /// Whether the PG is about to be merged with another one. No update is ordered in such an interval and no client served, so
+    /// that what both have been written is known when it ends.
+    pub fn is_premerge(&self) -> bool {
+        self.grain & PREMERGE != 0
+    }
+
+    /// One more than the number of bits of the hash that tell its objects.
+    pub fn bits(&self) -> u8 {
+        self.grain & !PREMERGE
     }
 
     /// Whether both are of one interval.
@@ -57,7 +71,7 @@ impl Members {
     }
 }
 
-/// [`Members::grain`] of a PG.
+/// [`Members::grain`] of a PG that is not about to be merged.
 pub fn grain(pgid: PgId, pg_num: u32) -> u8 {
     1 + bits_of(pgid.seed, pg_num) as u8
 }
@@ -70,9 +84,8 @@ pub fn up_from(map: &OsdMap, osd: OsdId) -> Epoch {
 impl Pg {
     /// Takes the next map. `true` where a new interval begins; then [`Pg::begin`] is to be called once the newest map is reached.
     pub fn advance(&mut self, core: &mut Core, next: Members, old: &OsdMap) -> bool {
-        let before = self.members.acting.iter().copied().zip(self.members.up_from.iter().copied());
-        let before: Vec<(OsdId, Epoch)> = before.collect();
-        let splits = next.grain > self.members.grain;
+        let before: Vec<_> = self.lease_holders().collect();
+        let (bits, next_bits) = (self.members.bits(), next.bits());
         let Some(ended) = self.members.advance(next, old) else {
             return false;
         };
@@ -84,12 +97,31 @@ impl Pg {
         }
         self.watches.new_interval();
         self.reset(core);
-        if splits {
+        if bits != next_bits {
             self.split_from = old.pools.get(&self.id.pool).map(|pool| pool.pg_num);
+        }
+        if bits < next_bits {
             // Clients ask again, the PG that has the object now.
             self.drop_all_ops(core);
         }
         true
+    }
+
+    /// With the next map the PG is a part of another one. Until that one has taken over what is known of it, it is kept as it ended.
+    pub fn end(&mut self, core: &mut Core, old: &OsdMap) {
+        let ended = self.members.ended(old);
+        let before: Vec<_> = self.lease_holders().collect();
+        self.remember_leases(core, &before);
+        self.members.past.push(ended);
+        trim_past(&mut self.members.past, self.info.history.last_epoch_clean);
+        self.reset(core);
+        self.split_from = old.pools.get(&self.id.pool).map(|pool| pool.pg_num);
+        self.drop_all_ops(core);
+    }
+
+    /// Who may serve reads by our promise, with the incarnation.
+    fn lease_holders(&self) -> impl Iterator<Item = (OsdId, Epoch)> {
+        self.members.acting.iter().copied().zip(self.members.up_from.iter().copied())
     }
 
     /// What we promised to the members of the interval that ends binds the next one's primary: each of them may serve reads.

@@ -18,7 +18,7 @@ pub const SNAP_POOL: i64 = -4;
 
 pub const INFO: &[u8] = b"info";
 pub const MEMBERS: &[u8] = b"members";
-/// The number of PGs before a split that was decided on and not carried out.
+/// The number of PGs before a split or merge that was decided on and not carried out.
 pub const SPLIT: &[u8] = b"split";
 const SCRUB: &[u8] = b"scrub";
 const LOG: u8 = b'l';
@@ -42,7 +42,8 @@ wire_structs! {
         pub min_size: u8,
         /// Earlier intervals, since the PG was last clean.
         pub past: Vec<Interval>,
-        /// One more than the number of bits of the hash that tell its objects; 0 in records from before there were splits.
+        /// One more than the number of bits of the hash that tell its objects; 0 in records from before there were splits. And
+        /// 128 while the PG is about to be merged.
         pub grain: u8 = since 2,
     }
 }
@@ -58,7 +59,7 @@ pub struct Stored {
     pub log: PgLog,
     /// What it lacks.
     pub missing: Missing,
-    /// It was to be split when it had so many PGs in its pool, and all this is still from before.
+    /// It was to be split or merged when it had so many PGs in its pool, and all this is still from before.
     pub split_from: Option<u32>,
     /// When it was scrubbed.
     pub scrub: super::scrub::Record,
@@ -158,7 +159,7 @@ impl MetaChange {
         self.set.push((MEMBERS.to_vec(), Writer::encode(members)));
     }
 
-    /// It is to be split, and had so many PGs in its pool before.
+    /// It is to be split or merged, and had so many PGs in its pool before.
     pub fn split_from(&mut self, pg_num: u32) {
         self.set.push((SPLIT.to_vec(), Writer::encode(&pg_num)));
     }

@@ -9,6 +9,7 @@ pub mod info;
 pub mod list;
 pub mod log;
 pub mod membership;
+mod merge;
 pub mod meta;
 pub mod peering;
 pub mod recovery;
@@ -99,7 +100,7 @@ pub struct Pg {
     pub missing: Missing,
     /// Whether anything of it is stored.
     pub stored: bool,
-    /// It is to be split, and had so many PGs in its pool before; range, log and the rest are still from then.
+    /// It is to be split or merged, and had so many PGs in its pool before; range, log and the rest are still from then.
     pub split_from: Option<u32>,
     /// Number of this round of peering; answers to another one are ignored.
     pub round: u64,
@@ -250,7 +251,9 @@ impl Pg {
 
     /// Whether clients are served.
     pub fn is_serving(&self) -> bool {
-        self.state.is_active() && self.full_members() >= usize::from(self.members.min_size)
+        self.state.is_active()
+            && self.full_members() >= usize::from(self.members.min_size)
+            && (!self.members.is_premerge() || stdx::mutants::is_active("osd_serves_before_a_merge"))
     }
 
     /// Enters a state; the table must have the transition.

@@ -59,6 +59,8 @@ impl Pg {
         op: u64,
         reply: Box<Reply>,
     ) -> Result<(), (Refusal, Box<Reply>)> {
+        let quiet = self.members.is_premerge() && !self.is_serving();
+        assert!(!quiet, "pg {}: an update while it is about to be merged", self.id);
         let mut update = Update { stats: self.info.stats, last_user_version: 0, entry };
         // That of a copy is its source's.
         update.last_user_version = self.info.last_user_version.max(update.entry.answer.user_version);

@@ -38,7 +38,7 @@ impl Pg {
             let missing: Missing =
                 self.missing.range(range.0..range.1).map(|(k, v)| (k.clone(), *v)).collect();
             self.missing.retain(|object, _| !missing.contains_key(object));
-            let stats = whole.part(u32::from(members.grain.saturating_sub(grain)));
+            let stats = whole.part(u32::from(members.bits().saturating_sub(grain)));
             self.info.stats.lose(&stats);
             let info = Info { pgid: id, missing: missing.len() as u64, stats, ..self.info.clone() };
             let members = Members { past: self.members.past.clone(), ..members };
@@ -69,7 +69,7 @@ impl Pg {
     }
 
     /// The steps that store all that is known of a PG.
-    fn records(&self, ops: &mut Vec<TxnOp>) {
+    pub(super) fn records(&self, ops: &mut Vec<TxnOp>) {
         ops.push(TxnOp::Remove(meta_key(self.id)));
         let mut change = MetaChange::default();
         change.replace_log(&self.log, &self.missing);

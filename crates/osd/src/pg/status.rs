@@ -41,11 +41,15 @@ impl Pg {
             State::Down => pg_state::DOWN | pg_state::PEERING,
             State::Incomplete => pg_state::INCOMPLETE,
             State::Activating => pg_state::ACTIVATING,
+            State::Clean if self.members.is_premerge() => pg_state::PEERED | pg_state::CLEAN,
             State::Active | State::Clean if !self.is_serving() => pg_state::PEERED,
             State::Active => pg_state::ACTIVE,
             State::Clean => pg_state::ACTIVE | pg_state::CLEAN,
             State::Stray | State::ReplicaActive => 0,
         };
+        if self.members.is_premerge() {
+            bits |= pg_state::PREMERGE;
+        }
         if members < usize::from(self.members.size) {
             bits |= pg_state::UNDERSIZED;
         }

@@ -9,6 +9,7 @@ mod full;
 mod heartbeats;
 mod hostile;
 mod lost;
+mod merge;
 mod reservations;
 mod scenarios;
 mod scrub;

@@ -1,6 +1,7 @@
 //! Random failures: whatever happens, each append that was acknowledged is there exactly once, in its place, on all replicas.
 
-use super::cluster::{Cluster, append};
+use super::cluster::{Cluster, POOL, append};
+use maps::Epoch;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use stdx::Rng;
@@ -15,9 +16,12 @@ enum Change {
     Splits,
     /// PGs get other OSDs.
     Moves,
+    /// PGs split and are merged again.
+    Merges,
 }
 
-fn storm(seed: u64, change: Change) {
+/// Whether PGs were merged.
+fn storm(seed: u64, change: Change) -> bool {
     let mut rng = Rng::from_seed(seed);
     let osds = if change == Change::Moves { 5 } else { 3 };
     let mut c = Cluster::new(osds, 3, 2, 2);
@@ -27,6 +31,11 @@ fn storm(seed: u64, change: Change) {
         }
     }
     c.rescue = true;
+    if change == Change::Merges {
+        // All in one place.
+        c.set_pg_num(4, 1);
+        c.tends_merges = true;
+    }
     if rng.chance(1, 2) {
         // Short logs: copies soon have to be compared object by object.
         (c.options.log_entries, c.options.log_entries_total) = ((4, 4), 4);
@@ -47,6 +56,13 @@ fn storm(seed: u64, change: Change) {
                 let places = if rng.chance(1, 2) { pg_num } else { 2 };
                 c.set_pg_num(pg_num, places);
             }
+            Change::Merges
+                if c.pg_num() < 6 && rng.chance(1, 12) && c.map.pools[&POOL].pg_num_pending == c.pg_num() =>
+            {
+                let pg_num = c.pg_num() + rng.range(1, 4) as u32;
+                c.set_pg_num(pg_num, 1);
+            }
+            Change::Merges if c.pg_num() > 1 && rng.chance(1, 4) => c.try_merge(),
             Change::Moves if rng.chance(1, 6) => {
                 let mut homes: Vec<usize> = (0..osds).collect();
                 rng.shuffle(&mut homes);
@@ -74,6 +90,7 @@ fn storm(seed: u64, change: Change) {
     // Found again when its holder came back.
     c.complaints.retain(|text| !text.contains("object_unfound"));
     c.check();
+    c.map.pools[&POOL].last_pg_merge_meta.ready_epoch != Epoch(0)
 }
 
 pub fn misfortune(c: &mut Cluster, rng: &mut Rng) {
@@ -101,15 +118,21 @@ fn seeds() -> std::ops::Range<u64> {
 
 #[test]
 fn acknowledged_appends_survive_any_order_of_failures() {
-    seeds().for_each(|seed| storm(seed, Change::Nothing));
+    seeds().for_each(|seed| assert!(!storm(seed, Change::Nothing)));
 }
 
 #[test]
 fn acknowledged_appends_survive_failures_while_pgs_split() {
-    seeds().for_each(|seed| storm(seed, Change::Splits));
+    seeds().for_each(|seed| assert!(!storm(seed, Change::Splits)));
+}
+
+#[test]
+fn acknowledged_appends_survive_failures_while_pgs_are_merged() {
+    let (merged, all) = (seeds().filter(|seed| storm(*seed, Change::Merges)).count(), seeds().count());
+    assert!(merged > all / 2, "in {merged} of {all}");
 }
 
 #[test]
 fn acknowledged_appends_survive_failures_while_pgs_move() {
-    seeds().for_each(|seed| storm(seed, Change::Moves));
+    seeds().for_each(|seed| assert!(!storm(seed, Change::Moves)));
 }

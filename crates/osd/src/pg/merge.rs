@@ -1,0 +1,149 @@
+//! PGs become one, because their pool has fewer than before.
+//!
+//! Before that the monitors have both take no requests (`premerge`) until both are clean on the same OSDs. The map that
+//! merges them says what their newest updates were. Objects stay where they are: the PG's range of keys becomes wider. Who has both
+//! copies exactly so has a whole copy of what they become: its log begins where it ends, at a version that follows from those two alone.
+//! Any other copy lacks something that no log tells of, so it is compared object by object, like one that is too old for the log; it
+//! never counts as an authority.
+//!
+//! As with splits the transaction that stores the map only marks the PGs, and a start that finds a mark carries on. The source's
+//! records go in the transaction that stores the target's.
+
+use super::info::{Info, Stats, merge_past, trim_past};
+use super::log::PgLog;
+use super::meta::{Members, Stored, meta_key};
+use super::scrub::{Record, Scrub};
+use super::{Pg, objects_of};
+use crate::core::{CommitFor, Core};
+use maps::{EVersion, MergeMeta, PgId, Pool};
+use node::Level;
+use store::{Transaction, TxnOp};
+
+impl Pg {
+    /// Makes one PG of what is here of it and of those that the newest map merges into it; some of them may not be here. `None` where
+    /// there was nothing of any, and this OSD is no member.
+    pub fn merge(core: &mut Core, id: PgId, target: Option<Self>, sources: Vec<Self>) -> Option<Self> {
+        let map = core.map.clone();
+        let pool = map.pools.get(&id.pool)?;
+        let members = Members::of(id, &map)?;
+        let whole = is_whole(pool, target.as_ref(), &sources);
+        let meta =
+            knows(pool, target.as_ref().into_iter().chain(&sources)).then_some(&pool.last_pg_merge_meta);
+        let mut gone: Vec<TxnOp> = Vec::new();
+        let mut pg =
+            target.unwrap_or_else(|| Self::new(id, pool.pg_num, Stored { members, ..Stored::default() }));
+        let mut logs = vec![std::mem::take(&mut pg.log)];
+        for mut source in sources {
+            pg.prior_leases.append(&mut source.prior_leases);
+            pg.wait_until = pg.wait_until.max(source.wait_until);
+            if !source.stored {
+                continue;
+            }
+            gone.push(TxnOp::Remove(meta_key(source.id)));
+            pg.take_over(&source);
+            logs.push(source.log);
+        }
+        (pg.split_from, pg.stats_changed) = (None, true);
+        pg.range = objects_of(id, pool.pg_num);
+        if !pg.stored {
+            pg.log = logs.swap_remove(0);
+            return pg.takes_part(core.config.id).then_some(pg);
+        }
+        if let Some(MergeMeta { last_epoch_started, last_epoch_clean, .. }) = meta {
+            let history = &mut pg.info.history;
+            history.last_epoch_started = history.last_epoch_started.max(*last_epoch_started);
+            history.last_epoch_clean = history.last_epoch_clean.max(*last_epoch_clean);
+            trim_past(&mut pg.members.past, history.last_epoch_clean);
+        }
+        pg.missing.clear();
+        pg.info.incomplete = !whole;
+        if whole {
+            let head = first_version(&pool.last_pg_merge_meta);
+            pg.log = PgLog::merged(logs, head, core.log_keep);
+            pg.sure_to = head;
+            pg.info.last_epoch_started = pg.info.last_epoch_started.max(pg.info.history.last_epoch_started);
+        } else {
+            core.event(Level::Info, "merged_copy_not_whole", format!("pg {id}"));
+            (pg.log, pg.sure_to) = (PgLog::default(), EVersion::default());
+            pg.scrub.record = Record::default();
+        }
+        pg.info.sure_to = pg.sure_to;
+        pg.committed_to = pg.log.head();
+        pg.take_log_ends(0);
+        pg.records(&mut gone);
+        core.submit_own(Transaction { ops: gone }, CommitFor::Nothing);
+        Some(pg)
+    }
+
+    /// What is known of a PG that becomes a part of this one is known of this one.
+    fn take_over(&mut self, source: &Self) {
+        merge_past(&mut self.members.past, &source.members.past);
+        if !self.stored {
+            let pgid = self.id;
+            let mut info = Info { pgid, ..source.info.clone() };
+            info.history.merge(&self.info.history);
+            (self.info, self.scrub, self.stored) = (info, Scrub::new(source.scrub.record.clone()), true);
+            return;
+        }
+        // Each of the two was clean at its own time, both were at the earlier one.
+        let clean = self.info.history.last_epoch_clean.min(source.info.history.last_epoch_clean);
+        self.info.history.merge(&source.info.history);
+        self.info.history.last_epoch_clean = clean;
+        self.info.last_epoch_started = self.info.last_epoch_started.max(source.info.last_epoch_started);
+        self.info.last_user_version = self.info.last_user_version.max(source.info.last_user_version);
+        self.info.stats.gain(&source.info.stats);
+        self.scrub.record.join(&source.scrub.record);
+    }
+}
+
+/// Whether the map tells of just the merge that these PGs are marked for.
+fn knows<'a>(pool: &Pool, mut pgs: impl Iterator<Item = &'a Pg>) -> bool {
+    let is_last = pool.last_pg_merge_meta.source_pgid.seed == pool.pg_num;
+    is_last && pgs.all(|pg| pg.split_from == Some(pool.pg_num + 1))
+}
+
+/// Whether copies are together all that was ever acknowledged to either PG: both were said to be ready to merge at just these versions.
+fn is_whole(pool: &Pool, target: Option<&Pg>, sources: &[Pg]) -> bool {
+    let meta = &pool.last_pg_merge_meta;
+    let (Some(target), [source]) = (target, sources) else { return false };
+    let is_at = |pg: &Pg, version| {
+        pg.stored && !pg.info.incomplete && pg.missing.is_empty() && pg.info.last_update == version
+    };
+    knows(pool, [target, source].into_iter())
+        && source.id == meta.source_pgid
+        && is_at(target, meta.target_version)
+        && is_at(source, meta.source_version)
+}
+
+/// Behind all that either of the PGs was ever asked, and before anything that they will be asked as one: those who were ready said so in
+/// an epoch in which neither took requests. The same at all OSDs, whichever maps they have missed.
+fn first_version(meta: &MergeMeta) -> EVersion {
+    EVersion::new(meta.ready_epoch, meta.source_version.version + meta.target_version.version + 1)
+}
+
+impl Stats {
+    fn gain(&mut self, other: &Self) {
+        self.objects += other.objects;
+        self.bytes += other.bytes;
+        self.clones += other.clones;
+        self.reads += other.reads;
+        self.read_bytes += other.read_bytes;
+        self.writes += other.writes;
+        self.written_bytes += other.written_bytes;
+    }
+}
+
+impl Record {
+    /// Of a PG that has become one with another: what is said of both.
+    fn join(&mut self, other: &Self) {
+        self.last = self.last.min(other.last);
+        self.last_deep = self.last_deep.min(other.last_deep);
+        self.last_clean = self.last_clean.min(other.last_clean);
+        self.last_version = self.last_version.min(other.last_version);
+        self.last_deep_version = self.last_deep_version.min(other.last_deep_version);
+        self.shallow_errors += other.shallow_errors;
+        self.deep_errors += other.deep_errors;
+        self.repaired += other.repaired;
+        self.failed_repair |= other.failed_repair;
+    }
+}
