@@ -11,7 +11,7 @@ use crate::pg::request::ClientOp;
 use crate::snapset::SnapContext;
 use auth::OsdTarget;
 use maps::{Epoch, HObject, OsdId, PgId, SnapId, Spg, pool_flags};
-use msgs::errno::{EINVAL, EIO, EMSGSIZE, ENAMETOOLONG, EPERM, ESHUTDOWN};
+use msgs::errno::{EAGAIN, EINVAL, EIO, EMSGSIZE, ENAMETOOLONG, EPERM, ESHUTDOWN};
 use msgs::op::watch_op;
 use msgs::{Op, OsdOp, OsdOpReply, osd_flag};
 use node::{Body, ConnId, Level};
@@ -151,7 +151,8 @@ impl Osd {
         let balanced = |pg: &Pg| may_be_balanced(op) && pg.members.acting.contains(&self.core.config.id);
         let serves = self.pgs.get(&pgid).is_some_and(|pg| pg.is_primary(&self.core) || balanced(pg));
         if !serves || !is_pg_op && placed != pgid {
-            return Verdict::Drop;
+            // Who may ask any member does not ask again as long as we are one by its map.
+            return if may_be_balanced(op) { Verdict::Refuse(EAGAIN) } else { Verdict::Drop };
         }
         let target = OsdTarget {
             pool: map.pool_name(pgid.pool),

@@ -64,11 +64,10 @@ impl Pg {
 
     /// Whether an object may be shown here although we are not primary.
     pub(super) fn shows(&self, core: &Core, head: &ObjectKey) -> bool {
-        let leased = self.has_lease(core) || stdx::mutants::is_active("osd_balances_without_lease");
         let sure = self.log.tail() <= self.sure_to && self.log.since(self.sure_to).all(|e| e.object != *head);
         self.state == State::ReplicaActive
             && self.primary_serves
-            && leased
+            && self.has_lease(core)
             && !self.info.incomplete
             && !self.missing.contains_key(head)
             && (sure || stdx::mutants::is_active("osd_balances_what_is_not_sure"))
@@ -82,9 +81,10 @@ impl Pg {
         self.answer(core, id, reply);
     }
 
-    /// What we know of the PG is about to change: requests that we answer in place of the primary go there.
+    /// What we know of the PG is about to change: requests that any member may answer go to the primary.
     pub(super) fn send_all_to_primary(&mut self, core: &mut Core) {
-        let ours = self.ops.iter().filter(|(_, op)| op.balanced.is_some()).map(|(id, _)| *id);
+        let ours = self.ops.iter().filter(|(_, op)| op.balanced.is_some() || may_be_balanced(&op.request));
+        let ours = ours.map(|(id, _)| *id);
         for id in ours.collect::<Vec<_>>() {
             self.send_to_primary(core, id);
         }

@@ -64,6 +64,8 @@ impl Pg {
     pub fn drop_all_ops(&mut self, core: &mut Core) {
         // They do not know yet: clients fetch maps by themselves only after ten seconds without an answer.
         core.uninformed.extend(self.ops.values().filter_map(|op| op.conn));
+        // Who let any member answer may believe that we still can.
+        self.send_all_to_primary(core);
         self.watches.clear();
         self.ops.clear();
         self.requeue_all(core);
