@@ -88,7 +88,7 @@ fn every_difference_is_documented() {
 
 #[test]
 fn vectors_get_what_a_cluster_of_ceph_gives_them() {
-    side_by_side("vectors", 240, |conf, pool| vectors::results(conf, pool));
+    side_by_side("vectors", 240, vectors::results);
 }
 
 #[test]

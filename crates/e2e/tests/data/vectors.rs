@@ -21,6 +21,9 @@ struct Session {
     results: Vec<Case>,
 }
 
+/// One case after another.
+type Run = fn(&mut Session);
+
 /// What a cluster gives.
 pub fn results(conf: &Path, pool: &str) -> Vec<Case> {
     let cluster = Cluster::connect(&Options::new(conf), Duration::from_secs(30)).expect("connects");
@@ -31,7 +34,7 @@ pub fn results(conf: &Path, pool: &str) -> Vec<Case> {
     let ours = pools.as_array().and_then(|all| all.iter().find(|p| p["poolname"] == pool)).expect("the pool");
     let pool_id = ours["poolnum"].as_i64().expect("a number");
     let mut s = Session { pool: cluster.pool(pool), pool_id, case: "", results: Vec::new() };
-    let cases: [(&str, fn(&mut Session)); 14] = [
+    let cases: [(&str, Run); 14] = [
         ("absent", absent),
         ("extents", extents),
         ("map-extents", map_extents),
