@@ -41,8 +41,6 @@ mutants! {
     osd_reads_without_lease in Primary within 200 by "objects_linearizable";
     osd_balances_what_is_not_sure in Primary within 200 by "objects_linearizable";
     osd_removes_copies_too_early in Objects within 400 by "converges" | "objects_linearizable" | "replicas_identical";
-    osd_serves_before_a_merge in Objects within 200 by "objects_linearizable" | "converges" | "answers_everything";
-    osd_forgets_answers_of_merged_pgs in Objects within 200 by "objects_linearizable";
     osd_makes_no_clone in Snapshots within 20 by "snapshots_linearizable";
     osd_reads_head_for_snapshots in Snapshots within 20 by "snapshots_linearizable";
     osd_keeps_trimmed_clones in Snapshots within 50 by "clones_trimmed" | "replicas_identical";

@@ -66,6 +66,7 @@ impl Pg {
     pub(super) fn shows(&self, core: &Core, head: &ObjectKey) -> bool {
         let sure = self.log.tail() <= self.sure_to && self.log.since(self.sure_to).all(|e| e.object != *head);
         self.state == State::ReplicaActive
+            && !self.members.is_premerge()
             && self.primary_serves
             && self.has_lease(core)
             && !self.info.incomplete

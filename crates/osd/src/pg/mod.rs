@@ -277,10 +277,12 @@ impl Pg {
         }
     }
 
-    /// For how long a member of an earlier interval may still rely on what we promised it.
+    /// For how long a member of an earlier interval may still rely on what we promised it. Not those who are members of this one:
+    /// the primary can't begin before they have answered it, and with that they have stopped serving by what was promised.
     pub fn lease_left(&self, core: &Core) -> u64 {
-        let open =
-            self.prior_leases.iter().filter(|l| l.until > core.now.mono && !core.is_gone(l.osd, l.up_from));
+        let relies =
+            |l: &&PriorLease| !core.is_gone(l.osd, l.up_from) && !self.members.acting.contains(&l.osd);
+        let open = self.prior_leases.iter().filter(|l| l.until > core.now.mono).filter(relies);
         open.map(|l| l.until.0 - core.now.mono.0).max().unwrap_or(0)
     }
 

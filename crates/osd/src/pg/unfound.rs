@@ -83,7 +83,7 @@ impl Pg {
 
     /// A person gives up what nobody has: the objects go back to the version that is here, or are deleted. Says how many.
     pub fn mark_unfound_lost(&mut self, core: &mut Core, delete: bool) -> Result<String, Refusal> {
-        if !self.is_primary(core) || self.state != State::Active {
+        if !self.is_primary(core) || self.state != State::Active || self.members.is_premerge() {
             return Err((EAGAIN, format!("pg {} is not active with this OSD as its primary", self.id)));
         }
         let keys: Vec<ObjectKey> = self.unfound().map(|(key, _)| key.clone()).collect();
