@@ -24,6 +24,9 @@ const FULLS_IN_MESSAGE: u32 = 8;
 /// that fell silent: so, however long ago they asked, they are told as soon as one goes down. That holds on a new session too, on which
 /// they ask for nothing that they have got before; and for what happened as long before it, because they may have been between two sessions.
 const NEXT_MAPS: Duration = Duration::from_secs(30);
+/// A client that has not asked for OSD maps on its session is sent none before the session is so old: one that has just begun knows no
+/// OSDs yet, and librados complains of a map that it is not ready for.
+const SETTLED: Duration = Duration::from_secs(1);
 
 impl<S: Storage> Mon<S> {
     /// After the committed state has moved.
@@ -82,9 +85,24 @@ impl<S: Storage> Mon<S> {
         if follows && !session.subs.contains_key("osdmap") {
             let lately = self.soft.lost_when.is_some_and(|at| now.since(at) < NEXT_MAPS);
             let next = if lately { self.soft.lost_at } else { self.log.state().osd.epoch().next() };
-            session.subs.insert("osdmap".into(), Sub { next: next.0.into(), end: SubEnd::At(now) });
+            let end = SubEnd::Unasked(now + SETTLED);
+            session.subs.insert("osdmap".into(), Sub { next: next.0.into(), end });
         }
         self.publish_to(now, conn, out);
+    }
+
+    /// Tells those of a lost OSD whose session was too young for it when that was new.
+    pub(crate) fn publish_unasked(&mut self, now: Instant, out: &mut Vec<Out>) {
+        if self.soft.lost_when.is_none_or(|at| now.since(at) > NEXT_MAPS + SETTLED) {
+            return;
+        }
+        let lost_at = u64::from(self.soft.lost_at.0);
+        let is_due =
+            |sub: &Sub| matches!(sub.end, SubEnd::Unasked(from) if from <= now) && sub.next <= lost_at;
+        let waits = |conn: &ConnId| self.sessions.get(*conn).is_some_and(|s| s.subs.values().any(is_due));
+        for conn in self.sessions.conns().into_iter().filter(waits).collect::<Vec<_>>() {
+            self.publish_to(now, conn, out);
+        }
     }
 
     /// Sends what a session subscribed to and has not got.
@@ -97,7 +115,12 @@ impl<S: Storage> Mon<S> {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let mut subs = std::mem::take(&mut session.subs);
         subs.retain(|what, sub| {
-            if matches!(sub.end, SubEnd::At(end) if end <= now) && sub.next > lost_at {
+            let waits = match sub.end {
+                SubEnd::At(end) => end <= now && sub.next > lost_at,
+                SubEnd::Unasked(from) => now < from || sub.next > lost_at,
+                SubEnd::Never | SubEnd::Once => false,
+            };
+            if waits {
                 return true;
             }
             let sent = match what.split_once('.').unwrap_or((what, "")) {

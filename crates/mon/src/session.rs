@@ -41,6 +41,8 @@ pub enum SubEnd {
     Once,
     /// It was answered; what comes before then is told as well.
     At(Instant),
+    /// Never, and nobody has asked: from this time on it tells where an OSD has gone down.
+    Unasked(Instant),
 }
 
 impl Session {

@@ -51,6 +51,7 @@ impl<S: Storage> Mon<S> {
             self.standing.ids_asked = false;
             self.want_ids(now, out);
         }
+        self.publish_unasked(now.mono, out);
         if !self.log.leads() {
             return;
         }

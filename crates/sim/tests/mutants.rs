@@ -52,7 +52,7 @@ mutants! {
     mon_votes_during_lease in Monitors within 200 by "lease_is_exclusive";
     mon_reads_without_lease in Monitors within 200 by "reads_under_lease" | "commands_linearizable";
     mon_takes_a_new_store_for_its_old_one in Monitors within 20 from 50 by "one_leader_per_term" | "commands_linearizable" | "global_ids_unique" | "one_content_per_epoch" | "no_panic";
-    store_skips_flush in Any within 400 by "keeps_running" | "global_ids_unique" | "objects_linearizable" | "replicas_identical" | "one_content_per_epoch" | "files_linearizable";
+    store_skips_flush in Any within 400 by "unexpected_event" | "keeps_running" | "global_ids_unique" | "objects_linearizable" | "replicas_identical" | "one_content_per_epoch" | "files_linearizable";
     store_accepts_torn_records in Objects within 400 by "keeps_running" | "unexpected_event" | "replicas_identical" | "objects_linearizable";
     mon_reuses_global_ids in Any within 400 by "global_ids_unique";
     mds_answers_before_journal in Files within 200 by "namespace_linearizable" | "files_linearizable" | "unexpected_event";

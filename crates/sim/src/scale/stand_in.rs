@@ -367,20 +367,21 @@ impl StandIn {
 
     fn beat(&mut self) {
         let now = self.now.mono;
-        if now < self.beat_at {
-            return;
+        let due = now >= self.beat_at;
+        if due {
+            self.beat_at = now + self.config.options.heartbeat_interval;
+            self.beats.keys().copied().collect::<Vec<_>>().into_iter().for_each(|osd| self.ping_one(osd));
         }
-        self.beat_at = now + self.config.options.heartbeat_interval;
         let grace = self.config.options.heartbeat_grace;
-        for osd in self.beats.keys().copied().collect::<Vec<_>>() {
-            self.ping_one(osd);
-            let Some(beat) = self.beats.get_mut(&osd) else { continue };
-            let silent = now.since(beat.heard);
-            if silent > grace {
+        let mut silent = Vec::new();
+        for (osd, beat) in &mut self.beats {
+            let time = now.since(beat.heard);
+            if time >= grace && (due || !beat.reported) {
                 beat.reported = true;
-                self.report_failure(osd, false, false, silent);
+                silent.push((*osd, time));
             }
         }
+        silent.into_iter().for_each(|(osd, time)| self.report_failure(osd, false, false, time));
     }
 
     fn ping(&self, op: u8, stamp: u64, lease_ns: u64) -> Msg {
@@ -502,6 +503,11 @@ impl Node for StandIn {
     fn deadline(&self) -> Option<Instant> {
         let retry =
             self.beats.values().filter(|b| b.waits && b.retry_at > self.now.mono).map(|b| b.retry_at).min();
-        [self.monc.deadline(), Some(self.beat_at), Some(self.report_at), retry].into_iter().flatten().min()
+        let grace = self.config.options.heartbeat_grace;
+        let silent = self.beats.values().filter(|b| !b.reported).map(|b| b.heard + grace).min();
+        [self.monc.deadline(), Some(self.beat_at), Some(self.report_at), retry, silent]
+            .into_iter()
+            .flatten()
+            .min()
     }
 }
