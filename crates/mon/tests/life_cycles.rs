@@ -106,6 +106,8 @@ fn who_asked_for_one_map_long_ago_is_told_that_an_osd_is_gone() {
     let mut want = msgs::MonSubscribe::default();
     want.what.insert("mgrmap".into(), msgs::SubscribeItem { start: 2, flags: 0 });
     rig.send(again, 0, msgs::Body::from(want));
+    assert_eq!(rig.sent(again).len(), 0, "who has just come may know no OSDs yet");
+    rig.pass(Duration::from_secs(2));
     let told = rig.sent(again);
     assert!(told.len() == 1, "it may have missed that: {told:?}");
     rig.pass(Duration::from_secs(60));
