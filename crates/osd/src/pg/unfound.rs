@@ -116,14 +116,7 @@ impl Pg {
         }
         self.recovery.reverting.awaited = keys.len();
         for key in keys {
-            let read = Read::Object {
-                key: key.clone(),
-                attrs: true,
-                data: Vec::new(),
-                omap_header: false,
-                omap_keys: Vec::new(),
-                omap_range: None,
-            };
+            let read = Read::attrs_of(&key);
             core.io.read(core.now, read, ReadFor::Reverted(self.id, self.round, Box::new(key)));
         }
         Ok(said)
