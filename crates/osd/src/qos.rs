@@ -28,7 +28,7 @@ const COST: [u64; 4] = [1, 2, 2, 4];
 /// A step costs at least this, in bytes: a small object takes a read, a message and a write too.
 const LEAST_COST: u64 = 64 << 10;
 /// The slowest and the fastest that the background goes beside clients, in bytes a second.
-const SLOWEST: u64 = 4 << 20;
+const SLOWEST: u64 = 16 << 20;
 const FASTEST: u64 = 1 << 30;
 /// Where it begins once clients come.
 const FIRST: u64 = 16 << 20;

@@ -18,10 +18,12 @@ pub struct Buf {
     memory: Arc<Held>,
     start: usize,
     len: usize,
+    /// What a budget holds for the memory.
+    reservation: Option<Arc<Reservation>>,
 }
 
 /// Unique memory on its way to become a [`Buf`].
-pub struct BufMut(Held);
+pub struct BufMut(Held, Option<Reservation>);
 
 struct Held {
     memory: Memory,
@@ -29,12 +31,11 @@ struct Held {
     len: usize,
     /// Raw crc32c of each whole or last partial block; made when first asked for.
     crcs: OnceLock<Box<[u32]>>,
-    reservation: Option<Reservation>,
 }
 
 impl Held {
     fn new(memory: Memory, len: usize) -> Self {
-        Self { memory, len, crcs: OnceLock::new(), reservation: None }
+        Self { memory, len, crcs: OnceLock::new() }
     }
 
     fn used(&self) -> &[u8] {
@@ -45,13 +46,13 @@ impl Held {
 impl BufMut {
     /// `len` zero bytes at a 4 KiB-aligned address.
     pub fn zeroed(len: usize) -> Self {
-        Self(Held::new(Memory::zeroed(len), len))
+        Self(Held::new(Memory::zeroed(len), len), None)
     }
 
     /// `len` bytes at a 4 KiB-aligned address for who writes all of them before anybody reads one: they may be anything
     /// that this process has held.
     pub fn uncleared(len: usize) -> Self {
-        Self(Held::new(Memory::uncleared(len), len))
+        Self(Held::new(Memory::uncleared(len), len), None)
     }
 
     /// A copy of `parts`, one after another, of `len` bytes in all, at a 4 KiB-aligned address.
@@ -67,9 +68,10 @@ impl BufMut {
         out
     }
 
-    /// Ties `reservation` to the life of this memory and all slices of it.
+    /// Ties `reservation` to the life of this memory and all slices of it, until somebody else answers for the memory
+    /// ([`Buf::settled`]).
     pub fn set_reservation(&mut self, reservation: Reservation) {
-        self.0.reservation = Some(reservation);
+        self.1 = Some(reservation);
     }
 
     /// The bytes, to fill.
@@ -87,7 +89,7 @@ impl BufMut {
     /// Ends the mutable life.
     pub fn freeze(self) -> Buf {
         let len = self.0.len;
-        Buf { memory: Arc::new(self.0), start: 0, len }
+        Buf { memory: Arc::new(self.0), start: 0, len, reservation: self.1.map(Arc::new) }
     }
 }
 
@@ -117,7 +119,17 @@ impl Buf {
     /// A part of it, sharing the memory. Panics where the range is outside.
     pub fn slice(&self, range: std::ops::Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= self.len, "slice {range:?} of {} bytes", self.len);
-        Self { memory: self.memory.clone(), start: self.start + range.start, len: range.end - range.start }
+        let (start, len) = (self.start + range.start, range.end - range.start);
+        Self { memory: self.memory.clone(), start, len, reservation: self.reservation.clone() }
+    }
+
+    /// The same bytes for who keeps them and counts them in a budget of its own: aligned, in no more memory than they need, and
+    /// without a reservation. A copy only where that is not so already.
+    pub fn settled(&self) -> Self {
+        if self.start == 0 && self.len == self.memory.len && self.is_aligned() {
+            return Self { memory: self.memory.clone(), start: 0, len: self.len, reservation: None };
+        }
+        Self::copy_from(self)
     }
 
     /// Whether the first byte lies on a 4 KiB-aligned address, as direct I/O needs.
@@ -168,7 +180,7 @@ impl From<Vec<u8>> for Buf {
     /// Takes the bytes without a copy; they are not aligned.
     fn from(bytes: Vec<u8>) -> Self {
         let len = bytes.len();
-        Self { memory: Arc::new(Held::new(Memory::Plain(bytes), len)), start: 0, len }
+        Self { memory: Arc::new(Held::new(Memory::Plain(bytes), len)), start: 0, len, reservation: None }
     }
 }
 
@@ -240,5 +252,24 @@ mod tests {
         assert_eq!(budget.used(), 8192);
         drop(part);
         assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn who_settles_bytes_shares_them_where_they_are_alone_and_answers_for_them() {
+        let budget = Budget::new(1 << 20);
+        let mut made = BufMut::concat(std::iter::once(&[7; BLOCK][..]), BLOCK);
+        made.set_reservation(budget.reserve(4096).expect("fits"));
+        let given = made.freeze();
+        let kept = given.settled();
+        assert_eq!(kept.as_ptr(), given.as_ptr());
+        drop(given);
+        assert_eq!((budget.used(), &kept[..]), (0, &[7; BLOCK][..]));
+        let large = Buf::pattern(3, 4 * BLOCK);
+        for part in
+            [large.slice(BLOCK..2 * BLOCK), large.slice(5..BLOCK + 5), Buf::from(large[..BLOCK].to_vec())]
+        {
+            let kept = part.settled();
+            assert!(kept.is_aligned() && kept == part && kept.as_ptr() != part.as_ptr());
+        }
     }
 }

@@ -8,6 +8,7 @@ mod id;
 mod map;
 mod memory;
 pub mod mutants;
+mod pages;
 mod reserve;
 mod rng;
 mod seeds;

@@ -1,4 +1,6 @@
-//! Where the bytes of buffers are: rows of aligned pages, of which large ones are used again.
+//! Where the bytes of buffers are: rows of aligned pages, of which single and very many ones are used again.
+//!
+//! An allocator that is asked for a page at an aligned address takes two, so single pages are cut from chunks ([`crate::pages`]).
 //!
 //! A row of 4 MiB that is fresh from the host costs a fault for each of its pages and as much again to give it back, several times
 //! what copying into it does. So rows that nobody holds any more are kept for whoever wants such a row next, for a second or two.
@@ -8,6 +10,7 @@
 )]
 
 use crate::BLOCK;
+use crate::pages::{self, Page as Single};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
@@ -24,6 +27,8 @@ struct Page([u8; BLOCK]);
 pub(crate) enum Memory {
     /// At a 4 KiB-aligned address.
     Row(Row),
+    /// The same, one page.
+    Single(Single),
     /// Wherever they were.
     Plain(Vec<u8>),
 }
@@ -34,23 +39,33 @@ pub(crate) struct Row(Vec<Page>);
 impl Memory {
     /// At least `len` zeros, aligned.
     pub fn zeroed(len: usize) -> Self {
+        if len <= BLOCK {
+            let mut single = pages::take();
+            single.bytes_mut().fill(0);
+            return Self::Single(single);
+        }
         Self::Row(Row::zeroed(len.div_ceil(BLOCK)))
     }
 
     /// At least `len` bytes, aligned, whose content may be anything that this process has held.
     pub fn uncleared(len: usize) -> Self {
-        let pages = len.div_ceil(BLOCK);
-        let mut row = spare().take(pages).unwrap_or_else(|| Row::zeroed(pages));
+        let mut memory = if len <= BLOCK {
+            Self::Single(pages::take())
+        } else {
+            let pages = len.div_ceil(BLOCK);
+            Self::Row(spare().take(pages).unwrap_or_else(|| Row::zeroed(pages)))
+        };
         if cfg!(debug_assertions) {
             // What reads it before it is written is found, and is the same each time.
-            row.0.as_mut_bytes().fill(0xa5);
+            memory.bytes_mut().fill(0xa5);
         }
-        Self::Row(row)
+        memory
     }
 
     pub fn bytes(&self) -> &[u8] {
         match self {
             Self::Row(row) => row.0.as_bytes(),
+            Self::Single(page) => page.bytes(),
             Self::Plain(bytes) => bytes,
         }
     }
@@ -58,6 +73,7 @@ impl Memory {
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         match self {
             Self::Row(row) => row.0.as_mut_bytes(),
+            Self::Single(page) => page.bytes_mut(),
             Self::Plain(bytes) => bytes,
         }
     }

@@ -339,7 +339,7 @@ impl Plan<'_> {
     }
 
     /// Overwrites bytes: blocks that are only in memory in place, others by new blocks.
-    pub(crate) fn write(&mut self, id: u64, offset: u64, bytes: &[u8], damaged: bool) -> Result<(), Stop> {
+    pub(crate) fn write(&mut self, id: u64, offset: u64, bytes: &Buf, damaged: bool) -> Result<(), Stop> {
         let block_len = BLOCK as u64;
         if bytes.is_empty() {
             return Ok(());
@@ -353,13 +353,13 @@ impl Plan<'_> {
         for block in first..last {
             let start = block * block_len;
             let (from, to) = (offset.max(start), end.min(start + block_len));
-            let new = &bytes[(from - offset) as usize..(to - offset) as usize];
+            let new = bytes.slice((from - offset) as usize..(to - offset) as usize);
             let (content, damaged) = if new.len() == BLOCK {
-                (Buf::from(new.to_vec()), damaged)
+                (new.settled(), damaged)
             } else {
                 let mut old = self.read(id, start, block_len)?;
-                old.bytes[(from - start) as usize..(to - start) as usize].copy_from_slice(new);
-                (Buf::from(old.bytes), damaged || old.damaged)
+                old.bytes[(from - start) as usize..(to - start) as usize].copy_from_slice(&new);
+                (Buf::copy_from(&old.bytes), damaged || old.damaged)
             };
             let crc = block_crc(&content);
             let crc = if damaged { poisoned(crc) } else { crc };

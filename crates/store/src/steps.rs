@@ -7,7 +7,7 @@ use crate::logged::{Bulk, Step};
 use crate::plan::{Cell, INLINE_DATA, Onode, Plan};
 use crate::table::View;
 use crate::tree::Stop;
-use stdx::{BLOCK, Bufs};
+use stdx::{BLOCK, Buf, Bufs};
 
 const BLOCK_LEN: u64 = BLOCK as u64;
 /// Larger objects are removed bit by bit.
@@ -114,7 +114,7 @@ impl<'a> Plan<'a> {
             self.delete(key::inline(onode.id));
             onode.inline = false;
             self.put_onode(object, onode);
-            self.write(onode.id, 0, &bytes, false)?;
+            self.write(onode.id, 0, &bytes.into(), false)?;
         }
         Ok(())
     }
@@ -140,7 +140,7 @@ impl<'a> Plan<'a> {
     fn zero_part(&mut self, id: u64, from: u64, to: u64) -> Result<(), Stop> {
         let block = from / BLOCK_LEN;
         if from < to && !self.extents(id, block, block + 1)?.is_empty() {
-            self.write(id, from, &vec![0; (to - from) as usize], false)?;
+            self.write(id, from, &Buf::zeros((to - from) as usize), false)?;
         }
         Ok(())
     }
@@ -293,8 +293,8 @@ impl<'a> Plan<'a> {
                 self.map(onode.id, &Extent { block, ..extent })?;
             }
         }
-        self.write(onode.id, destination, &head.bytes, head.damaged)?;
-        self.write(onode.id, at(tail), &tail_bytes.bytes, tail_bytes.damaged)?;
+        self.write(onode.id, destination, &head.bytes.into(), head.damaged)?;
+        self.write(onode.id, at(tail), &tail_bytes.bytes.into(), tail_bytes.damaged)?;
         let (zeros, stop) = (destination + there, destination + len);
         self.zero_range(onode.id, zeros, stop.min(onode.size.max(zeros)))?;
         self.extend(to, &mut onode, stop);
