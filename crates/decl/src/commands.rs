@@ -169,6 +169,11 @@ commands! {
     OsdRmPgUpmapItems = "osd" "rw" "osd rm-pg-upmap-items pgid:pg" "Takes back `osd pg-upmap-items`";
 
     OsdPoolCreate = "osd" "rw" "osd pool create pool:pool pg_num:int?[0] pgp_num:int?[0] pool_type:choice?(replicated|erasure) erasure_code_profile:str?/n/ rule:str? expected_num_objects:int?[0] size:int?[0] pg_num_min:int?[0] pg_num_max:int?[0] autoscale_mode:choice?(on|off|warn) bulk:bool? target_size_bytes:int?[0] target_size_ratio:float?[0.0]" "Creates a pool";
+    OsdPoolAutoscaleStatus = "mgr" "r" "osd pool autoscale-status" "Shows how many PGs pools have and should have by what is in them";
+    OsdPoolSetThreshold = "mgr" "w" "osd pool set threshold num:float[1.0]" "Sets by which factor a number of PGs must be wrong to be changed";
+    OsdPoolSetNoautoscale = "mgr" "w" "osd pool set noautoscale" "Leaves the numbers of PGs of all pools as they are";
+    OsdPoolUnsetNoautoscale = "mgr" "w" "osd pool unset noautoscale" "Takes back `osd pool set noautoscale`";
+    OsdPoolGetNoautoscale = "mgr" "r" "osd pool get noautoscale" "Says whether the numbers of PGs of all pools are left as they are";
     OsdPoolLs = "osd" "r" "osd pool ls detail:choice?(detail)" "Lists pools";
     OsdPoolRm = "osd" "rw" "osd pool rm pool:pool pool2:pool? yes_i_really_really_mean_it:bool? yes_i_really_really_mean_it_not_faking:bool?" "Removes a pool and everything in it";
     OsdPoolDelete = "osd" "rw" "osd pool delete pool:pool pool2:pool? yes_i_really_really_mean_it:bool? yes_i_really_really_mean_it_not_faking:bool?" "Old spelling of `osd pool rm`", hidden;

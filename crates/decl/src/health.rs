@@ -66,6 +66,8 @@ codes! {
     TooFewOsds = "TOO_FEW_OSDS" Warn "add OSDs, or lower osd_pool_default_size";
     PoolNoRedundancy = "POOL_NO_REDUNDANCY" Warn "raise the pool's size to keep more than one copy";
     PoolAppNotEnabled = "POOL_APP_NOT_ENABLED" Warn "run `ceph osd pool application enable POOL cephfs|rbd|rgw|NAME`";
+    PoolTooFewPgs = "POOL_TOO_FEW_PGS" Warn "run `ceph osd pool set POOL pg_autoscale_mode on`, or set pg_num as `ceph osd pool autoscale-status` says";
+    PoolTooManyPgs = "POOL_TOO_MANY_PGS" Warn "run `ceph osd pool set POOL pg_autoscale_mode on`, or set pg_num as `ceph osd pool autoscale-status` says";
     PoolFull = "POOL_FULL" Warn "raise the quota (`ceph osd pool set-quota`) or delete data";
     OsdmapFlags = "OSDMAP_FLAGS" Warn "clear with `ceph osd unset FLAG` when the work is done";
     OsdFlags = "OSD_FLAGS" Warn "clear with `ceph osd unset-group FLAGS WHO` when the work is done";

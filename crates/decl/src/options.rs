@@ -90,6 +90,7 @@ options! {
     "mon_clock_drift_allowed" Float "0.05" "advanced" "seconds by which monitors' clocks may differ before that is a warning";
     "mon_allow_pool_delete" Bool "false" "advanced" "whether pools can be removed";
     "mon_max_pg_per_osd" Uint "250" "advanced" "most PG copies for each OSD that a new pool may lead to";
+    "mon_target_pg_per_osd" Uint "100" "advanced" "PG copies that each OSD is to have where pools' numbers of PGs follow what is in them";
     "mon_osd_down_out_interval" Secs "600" "advanced" "how long an OSD is down before its data is copied elsewhere";
     "mon_osd_down_out_subtree_limit" Str "rack" "advanced" "OSDs that are down with all of a CRUSH bucket of this type, or of a larger one, are not marked out";
     "mon_osd_min_down_reporters" Uint "2" "advanced" "how many OSDs must report another one before it is marked down";
@@ -101,6 +102,9 @@ options! {
     "mgr/balancer/active" Bool "true" "advanced" "whether placement groups are spread evenly by exceptions to CRUSH";
     "mgr/balancer/mode" Str "upmap" "advanced" "how: upmap, or none";
     "mgr/balancer/upmap_max_optimizations" Uint "10" "advanced" "placement groups that the balancer changes at a time";
+    "mgr/pg_autoscaler/noautoscale" Bool "false" "advanced" "whether the numbers of PGs of all pools are left as they are";
+    "mgr/pg_autoscaler/sleep_interval" Secs "60" "advanced" "time between two looks at how many PGs pools should have";
+    "mgr/pg_autoscaler/threshold" Float "3.0" "advanced" "by which factor a pool's number of PGs must be wrong to be changed; 1 at least";
     "target_max_misplaced_ratio" Float "0.05" "basic" "part of all objects that may be misplaced while the balancer goes on";
     "mgr_crash_warn_recent_interval" Secs "1209600" "advanced" "how long a crash that nobody has archived is a health warning";
     "mon_log_max" Uint "10000" "advanced" "lines of the cluster log that are kept";
@@ -123,7 +127,7 @@ options! {
     "osd_pool_default_min_size" Uint "0" "advanced" "copies that a write needs in a new pool; 0 is more than half of them";
     "osd_pool_default_pg_num" Uint "32" "advanced" "PGs of a new pool";
     "osd_pool_default_crush_rule" Str "-1" "advanced" "rule of a new pool; -1 is the first one";
-    "osd_pool_default_pg_autoscale_mode" Str "off" "advanced" "kept for clients; PGs are not changed by themselves yet";
+    "osd_pool_default_pg_autoscale_mode" Str "on" "advanced" "whether the number of PGs of a new pool follows what is in it: on, warn (people are told) or off";
     "mon_osd_warn_num_repaired" Uint "10" "advanced" "an OSD that has replaced so many damaged objects of its own is a warning";
     "mon_warn_pg_not_scrubbed_ratio" Float "0.5" "advanced" "a PG that was not scrubbed for longer than osd_scrub_max_interval by this part of it is a warning; 0 for never";
     "mon_warn_pg_not_deep_scrubbed_ratio" Float "0.75" "advanced" "a PG that was not deep-scrubbed for longer than osd_deep_scrub_interval by this part of it is a warning; 0 for never";

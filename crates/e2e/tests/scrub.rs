@@ -46,7 +46,7 @@ fn a_decayed_byte_is_found_shown_and_mended() {
     let health = || -> Value { serde_json::from_str(&ceph("health detail -f json")).expect("JSON") };
     let message = |health: &Value, code: &str| health["checks"][code]["summary"]["message"].clone();
 
-    ceph("osd pool create data 1");
+    ceph("osd pool create data 1 --autoscale-mode off");
     ceph("osd pool application enable data test");
     ceph("config set osd osd_scrub_auto_repair false");
     let names = ["one", "two", "three"];

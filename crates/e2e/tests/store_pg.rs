@@ -37,7 +37,7 @@ fn the_only_copy_of_a_pg_serves_from_another_osd() {
     let cluster = Cluster::start(Options { separate: true, ..Options::default() });
     let ceph = |line: &str| cluster.client("ceph", &line.split(' ').collect::<Vec<_>>()).ok();
     let rados = |args: &[&str]| cluster.client("rados", &[&["-p", "single"], args].concat());
-    ceph("osd pool create single 1 1 replicated --size 1");
+    ceph("osd pool create single 1 1 replicated --size 1 --autoscale-mode off");
     ceph("osd pool set single size 1 --yes-i-really-mean-it");
     ceph("osd pool set single min_size 1");
     let big: Vec<u8> = (0..3_000_000u32).map(|i| (i / 7) as u8).collect();

@@ -9,7 +9,7 @@ wire::wire_structs! {
     pub struct NacreMap[v 2/1] {
         /// The OSD map that it came with; it belongs to later ones too, until another one comes.
         pub epoch: Epoch,
-        /// The newest formats that may be written: raised once every daemon reports that it reads them.
+        /// What OSDs have to understand to come up: raised when something is used for the first time that those of an older version do not.
         pub feature_level: u32,
         /// OSDs that are down and whose process is known to be gone, by the `up_from` of the incarnation: its leases need not
         /// be waited out. Of one that is up again, the OSD map says as much.

@@ -2,7 +2,6 @@
 //! CRUSH into the map, a few at a time, while nothing else is moving.
 
 use crate::commands::View;
-use crate::config::{FromOption, Target, lookup};
 use crate::edit::Edit;
 use crate::mon::Mon;
 use crate::pgstat::PgTable;
@@ -35,17 +34,12 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub fn of(view: &View<'_>) -> Self {
-        fn option<T: FromOption>(view: &View<'_>, name: &str) -> T {
-            let text = lookup(&view.config.options, &view.state.config, &Target::named("mgr"), name);
-            let default = || decl::options::find(name).and_then(|o| T::from_option(o.default));
-            T::from_option(&text).or_else(default).expect("a declared option has a default of its type")
-        }
         Self {
-            active: option(view, "mgr/balancer/active"),
-            mode: option(view, "mgr/balancer/mode"),
-            changes: usize::try_from(option::<u64>(view, "mgr/balancer/upmap_max_optimizations"))
+            active: view.mgr_option("mgr/balancer/active"),
+            mode: view.mgr_option("mgr/balancer/mode"),
+            changes: usize::try_from(view.mgr_option::<u64>("mgr/balancer/upmap_max_optimizations"))
                 .unwrap_or(usize::MAX),
-            misplaced: option(view, "target_max_misplaced_ratio"),
+            misplaced: view.mgr_option("target_max_misplaced_ratio"),
         }
     }
 

@@ -1,7 +1,7 @@
 //! A decision in the making: handlers read the proposed state and describe the next one; nothing takes effect before the
 //! log has committed it.
 
-use crate::config::{FromOption, MonConfig, lookup};
+use crate::config::{FromOption, MonConfig, Target, lookup};
 use crate::entry::Change;
 use crate::soft::Soft;
 use crate::state::State;
@@ -191,7 +191,16 @@ impl<'a> Edit<'a> {
 
 /// An option as monitors see it.
 pub fn option<T: FromOption>(config: &MonConfig, state: &State, name: &str) -> T {
-    let text = lookup(&config.options, &state.config, &config.target(), name);
+    option_of(config, state, &config.target(), name)
+}
+
+/// An option of Ceph's manager, whose work the leader does.
+pub(crate) fn mgr_option<T: FromOption>(config: &MonConfig, state: &State, name: &str) -> T {
+    option_of(config, state, &Target::named("mgr"), name)
+}
+
+fn option_of<T: FromOption>(config: &MonConfig, state: &State, target: &Target, name: &str) -> T {
+    let text = lookup(&config.options, &state.config, target, name);
     let default = || decl::options::find(name).and_then(|o| T::from_option(o.default));
     T::from_option(&text).or_else(default).expect("a declared option has a default of its type")
 }

@@ -177,6 +177,7 @@ pub(crate) fn checks(view: &View<'_>) -> Vec<Check> {
     crate::scrub_health::checks(view, &mut out);
     crate::disks::checks(view, &mut out);
     pool_checks(view, &mut out);
+    crate::autoscale::checks(view, &mut out);
     crash_check(view, &mut out);
     let wanted: u64 = view.option("osd_pool_default_size");
     let osds = map.existing().count();

@@ -9,6 +9,7 @@
 //! Entry points: [`Mon`], [`MonConfig`]; commands are in [`commands`], one file a family.
 
 mod auth_service;
+mod autoscale;
 mod balancer;
 mod bootstrap;
 mod commands;
@@ -21,6 +22,7 @@ mod damage_tests;
 mod disks;
 mod edit;
 mod entry;
+mod features;
 mod health;
 mod log;
 mod mds_service;

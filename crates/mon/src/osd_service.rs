@@ -59,6 +59,10 @@ impl<S: Storage> Mon<S> {
             self.say_seldom(now, LogLevel::Error, &why);
             return refuse(why, out);
         }
+        if let Some(why) = crate::features::refusal(self.log.tail(), m.osd, m.feature_level) {
+            self.say_seldom(now, LogLevel::Error, &why);
+            return refuse(why, out);
+        }
         let up_as_asked = map.osd(m.osd).is_some_and(|o| o.is_up() && o.client_addrs == m.addrs);
         if up_as_asked {
             // Asked again before it saw the map: send what it lacks.

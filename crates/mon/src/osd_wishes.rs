@@ -4,6 +4,7 @@ use crate::commands::osd_state::flags_of;
 use crate::crush_edit;
 use crate::edit::Edit;
 use crate::entry::Change;
+use crate::features;
 use crate::mon::Mon;
 use crate::soft::{Boots, OsdWishes, Soft};
 use crate::storage::Storage;
@@ -237,6 +238,10 @@ fn boot_osd(edit: &mut Edit<'_>, m: &peer::OsdBoot) -> bool {
     if map.has_flag(osd_flags::NOUP) || own & osd_state::NOUP != 0 {
         return false;
     }
+    // What it asked may be older than what is required by now.
+    if features::refusal(edit.base, m.osd, m.feature_level).is_some() {
+        return false;
+    }
     // Its new epoch says that earlier runs of it are over.
     if edit.base.osd.nacre().dead.contains_key(&m.osd) {
         edit.nacre().dead.remove(&m.osd);
@@ -270,8 +275,10 @@ fn boot_osd(edit: &mut Edit<'_>, m: &peer::OsdBoot) -> bool {
         mark_in(edit, osd);
     }
     let name = EntityName::new(EntityType::OSD, osd.0.to_string());
-    if edit.base.metadata.get(&name) != Some(&m.metadata) {
-        edit.push(Change::Metadata(name, Some(m.metadata.clone())));
+    let mut metadata = m.metadata.clone();
+    metadata.insert(features::KEY.to_owned(), m.feature_level.to_string());
+    if edit.base.metadata.get(&name) != Some(&metadata) {
+        edit.push(Change::Metadata(name, Some(metadata)));
     }
     edit.notes.push(format!("osd.{osd} {} boot", m.addrs));
     true

@@ -10,6 +10,7 @@
 
 use crate::balancer::Settings;
 use crate::edit::Edit;
+use crate::features;
 use crate::mon::Mon;
 use crate::pgstat::PgTable;
 use crate::storage::Storage;
@@ -70,7 +71,10 @@ impl<S: Storage> Mon<S> {
             };
             match step {
                 Step::Prepare if waits.not_before > now.mono => continue,
-                Step::Prepare => self.edit(now, |edit| set_pending(edit, *id, pool.pg_num - 1)),
+                Step::Prepare => self.edit(now, |edit| match features::require(edit, features::MERGES) {
+                    Ok(()) => set_pending(edit, *id, pool.pg_num - 1),
+                    Err(_) => edit.discard(),
+                }),
                 Step::TakeBack => {
                     waits.not_before = now.mono + AGAIN_AFTER;
                     self.edit(now, |edit| take_back(edit, (*id, pool)))

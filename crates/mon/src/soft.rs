@@ -56,6 +56,8 @@ pub struct Soft {
     pub balancer: crate::balancer::Balancer,
     /// When it was last looked at how many PGs pools have.
     pub pg_num_at: Instant,
+    /// When it was last looked at how many they should have.
+    pub autoscale_at: Instant,
     /// Merges of PGs that are waited for, by pool.
     pub merges: BTreeMap<i64, crate::pg_num::Waits>,
     /// When this monitor became ready, or another one leader.

@@ -63,6 +63,7 @@ impl<S: Storage> Mon<S> {
         self.tick_mdss(now);
         self.tick_pools(now);
         self.tick_snaps(now);
+        self.tick_autoscale(now);
         self.tick_pg_num(now);
         self.tick_balancer(now);
         self.note_health(now);

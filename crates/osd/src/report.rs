@@ -15,8 +15,8 @@ use wire::EntityType;
 
 /// Feature bits that we claim to monitors, those of PROTOCOL.md 1.5.
 const FEATURES: u64 = 0x3f01_cfbd_7ffd_ffff;
-/// The newest formats that this version reads.
-const FEATURE_LEVEL: u32 = 1;
+/// What this version understands. 2: PGs are merged.
+const FEATURE_LEVEL: u32 = 2;
 /// One TiB weighs 1.0, which is 65536.
 const WEIGHT_SHIFT: u32 = 40 - 16;
 

@@ -492,6 +492,8 @@ fn mon_spec(rank: usize, spec: &Spec, id: &Identity, parts: &Parts) -> SlotSpec<
         // Simulated clocks drift further apart in a long run than real ones are let to.
         ("mon_clock_drift_allowed".to_owned(), "10".to_owned()),
         ("osd_pool_default_size".to_owned(), size.to_string()),
+        // Who changes them is part of the scenario.
+        ("osd_pool_default_pg_autoscale_mode".to_owned(), "off".to_owned()),
         ("osd_pool_default_min_size".to_owned(), (size - size / 2).to_string()),
     ]);
     options.extend(spec.options.clone());

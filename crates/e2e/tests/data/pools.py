@@ -102,6 +102,7 @@ def splits(c, io):
     names = sorted(f"n{i}" for i in range(400))
     for done in [io.aio_write_full(name, b"") for name in names]:
         done.wait_for_complete()
+    command(c, "osd pool set", pool=POOL, var="pg_autoscale_mode", val="off")
     listing = io.list_objects()
     seen = [next(listing).key for _ in range(100)]
     command(c, "osd pool set", pool=POOL, var="pg_num", val="16")

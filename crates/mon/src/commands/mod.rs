@@ -2,6 +2,7 @@
 //! the proposed state and is answered when that is committed.
 
 pub(crate) mod auth_cmds;
+pub(crate) mod autoscale_cmds;
 pub(crate) mod balancer_cmds;
 pub(crate) mod config_cmds;
 pub(crate) mod crash;
@@ -64,6 +65,11 @@ impl View<'_> {
     /// An option as monitors see it.
     pub fn option<T: crate::config::FromOption>(&self, name: &str) -> T {
         crate::edit::option(self.config, self.state, name)
+    }
+
+    /// An option of Ceph's manager, whose work the leader does.
+    pub fn mgr_option<T: crate::config::FromOption>(&self, name: &str) -> T {
+        crate::edit::mgr_option(self.config, self.state, name)
     }
 }
 
@@ -453,6 +459,11 @@ fn handler(cmd: Cmd) -> Handler {
         Cmd::OsdPgTemp => Change(osd_state::pg_temp),
         Cmd::OsdPrimaryTemp => Change(osd_state::primary_temp),
         Cmd::OsdRmPgUpmapItems => Change(osd_state::rm_upmap_items),
+        Cmd::OsdPoolAutoscaleStatus => Read(autoscale_cmds::status),
+        Cmd::OsdPoolSetThreshold => Change(autoscale_cmds::threshold),
+        Cmd::OsdPoolSetNoautoscale => Change(|edit, _, _| autoscale_cmds::switch(edit, false)),
+        Cmd::OsdPoolUnsetNoautoscale => Change(|edit, _, _| autoscale_cmds::switch(edit, true)),
+        Cmd::OsdPoolGetNoautoscale => Read(autoscale_cmds::noautoscale),
         Cmd::OsdPoolCreate => Change(pool_change::create),
         Cmd::OsdPoolLs => Read(pool_read::ls),
         Cmd::OsdPoolRm | Cmd::OsdPoolDelete => Change(pool_change::rm),

@@ -160,7 +160,7 @@ fn xinfo_json(map: &OsdMap, id: OsdId) -> Value {
 
 /// `off`, `warn`, `on`.
 pub fn autoscale(pool: &Pool) -> &'static str {
-    ["off", "warn", "on"].get(usize::from(pool.pg_autoscale_mode)).copied().unwrap_or("off")
+    crate::autoscale::MODES.get(usize::from(pool.pg_autoscale_mode)).copied().unwrap_or("off")
 }
 
 /// A pool; `id_key` is `pool` in `osd dump` and `pool_id` in `osd pool ls detail`.

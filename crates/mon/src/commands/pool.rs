@@ -40,6 +40,11 @@ pub fn create(
     let id = i64::from(edit.osdmap().pool_max) + 1;
     let mut pool = Pool::replicated(size as u8, min_size as u8, rule, pg_num as u32, stamp);
     pool.last_change = edit.osdmap().epoch.next();
+    let mode: String = edit.option("osd_pool_default_pg_autoscale_mode");
+    let Some(mode) = crate::autoscale::mode_of(&mode) else {
+        return invalid(format!("osd_pool_default_pg_autoscale_mode is `{mode}`: on, warn or off are known"));
+    };
+    pool.pg_autoscale_mode = mode;
     let inc = edit.osd();
     inc.new_pool_max = id;
     inc.new_pools.insert(id, pool);
@@ -75,7 +80,9 @@ pub fn check_pg_num(edit: &Edit<'_>, pg_num: u64, size: u64, replaces: Option<i6
     let map = edit.osdmap();
     let osds = map.existing().filter(|(_, o)| o.is_in()).count().max(1) as u64;
     let others = map.pools.iter().filter(|(id, _)| Some(**id) != replaces);
-    let copies: u64 = others.map(|(_, p)| u64::from(p.pg_num) * u64::from(p.size)).sum();
+    // What others have, or are to have.
+    let pgs = |pool: &Pool| u64::from(pool.pg_num.max(pool.pg_num_target));
+    let copies: u64 = others.map(|(_, p)| pgs(p) * u64::from(p.size)).sum();
     let max: u64 = edit.option("mon_max_pg_per_osd");
     let wanted = copies + pg_num * size;
     if max > 0 && wanted > max * osds {

@@ -1,7 +1,9 @@
 //! Commands that change pools.
 
 use super::{Failure, Outcome, invalid, missing, pool, said};
+use crate::autoscale;
 use crate::edit::Edit;
+use crate::features;
 use decl::Args;
 use maps::{pool_flags, pool_opt};
 use msgs::errno;
@@ -33,8 +35,19 @@ pub fn create(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
         return invalid("pgp_num must be the same as pg_num");
     }
     let id = pool::create(edit, name, pg_num, rule, number("size"))?;
+    let pool = edit.osd().new_pools.get_mut(&id).expect("was made");
     if args.flag("bulk") {
-        edit.osd().new_pools.get_mut(&id).expect("was made").flags |= pool_flags::BULK;
+        pool.flags |= pool_flags::BULK;
+    }
+    if let Some(mode) = args.opt_str("autoscale_mode").and_then(autoscale::mode_of) {
+        pool.pg_autoscale_mode = mode;
+    }
+    for name in ["pg_num_min", "pg_num_max", "target_size_bytes", "target_size_ratio"] {
+        if !args.text(name).is_empty() {
+            let (key, value) = super::pool_opts::parse(name, &args.text(name))?;
+            check_option(pool, name, value.as_ref())?;
+            pool.opts.extend(value.map(|value| (key, value)));
+        }
     }
     said(format!("pool '{name}' created"))
 }
@@ -119,12 +132,9 @@ pub fn set(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
             };
             edit.pool(id).crush_rule = rule as u8;
         }
-        "pg_autoscale_mode" => match args.str("val") {
-            "off" => edit.pool(id).pg_autoscale_mode = 0,
-            other => {
-                let text = format!("pg_autoscale_mode {other} is not supported yet: only off");
-                return Err(Failure::new(errno::EOPNOTSUPP, text));
-            }
+        "pg_autoscale_mode" => match autoscale::mode_of(args.str("val")) {
+            Some(mode) => edit.pool(id).pg_autoscale_mode = mode,
+            None => return invalid(format!("specified invalid mode {shown}")),
         },
         "hashpspool" if !args.flag("yes_i_really_mean_it") => {
             let text = "this moves all data of the pool, and clients may read nothing meanwhile: add --yes-i-really-mean-it";
@@ -214,6 +224,9 @@ fn set_pg_num(edit: &mut Edit<'_>, args: &Args, id: i64, old: &maps::Pool) -> Re
         }
     }
     let n = n as u32;
+    if n < old.pg_num {
+        features::require(edit, features::MERGES)?;
+    }
     let pool = edit.pool(id);
     // Places follow, as long as nobody has parted the two.
     if old.pgp_num_target == old.pg_num_target || old.pgp_num_target > n {

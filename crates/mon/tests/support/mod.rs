@@ -99,7 +99,9 @@ impl Rig {
     }
 
     pub fn with(options: &[(&str, &str)]) -> Self {
-        let options = options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        // Pools keep the numbers of PGs that tests give them.
+        let all = [("osd_pool_default_pg_autoscale_mode", "off")].into_iter().chain(options.iter().copied());
+        let options = all.map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
         let mut rig = Self::unstarted(options);
         rig.start();
         assert!(rig.outs.iter().any(|o| matches!(o, Output::Ready)), "ready at once: {:?}", rig.outs);
@@ -301,6 +303,7 @@ pub fn boot(id: i32, nonce: u32) -> peer::OsdBoot {
         cluster_addrs: osd_addrs(port + 1, nonce),
         heartbeat_addrs: osd_addrs(port + 2, nonce),
         crush_weight: 0x500,
+        feature_level: 2,
         device_class: "ssd".into(),
         crush_location: [("host", "host1"), ("root", "default")].map(|(a, b)| (a.into(), b.into())).into(),
         metadata: BTreeMap::from([("hostname".to_owned(), "host1".to_owned())]),
@@ -310,6 +313,11 @@ pub fn boot(id: i32, nonce: u32) -> peer::OsdBoot {
 
 /// All PGs of the map active and clean, reported by their primaries.
 pub fn report_clean(rig: &mut Rig, conns: &[ConnId], map: &maps::OsdMap) {
+    report_bytes(rig, conns, map, &|_| 0);
+}
+
+/// As [`report_clean`], with so many bytes in each PG of a pool.
+pub fn report_bytes(rig: &mut Rig, conns: &[ConnId], map: &maps::OsdMap, bytes: &dyn Fn(i64) -> i64) {
     for (i, conn) in conns.iter().enumerate() {
         let osd = maps::OsdId(i as i32);
         let mut pgs = Vec::new();
@@ -324,6 +332,7 @@ pub fn report_clean(rig: &mut Rig, conns: &[ConnId], map: &maps::OsdMap) {
                         reported_epoch: map.epoch,
                         up: at.up,
                         acting: at.acting,
+                        stats: maps::ObjectStatSum { num_bytes: bytes(*id), ..Default::default() },
                         // They trim at once what was removed.
                         purged_snaps: map.removed_snaps_queue.get(id).cloned().unwrap_or_default(),
                         ..peer::PgStat::default()

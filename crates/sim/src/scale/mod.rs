@@ -139,6 +139,7 @@ pub fn run(spec: &ScaleSpec, tell: &mut dyn FnMut(&Phase)) -> Result<Report, Str
     let options = [
         ("osd_crush_chooseleaf_type", "1".to_owned()),
         ("osd_pool_default_size", "3".to_owned()),
+        ("osd_pool_default_pg_autoscale_mode", "off".to_owned()),
         ("osd_pool_default_min_size", "2".to_owned()),
         ("mon_osd_down_out_interval", spec.out_after.as_secs().to_string()),
     ];
