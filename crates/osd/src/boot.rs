@@ -326,7 +326,7 @@ impl Osd {
             return;
         };
         let stored = loader.finish();
-        if pgid.seed >= pool.pg_num && stored.split_from.is_none() {
+        if pgid.seed >= pool.pg_num && stored.pg_num_before.is_none() {
             let (n, epoch) = (pool.pg_num, self.core.epoch());
             return self.stop(format!(
                 "pg {pgid} is here, its pool has {n} PGs by map {epoch}, and no merge was begun: the store is damaged"

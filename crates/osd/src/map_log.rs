@@ -272,7 +272,7 @@ impl Osd {
         let map = self.core.map.clone();
         let splits = |pg: &Pg| {
             let now = map.pools.get(&pg.id.pool).map_or(0, |pool| pool.pg_num);
-            pg.split_from.is_some_and(|before| before < now)
+            pg.pg_num_before.is_some_and(|before| before < now)
         };
         for pg in self.pgs.values_mut().filter(|pg| splits(pg)) {
             children.extend(pg.split(&mut self.core));
@@ -293,7 +293,7 @@ impl Osd {
     pub(crate) fn merge_pgs(&mut self) -> Vec<PgId> {
         let map = self.core.map.clone();
         let mut merges: BTreeMap<PgId, Vec<PgId>> = BTreeMap::new();
-        for pgid in self.pgs.iter().filter(|(_, pg)| pg.split_from.is_some()).map(|(pgid, _)| *pgid) {
+        for pgid in self.pgs.iter().filter(|(_, pg)| pg.pg_num_before.is_some()).map(|(pgid, _)| *pgid) {
             let Some(pool) = map.pools.get(&pgid.pool) else { continue };
             let target = pool.raw_pg_to_pg(pgid);
             merges.entry(target).or_default().extend((target != pgid).then_some(pgid));

@@ -4,7 +4,9 @@
 use crate::boot::{SUPERBLOCK, SUPERBLOCK_KEY, Superblock, map_key};
 use crate::object::{INFO_ATTR, ObjectInfo};
 use crate::pg::info::{Info, trim_past};
-use crate::pg::meta::{INFO, MEMBERS, META_POOL, Members, SPLIT, index_clone, meta_key, meta_pgid, temp_key};
+use crate::pg::meta::{
+    INFO, MEMBERS, META_POOL, Members, PG_NUM_BEFORE, index_clone, meta_key, meta_pgid, temp_key,
+};
 use crate::pg::objects_of;
 use maps::{Epoch, OsdMap, PgId, SnapId};
 use store::{ObjectKey, TxnOp};
@@ -85,7 +87,7 @@ pub fn carry_on(pgid: PgId, records: &mut [(Vec<u8>, Vec<u8>)], maps: &[OsdMap])
     }
     let info: Info = get(records, INFO)?;
     let mut members: Members = get(records, MEMBERS)?;
-    if records.iter().any(|(key, _)| key == SPLIT) {
+    if records.iter().any(|(key, _)| key == PG_NUM_BEFORE) {
         return Err(
             "it was about to be split or merged when its OSD stopped: start that one once, then export again"
                 .into(),

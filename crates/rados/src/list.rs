@@ -1,5 +1,5 @@
 //! Listing a pool, PG by PG, in the order of bit-reversed hashes. The cursor is a position among all objects, so that
-//! PGs may split while the listing goes on without an object being lost or told twice.
+//! PGs may split and be merged while the listing goes on without an object being lost or told twice.
 
 use crate::Request;
 use crate::target::Target;
@@ -63,14 +63,14 @@ pub(crate) fn parse(pool: i64, target: &Target, reply: &OsdOpReply) -> Result<Bo
     let data = &reply.ops.first().ok_or(BAD_ANSWER)?.data;
     let PgNlsReply { handle, entries } = input::read(data).map_err(|_| BAD_ANSWER)?;
     // 1 says that the PG has ended. The handle is then where the next begins as the OSD's map has it, which may be newer
-    // than ours; behind the last PG it is the end of everything, and so we check with our own map.
+    // than ours: where the PG has split it may be just where we are. Behind the last PG it is the end of everything, and so we check
+    // with our own map.
     let behind = behind_pg(pool, target.spg.pgid.seed, target.pg_num);
     let usable =
         !handle.max && handle.pool == pool && handle.bitwise_key() >= u64::from(target.hash.reverse_bits());
     let next = match (reply.result, usable) {
-        (0, true) => Some(handle),
+        (_, true) => Some(handle),
         (0, false) => return Err(BAD_ANSWER),
-        (_, true) if handle.bitwise_key() > u64::from(target.hash.reverse_bits()) => Some(handle),
         _ => behind,
     };
     Ok(Box::new(Listing { entries, next }))

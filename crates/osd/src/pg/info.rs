@@ -113,6 +113,31 @@ impl Stats {
         self.writes += u64::from(!delta.internal);
         self.written_bytes += delta.written;
     }
+
+    /// 1 / 2^`bits` of it, for a PG that was split off. Which objects are where nobody has counted; the sum stays right.
+    pub fn part(&self, bits: u32) -> Self {
+        let part = |all: i64| all >> bits.min(63);
+        let (objects, bytes, clones) = (part(self.objects), part(self.bytes), part(self.clones));
+        Self { objects, bytes, clones, ..Self::default() }
+    }
+
+    /// A part has become another PG's.
+    pub fn lose(&mut self, part: &Self) {
+        self.objects -= part.objects;
+        self.bytes -= part.bytes;
+        self.clones -= part.clones;
+    }
+
+    /// All of another PG has become this one's.
+    pub fn gain(&mut self, other: &Self) {
+        self.objects += other.objects;
+        self.bytes += other.bytes;
+        self.clones += other.clones;
+        self.reads += other.reads;
+        self.read_bytes += other.read_bytes;
+        self.writes += other.writes;
+        self.written_bytes += other.written_bytes;
+    }
 }
 
 /// What one update changes in [`Stats`].

@@ -5,7 +5,7 @@ use super::request::Stage;
 use crate::core::{Core, ReadFor};
 use crate::object::{INFO_ATTR, ObjectInfo, hobject_of, key_of};
 use crate::ops::Loads;
-use maps::HObject;
+use maps::{HObject, OsdMap, PgId, Pool};
 use msgs::errno::{EINVAL, EOPNOTSUPP};
 use msgs::op::input::{self, ListEntry, PgNlsReply};
 use msgs::{Op, OsdOpReply};
@@ -50,6 +50,12 @@ impl Pg {
             _ => Err(EOPNOTSUPP),
         };
         match read {
+            Ok((_, Some(cursor))) if is_elsewhere(self.id, &core.map, &cursor) => {
+                let mut reply = OsdOpReply::to(&op.request, END, core.epoch());
+                reply.ops[0].rval = END;
+                reply.ops[0].data = input::write(&PgNlsReply { handle: cursor, entries: Vec::new() });
+                self.answer(core, id, reply);
+            }
             Ok((max, cursor)) => {
                 let from = cursor.map_or(self.range.0.clone(), |c| page_start(&c));
                 let from = from.clamp(self.range.0.clone(), self.range.1.clone());
@@ -179,6 +185,13 @@ impl Pg {
         }
         HObject { hash: self.range.1.hash, pool: self.id.pool, ..HObject::default() }
     }
+}
+
+/// Whether a listing has come to where another PG's objects are: the PG has split since its client asked. It goes on there, at just this
+/// place; the end of what is left of the PG lies before it.
+fn is_elsewhere(id: PgId, map: &OsdMap, cursor: &HObject) -> bool {
+    let home = |pool: &Pool| pool.raw_pg_to_pg(PgId::new(id.pool, cursor.hash));
+    !cursor.max && cursor.pool == id.pool && map.pools.get(&id.pool).is_some_and(|pool| home(pool) != id)
 }
 
 fn is_whiteout(attrs: &[(Vec<u8>, Vec<u8>)]) -> bool {

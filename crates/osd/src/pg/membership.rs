@@ -98,7 +98,7 @@ impl Pg {
         self.watches.new_interval();
         self.reset(core);
         if bits != next_bits {
-            self.split_from = old.pools.get(&self.id.pool).map(|pool| pool.pg_num);
+            self.pg_num_before = old.pools.get(&self.id.pool).map(|pool| pool.pg_num);
         }
         if bits < next_bits {
             // Clients ask again, the PG that has the object now.
@@ -115,7 +115,7 @@ impl Pg {
         self.members.past.push(ended);
         trim_past(&mut self.members.past, self.info.history.last_epoch_clean);
         self.reset(core);
-        self.split_from = old.pools.get(&self.id.pool).map(|pool| pool.pg_num);
+        self.pg_num_before = old.pools.get(&self.id.pool).map(|pool| pool.pg_num);
         self.drop_all_ops(core);
     }
 

@@ -9,7 +9,7 @@
 //! As with splits the transaction that stores the map only marks the PGs, and a start that finds a mark carries on. The source's
 //! records go in the transaction that stores the target's.
 
-use super::info::{Info, Stats, merge_past, trim_past};
+use super::info::{Info, merge_past, trim_past};
 use super::log::PgLog;
 use super::meta::{Members, Stored, meta_key};
 use super::scrub::{Record, Scrub};
@@ -43,7 +43,7 @@ impl Pg {
             pg.take_over(&source);
             logs.push(source.log);
         }
-        (pg.split_from, pg.stats_changed) = (None, true);
+        (pg.pg_num_before, pg.stats_changed) = (None, true);
         pg.range = objects_of(id, pool.pg_num);
         if !pg.stored {
             pg.log = logs.swap_remove(0);
@@ -99,7 +99,7 @@ impl Pg {
 /// Whether the map tells of just the merge that these PGs are marked for.
 fn knows<'a>(pool: &Pool, mut pgs: impl Iterator<Item = &'a Pg>) -> bool {
     let is_last = pool.last_pg_merge_meta.source_pgid.seed == pool.pg_num;
-    is_last && pgs.all(|pg| pg.split_from == Some(pool.pg_num + 1))
+    is_last && pgs.all(|pg| pg.pg_num_before == Some(pool.pg_num + 1))
 }
 
 /// Whether copies are together all that was ever acknowledged to either PG: both were said to be ready to merge at just these versions.
@@ -119,18 +119,6 @@ fn is_whole(pool: &Pool, target: Option<&Pg>, sources: &[Pg]) -> bool {
 /// an epoch in which neither took requests. The same at all OSDs, whichever maps they have missed.
 fn first_version(meta: &MergeMeta) -> EVersion {
     EVersion::new(meta.ready_epoch, meta.source_version.version + meta.target_version.version + 1)
-}
-
-impl Stats {
-    fn gain(&mut self, other: &Self) {
-        self.objects += other.objects;
-        self.bytes += other.bytes;
-        self.clones += other.clones;
-        self.reads += other.reads;
-        self.read_bytes += other.read_bytes;
-        self.writes += other.writes;
-        self.written_bytes += other.written_bytes;
-    }
 }
 
 impl Record {

@@ -18,8 +18,8 @@ pub const SNAP_POOL: i64 = -4;
 
 pub const INFO: &[u8] = b"info";
 pub const MEMBERS: &[u8] = b"members";
-/// The number of PGs before a split or merge that was decided on and not carried out.
-pub const SPLIT: &[u8] = b"split";
+/// The number of the pool's PGs before a split or merge that was decided on and not carried out; stores call it by what came first.
+pub const PG_NUM_BEFORE: &[u8] = b"split";
 const SCRUB: &[u8] = b"scrub";
 const LOG: u8 = b'l';
 const DUP: u8 = b'd';
@@ -60,7 +60,7 @@ pub struct Stored {
     /// What it lacks.
     pub missing: Missing,
     /// It was to be split or merged when it had so many PGs in its pool, and all this is still from before.
-    pub split_from: Option<u32>,
+    pub pg_num_before: Option<u32>,
     /// When it was scrubbed.
     pub scrub: super::scrub::Record,
 }
@@ -160,13 +160,13 @@ impl MetaChange {
     }
 
     /// It is to be split or merged, and had so many PGs in its pool before.
-    pub fn split_from(&mut self, pg_num: u32) {
-        self.set.push((SPLIT.to_vec(), Writer::encode(&pg_num)));
+    pub fn pg_num_before(&mut self, pg_num: u32) {
+        self.set.push((PG_NUM_BEFORE.to_vec(), Writer::encode(&pg_num)));
     }
 
     /// It was split: entries, dups and missing objects that are another PG's now are gone, and so is the mark.
     pub fn split(&mut self, log: &PgLog, missing: &Missing) {
-        self.remove.push(SPLIT.to_vec());
+        self.remove.push(PG_NUM_BEFORE.to_vec());
         log.entries().for_each(|e| self.drop_entry(e.version));
         log.dups().for_each(|d| self.drop_dup(d.version));
         missing.keys().for_each(|object| self.drop_missing(object));
@@ -262,7 +262,7 @@ impl Loader {
         match key {
             INFO => self.stored.info = value_of(value)?,
             MEMBERS => self.stored.members = value_of(value)?,
-            SPLIT => self.stored.split_from = Some(value_of(value)?),
+            PG_NUM_BEFORE => self.stored.pg_num_before = Some(value_of(value)?),
             SCRUB => self.stored.scrub = value_of(value)?,
             [LOG, ..] => self.entries.push(value_of(value)?),
             [DUP, ..] => self.dups.push(value_of(value)?),
@@ -293,7 +293,7 @@ mod tests {
         let missing = missing_key(&ObjectKey::head(1, 5, b"", b"", b"o"));
         let logged = version_key(LOG, EVersion::new(Epoch(1), 1));
         assert!(falls(&missing) && falls(&logged) && falls(&version_key(DUP, EVersion::default())));
-        assert!(!falls(MEMBERS) && !falls(INFO) && !falls(SPLIT));
+        assert!(!falls(MEMBERS) && !falls(INFO) && !falls(PG_NUM_BEFORE));
     }
 
     #[test]

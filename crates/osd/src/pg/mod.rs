@@ -101,7 +101,7 @@ pub struct Pg {
     /// Whether anything of it is stored.
     pub stored: bool,
     /// It is to be split or merged, and had so many PGs in its pool before; range, log and the rest are still from then.
-    pub split_from: Option<u32>,
+    pub pg_num_before: Option<u32>,
     /// Number of this round of peering; answers to another one are ignored.
     pub round: u64,
     /// What others have, in this round.
@@ -166,8 +166,8 @@ pub struct Pg {
 impl Pg {
     /// A PG as it was stored, or an empty one.
     pub fn new(id: PgId, pg_num: u32, stored: Stored) -> Self {
-        let Stored { info, members, log, missing, split_from, scrub } = stored;
-        let pg_num = split_from.unwrap_or(pg_num);
+        let Stored { info, members, log, missing, pg_num_before, scrub } = stored;
+        let pg_num = pg_num_before.unwrap_or(pg_num);
         Self {
             id,
             range: objects_of(id, pg_num),
@@ -181,7 +181,7 @@ impl Pg {
             log,
             missing,
             stored: false,
-            split_from,
+            pg_num_before,
             round: 0,
             copies: BTreeMap::new(),
             strays: BTreeSet::new(),
@@ -311,8 +311,8 @@ impl Pg {
         self.info.missing = self.missing.len() as u64;
         change.info(&self.info);
         change.members(&self.members);
-        if let Some(pg_num) = self.split_from {
-            change.split_from(pg_num);
+        if let Some(pg_num) = self.pg_num_before {
+            change.pg_num_before(pg_num);
         }
         change.into_ops(self.id, ops);
     }

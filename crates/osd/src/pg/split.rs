@@ -5,10 +5,10 @@
 //! change of members: the interval has ended, and each of the PGs peers for itself.
 //!
 //! A PG's records are too long to be parted in the transaction that stores the map. That one only marks them
-//! ([`MetaChange::split_from`](super::meta::MetaChange::split_from)), and the parts follow in a transaction for each PG; a start
+//! ([`MetaChange::pg_num_before`](super::meta::MetaChange::pg_num_before)), and the parts follow in a transaction for each PG; a start
 //! that finds the mark carries on from there.
 
-use super::info::{Info, Stats};
+use super::info::Info;
 use super::log::Missing;
 use super::membership::grain;
 use super::meta::{Members, MetaChange, Stored, meta_key};
@@ -21,7 +21,7 @@ impl Pg {
     /// Carries out a split that the newest map asks for, and gives the new PGs.
     pub fn split(&mut self, core: &mut Core) -> Vec<Self> {
         let map = core.map.clone();
-        let (Some(before), Some(pool)) = (self.split_from.take(), map.pools.get(&self.id.pool)) else {
+        let (Some(before), Some(pool)) = (self.pg_num_before.take(), map.pools.get(&self.id.pool)) else {
             return Vec::new();
         };
         let pg_num = pool.pg_num;
@@ -44,7 +44,7 @@ impl Pg {
             let members = Members { past: self.members.past.clone(), ..members };
             // Errors that are left may be in any of them, until each has been scrubbed.
             let scrub = self.scrub.record.clone();
-            let stored = Stored { info, members, log, missing, split_from: None, scrub };
+            let stored = Stored { info, members, log, missing, pg_num_before: None, scrub };
             let child = Self::new(id, pg_num, stored);
             if self.stored {
                 ours.split(&child.log, &child.missing);
@@ -77,20 +77,5 @@ impl Pg {
         change.members(&self.members);
         change.scrub(&self.scrub.record);
         change.into_ops(self.id, ops);
-    }
-}
-
-impl Stats {
-    /// 1 / 2^`bits` of it, for a child. Which objects are where nobody has counted; the sum stays right.
-    fn part(&self, bits: u32) -> Self {
-        let part = |all: i64| all >> bits.min(63);
-        let (objects, bytes, clones) = (part(self.objects), part(self.bytes), part(self.clones));
-        Self { objects, bytes, clones, ..Self::default() }
-    }
-
-    fn lose(&mut self, part: &Self) {
-        self.objects -= part.objects;
-        self.bytes -= part.bytes;
-        self.clones -= part.clones;
     }
 }

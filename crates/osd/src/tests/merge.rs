@@ -1,22 +1,14 @@
 //! PGs that become one.
 
-use super::cluster::{Cluster, append};
+use super::cluster::{Cluster, POOL, append};
+use super::pg_nums::names;
 use crate::pg::Pg;
-use maps::{EVersion, OsdId, PgId};
+use maps::{EVersion, HObject, OsdMap, PgId};
+use msgs::Op;
+use msgs::op::input::{self, PgNlsReply};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
-
-fn names(n: u32) -> Vec<String> {
-    (0..n).map(|i| format!("o{i}")).collect()
-}
-
-/// Objects of all PGs together, by what their primaries say.
-fn counted(c: &Cluster) -> i64 {
-    let all = c.alive().0.into_iter().flat_map(|osd| c.osd(osd).pgs.values().map(move |pg| (osd, pg)));
-    let led = all.filter(|(osd, pg)| pg.primary() == Some(OsdId(*osd as i32)));
-    led.map(|(_, pg)| pg.info.stats.objects).sum()
-}
 
 /// So many PGs in one place, on three OSDs.
 fn together(pg_num: u32) -> Cluster {
@@ -36,7 +28,7 @@ fn objects_stay_where_they_are_and_are_found() {
             assert_eq!(c.read(&name), Ok(name.clone()), "of {}", c.pg_num());
         }
         c.check();
-        assert_eq!(counted(&c), 60);
+        assert_eq!(c.objects_counted(), 60);
     }
     names(60).iter().for_each(|name| c.write(name, "again"));
     c.check();
@@ -134,7 +126,7 @@ fn power_failures_at_any_time_of_a_merge_lose_nothing() {
             assert_eq!(c.read(&name), Ok(name.clone()), "killed {after:?} after the map");
         }
         c.check();
-        assert_eq!((counted(&c), c.counted("copy_resynced")), (20, 0));
+        assert_eq!((c.objects_counted(), c.counted("copy_resynced")), (20, 0));
     }
 }
 
@@ -142,7 +134,7 @@ fn power_failures_at_any_time_of_a_merge_lose_nothing() {
 /// half of it again afterwards.
 fn moved_away() -> Cluster {
     let mut c = Cluster::new(3, 2, 1, 1);
-    let pgs = |c: &Cluster| c.map.pools[&super::cluster::POOL].pgs(super::cluster::POOL).collect::<Vec<_>>();
+    let pgs = |c: &Cluster| c.map.pools[&POOL].pgs(POOL).collect::<Vec<_>>();
     c.set_pg_num(2, 1);
     for pgid in pgs(&c) {
         c.place(pgid, &[0, 1]);
@@ -165,7 +157,7 @@ fn a_stale_copy_is_no_authority_and_is_compared() {
     c.wait_clean();
     c.start(1);
     c.run(SECOND);
-    let whole = PgId::new(super::cluster::POOL, 0);
+    let whole = PgId::new(POOL, 0);
     c.place(whole, &[1, 2]);
     for (i, name) in names(24).iter().enumerate() {
         assert_eq!(c.read(name), Ok(if i < 12 { "new" } else { "old" }.into()));
@@ -183,7 +175,7 @@ fn a_stale_copy_alone_serves_nobody() {
     c.kill(2);
     c.start(1);
     c.run(2 * SECOND);
-    let whole = PgId::new(super::cluster::POOL, 0);
+    let whole = PgId::new(POOL, 0);
     c.place(whole, &[1]);
     c.run(2 * SECOND);
     assert!(!c.osd(1).pgs[&whole].is_serving());
@@ -219,7 +211,7 @@ fn all_copies_of_a_merged_pg_begin_at_one_version() {
     c.merge(meta);
     c.run(SECOND);
     c.wait_clean();
-    let whole = PgId::new(super::cluster::POOL, 0);
+    let whole = PgId::new(POOL, 0);
     for osd in 0..3 {
         let pg: &Pg = &c.osd(osd).pgs[&whole];
         assert_eq!(
@@ -229,4 +221,69 @@ fn all_copies_of_a_merged_pg_begin_at_one_version() {
         assert_eq!((pg.info.incomplete, pg.missing.len(), pg.log.dups().count()), (false, 0, 20));
         assert!(pg.log.dups().all(|dup| dup.version < head));
     }
+}
+
+/// The next page of a listing, of the PG that holds the cursor by the map that the client has, and whether the PG ends with it.
+fn page(c: &mut Cluster, map: &OsdMap, cursor: &HObject) -> (PgNlsReply, bool) {
+    let home = |map: &OsdMap| map.pools[&POOL].raw_pg_to_pg(PgId::new(POOL, cursor.hash));
+    // What was merged into another PG is asked of that one.
+    let pgid = Some(home(map)).filter(|pgid| pgid.seed < c.pg_num()).unwrap_or_else(|| home(&c.map));
+    let any = (0..).map(|i| format!("o{i}")).find(|name| c.pgid(name) == pgid).expect("an object of it");
+    let reply = c.op(&any, vec![Op::PgNls { max: 5, start_epoch: 0, data: input::write(cursor) }]);
+    (input::read(&reply.ops[0].data).expect("a page"), reply.result == 1)
+}
+
+#[test]
+fn a_listing_that_runs_on_while_pgs_split_and_are_merged_tells_each_name_once() {
+    for first in [1, 2, 4, 8] {
+        let mut c = together(first);
+        names(150).iter().for_each(|name| c.write(name, "x"));
+        let mut found: Vec<String> = Vec::new();
+        let (mut cursor, mut known) = (HObject { pool: POOL, ..HObject::default() }, c.map.clone());
+        let mut elsewhere = 0;
+        for round in 0.. {
+            let (page, end) = page(&mut c, &known, &cursor);
+            found.extend(page.entries.into_iter().map(|e| String::from_utf8(e.oid).expect("a name")));
+            if page.handle.max {
+                break;
+            }
+            elsewhere += usize::from(end && page.handle == cursor);
+            cursor = page.handle;
+            // It has the map of the answer. Then there is another one.
+            known = c.map.clone();
+            match (round % 3, c.pg_num()) {
+                (0, 1..3) => c.set_pg_num(8, 1),
+                (0, _) => c.merge_last(),
+                _ => {}
+            }
+        }
+        found.sort();
+        let mut all = names(150);
+        all.sort();
+        assert_eq!(found, all, "from {first}");
+        assert!(first > 1 || elsewhere > 0, "the client has asked a PG for what was split off from it");
+    }
+}
+
+#[test]
+fn planted_faults_are_seen() {
+    // An append to PGs that are ready to be merged is not answered before.
+    let serves = || {
+        let mut c = together(2);
+        c.write("o0", "x");
+        c.ready_to_merge();
+        let tid = c.send_op(c.acting("o0")[0], None, "o0", vec![append("y")]);
+        c.run(SECOND);
+        c.replies.contains_key(&tid)
+    };
+    assert_eq!((serves(), stdx::mutants::with("osd_serves_before_a_merge", serves)), (false, true));
+    let appended = || {
+        let mut c = together(2);
+        c.resend(5_000, "o0", vec![append("x")]);
+        c.merge_last();
+        c.resend(5_000, "o0", vec![append("x")]);
+        c.read("o0")
+    };
+    let twice = stdx::mutants::with("osd_forgets_answers_of_merged_pgs", appended);
+    assert_eq!((appended(), twice), (Ok("x".into()), Ok("xx".into())));
 }

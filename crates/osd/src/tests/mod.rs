@@ -10,6 +10,7 @@ mod heartbeats;
 mod hostile;
 mod lost;
 mod merge;
+mod pg_nums;
 mod reservations;
 mod scenarios;
 mod scrub;

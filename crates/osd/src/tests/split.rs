@@ -1,25 +1,15 @@
 //! PGs that become several.
 
 use super::cluster::{Cluster, append};
+use super::pg_nums::names;
 use crate::pg::Pg;
 use crate::pg::meta::{Loader, MetaChange, Stored};
-use maps::{OsdId, PgId};
+use maps::PgId;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use store::TxnOp;
 
 const SECOND: Duration = Duration::from_secs(1);
-
-fn names(n: u32) -> Vec<String> {
-    (0..n).map(|i| format!("o{i}")).collect()
-}
-
-/// Objects of all PGs together, by what their primaries say.
-fn counted(c: &Cluster) -> i64 {
-    let all = c.alive().0.into_iter().flat_map(|osd| c.osd(osd).pgs.values().map(move |pg| (osd, pg)));
-    let led = all.filter(|(osd, pg)| pg.primary() == Some(OsdId(*osd as i32)));
-    led.map(|(_, pg)| pg.info.stats.objects).sum()
-}
 
 #[test]
 fn objects_stay_where_they_are_and_are_found() {
@@ -31,7 +21,7 @@ fn objects_stay_where_they_are_and_are_found() {
             assert_eq!(c.read(&name), Ok(name.clone()), "of {pg_num}");
         }
         c.check();
-        assert_eq!(counted(&c), 60);
+        assert_eq!(c.objects_counted(), 60);
     }
     let homes: BTreeSet<_> = names(60).iter().map(|name| c.pgid(name)).collect();
     assert_eq!(homes.len(), 8);
@@ -111,7 +101,7 @@ fn a_power_failure_at_any_time_of_a_split_loses_nothing() {
             assert_eq!(c.read(&name), Ok(name.clone()), "killed {after:?} after the map");
         }
         c.check();
-        assert_eq!((counted(&c), c.counted("copy_resynced")), (20, 0));
+        assert_eq!((c.objects_counted(), c.counted("copy_resynced")), (20, 0));
     }
 }
 
@@ -139,7 +129,7 @@ fn a_split_that_a_start_finds_marked_comes_to_the_same() {
     let mut change = MetaChange::default();
     change.replace_log(&pg.log, &pg.missing);
     change.info(&pg.info);
-    change.split_from(1);
+    change.pg_num_before(1);
     let mut ops = Vec::new();
     change.into_ops(whole, &mut ops);
     c.set_pg_num(4, 1);
@@ -159,8 +149,9 @@ fn a_split_that_a_start_finds_marked_comes_to_the_same() {
     assert_eq!(parts.len(), 4);
     for part in parts {
         let now = &c.osd(0).pgs[&part.id];
-        let of =
-            |pg: &Pg| (pg.range.clone(), pg.log.len(), pg.log.head(), pg.info.stats.objects, pg.split_from);
+        let of = |pg: &Pg| {
+            (pg.range.clone(), pg.log.len(), pg.log.head(), pg.info.stats.objects, pg.pg_num_before)
+        };
         assert_eq!(of(&part), of(now));
         let past = |pg: &Pg| (pg.members.acting.clone(), pg.members.past.len(), pg.members.grain);
         assert_eq!(past(&part), past(now));
