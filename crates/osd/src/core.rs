@@ -1,5 +1,6 @@
 //! What all PGs of an OSD share: the map, the store, the other OSDs, and what goes out.
 
+use crate::backoff::Backoffs;
 use crate::config::OsdConfig;
 use crate::copies::CopyFor;
 use crate::history::History;
@@ -102,6 +103,8 @@ pub struct Core {
     pub links: Links,
     /// Connections from others.
     pub sessions: BTreeMap<ConnId, Session>,
+    /// What clients were asked to hold back.
+    pub backoffs: Backoffs,
     /// To be carried out after this input.
     pub out: Vec<Out>,
     /// What we promised to primaries: incarnation and until when.
@@ -171,6 +174,7 @@ impl Core {
             nacre: NacreMap::default(),
             io,
             sessions: BTreeMap::new(),
+            backoffs: Backoffs::default(),
             out: Vec::new(),
             granted: BTreeMap::new(),
             leases: BTreeMap::new(),

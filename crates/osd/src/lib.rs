@@ -4,6 +4,7 @@
 //! One state machine, [`Osd`]; the store and the session to the monitor are parts of it. See `docs/internals/osd.md`.
 
 mod admin;
+mod backoff;
 mod boot;
 mod cls;
 mod config;

@@ -151,6 +151,7 @@ impl Osd {
             }
         } else if self.core.sessions.remove(&conn).is_some() {
             self.waiting.forget(conn);
+            self.core.backoffs.forget(conn);
             self.heartbeats.forget(conn);
             for pg in self.pgs.values_mut() {
                 pg.on_client_gone(&mut self.core, conn);

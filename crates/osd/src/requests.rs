@@ -13,7 +13,7 @@ use auth::OsdTarget;
 use maps::{Epoch, HObject, OsdId, PgId, SnapId, Spg, pool_flags};
 use msgs::errno::{EAGAIN, EINVAL, EIO, EMSGSIZE, ENAMETOOLONG, EPERM, ESHUTDOWN};
 use msgs::op::watch_op;
-use msgs::{Op, OsdOp, OsdOpReply, osd_flag};
+use msgs::{Op, OsdBackoff, OsdOp, OsdOpReply, backoff_op, osd_flag};
 use node::{Body, ConnId, Level};
 use std::collections::{BTreeSet, VecDeque};
 use wire::{EntityId, EntityType};
@@ -77,7 +77,12 @@ impl Osd {
             msgs::Body::OsdOpReply(reply) if self.core.links.of(conn).is_some() => {
                 self.copy_answer(tid, &reply)
             }
-            // Backoffs are not sent, so nothing acknowledges them; maps come from monitors.
+            // What came before it on the connection was sent before the client knew.
+            msgs::Body::OsdBackoff(m) if self.must_wait(conn, m.epoch) => {
+                self.hold(m.epoch, conn, tid, Body::Client(msgs::Body::OsdBackoff(m)));
+            }
+            msgs::Body::OsdBackoff(m) => self.backoff_message(conn, &m),
+            // Maps come from monitors.
             _ => self.core.count("messages_ignored", 1),
         }
     }
@@ -102,6 +107,9 @@ impl Osd {
                     hash: op.hash,
                     ..HObject::head(op.pgid.pgid.pool, &op.locator.ns, &op.locator.key, &op.oid)
                 };
+                if self.core.backoffs.holds(op.pgid.pgid, conn, &object) {
+                    return self.core.count("requests_backed_off", 1);
+                }
                 let client = (name, session.peer.addrs.front());
                 let now = self.core.now.mono;
                 let id = self.core.next_op();
@@ -110,6 +118,13 @@ impl Osd {
                     pg.on_client_op(&mut self.core, id, op);
                 }
             }
+        }
+    }
+
+    /// A client has understood that it is to hold back.
+    fn backoff_message(&mut self, conn: ConnId, m: &OsdBackoff) {
+        if m.op == backoff_op::ACK_BLOCK {
+            self.core.backoffs.acknowledged(m.pgid.pgid, conn, m.id);
         }
     }
 

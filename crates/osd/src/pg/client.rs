@@ -29,16 +29,18 @@ impl Pg {
         if !self.is_primary(core) {
             return self.begin_balanced(core, id);
         }
-        if self.is_serving() {
-            self.enqueue(core, id);
+        match self.is_serving() {
+            true => self.enqueue(core, id),
+            false => self.back_off(core),
         }
     }
 
     /// The PG serves (again): all requests in their order.
     pub fn kick_all(&mut self, core: &mut Core) {
         if !self.is_serving() {
-            return;
+            return self.back_off(core);
         }
+        self.end_backoffs(core);
         let queued: BTreeSet<u64> = self.queues.values().flatten().copied().collect();
         let waiting = self.ops.iter().filter(|(id, op)| op.stage == Stage::Waiting && !queued.contains(id));
         let ids: Vec<u64> = waiting.map(|(id, _)| *id).collect();
@@ -66,6 +68,7 @@ impl Pg {
         core.uninformed.extend(self.ops.values().filter_map(|op| op.conn));
         // Who let any member answer may believe that we still can.
         self.send_all_to_primary(core);
+        self.end_backoffs(core);
         self.watches.clear();
         self.ops.clear();
         self.requeue_all(core);
@@ -143,12 +146,15 @@ impl Pg {
                 && !self.ops.get(&id).is_some_and(|op| self.may_delete_first(core, op))
             {
                 self.recover_first(core, key);
-                return;
+                return self.back_off_unfound(core, key);
             }
             self.load(core, id);
             return;
         }
         self.queues.remove(key);
+        if !core.backoffs.is_empty() && !self.must_recover_first(key, false) {
+            self.end_backoffs_of(core, key);
+        }
     }
 
     pub(super) fn pop_queue(&mut self, key: &ObjectKey, id: u64) {

@@ -3,6 +3,7 @@
 //! Reading path: [`state`] (all transitions), [`membership`] (intervals), [`peering`] (the primary), [`replica`] (the others),
 //! [`client`] and [`replicate`] (operations), [`trim`] (snapshots that were removed), [`transfer`], [`recovery`] and [`resync`] (copies of objects).
 
+mod backing_off;
 pub mod balanced;
 pub mod client;
 pub mod info;
@@ -266,6 +267,7 @@ impl Pg {
             core.stats_due = true;
         }
         self.state = next;
+        self.back_off(core);
     }
 
     /// What we tell the primary.

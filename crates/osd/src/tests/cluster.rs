@@ -65,6 +65,12 @@ pub struct Cluster {
     client_caps: String,
     /// Number of the client.
     client_gid: u64,
+    /// What clients say that they understand.
+    pub client_features: u64,
+    /// Whether they acknowledge backoffs.
+    pub acknowledges: bool,
+    /// Which they were told, by whom.
+    pub backoffs: Vec<(usize, msgs::OsdBackoff)>,
     /// What clients were told of watches and notifications: by whom.
     pub heard: Vec<(usize, msgs::WatchNotify)>,
     pub replies: BTreeMap<u64, Vec<OsdOpReply>>,
@@ -159,6 +165,9 @@ impl Cluster {
             client_gid: GID,
             heard: Vec::new(),
             replies: BTreeMap::new(),
+            client_features: 0,
+            acknowledges: true,
+            backoffs: Vec::new(),
             told: Epoch(0),
             next_tid: 0,
             options: OsdOptions { report_interval: Duration::from_millis(500), ..OsdOptions::default() },
@@ -373,6 +382,12 @@ impl Cluster {
                         self.replies.entry(msg.tid).or_default().push(*reply);
                     }
                     node::Body::Client(msgs::Body::WatchNotify(told)) => self.heard.push((msg_from, *told)),
+                    node::Body::Client(msgs::Body::OsdBackoff(m)) => {
+                        if m.op == msgs::backoff_op::BLOCK && self.acknowledges {
+                            self.acknowledge(msg_from, &m);
+                        }
+                        self.backoffs.push((msg_from, *m));
+                    }
                     _ => {}
                 }
             }
@@ -795,6 +810,12 @@ impl Cluster {
         tid
     }
 
+    /// The client has understood a backoff.
+    pub fn acknowledge(&mut self, osd: usize, m: &msgs::OsdBackoff) {
+        let ack = msgs::OsdBackoff { op: msgs::backoff_op::ACK_BLOCK, ..m.clone() };
+        self.send_any(osd, 0, msgs::Body::from(ack));
+    }
+
     /// Sends an OSD any message from the client.
     pub fn send_any(&mut self, osd: usize, tid: u64, body: impl Into<node::Body>) {
         let conn = match self.client_conns.get(&osd) {
@@ -808,6 +829,7 @@ impl Cluster {
                 let mut peer = peer_of(CLIENT, 77);
                 peer.caps.clone_from(&self.client_caps);
                 (peer.id.num, peer.global_id) = (self.client_gid as i64, self.client_gid);
+                peer.features = self.client_features;
                 let connected = Input::Connected { conn: theirs, peer };
                 let delay = self.delay(CLIENT, osd);
                 self.push(delay, osd, Event::Input(connected));

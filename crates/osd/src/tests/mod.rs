@@ -1,5 +1,6 @@
 //! Scenarios of several OSDs.
 
+mod backoffs;
 mod balanced;
 mod classes;
 mod cluster;

@@ -1,0 +1,164 @@
+//! Backoffs: a client is told to keep to itself what it wants of objects that can't be served for long, so that it does not take the
+//! memory that other requests need (PROTOCOL.md 5.7).
+//!
+//! What was dropped is sent again when the client is told that the backoff has ended. Until the client has acknowledged a backoff, what comes
+//! of the range was sent before the client knew, and is dropped too, even if the backoff has ended meanwhile: what was dropped
+//! before it comes again behind it, and must not be overtaken.
+
+use maps::{HObject, PgId};
+use node::ConnId;
+use std::collections::BTreeMap;
+
+/// Bits of whoever understands backoffs.
+const FEATURE: u64 = 1 << 21 | 1 << 57;
+
+/// Whether a peer with these features understands backoffs.
+pub fn are_understood(features: u64) -> bool {
+    features & FEATURE == FEATURE
+}
+
+/// Objects of one PG: those from the first to the second, exclusive, or the one that both are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Range {
+    /// The first.
+    pub begin: HObject,
+    /// Behind the last.
+    pub end: HObject,
+}
+
+impl Range {
+    /// One object.
+    pub fn of(object: HObject) -> Self {
+        Self { begin: object.clone(), end: object }
+    }
+
+    fn has(&self, at: &HObject) -> bool {
+        *at == self.begin || self.begin < *at && *at < self.end
+    }
+}
+
+/// What one client was told.
+#[derive(Debug)]
+struct Backoff {
+    id: u64,
+    range: Range,
+    acknowledged: bool,
+    ended: bool,
+}
+
+/// All backoffs of an OSD.
+#[derive(Debug, Default)]
+pub struct Backoffs {
+    told: BTreeMap<(PgId, ConnId), Vec<Backoff>>,
+    last: u64,
+}
+
+impl Backoffs {
+    /// Whether what a client wants of an object is to be dropped: it will be sent again.
+    pub fn holds(&self, pgid: PgId, conn: ConnId, at: &HObject) -> bool {
+        self.told.get(&(pgid, conn)).is_some_and(|told| told.iter().any(|b| b.range.has(at)))
+    }
+
+    /// Whether no client has been told of any.
+    pub fn is_empty(&self) -> bool {
+        self.told.is_empty()
+    }
+
+    /// One begins: gives its number.
+    pub fn begin(&mut self, pgid: PgId, conn: ConnId, range: Range) -> u64 {
+        self.last += 1;
+        let backoff = Backoff { id: self.last, range, acknowledged: false, ended: false };
+        self.told.entry((pgid, conn)).or_default().push(backoff);
+        self.last
+    }
+
+    /// A client has understood.
+    pub fn acknowledged(&mut self, pgid: PgId, conn: ConnId, id: u64) {
+        let told = self.told.get_mut(&(pgid, conn)).into_iter().flatten();
+        told.filter(|b| b.id == id).for_each(|b| b.acknowledged = true);
+        self.tidy(pgid, conn);
+    }
+
+    /// Those of a PG end, or only that of one object: whom to tell of which.
+    pub fn end(&mut self, pgid: PgId, object: Option<&HObject>) -> Vec<(ConnId, u64, Range)> {
+        let (first, last) = ((pgid, ConnId(0)), (pgid, ConnId(u64::MAX)));
+        let mut over = Vec::new();
+        for ((_, conn), told) in self.told.range_mut(first..=last) {
+            let range = object.map(|object| Range::of(object.clone()));
+            for backoff in
+                told.iter_mut().filter(|b| !b.ended && range.as_ref().is_none_or(|r| *r == b.range))
+            {
+                backoff.ended = true;
+                over.push((*conn, backoff.id, backoff.range.clone()));
+            }
+        }
+        over.iter().for_each(|(conn, ..)| self.tidy(pgid, *conn));
+        over
+    }
+
+    /// A connection is gone, and all that was said on it.
+    pub fn forget(&mut self, conn: ConnId) {
+        self.told.retain(|(_, c), _| *c != conn);
+    }
+
+    fn tidy(&mut self, pgid: PgId, conn: ConnId) {
+        let Some(told) = self.told.get_mut(&(pgid, conn)) else { return };
+        told.retain(|b| !(b.ended && b.acknowledged));
+        if told.is_empty() {
+            self.told.remove(&(pgid, conn));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PG: PgId = PgId { pool: 1, seed: 0 };
+    const CONN: ConnId = ConnId(ConnId::ACCEPTED | 7);
+
+    fn object(name: &str) -> HObject {
+        HObject::head(1, b"", b"", name.as_bytes())
+    }
+
+    fn all() -> Range {
+        Range { begin: HObject { pool: 1, ..HObject::default() }, end: HObject::max() }
+    }
+
+    #[test]
+    fn what_was_sent_before_the_client_knew_is_dropped_even_if_the_backoff_has_ended() {
+        let mut b = Backoffs::default();
+        let id = b.begin(PG, CONN, all());
+        assert!(b.holds(PG, CONN, &object("x")));
+        assert!(
+            !b.holds(PgId { seed: 1, ..PG }, CONN, &object("x")) && !b.holds(PG, ConnId(1), &object("x"))
+        );
+        assert_eq!(b.end(PG, None), [(CONN, id, all())]);
+        assert_eq!(b.end(PG, None), [], "told once");
+        assert!(b.holds(PG, CONN, &object("x")));
+        b.acknowledged(PG, CONN, id + 1);
+        assert!(b.holds(PG, CONN, &object("x")));
+        b.acknowledged(PG, CONN, id);
+        assert!(!b.holds(PG, CONN, &object("x")) && b.is_empty());
+    }
+
+    #[test]
+    fn that_of_an_object_ends_alone() {
+        let mut b = Backoffs::default();
+        let id = b.begin(PG, CONN, Range::of(object("x")));
+        b.acknowledged(PG, CONN, id);
+        assert!(b.holds(PG, CONN, &object("x")) && !b.holds(PG, CONN, &object("y")));
+        assert_eq!(b.end(PG, Some(&object("y"))), []);
+        assert_eq!(b.end(PG, Some(&object("x"))), [(CONN, id, Range::of(object("x")))]);
+        assert!(b.is_empty());
+    }
+
+    #[test]
+    fn a_connection_takes_its_backoffs_with_it() {
+        let mut b = Backoffs::default();
+        b.begin(PG, CONN, all());
+        b.begin(PG, ConnId(3), all());
+        b.forget(CONN);
+        assert!(!b.holds(PG, CONN, &object("x")) && b.holds(PG, ConnId(3), &object("x")));
+    }
+}

@@ -1,0 +1,110 @@
+//! Clients are asked to hold back what this PG can't serve for long: see [`crate::backoff`].
+//!
+//! Not while PGs peer as they do many times a day: that is over before the client has understood.
+
+use super::Pg;
+use super::request::Stage;
+use super::state::State;
+use crate::backoff::{Range, are_understood};
+use crate::core::Core;
+use crate::object::hobject_of;
+use maps::HObject;
+use msgs::{OsdBackoff, backoff_op};
+use node::{ConnId, Level};
+use std::collections::BTreeSet;
+use store::ObjectKey;
+use wire::EntityType;
+
+impl Pg {
+    /// Whether clients may have to wait until a person or another OSD does something.
+    fn is_unavailable(&self) -> bool {
+        match self.state {
+            State::Down | State::Incomplete | State::SelfResync => true,
+            State::Active | State::Clean => !self.is_serving(),
+            _ => false,
+        }
+    }
+
+    /// All its objects, as clients know them.
+    fn objects(&self) -> Range {
+        let begin = HObject { hash: self.range.0.hash, pool: self.id.pool, ..HObject::default() };
+        let ends = self.range.1.shard == self.range.0.shard;
+        let end = HObject { hash: self.range.1.hash, ..begin.clone() };
+        Range { begin, end: if ends { end } else { HObject::max() } }
+    }
+
+    /// Drops what clients want that can't be had for long, and tells them.
+    pub fn back_off(&mut self, core: &mut Core) {
+        if !self.is_unavailable() || !self.is_primary(core) {
+            return;
+        }
+        let waiting = self.ops.values().filter(|op| op.stage == Stage::Waiting);
+        let conns: BTreeSet<ConnId> = waiting.filter_map(|op| op.conn).collect();
+        for conn in conns.into_iter().filter(|conn| understands(core, *conn)).collect::<Vec<_>>() {
+            let of_it = |op: &super::ClientOp| op.stage == Stage::Waiting && op.conn == Some(conn);
+            let dropped: BTreeSet<u64> =
+                self.ops.iter().filter(|(_, op)| of_it(op)).map(|(id, _)| *id).collect();
+            self.tell_to_back_off(core, conn, self.objects(), &dropped);
+        }
+    }
+
+    /// The same for the one object that nobody has who answers.
+    pub(super) fn back_off_unfound(&mut self, core: &mut Core, head: &ObjectKey) {
+        if !self.recovery.unfound.contains(head) {
+            return;
+        }
+        let queued: Vec<u64> = self.queues.get(head).into_iter().flatten().copied().collect();
+        let conns: BTreeSet<ConnId> = queued
+            .iter()
+            .filter_map(|id| self.ops.get(id)?.conn)
+            .filter(|conn| understands(core, *conn))
+            .collect();
+        for conn in conns {
+            let of_it = |id: &&u64| self.ops.get(id).is_some_and(|op| op.conn == Some(conn));
+            let dropped: BTreeSet<u64> = queued.iter().filter(of_it).copied().collect();
+            self.tell_to_back_off(core, conn, Range::of(hobject_of(head)), &dropped);
+        }
+    }
+
+    fn tell_to_back_off(&mut self, core: &mut Core, conn: ConnId, range: Range, dropped: &BTreeSet<u64>) {
+        self.ops.retain(|id, _| !dropped.contains(id));
+        self.queues.retain(|_, queue| {
+            queue.retain(|id| !dropped.contains(id));
+            !queue.is_empty()
+        });
+        core.count("requests_backed_off", dropped.len() as u64);
+        let text = format!("pg {} ({}): {conn} keeps {} requests", self.id, self.state, dropped.len());
+        core.event(Level::Debug, "backoff_begun", text);
+        let id = core.backoffs.begin(self.id, conn, range.clone());
+        self.say(core, conn, backoff_op::BLOCK, id, range);
+    }
+
+    /// The PG serves, or is another OSD's: clients send again what was dropped.
+    pub(super) fn end_backoffs(&mut self, core: &mut Core) {
+        for (conn, id, range) in core.backoffs.end(self.id, None) {
+            self.say(core, conn, backoff_op::UNBLOCK, id, range);
+        }
+    }
+
+    /// An object can be served again.
+    pub(super) fn end_backoffs_of(&mut self, core: &mut Core, head: &ObjectKey) {
+        if core.backoffs.is_empty() {
+            return;
+        }
+        for (conn, id, range) in core.backoffs.end(self.id, Some(&hobject_of(head))) {
+            self.say(core, conn, backoff_op::UNBLOCK, id, range);
+        }
+    }
+
+    fn say(&self, core: &mut Core, conn: ConnId, op: u8, id: u64, range: Range) {
+        let Range { begin, end } = range;
+        let body = OsdBackoff { pgid: self.spg(), epoch: core.epoch(), op, id, begin, end };
+        core.send(conn, 0, msgs::Body::from(body));
+    }
+}
+
+/// Whether who is at the other end of a connection holds back what it is asked to. Other OSDs have nothing that they could hold back.
+fn understands(core: &Core, conn: ConnId) -> bool {
+    let session = core.sessions.get(&conn);
+    session.is_some_and(|s| s.peer.name.ty != EntityType::OSD && are_understood(s.peer.features))
+}
