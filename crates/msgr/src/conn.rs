@@ -162,7 +162,7 @@ impl Conn {
 
     /// The answer to [`Want::Budget`]; `None` where nobody counts.
     pub fn grant(&mut self, reservation: Option<Reservation>, now: Now) {
-        self.now = now;
+        (self.now, self.last_heard) = (now, now.mono);
         self.rx.grant(reservation);
         self.process();
     }
@@ -224,6 +224,10 @@ impl Conn {
     /// Time has passed.
     pub fn tick(&mut self, now: Now) {
         self.now = now;
+        if self.rx.budget().is_some() {
+            // The peer may have said a lot: it is we who do not listen.
+            self.last_heard = now.mono;
+        }
         match (&self.state, self.common.idle_timeout) {
             (State::Closed, _) | (State::Open, None) => {}
             (State::Open, Some(idle)) => {

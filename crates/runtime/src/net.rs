@@ -1,5 +1,6 @@
 //! A node's connections: numbers them, accepts and dials, and turns what happens on them into inputs.
 
+mod budget;
 mod dial;
 mod link;
 mod listen;
@@ -11,6 +12,7 @@ pub use listen::{ListenError, Listener};
 use crate::limit::LineLimit;
 use crate::metrics::Metrics;
 use auth::{GlobalIds, Initiator, ServerKeys};
+use budget::Budgets;
 use link::Link;
 use msgr::SessionTable;
 use node::{CloseReason, ConnId, Input, Msg, Peer, Target};
@@ -20,15 +22,16 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use stdx::{Budget, Reservation, Rng};
-use tokio::sync::{Notify, watch};
+use stdx::{Reservation, Rng};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use wire::{AddrType, AddrVec, EntityAddr, EntityName, EntityType};
 
 /// What a node's connections may hold and how long they may take.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Bytes of messages from clients that were read and are not yet handled; beyond it nothing more is read.
+    /// Bytes of large messages from clients that were read and are not yet done with; beyond it nothing more is read. A single message may be
+    /// larger.
     pub client_bytes: u64,
     /// The same for other daemons, kept apart so that daemons never wait for one another's clients.
     pub daemon_bytes: u64,
@@ -110,10 +113,8 @@ pub(crate) struct Shared {
     metrics: Metrics,
     denials: RefCell<LineLimit>,
     sink: Sink,
-    client_budget: Budget,
-    daemon_budget: Budget,
-    /// Told when the node has handled something, which may have freed budget.
-    handled: Notify,
+    client_budget: Budgets,
+    daemon_budget: Budgets,
     /// `None` where a lossless session waits for its client.
     links: RefCell<BTreeMap<ConnId, Option<Rc<Link>>>>,
     sessions: RefCell<SessionTable<ConnId>>,
@@ -144,13 +145,12 @@ impl Net {
             service: spec.name.ty,
             num: Cell::new(spec.number.map_or(-1, i64::from)),
             addrs,
-            client_budget: Budget::new(spec.limits.client_bytes),
-            daemon_budget: Budget::new(spec.limits.daemon_bytes),
+            client_budget: Budgets::new(spec.limits.client_bytes),
+            daemon_budget: Budgets::new(spec.limits.daemon_bytes),
             limits: spec.limits,
             metrics: spec.metrics,
             denials: RefCell::default(),
             sink,
-            handled: Notify::new(),
             links: RefCell::default(),
             sessions: RefCell::default(),
             keys: watch::Sender::new(None),
@@ -244,7 +244,7 @@ impl Net {
 
     /// After some inputs were handled.
     pub(crate) fn after_batch(&self) {
-        self.shared.handled.notify_waiters();
+        self.shared.serve_budgets();
         // Finished tasks are collected, or the set would grow for ever.
         while self.shared.tasks.borrow_mut().try_join_next().is_some() {}
     }
@@ -315,8 +315,29 @@ impl Shared {
         self.rng.borrow_mut().fork()
     }
 
+    /// Some memory may be free again.
+    fn serve_budgets(&self) {
+        self.client_budget.serve();
+        self.daemon_budget.serve();
+    }
+
+    /// Whether we are a client of an OSD, which may let us wait for as long as others use its memory. The map says when it is gone.
+    fn is_patient(&self, peer: EntityType) -> bool {
+        self.service == EntityType::CLIENT && peer == EntityType::OSD
+    }
+
+    /// How long a connection that we dial may be without a byte.
+    fn idle_timeout(&self, peer: EntityType) -> Duration {
+        if self.is_patient(peer) { listen::ACCEPTED_IDLE } else { self.limits.idle_timeout }
+    }
+
+    /// How long a peer may leave unread what we sent.
+    fn stall_timeout(&self, peer: EntityType) -> Duration {
+        if self.is_patient(peer) { listen::ACCEPTED_IDLE } else { self.limits.stall_timeout }
+    }
+
     /// The budget that messages of this kind of peer are counted in.
-    fn budget(&self, peer: EntityType) -> &Budget {
+    fn budget(&self, peer: EntityType) -> &Budgets {
         if peer == EntityType::CLIENT { &self.client_budget } else { &self.daemon_budget }
     }
 }

@@ -20,7 +20,7 @@ const DENIED_PATIENCE: Duration = Duration::from_secs(30);
 /// A machine for one attempt.
 fn new_conn(shared: &Shared, to: &Target, auth: Initiator, session: Option<Session>) -> Conn {
     let mut common = shared.common(to.addr);
-    common.idle_timeout = Some(shared.limits.idle_timeout);
+    common.idle_timeout = Some(shared.idle_timeout(to.service));
     common.con_modes = listen::con_modes(to.service);
     let config = ConnectConfig { common, auth, peer_type: to.service, target: to.addr, lossy: !to.lossless };
     Conn::connect(config, session, clock::now(), shared.fork_rng())

@@ -1,10 +1,12 @@
 //! One connection as the node's outputs and the socket's task share it.
 
+use super::budget::Place;
 use auth::Initiator;
 use msgr::Conn;
 use node::{ConnId, Peer};
 use std::cell::{Cell, RefCell, RefMut};
 use std::net::SocketAddr;
+use std::rc::Rc;
 use tokio::sync::Notify;
 use wire::{EntityType, RawMsg};
 
@@ -21,8 +23,10 @@ pub(super) struct Link {
     is_ready: Cell<bool>,
     /// Of what it has received, so much waits in the node's queue.
     waiting: Cell<usize>,
-    /// There is something to send, or to end.
-    wake: Notify,
+    /// Whether it waits for memory.
+    place: Rc<Place>,
+    /// There is something to send, or to end, or to read.
+    wake: Rc<Notify>,
     /// Ends once everything is sent.
     finishing: Cell<bool>,
     ended: Notify,
@@ -31,6 +35,7 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) fn new(conn: Conn, socket_addr: SocketAddr) -> Self {
+        let wake = Rc::new(Notify::new());
         Self {
             conn: RefCell::new(conn),
             auth: RefCell::default(),
@@ -40,7 +45,8 @@ impl Link {
             peer_name: RefCell::default(),
             is_ready: Cell::new(false),
             waiting: Cell::new(0),
-            wake: Notify::new(),
+            place: Rc::new(Place::new(wake.clone())),
+            wake,
             finishing: Cell::new(false),
             ended: Notify::new(),
             has_ended: Cell::new(false),
@@ -55,6 +61,7 @@ impl Link {
     pub(super) fn replace_conn(&self, conn: Conn) {
         *self.conn.borrow_mut() = conn;
         self.is_ready.set(false);
+        self.place.leave();
     }
 
     pub(super) fn set_auth(&self, auth: Initiator) {
@@ -108,6 +115,11 @@ impl Link {
         self.waiting.get() == 0 && self.peer() != EntityType::CLIENT
     }
 
+    /// Its place in the line for memory.
+    pub(super) fn place(&self) -> &Rc<Place> {
+        &self.place
+    }
+
     /// Queues a message.
     pub(super) fn send(&self, msg: RawMsg) {
         self.conn.borrow_mut().send(msg);
@@ -136,6 +148,7 @@ impl Link {
     /// Its task is over.
     pub(super) fn set_ended(&self) {
         self.has_ended.set(true);
+        self.place.leave();
         self.ended.notify_waiters();
     }
 

@@ -83,7 +83,7 @@ pub(super) async fn accept_all(listener: TcpListener, shared: Rc<Shared>) {
 }
 
 /// As long as Ceph's; a client that is gone without a word is noticed before by its role's own timeouts.
-const ACCEPTED_IDLE: Duration = Duration::from_secs(900);
+pub(super) const ACCEPTED_IDLE: Duration = Duration::from_secs(900);
 
 fn accept_one(stream: TcpStream, peer: SocketAddr, keys: Arc<ServerKeys>, shared: &Rc<Shared>) {
     if shared.tasks.borrow().len() >= shared.limits.connections {

@@ -27,8 +27,8 @@ const BYTES_A_TURN: usize = 2 << 20;
 const WRITE_AHEAD: usize = 1 << 20;
 /// Segments of one vectored write.
 const SEGMENTS: usize = 128;
-/// How often a connection that waits for budget asks again, in case nobody says that some is free.
-const BUDGET_RETRY: Duration = Duration::from_millis(5);
+/// How often the first of those that wait for budget looks whether some is free, in case nobody says so.
+const BUDGET_RETRY: Duration = Duration::from_millis(20);
 /// How long a connection that its node has closed may take to send the rest.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -95,7 +95,9 @@ impl<'a> Pump<'a> {
                 self.write();
                 return reason;
             }
-            self.write();
+            if self.write() {
+                self.shared.serve_budgets();
+            }
             self.check_time();
             if self.is_finished() {
                 self.link.conn().close(Reason::Local);
@@ -137,13 +139,18 @@ impl<'a> Pump<'a> {
                 Want::Budget(_) if self.shared.service == EntityType::CLIENT => {
                     conn.grant(None, clock::now())
                 }
-                Want::Budget(wanted) => match self.shared.budget(self.link.peer()).reserve(wanted) {
-                    Some(reservation) => conn.grant(Some(reservation), clock::now()),
-                    None => {
-                        self.shared.metrics.count("reads_waited_for_budget");
-                        return Reading::Budget;
+                Want::Budget(wanted) => {
+                    let waited = self.link.place().waits();
+                    match self.shared.budget(self.link.peer()).reserve(self.link.place(), wanted) {
+                        Some(reservation) => conn.grant(Some(reservation), clock::now()),
+                        None => {
+                            if !waited {
+                                self.shared.metrics.count("reads_waited_for_budget");
+                            }
+                            return Reading::Budget;
+                        }
                     }
-                },
+                }
                 Want::Nothing => return Reading::Nothing,
             }
             if bytes > BYTES_A_TURN {
@@ -171,8 +178,9 @@ impl<'a> Pump<'a> {
         }
     }
 
-    /// Writes until nothing waits or the socket is full.
-    fn write(&mut self) {
+    /// Writes until nothing waits or the socket is full. Whether anything was written.
+    fn write(&mut self) -> bool {
+        let mut any = false;
         loop {
             while self.out_bytes < WRITE_AHEAD {
                 let Some(bufs) = self.link.conn().poll_write() else { break };
@@ -181,23 +189,25 @@ impl<'a> Pump<'a> {
             }
             if self.out.is_empty() {
                 self.stalled = None;
-                return;
+                return any;
             }
             let slices: Vec<IoSlice<'_>> = self.out.iter().take(SEGMENTS).map(|b| IoSlice::new(b)).collect();
             match self.stream.try_write_vectored(&slices) {
                 Ok(n) => {
                     self.written(n);
                     self.stalled = None;
+                    any = true;
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
                     self.stalled.get_or_insert_with(|| clock::now().mono);
-                    return;
+                    return any;
                 }
                 Err(_) => {
                     self.out.clear();
                     self.out_bytes = 0;
-                    return self.link.conn().close(Reason::Eof);
+                    self.link.conn().close(Reason::Eof);
+                    return any;
                 }
             }
         }
@@ -223,7 +233,7 @@ impl<'a> Pump<'a> {
         if conn.deadline().is_some_and(|at| at <= now.mono) {
             conn.tick(now);
         }
-        if self.stalled.is_some_and(|since| now.mono >= since + self.shared.limits.stall_timeout) {
+        if self.stalled.is_some_and(|since| now.mono >= since + self.shared.stall_timeout(self.link.peer())) {
             self.shared.metrics.count("peers_stalled");
             conn.close(Reason::QueueFull);
         }
@@ -240,8 +250,10 @@ impl<'a> Pump<'a> {
     }
 
     fn next_deadline(&self, reading: Reading) -> Option<Instant> {
-        let retry = (reading == Reading::Budget).then(|| clock::now().mono + BUDGET_RETRY);
-        let stalled = self.stalled.map(|since| since + self.shared.limits.stall_timeout);
+        let is_first =
+            reading == Reading::Budget && self.shared.budget(self.link.peer()).is_first(self.link.place());
+        let retry = is_first.then(|| clock::now().mono + BUDGET_RETRY);
+        let stalled = self.stalled.map(|since| since + self.shared.stall_timeout(self.link.peer()));
         let finish = self.finishing_since.map(|since| since + FINISH_TIMEOUT);
         [self.link.conn().deadline(), stalled, finish, retry].into_iter().flatten().min()
     }
@@ -259,8 +271,10 @@ impl<'a> Pump<'a> {
             // An error shows at the next read or write.
             _ = self.stream.ready(interest.unwrap_or(Interest::READABLE)), if interest.is_some() => {}
             () = self.link.woken() => {}
-            () = self.shared.handled.notified(), if reading == Reading::Budget => {}
             () = self.timer.as_mut(), if deadline.is_some() => self.timer_at = None,
+        }
+        if reading == Reading::Budget {
+            self.shared.serve_budgets();
         }
     }
 

@@ -1,0 +1,185 @@
+//! Whose message is read next, where not all of them fit into memory.
+//!
+//! A message is read once all of it is reserved, so none is ever half read while another waits for its memory. Who does not get what it
+//! needs waits in line, and its socket is not read from. Clients and daemons have budgets of their own: daemons never wait for one another's
+//! clients. Small messages have a line of their own too, in which a large one is not waited for: acknowledgements, heartbeats,
+//! maps, and requests that move little.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use stdx::{Budget, Reservation};
+use tokio::sync::Notify;
+
+/// What counts as small, in bytes.
+const SMALL: u64 = 128 << 10;
+/// For all small messages at once.
+const SMALL_BYTES: u64 = 8 << 20;
+
+/// What messages of one kind of peers may take.
+pub(super) struct Budgets {
+    small: Lane,
+    large: Lane,
+    last_ticket: Cell<u64>,
+}
+
+/// A budget, and who waits for some of it.
+struct Lane {
+    budget: Budget,
+    line: RefCell<VecDeque<Waiter>>,
+}
+
+struct Waiter {
+    place: Rc<Place>,
+    ticket: u64,
+    bytes: u64,
+}
+
+/// Where a connection stands in a line.
+#[derive(Default)]
+pub(super) struct Place {
+    /// 0: it is in none.
+    ticket: Cell<u64>,
+    granted: Cell<Option<Reservation>>,
+    /// Whoever drives the connection is woken by this.
+    wake: Rc<Notify>,
+}
+
+impl Place {
+    /// In no line.
+    pub(super) fn new(wake: Rc<Notify>) -> Self {
+        Self { wake, ..Self::default() }
+    }
+
+    /// Whether it waits.
+    pub(super) fn waits(&self) -> bool {
+        self.ticket.get() != 0
+    }
+
+    /// It wants nothing any more.
+    pub(super) fn leave(&self) {
+        self.ticket.set(0);
+        self.granted.take();
+    }
+}
+
+impl Budgets {
+    /// For so many bytes of large messages, and some of small ones.
+    pub(super) fn new(bytes: u64) -> Self {
+        let lane = |bytes| Lane { budget: Budget::new(bytes), line: RefCell::default() };
+        Self { small: lane(SMALL_BYTES), large: lane(bytes), last_ticket: Cell::new(0) }
+    }
+
+    /// Bytes in use.
+    pub(super) fn used(&self) -> u64 {
+        self.small.budget.used() + self.large.budget.used()
+    }
+
+    /// Memory for a message of a connection; `None`: it is in line now, and is woken when it has it.
+    pub(super) fn reserve(&self, place: &Rc<Place>, bytes: u64) -> Option<Reservation> {
+        if place.waits() {
+            let granted = place.granted.take()?;
+            place.leave();
+            return Some(granted);
+        }
+        let lane = if bytes <= SMALL { &self.small } else { &self.large };
+        let mut line = lane.line.borrow_mut();
+        if line.is_empty()
+            && let Some(reservation) = lane.budget.reserve(bytes)
+        {
+            return Some(reservation);
+        }
+        let ticket = self.last_ticket.get() + 1;
+        self.last_ticket.set(ticket);
+        place.ticket.set(ticket);
+        line.push_back(Waiter { place: place.clone(), ticket, bytes });
+        None
+    }
+
+    /// Whether nobody who is in the same line is before this one.
+    pub(super) fn is_first(&self, place: &Rc<Place>) -> bool {
+        let first = |lane: &Lane| lane.line.borrow().front().is_some_and(|w| Rc::ptr_eq(&w.place, place));
+        first(&self.small) || first(&self.large)
+    }
+
+    /// Some may be free: gives it to those who are first.
+    pub(super) fn serve(&self) {
+        self.small.serve();
+        self.large.serve();
+    }
+}
+
+impl Lane {
+    fn serve(&self) {
+        let mut line = self.line.borrow_mut();
+        let mut served = false;
+        while let Some(Waiter { place, ticket, bytes }) = line.front() {
+            // Otherwise its connection has ended, or began anew.
+            if place.ticket.get() == *ticket {
+                let Some(reservation) = self.budget.reserve(*bytes) else { break };
+                place.granted.set(Some(reservation));
+                place.wake.notify_one();
+            }
+            served = true;
+            line.pop_front();
+        }
+        if served && let Some(first) = line.front() {
+            // It looks from time to time, being the first.
+            first.place.wake.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place() -> Rc<Place> {
+        Rc::default()
+    }
+
+    #[test]
+    fn large_messages_have_their_turn_and_small_ones_pass_them() {
+        let budgets = Budgets::new(1 << 20);
+        let [a, b, c, d] = [place(), place(), place(), place()];
+        let first = budgets.reserve(&a, 1 << 19).expect("fits");
+        assert!(budgets.reserve(&b, 64 << 20).is_none(), "alone only");
+        assert!(budgets.reserve(&c, 1 << 19).is_none(), "it would fit, but another is before it");
+        assert!(budgets.reserve(&d, 4096).is_some());
+        assert!(budgets.is_first(&b) && !budgets.is_first(&c));
+        budgets.serve();
+        assert!(budgets.reserve(&b, 64 << 20).is_none());
+        drop(first);
+        budgets.serve();
+        assert!(budgets.reserve(&c, 1 << 19).is_none());
+        let large = budgets.reserve(&b, 64 << 20).expect("it was first");
+        assert_eq!((large.bytes(), budgets.used()), (64 << 20, 64 << 20));
+        drop(large);
+        budgets.serve();
+        assert!(budgets.reserve(&c, 1 << 19).is_some());
+        assert_eq!(budgets.used(), 0);
+    }
+
+    #[test]
+    fn who_has_gone_keeps_nobody_waiting() {
+        let budgets = Budgets::new(1 << 20);
+        let [a, b, c, d] = [place(), place(), place(), place()];
+        let first = budgets.reserve(&a, 1 << 20).expect("fits");
+        assert!(budgets.reserve(&b, 1 << 20).is_none());
+        assert!(budgets.reserve(&c, 1 << 20).is_none());
+        b.leave();
+        drop(first);
+        budgets.serve();
+        // It goes on where another message of the same connection comes later.
+        assert!(budgets.reserve(&c, 1 << 20).is_some());
+        assert!(budgets.reserve(&b, 1 << 20).is_some());
+        // What was given to one that ends meanwhile is free again.
+        let first = budgets.reserve(&a, 1 << 20).expect("fits");
+        assert!(budgets.reserve(&d, 1 << 20).is_none());
+        drop(first);
+        budgets.serve();
+        assert_eq!(budgets.used(), 1 << 20);
+        d.leave();
+        assert_eq!(budgets.used(), 0);
+    }
+}
