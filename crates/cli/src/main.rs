@@ -17,8 +17,15 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+unsafe extern "C" {
+    /// Of mimalloc: what has been free for a while goes back to the host (all of it where `force` is set).
+    fn mi_collect(force: bool);
+}
+
 fn main() -> ExitCode {
     raise_file_limit();
+    // SAFETY: it is thread-safe, and concerns only memory that is free.
+    runtime::give_back_by(|| unsafe { mi_collect(false) });
     let args = match cmd::Args::try_parse() {
         Ok(args) => args,
         Err(error) => return usage(&error),

@@ -245,7 +245,7 @@ where
     fn release_memory(&mut self) {
         let now = clock::now().mono;
         if now >= self.release_at {
-            stdx::release_unused();
+            crate::memory::release();
             self.release_at = now + RELEASE_EVERY;
         }
     }

@@ -22,6 +22,7 @@ mod entropy;
 mod handle;
 mod limit;
 mod loops;
+mod memory;
 mod metrics;
 mod net;
 
@@ -34,5 +35,6 @@ pub use disk::{
 pub use entropy::{nonce, rng};
 pub use handle::{Completion, Gone, Handle};
 pub use loops::{EventLoop, NodeSpec, Notice};
+pub use memory::give_back_by;
 pub use metrics::Metrics;
 pub use net::{Limits, ListenError, Listener};

@@ -3,7 +3,8 @@
 //! An allocator that is asked for a page at an aligned address takes two, so single pages are cut from chunks ([`crate::pages`]).
 //!
 //! A row of 4 MiB that is fresh from the host costs a fault for each of its pages and as much again to give it back, several times
-//! what copying into it does. So rows that nobody holds any more are kept for whoever wants such a row next, for a second or two.
+//! what copying into it does. So rows that nobody holds any more are kept for whoever wants such a row next, for a second or two, but
+//! the more of them are in use the fewer are kept.
 #![expect(
     clippy::disallowed_types,
     reason = "who gets which row is not seen by anybody, and no lock is held beyond a line"
@@ -18,6 +19,8 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 const KEPT_FROM: usize = 16;
 /// The most pages kept in a process, 32 MiB.
 const KEPT: usize = (32 << 20) / BLOCK;
+/// The most pages kept and in use, 64 MiB; where more are in use none is kept.
+const ALL: usize = (64 << 20) / BLOCK;
 
 #[derive(Clone, FromBytes, IntoBytes, Immutable)]
 #[repr(C, align(4096))]
@@ -53,7 +56,8 @@ impl Memory {
             Self::Single(pages::take())
         } else {
             let pages = len.div_ceil(BLOCK);
-            Self::Row(spare().take(pages).unwrap_or_else(|| Row::zeroed(pages)))
+            let kept = spare().take(pages);
+            Self::Row(kept.unwrap_or_else(|| Row::zeroed(pages)))
         };
         if cfg!(debug_assertions) {
             // What reads it before it is written is found, and is the same each time.
@@ -81,13 +85,16 @@ impl Memory {
 
 impl Row {
     fn zeroed(pages: usize) -> Self {
+        if pages >= KEPT_FROM {
+            spare().used += pages;
+        }
         Self(Page::new_vec_zeroed(pages).expect("memory for a buffer"))
     }
 }
 
 impl Drop for Row {
     fn drop(&mut self) {
-        if (KEPT_FROM..=KEPT).contains(&self.0.len()) {
+        if self.0.len() >= KEPT_FROM {
             let row = std::mem::take(&mut self.0);
             // Freed only after the lock.
             let _surplus = spare().keep(row);
@@ -105,11 +112,13 @@ pub fn release_unused() {
 struct Spare {
     rows: Vec<Vec<Page>>,
     pages: usize,
+    /// Pages of rows that somebody holds and that may be kept.
+    used: usize,
     /// How many of the first rows were there already when unused ones were given back last.
     old: usize,
 }
 
-static SPARE: Mutex<Spare> = Mutex::new(Spare { rows: Vec::new(), pages: 0, old: 0 });
+static SPARE: Mutex<Spare> = Mutex::new(Spare { rows: Vec::new(), pages: 0, used: 0, old: 0 });
 
 fn spare() -> MutexGuard<'static, Spare> {
     SPARE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -123,7 +132,9 @@ impl Spare {
         }
         let fits = |row: &Vec<Page>| (pages..=pages + pages / 8).contains(&row.len());
         let at = self.rows.iter().rposition(fits)?;
-        Some(Row(self.remove(at)))
+        let row = self.remove(at);
+        self.used += row.len();
+        Some(Row(row))
     }
 
     fn remove(&mut self, at: usize) -> Vec<Page> {
@@ -140,12 +151,14 @@ impl Spare {
         unused
     }
 
-    /// Keeps a row; gives those that are too many now.
+    /// Keeps a row that was in use; gives those that are too many now.
     fn keep(&mut self, row: Vec<Page>) -> Vec<Vec<Page>> {
+        self.used -= row.len();
         self.pages += row.len();
         self.rows.push(row);
         let mut surplus = Vec::new();
-        while self.pages > KEPT {
+        let most = KEPT.min(ALL.saturating_sub(self.used));
+        while self.pages > most {
             surplus.push(self.remove(0));
         }
         surplus
@@ -156,32 +169,52 @@ impl Spare {
 mod tests {
     use super::*;
 
+    /// Of a process that holds so many pages in large rows.
+    fn spare(used: usize) -> Spare {
+        Spare { rows: Vec::new(), pages: 0, used, old: 0 }
+    }
+
     fn row(pages: usize) -> Vec<Page> {
         Page::new_vec_zeroed(pages).expect("memory")
     }
 
+    /// What a row that was taken would do when it is dropped, were it not a test's.
+    fn len_of(row: Option<Row>) -> Option<usize> {
+        row.map(|mut row| std::mem::take(&mut row.0).len())
+    }
+
     #[test]
     fn a_row_is_kept_for_one_of_its_size_and_no_more_than_the_budget_stays() {
-        let mut spare = Spare { rows: Vec::new(), pages: 0, old: 0 };
+        let mut spare = spare(1024 + 6 * 2000);
         assert!(spare.keep(row(1024)).is_empty());
         assert!(spare.take(800).is_none(), "too much of it would lie idle");
         assert!(spare.take(1025).is_none());
-        assert_eq!(spare.take(1000).map(|r| r.0.len()), Some(1024));
-        assert_eq!(spare.pages, 0);
+        assert_eq!(len_of(spare.take(1000)), Some(1024));
+        assert_eq!((spare.pages, spare.used), (0, 1024 + 6 * 2000));
         let surplus: usize = (0..6).flat_map(|_| spare.keep(row(2000))).map(|r| r.len()).sum();
-        assert_eq!((surplus, spare.pages), (4000, 8000));
+        assert_eq!((surplus, spare.pages, spare.used), (4000, 8000, 1024));
+    }
+
+    #[test]
+    fn the_more_are_in_use_the_fewer_are_kept() {
+        let mut spare = spare(ALL + 2 * 2000);
+        assert_eq!(spare.keep(row(2000)).len(), 1, "more are in use than all may be");
+        assert_eq!(spare.keep(row(2000)).len(), 1);
+        assert_eq!(spare.keep(row(2000)).len(), 0);
+        assert_eq!((spare.pages, spare.used), (2000, ALL - 2000));
+        assert!(!Memory::uncleared(KEPT * BLOCK * 2).bytes().is_empty(), "one alone may be larger");
     }
 
     #[test]
     fn what_is_not_used_between_two_looks_is_given_back() {
-        let mut spare = Spare { rows: Vec::new(), pages: 0, old: 0 };
+        let mut spare = spare(600);
         spare.keep(row(100));
         spare.keep(row(200));
         assert!(spare.release().is_empty());
-        let used = spare.take(200).expect("kept");
+        let used = len_of(spare.take(200));
         spare.keep(row(300));
         assert_eq!(spare.release().iter().map(Vec::len).collect::<Vec<_>>(), [100]);
-        assert_eq!((spare.pages, used.0.len()), (300, 200));
+        assert_eq!((spare.pages, used), (300, Some(200)));
         assert_eq!(spare.release().len(), 1);
         assert_eq!((spare.pages, spare.rows.len()), (0, 0));
     }
