@@ -6,10 +6,23 @@ use crate::frame::tag;
 use crate::rx::Frame;
 use crate::{Event, Reason};
 use stdx::Bufs;
-use wire::{RawMsg, Writer};
+use wire::{RawMsg, Timespec, Writer};
 
 /// So many bytes are encoded at once: enough for one write, little enough to keep control frames prompt.
 const BATCH: usize = 256 << 10;
+
+/// By how much the stamp of an acknowledgement lies before that of the keepalive. librados compares it with the time at which it began to
+/// look after its monitor, before it sent the keepalive: where the answer is there before it compares, as happens on one
+/// host, the difference is negative and wraps around, and it leaves the monitor for a silent one.
+const EARLIER_NS: u32 = 100_000_000;
+
+fn acknowledgement(Keepalive { stamp: Timespec { sec, nsec } }: Keepalive) -> Keepalive {
+    let stamp = match nsec.checked_sub(EARLIER_NS) {
+        Some(nsec) => Timespec { sec, nsec },
+        None => Timespec { sec: sec.saturating_sub(1), nsec: nsec + (1_000_000_000 - EARLIER_NS) },
+    };
+    Keepalive { stamp }
+}
 
 impl Conn {
     pub(crate) fn open_frame(&mut self, frame: Frame) -> Result<(), Reason> {
@@ -17,7 +30,7 @@ impl Conn {
             tag::MESSAGE => self.message(frame)?,
             tag::KEEPALIVE2 => {
                 let keepalive: Keepalive = decode(&frame)?;
-                self.tx.control(tag::KEEPALIVE2_ACK, &keepalive);
+                self.tx.control(tag::KEEPALIVE2_ACK, &acknowledgement(keepalive));
             }
             // That it came is all that counts.
             tag::KEEPALIVE2_ACK => {}
@@ -85,5 +98,22 @@ impl Conn {
             let in_seq = self.session.in_seq;
             self.tx.control(tag::ACK, &in_seq);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn acknowledged_stamps_are_a_little_earlier() {
+        let ack = |sec, nsec| {
+            let Timespec { sec, nsec } = acknowledgement(Keepalive { stamp: Timespec { sec, nsec } }).stamp;
+            (sec, nsec)
+        };
+        assert_eq!(ack(7, 100_000_001), (7, 1));
+        assert_eq!(ack(7, 99_999_999), (6, 999_999_999));
+        assert_eq!(ack(0, 0), (0, 900_000_000), "nonsense is no panic");
+        assert_eq!(ack(1, u32::MAX), (1, u32::MAX - EARLIER_NS));
     }
 }
