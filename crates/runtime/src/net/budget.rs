@@ -13,8 +13,9 @@ use tokio::sync::Notify;
 
 /// What counts as small, in bytes.
 const SMALL: u64 = 128 << 10;
-/// For all small messages at once.
-const SMALL_BYTES: u64 = 8 << 20;
+/// For all small messages at once. A store may keep what it was given for some time after it is durable, up to 16 MiB: others must find room
+/// beside that.
+const SMALL_BYTES: u64 = 32 << 20;
 
 /// What messages of one kind of peers may take.
 pub(super) struct Budgets {

@@ -29,6 +29,8 @@ const WRITE_AHEAD: usize = 1 << 20;
 const SEGMENTS: usize = 128;
 /// How often the first of those that wait for budget looks whether some is free, in case nobody says so.
 const BUDGET_RETRY: Duration = Duration::from_millis(20);
+/// A message of a daemon with fewer bytes than a block of data needs no budget.
+const TINY: u64 = 4 << 10;
 /// How long a connection that its node has closed may take to send the rest.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -139,6 +141,7 @@ impl<'a> Pump<'a> {
                 Want::Budget(_) if self.shared.service == EntityType::CLIENT => {
                     conn.grant(None, clock::now())
                 }
+                Want::Budget(wanted) if self.is_tiny(wanted) => conn.grant(None, clock::now()),
                 Want::Budget(wanted) => {
                     let waited = self.link.place().waits();
                     match self.shared.budget(self.link.peer()).reserve(self.link.place(), wanted) {
@@ -158,6 +161,12 @@ impl<'a> Pump<'a> {
             }
         }
         Reading::More
+    }
+
+    /// Whether another daemon says so little that it never waits: heartbeats and answers are what daemons that have no memory left wait
+    /// for.
+    fn is_tiny(&self, bytes: u64) -> bool {
+        bytes <= TINY && self.link.peer() != EntityType::CLIENT
     }
 
     /// Reads once. Where less came than there was room for, nothing is left: the next arrival is waited for without asking once
