@@ -8,12 +8,14 @@
 )]
 
 mod cluster;
+mod flood;
 mod mount;
 pub mod recorded;
 mod run;
 mod thrash;
 
 pub use cluster::{Cluster, Daemon, Net, Options};
+pub use flood::{Flood, Flooded, flood};
 pub use mount::{Mount, Program};
 pub use run::{Ran, has, nacre, nacre_bin, run};
 pub use thrash::{Done, Plan, thrash};

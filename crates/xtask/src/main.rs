@@ -34,6 +34,12 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Have many clients write more than daemons have memory for, and say what memory they used.
+    Flood {
+        /// Passed on (`--connections N`, `--mib N`, `--objects N`).
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Hurt a cluster of real processes at random while clients verify what they write; what it found is in docs/thrash-log.md.
     Thrash {
         /// Passed on (`--minutes N`, `--seed S`, `--help`).
@@ -47,6 +53,7 @@ fn main() -> Result<()> {
         Task::Verify { seeds } => verify(seeds),
         Task::Fix => fix(),
         Task::Sim { args } => sim(&args),
+        Task::Flood { args } => flood(&args),
         Task::Thrash { args } => thrash(&args),
     }
 }
@@ -118,6 +125,12 @@ fn sim(args: &[String]) -> Result<()> {
     let mut command = cargo(&["run", "--quiet", "-p", "sim", "--"]);
     command.args(args);
     step("simulation", command)
+}
+
+fn flood(args: &[String]) -> Result<()> {
+    let mut command = cargo(&["run", "--quiet", "-p", "e2e", "--bin", "flood", "--"]);
+    command.args(args);
+    step("flood", command)
 }
 
 fn thrash(args: &[String]) -> Result<()> {
