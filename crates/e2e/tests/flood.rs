@@ -1,0 +1,19 @@
+//! Clients want to write more than daemons have memory for.
+
+use e2e::{Flood, flood, has};
+use std::time::Duration;
+
+/// Of an OSD: what it has beside messages, and two budgets of messages, one for clients and one for OSDs.
+const BUDGET: u64 = (96 + 64) << 20;
+
+#[test]
+fn a_flood_of_writes_leaves_daemons_within_their_budget_and_nobody_is_disconnected() {
+    if !has("ceph") {
+        return;
+    }
+    // In all five times what the budgets of three OSDs hold.
+    let plan = Flood { connections: 250, bytes: 4 << 20, objects: 12, patience: Duration::from_secs(120) };
+    let done = flood(plan).expect("answers");
+    assert_eq!((done.errors.len(), done.lost, done.epochs), (0, 0, 0), "{}", done.text());
+    assert!(done.most.values().all(|most| *most <= BUDGET), "{}", done.text());
+}
