@@ -48,7 +48,7 @@ impl Pg {
     pub(super) fn finish_balanced(&mut self, core: &mut Core, id: u64, since: EVersion) {
         let Some(op) = self.ops.get(&id) else { return };
         let (key, target) = (op.key.clone(), op.target.clone());
-        let same = self.log.since(since).all(|entry| entry.object != key);
+        let same = !self.log.has_since(since, &key);
         let lost = op.damaged || target != key && !op.loaded.stored;
         if lost || !same || !self.shows(core, &key) || self.missing.contains_key(&target) {
             return self.send_to_primary(core, id);
@@ -64,7 +64,7 @@ impl Pg {
 
     /// Whether an object may be shown here although we are not primary.
     pub(super) fn shows(&self, core: &Core, head: &ObjectKey) -> bool {
-        let sure = self.log.tail() <= self.sure_to && self.log.since(self.sure_to).all(|e| e.object != *head);
+        let sure = self.log.tail() <= self.sure_to && !self.log.has_since(self.sure_to, head);
         self.state == State::ReplicaActive
             && !self.members.is_premerge()
             && self.primary_serves

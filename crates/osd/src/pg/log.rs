@@ -4,6 +4,7 @@
 //! Two logs of one PG agree up to some version, their common point; what one of them has behind it was never
 //! acknowledged and diverges. [`PgLog::rewind`] drops such entries, [`PgLog::extend`] takes over the authority's.
 
+use super::log_kept::{Kept, Requests, push};
 use crate::object::at_snap;
 use maps::{EVersion, ReqId, SnapId};
 use std::collections::{BTreeMap, VecDeque};
@@ -98,16 +99,6 @@ impl Entry {
         let head = KeyChange { key: self.object.clone(), removed, prior: self.prior };
         self.clones.iter().map(clone).chain([head]).collect()
     }
-
-    /// What is left of it once it is cut off.
-    fn into_dup(self) -> Dup {
-        Dup { version: self.version, reqid: self.reqid, answer: self.answer, hash: self.object.hash }
-    }
-
-    /// Whether a client asked for it, who may ask again.
-    fn is_asked_for(&self) -> bool {
-        self.reqid != ReqId::default()
-    }
 }
 
 /// Objects that the log tells of and that are not here, with the version needed.
@@ -120,10 +111,10 @@ pub struct PgLog {
     tail: EVersion,
     /// Everything up to here is known. That may be behind the last entry: after a split the newest entries may be another PG's.
     head: EVersion,
-    entries: VecDeque<Entry>,
+    entries: VecDeque<Kept>,
     dups: VecDeque<Dup>,
-    /// Requests of both, for the search.
-    requests: BTreeMap<ReqId, EVersion>,
+    /// Of both, for the search.
+    requests: Requests,
 }
 
 /// What dropping divergent entries asks of the objects: which to remove because they should not exist.
@@ -170,8 +161,13 @@ impl PgLog {
     }
 
     /// The entries, oldest first.
-    pub fn entries(&self) -> impl DoubleEndedIterator<Item = &Entry> {
-        self.entries.iter()
+    pub fn entries(&self) -> impl DoubleEndedIterator<Item = Entry> {
+        self.entries.iter().map(Kept::entry)
+    }
+
+    /// The versions of the entries, oldest first.
+    pub fn versions(&self) -> impl Iterator<Item = EVersion> {
+        self.entries.iter().map(|e| e.version)
     }
 
     /// The remains of older entries, oldest first.
@@ -180,9 +176,15 @@ impl PgLog {
     }
 
     /// The entries behind `version`.
-    pub fn since(&self, version: EVersion) -> impl Iterator<Item = &Entry> {
+    pub fn since(&self, version: EVersion) -> impl Iterator<Item = Entry> {
         let at = self.entries.partition_point(|e| e.version <= version);
-        self.entries.range(at..)
+        self.entries.range(at..).map(Kept::entry)
+    }
+
+    /// Whether an entry behind `version` is about an object.
+    pub fn has_since(&self, version: EVersion, object: &ObjectKey) -> bool {
+        let at = self.entries.partition_point(|e| e.version <= version);
+        self.entries.range(at..).any(|e| e.is_of(object))
     }
 
     /// Whether an update of this version is, or was, part of this log's history: its tail, its head, or one of the entries.
@@ -200,26 +202,29 @@ impl PgLog {
             entry.version,
             self.head()
         );
-        if entry.is_asked_for() {
-            self.requests.insert(entry.reqid, entry.version);
+        if entry.reqid != ReqId::default() {
+            self.requests.insert(&entry.reqid, entry.version);
         }
         self.head = entry.version;
-        self.entries.push_back(entry);
+        push(&mut self.entries, entry.into());
     }
 
     fn push_dup(&mut self, dup: Dup) {
-        self.requests.insert(dup.reqid, dup.version);
-        self.dups.push_back(dup);
+        self.requests.insert(&dup.reqid, dup.version);
+        push(&mut self.dups, dup);
     }
 
     /// Finds what a request was answered, and at which version.
-    pub fn find(&self, reqid: &ReqId) -> Option<(EVersion, &Answer)> {
-        let version = *self.requests.get(reqid)?;
-        if let Ok(at) = self.entries.binary_search_by_key(&version, |e| e.version) {
-            return Some((version, &self.entries[at].answer));
-        }
-        let at = self.dups.binary_search_by_key(&version, |d| d.version).ok()?;
-        Some((version, &self.dups[at].answer))
+    pub fn find(&self, reqid: &ReqId) -> Option<(EVersion, Answer)> {
+        self.requests.find(reqid).find_map(|version| {
+            if let Ok(at) = self.entries.binary_search_by_key(&version, |e| e.version)
+                && self.entries[at].reqid == *reqid
+            {
+                return Some((version, self.entries[at].answer()));
+            }
+            let at = self.dups.binary_search_by_key(&version, |d| d.version).ok()?;
+            (self.dups[at].reqid == *reqid).then(|| (version, self.dups[at].answer.clone()))
+        })
     }
 
     /// Cuts off the oldest entries up to `to` while there are more than `keep`; their answers stay as dups, of which the
@@ -233,16 +238,13 @@ impl PgLog {
             if !entry.is_asked_for() {
                 continue;
             }
-            let dup = entry.into_dup();
+            let dup = dup_of(&entry);
             made.push(dup.clone());
             self.push_dup(dup);
         }
         while self.dups.len() > keep {
             let Some(dup) = self.dups.pop_front() else { break };
-            // A request may have come again after it was forgotten; then the newer version counts.
-            if self.requests.get(&dup.reqid) == Some(&dup.version) {
-                self.requests.remove(&dup.reqid);
-            }
+            self.requests.remove(&dup.reqid, dup.version);
             forgotten.push(dup.version);
         }
         (cut, made, forgotten)
@@ -256,7 +258,7 @@ impl PgLog {
         }
         // What is at or before either tail is acknowledged history, which both share.
         let floor = self.tail.max(other.tail);
-        let shared = |e: &&Entry| e.version <= floor || other.contains(e.version);
+        let shared = |e: &&Kept| e.version <= floor || other.contains(e.version);
         let newest = self.entries.iter().rev().find(shared).map_or(self.tail, |e| e.version);
         Some(newest.max(self.tail))
     }
@@ -266,18 +268,16 @@ impl PgLog {
     pub fn rewind(&mut self, to: EVersion, missing: &mut Missing) -> Rewound {
         let mut out = Rewound::default();
         let keep = self.entries.partition_point(|e| e.version <= to);
-        let divergent: Vec<Entry> = self.entries.drain(keep..).collect();
+        let divergent: Vec<Kept> = self.entries.drain(keep..).collect();
         self.head = self.head.min(to.max(self.tail));
         // Newest first, so that the oldest entry of an object has the last word about what was before.
         for entry in divergent.into_iter().rev() {
             out.dropped.push(entry.version);
-            if self.requests.get(&entry.reqid) == Some(&entry.version) {
-                self.requests.remove(&entry.reqid);
-            }
+            self.requests.remove(&entry.reqid, entry.version);
             if stdx::mutants::is_active("osd_keeps_divergent_objects") {
                 continue;
             }
-            for KeyChange { key, prior, .. } in entry.changes() {
+            for KeyChange { key, prior, .. } in entry.entry().changes() {
                 out.remove.retain(|o| *o != key);
                 if prior == EVersion::default() {
                     missing.remove(&key);
@@ -308,13 +308,14 @@ impl PgLog {
 
     /// Takes out what is about objects whose hash `goes` elsewhere: a log of the same history, as the other PG has it.
     pub fn split_off(&mut self, goes: impl Fn(u32) -> bool) -> Self {
-        let (theirs, ours) = std::mem::take(&mut self.entries).into_iter().partition(|e| goes(e.object.hash));
+        let (theirs, ours) = std::mem::take(&mut self.entries).into_iter().partition(|e| goes(e.hash));
         let (dups, our_dups) = std::mem::take(&mut self.dups).into_iter().partition(|d| goes(d.hash));
-        let (theirs, ours): (Vec<_>, Vec<_>) = (theirs, ours);
+        let (theirs, ours): (Vec<Kept>, Vec<Kept>) = (theirs, ours);
+        let entries = |kept: Vec<Kept>| kept.iter().map(Kept::entry).collect();
         let (dups, our_dups): (Vec<_>, Vec<_>) = (dups, our_dups);
         let (tail, head) = (self.tail, self.head);
-        *self = Self::new(tail, ours, our_dups).known_to(head);
-        Self::new(tail, theirs, dups).known_to(head)
+        *self = Self::new(tail, entries(ours), our_dups).known_to(head);
+        Self::new(tail, entries(theirs), dups).known_to(head)
     }
 
     /// The log of PGs that have become one, `head` being its first version: nothing is left of their entries but what repeated
@@ -338,9 +339,14 @@ impl PgLog {
 
     /// What repeated requests are answered, oldest first.
     fn into_dups(self) -> impl Iterator<Item = Dup> {
-        let asked = self.entries.into_iter().filter(Entry::is_asked_for);
-        self.dups.into_iter().chain(asked.map(Entry::into_dup))
+        let asked = self.entries.into_iter().filter(Kept::is_asked_for);
+        self.dups.into_iter().chain(asked.map(|entry| dup_of(&entry)))
     }
+}
+
+/// What is left of an entry once it is cut off.
+fn dup_of(entry: &Kept) -> Dup {
+    Dup { version: entry.version, reqid: entry.reqid, answer: entry.answer(), hash: entry.hash }
 }
 
 /// What an entry that was not carried out here means for the objects here.
@@ -392,7 +398,7 @@ mod tests {
         let rewound = old.rewind(common, &mut missing);
         assert_eq!(rewound.remove, [key("new")]);
         assert_eq!(rewound.dropped, [v(1, 4), v(1, 3)]);
-        assert!(old.extend(new.since(common).cloned(), new.head(), &mut missing).is_empty());
+        assert!(old.extend(new.since(common), new.head(), &mut missing).is_empty());
         assert_eq!(missing, Missing::from([(key("a"), v(1, 1)), (key("b"), v(3, 3))]));
         assert_eq!(old.head(), v(3, 3));
         assert!(old.find(&entry(v(1, 3), v(0, 0), "a").reqid).is_none(), "a dropped request may come again");
@@ -453,7 +459,7 @@ mod tests {
         let common = old_child.common_point(&new_child).expect("neither is too old");
         let (mut child, mut missing) = (old_child, Missing::new());
         assert_eq!(child.rewind(common, &mut missing), Rewound::default());
-        assert!(child.extend(new_child.since(common).cloned(), new_child.head(), &mut missing).is_empty());
+        assert!(child.extend(new_child.since(common), new_child.head(), &mut missing).is_empty());
         assert_eq!((child.head(), missing), (v(2, 10), Missing::new()));
         assert!(new_child.contains(child.head()), "a head is known though its entry is elsewhere");
     }

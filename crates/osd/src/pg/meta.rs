@@ -167,7 +167,7 @@ impl MetaChange {
     /// It was split: entries, dups and missing objects that are another PG's now are gone, and so is the mark.
     pub fn split(&mut self, log: &PgLog, missing: &Missing) {
         self.remove.push(PG_NUM_BEFORE.to_vec());
-        log.entries().for_each(|e| self.drop_entry(e.version));
+        log.versions().for_each(|version| self.drop_entry(version));
         log.dups().for_each(|d| self.drop_dup(d.version));
         missing.keys().for_each(|object| self.drop_missing(object));
     }
@@ -205,7 +205,7 @@ impl MetaChange {
     /// Log, dups and missing objects are replaced by these.
     pub fn replace_log(&mut self, log: &PgLog, missing: &Missing) {
         self.clear_log = true;
-        log.entries().for_each(|e| self.add_entry(e));
+        log.entries().for_each(|e| self.add_entry(&e));
         log.dups().for_each(|d| self.add_dup(d));
         missing.iter().for_each(|(object, need)| self.add_missing(object, *need));
     }

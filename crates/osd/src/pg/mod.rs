@@ -9,6 +9,7 @@ pub mod client;
 pub mod info;
 pub mod list;
 pub mod log;
+mod log_kept;
 pub mod membership;
 mod merge;
 pub mod meta;

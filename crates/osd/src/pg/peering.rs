@@ -249,7 +249,7 @@ impl Pg {
         let mut ops = Vec::new();
         let common = if self.info.incomplete { None } else { self.log.common_point(&auth) };
         if let Some(common) = common {
-            let entries = auth.since(common).cloned().collect();
+            let entries = auth.since(common).collect();
             self.merge_log(common, entries, auth.head(), &mut change, &mut ops);
         } else {
             // What the authority lacks itself is not to be taken from it, but from whoever has it.
@@ -334,7 +334,7 @@ impl Pg {
                 log.rewind(common, &mut copy.missing);
             }
             let mut log = PgLog::new(common, Vec::new(), Vec::new());
-            log.extend(self.log.since(common).cloned(), self.log.head(), &mut copy.missing);
+            log.extend(self.log.since(common), self.log.head(), &mut copy.missing);
             copy.log = None;
         }
         self.check_up_thru(core);
@@ -372,7 +372,7 @@ impl Pg {
             let dups = if resync { self.log.dups().cloned().collect() } else { Vec::new() };
             let past = self.members.past.clone();
             let activation = Activation { info: self.info.clone(), since, resync, dups, past };
-            let entries: Vec<Entry> = self.log.since(since).cloned().collect();
+            let entries: Vec<Entry> = self.log.since(since).collect();
             let body = peer::PgLog {
                 pgid: self.spg(),
                 epoch: core.epoch(),

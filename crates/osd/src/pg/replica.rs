@@ -47,7 +47,7 @@ impl Pg {
             tail: self.log.tail(),
             dups: self.log.dups().cloned().collect(),
         };
-        let entries: Vec<Entry> = self.log.entries().cloned().collect();
+        let entries: Vec<Entry> = self.log.entries().collect();
         let body = peer::PgLog {
             pgid: self.spg(),
             epoch: core.epoch(),
