@@ -176,6 +176,10 @@ impl Model for File {
         let reads = matches!(call.action, Action::Read { .. } | Action::GetXattr | Action::Stat);
         reads || matches!(call.answer, Some(Answer::Gone | Answer::Xattr(_)))
     }
+
+    fn are_alike(a: &Call, b: &Call) -> bool {
+        a.action == b.action
+    }
 }
 
 /// The histories of all files.

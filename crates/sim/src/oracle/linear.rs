@@ -4,13 +4,21 @@
 //! An operation that failed in an unknown way, or was never answered, may take effect at any moment after its call, or
 //! never: "a write that failed is *unknown*, one acknowledged may never be lost".
 //!
-//! Three things keep the search short. Histories are of one object each (linearizability is local). What never changes
-//! anything and is right now is placed at once: whatever order comes later, it may stand here too. And an operation whose
-//! answer nobody knows is only tried where it would change something.
+//! What keeps the search short:
+//! - Histories are of one object each (linearizability is local).
+//! - What never changes anything and is right now is placed at once: whatever order comes later, it may stand here too.
+//! - An operation whose answer nobody knows is only tried where it would change something, and of several that do the same
+//!   the one that was called first comes first: it may stand wherever a later one may.
+//! - From a state that leads nowhere nothing is won by having spent more operations whose answer nobody knows: they need not
+//!   come, so all that could follow could have followed without.
+//!
+//! It goes deep first, which finds an order soon where there is one. Where that takes too long it begins anew with what has spent
+//! the fewest such operations: then what dominates comes before what it dominates.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use stdx::{FastSet, FoldHasher};
+use std::rc::Rc;
+use stdx::{FastMap, FoldHasher};
 
 /// What a call does to a state.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,6 +44,9 @@ pub trait Model: Clone + Hash {
 
     /// Whether a call with this answer changes nothing wherever it is right.
     fn is_read(call: &Self::Call) -> bool;
+
+    /// Whether two calls whose answers nobody knows do the same to every state.
+    fn are_alike(a: &Self::Call, b: &Self::Call) -> bool;
 }
 
 /// One operation of a history. Moments are positions in the order in which the driver saw calls and returns.
@@ -51,6 +62,12 @@ pub struct Entry<C> {
 
 /// Configurations looked at before the search gives up undecided.
 const BUDGET: usize = 200_000;
+
+/// The second search gets such a part of that: it keeps the states of all configurations that it has looked at.
+const SECOND: usize = 10;
+
+/// So many sets of unknown entries are compared at the price of one configuration.
+const SETS_FOR_ONE: usize = 64;
 
 /// What a check found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,23 +117,36 @@ pub fn check<M: Model>(initial: &M, history: &[Entry<M::Call>]) -> Verdict {
 }
 
 fn check_within<M: Model>(budget: usize, initial: &M, history: &[Entry<M::Call>]) -> Verdict {
+    let mut search = search::<M>(budget, history);
+    let found = search.run(initial).or_else(|| {
+        search.budget = budget / SECOND;
+        search.run_by_spent(initial)
+    });
+    match found {
+        Some(true) => Verdict::Linearizable,
+        Some(false) => Verdict::Violated { longest: search.longest },
+        None => Verdict::Undecided,
+    }
+}
+
+fn search<M: Model>(budget: usize, history: &[Entry<M::Call>]) -> Search<'_, M::Call> {
     let mut known: Vec<usize> = (0..history.len()).filter(|i| history[*i].ret.is_some()).collect();
     let mut unknown: Vec<usize> = (0..history.len()).filter(|i| history[*i].ret.is_none()).collect();
     known.sort_by_key(|i| history[*i].call);
     unknown.sort_by_key(|i| history[*i].call);
-    let mut search = Search {
+    let alike = |i: usize| {
+        let before = unknown[..i].iter().rev();
+        before.copied().find(|j| M::are_alike(&history[*j].what, &history[unknown[i]].what))
+    };
+    let unknown = (0..unknown.len()).map(|i| (unknown[i], alike(i))).collect();
+    Search {
         history,
         done: vec![false; history.len()],
         known,
         unknown,
-        seen: FastSet::default(),
+        seen: FastMap::default(),
         longest: 0,
         budget,
-    };
-    match search.run(initial) {
-        Some(true) => Verdict::Linearizable,
-        Some(false) => Verdict::Violated { longest: search.longest },
-        None => Verdict::Undecided,
     }
 }
 
@@ -155,11 +185,13 @@ struct Search<'a, C> {
     history: &'a [Entry<C>],
     /// Which are placed.
     done: Vec<bool>,
-    /// Entries with an answer and without, in the order of their calls.
+    /// Entries with an answer, in the order of their calls.
     known: Vec<usize>,
-    unknown: Vec<usize>,
-    /// Configurations that lead nowhere.
-    seen: FastSet<(u64, u64)>,
+    /// Entries without, in the same order, each with the last one before it that does the same.
+    unknown: Vec<(usize, Option<usize>)>,
+    /// Configurations that lead nowhere: by the known entries placed and the state after them, the sets of unknown ones, one
+    /// bit each, one set after another.
+    seen: FastMap<(u64, u64), Vec<u64>>,
     longest: usize,
     budget: usize,
 }
@@ -171,7 +203,7 @@ struct Frame<M> {
     next: Vec<(usize, Option<M>)>,
     /// All of `known` before this position are placed.
     from: usize,
-    /// Sum over the placed entries: which set it is.
+    /// Sum over the known entries placed: which set it is.
     placed: u64,
     /// Known entries among them.
     count: usize,
@@ -185,6 +217,7 @@ impl<C> Search<'_, C> {
         let all = self.known.len();
         let start =
             Frame { state: initial.clone(), next: Vec::new(), from: 0, placed: 0, count: 0, via: None };
+        self.is_new((0, fingerprint(initial)));
         let mut stack = vec![self.expand(start)];
         if all == 0 {
             return Some(true);
@@ -198,24 +231,98 @@ impl<C> Search<'_, C> {
                 continue;
             };
             let state = state.unwrap_or_else(|| frame.state.clone());
-            let placed = frame.placed.wrapping_add(mixed(entry as u64));
-            if !self.seen.insert((placed, fingerprint(&state))) {
-                continue;
-            }
-            let count = frame.count + usize::from(self.history[entry].ret.is_some());
-            let from = frame.from;
-            self.done[entry] = true;
-            self.longest = self.longest.max(count);
-            if count == all {
+            let Some(child) = self.child(frame, entry, state) else { continue };
+            if child.count == all {
                 return Some(true);
             }
             if self.budget == 0 {
                 return None;
             }
             self.budget -= 1;
-            stack.push(self.expand(Frame { state, next: Vec::new(), from, placed, count, via: Some(entry) }));
+            let child = self.expand(child);
+            stack.push(child);
         }
         Some(false)
+    }
+
+    /// The same, those first that have spent the fewest unknown entries.
+    fn run_by_spent<M: Model<Call = C>>(&mut self, initial: &M) -> Option<bool> {
+        let all = self.known.len();
+        if all == 0 {
+            return Some(true);
+        }
+        self.seen.clear();
+        self.done.fill(false);
+        let start =
+            Frame { state: initial.clone(), next: Vec::new(), from: 0, placed: 0, count: 0, via: None };
+        self.is_new((0, fingerprint(initial)));
+        // Who comes next after which configuration: without spending more, and with.
+        let (mut now, mut later) = (Vec::new(), Vec::new());
+        let mut parent = (self.expand(start), self.done.clone());
+        loop {
+            let next: Vec<_> = parent.0.next.drain(..).map(|(entry, _)| entry).collect();
+            let shared = Rc::new(parent);
+            for entry in next {
+                let list = if self.history[entry].ret.is_some() { &mut now } else { &mut later };
+                list.push((Rc::clone(&shared), entry));
+            }
+            parent = loop {
+                if now.is_empty() {
+                    std::mem::swap(&mut now, &mut later);
+                }
+                let Some((before, entry)) = now.pop() else { return Some(false) };
+                let (frame, done) = &*before;
+                self.done.clone_from(done);
+                let what = &self.history[entry].what;
+                let state = match self.history[entry].ret.map(|_| frame.state.apply(what)) {
+                    None => frame.state.apply_unknown(what),
+                    Some(Step::To(state)) => Some(state),
+                    Some(Step::Same | Step::Wrong) => None,
+                };
+                let state = state.unwrap_or_else(|| frame.state.clone());
+                let Some(child) = self.child(frame, entry, state) else { continue };
+                if child.count == all {
+                    return Some(true);
+                }
+                if self.budget == 0 {
+                    return None;
+                }
+                self.budget -= 1;
+                break (self.expand(child), self.done.clone());
+            };
+        }
+    }
+
+    /// Places an entry behind a configuration; `None` where nothing is won by it.
+    fn child<M: Hash>(&mut self, frame: &Frame<M>, entry: usize, state: M) -> Option<Frame<M>> {
+        let is_known = self.history[entry].ret.is_some();
+        let placed = frame.placed.wrapping_add(if is_known { mixed(entry as u64) } else { 0 });
+        let count = frame.count + usize::from(is_known);
+        self.done[entry] = true;
+        if !self.is_new((placed, fingerprint(&state))) {
+            self.done[entry] = false;
+            return None;
+        }
+        self.longest = self.longest.max(count);
+        Some(Frame { state, next: Vec::new(), from: frame.from, placed, count, via: Some(entry) })
+    }
+
+    /// Whether nobody was here before, or only after spending other unknown entries than those placed now. It costs of the budget
+    /// what there is to compare.
+    fn is_new(&mut self, at: (u64, u64)) -> bool {
+        let words = self.unknown.len().div_ceil(64).max(1);
+        let mut placed = vec![0; words];
+        for (bit, (entry, _)) in self.unknown.iter().enumerate() {
+            placed[bit / 64] |= u64::from(self.done[*entry]) << (bit % 64);
+        }
+        let sets = self.seen.entry(at).or_default();
+        self.budget = self.budget.saturating_sub(sets.len() / words / SETS_FOR_ONE);
+        let is_part = |set: &[u64]| set.iter().zip(&placed).all(|(a, b)| a & !b == 0);
+        if sets.chunks(words).any(is_part) {
+            return false;
+        }
+        sets.extend(placed);
+        true
     }
 
     /// Who may come next: whose call is not after the return of another that has not come yet. Known ones first, by their
@@ -250,9 +357,13 @@ impl<C> Search<'_, C> {
                 Step::To(state) => known.push((i, Some(state))),
             }
         }
-        let may = |i: &&usize| !self.done[**i] && self.history[**i].call < first_return;
+        let may = |(i, alike): &&(usize, Option<usize>)| {
+            let is_first = alike.is_none_or(|j| self.done[j]);
+            !self.done[*i] && is_first && self.history[*i].call < first_return
+        };
         let tried = self.unknown.iter().filter(may);
-        let changing = |i: &usize| Some((*i, Some(frame.state.apply_unknown(&self.history[*i].what)?)));
+        let changing =
+            |(i, _): &(usize, _)| Some((*i, Some(frame.state.apply_unknown(&self.history[*i].what)?)));
         frame.next = known.into_iter().chain(tried.filter_map(changing)).collect();
         frame.next.reverse();
         frame
@@ -281,7 +392,7 @@ mod tests {
     #[derive(Clone, Hash, Debug)]
     struct Register(u32);
 
-    #[derive(Clone, Copy, Debug)]
+    #[derive(Clone, Copy, PartialEq, Debug)]
     enum Call {
         Write(u32),
         Read(u32),
@@ -310,6 +421,9 @@ mod tests {
         }
         fn is_read(call: &Call) -> bool {
             matches!(call, Call::Read(_))
+        }
+        fn are_alike(a: &Call, b: &Call) -> bool {
+            a == b
         }
     }
 
@@ -357,6 +471,75 @@ mod tests {
         assert!(matches!(verdict(&twice), Verdict::Violated { .. }));
     }
 
+    #[test]
+    fn of_unknown_writes_that_are_alike_each_explains_one_answer() {
+        let reads =
+            [(3, 4, Read(7)), (5, 6, Write(8)), (7, 8, Read(7)), (9, 10, Write(8)), (11, 12, Read(7))];
+        let after = |unknown: &[(u64, u64, Call)]| verdict(&[unknown, &reads].concat());
+        assert!(
+            matches!(after(&[(1, 0, Write(7)); 2]), Verdict::Violated { .. }),
+            "three answers, two writes"
+        );
+        assert_eq!(after(&[(1, 0, Write(7)); 3]), Verdict::Linearizable);
+        let late = |call| after(&[(1, 0, Write(7)), (1, 0, Write(7)), (call, 0, Write(7))]);
+        assert!(matches!(late(13), Verdict::Violated { .. }), "the third is called behind the last answer");
+        assert_eq!(late(11), Verdict::Linearizable);
+    }
+
+    #[test]
+    fn an_unknown_write_explains_nothing_before_its_call() {
+        let others = [(1, 0, Write(1)), (1, 0, Write(2)), (1, 0, Write(3))];
+        let early = [(2, 3, Read(7)), (5, 0, Write(7))];
+        assert!(matches!(verdict(&[&others[..], &early].concat()), Verdict::Violated { .. }));
+        let between = [(2, 3, Write(5)), (4, 5, Write(6)), (6, 7, Read(5))];
+        let found = verdict(&[&others[..], &between].concat());
+        assert!(matches!(found, Verdict::Violated { .. }), "a lost write");
+    }
+
+    /// The search comes to the state of `Write(2)` behind `Write(1)` first, and again without having spent that.
+    #[test]
+    fn a_state_is_tried_again_with_fewer_unknown_writes_spent() {
+        let history = [(1, 0, Write(1)), (1, 0, Write(2)), (2, 3, Read(2)), (4, 5, Read(1))];
+        assert_eq!(verdict(&history), Verdict::Linearizable);
+        let once_more = [&history[..], &[(6, 7, Read(2))]].concat();
+        assert!(matches!(verdict(&once_more), Verdict::Violated { .. }));
+    }
+
+    /// Of sets of these there are more than a million.
+    #[test]
+    fn many_unknown_writes_of_few_values_are_decided() {
+        let unknown: Vec<_> = (0..40).map(|i| (1 + i, 0, Write(1 + i as u32 % 2))).collect();
+        let wrong = [(100, 101, Read(9))];
+        assert!(matches!(verdict(&[&unknown[..], &wrong].concat()), Verdict::Violated { .. }));
+        let mut right = unknown;
+        for i in 0..20 {
+            let at = 100 + 4 * i;
+            right.push((at, at + 1, Read(1)));
+            right.push((at + 2, at + 3, Read(2)));
+        }
+        assert_eq!(verdict(&right), Verdict::Linearizable);
+        right.push((200, 201, Read(1)));
+        assert!(matches!(verdict(&right), Verdict::Violated { .. }), "20 writes of 1 and 21 answers");
+    }
+
+    /// Depth first, each of the million sets is tried; with one write spent all states are known.
+    #[test]
+    fn many_unknown_writes_of_many_values_are_decided() {
+        let mut history: Vec<_> = (0..20).map(|i| (1 + i, 0, Write(1 + i as u32))).collect();
+        history.push((100, 101, Read(99)));
+        assert!(matches!(verdict(&history), Verdict::Violated { .. }));
+        history.pop();
+        history.extend([
+            (100, 101, Read(20)),
+            (102, 103, Read(1)),
+            (104, 105, Read(7)),
+            (106, 107, Read(20)),
+        ]);
+        assert!(matches!(verdict(&history), Verdict::Violated { .. }), "it came once, and went");
+        history.pop();
+        assert_eq!(verdict(&history), Verdict::Linearizable);
+    }
+
     /// All orders, tried one after another.
     fn is_linearizable_naively(history: &[Entry<Call>], value: u32, done: &mut Vec<bool>) -> bool {
         let open = |done: &[bool], i: usize| !done[i];
@@ -399,6 +582,8 @@ mod tests {
             let naive = is_linearizable_naively(&history, 0, &mut vec![false; history.len()]);
             let found = check(&Register(0), &history);
             assert_eq!(found == Verdict::Linearizable, naive, "seed {seed}: {history:?}");
+            let second = search::<Register>(1000, &history).run_by_spent(&Register(0));
+            assert_eq!(second, Some(naive), "seed {seed}: {history:?}");
             verdicts[usize::from(naive)] += 1;
         }
         assert!(verdicts.iter().all(|n| *n > 300), "both kinds: {verdicts:?}");

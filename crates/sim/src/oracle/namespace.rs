@@ -105,14 +105,12 @@ enum What {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Tree {
     inodes: BTreeMap<Node, Inode>,
-    /// Counts creates without an answer.
-    nameless: u32,
 }
 
 impl Default for Tree {
     fn default() -> Self {
         let root = Inode { names: 1, what: What::Dir(BTreeMap::new()) };
-        Self { inodes: BTreeMap::from([(Node::Known(ROOT), root)]), nameless: 0 }
+        Self { inodes: BTreeMap::from([(Node::Known(ROOT), root)]) }
     }
 }
 
@@ -181,8 +179,10 @@ impl Tree {
         if self.dir(dir).map_err(|e| vec![e])?.contains_key(name) {
             return Err(vec![EEXIST]);
         }
-        let node = ino.map_or(Node::Nameless(self.nameless), Node::Known);
-        self.nameless += u32::from(ino.is_none());
+        // The first number that is free, so that trees that are alike are equal.
+        let is_free = |node: &Node| !self.inodes.contains_key(node);
+        let nameless = || (0..).map(Node::Nameless).find(is_free);
+        let node = ino.map(Node::Known).or_else(nameless).expect("fewer inodes than numbers");
         self.inodes.insert(node, Inode { names: 1, what });
         self.dir_mut(dir).insert(name.to_owned(), node);
         Ok(())
@@ -350,6 +350,10 @@ impl Model for Tree {
         let reads =
             matches!(action, Action::Lookup(..) | Action::List(_) | Action::Nlink(_) | Action::Readlink(_));
         reads || matches!(call.answer, Some(Answer::Error(_)))
+    }
+
+    fn are_alike(a: &Call, b: &Call) -> bool {
+        a.action == b.action
     }
 }
 

@@ -173,6 +173,10 @@ impl Model for Option<State> {
     fn is_read(call: &Call) -> bool {
         call.action == Action::Read || call.result < 0
     }
+
+    fn are_alike(a: &Call, b: &Call) -> bool {
+        a.action == b.action
+    }
 }
 
 enum Expected {

@@ -140,6 +140,10 @@ impl Model for State {
     fn is_read(call: &Call) -> bool {
         matches!(call.action, Action::Read(_)) || call.result < 0
     }
+
+    fn are_alike(a: &Call, b: &Call) -> bool {
+        (&a.action, &a.context) == (&b.action, &b.context)
+    }
 }
 
 /// The histories of all objects.

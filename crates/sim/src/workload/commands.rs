@@ -63,6 +63,10 @@ impl Model for Register {
     fn is_read(call: &Call) -> bool {
         call.action == Action::Get
     }
+
+    fn are_alike(a: &Call, b: &Call) -> bool {
+        a.action == b.action
+    }
 }
 
 struct Pending {
