@@ -30,8 +30,8 @@ pub struct Flooded {
     pub took: Duration,
     /// Writes that failed, and why.
     pub errors: Vec<String>,
-    /// Connections that clients lost.
-    pub lost: u64,
+    /// Connections that clients lost, by reason.
+    pub lost: BTreeMap<String, u64>,
     /// Changes of the OSD map meanwhile.
     pub epochs: u64,
     /// The most resident memory of each daemon meanwhile, in bytes: by name.
@@ -47,7 +47,7 @@ impl Flooded {
     pub fn text(&self) -> String {
         let mib = |bytes: &u64| *bytes as f64 / f64::from(1 << 20);
         let mut out = format!(
-            "{:.1} s, {} errors, {} connections lost, {} changes of the OSD map\n",
+            "{:.1} s, {} errors, connections lost: {:?}, {} changes of the OSD map\n",
             self.took.as_secs_f64(),
             self.errors.len(),
             self.lost,
@@ -79,6 +79,8 @@ pub fn flood(plan: Flood) -> Result<Flooded, String> {
     let mut out = Flooded::default();
     let (loops, clients) = connect(&cluster, plan)?;
     let small = connect(&cluster, Flood { connections: 1, ..plan })?;
+    // Sessions with monitors may be tried twice while so many begin at once.
+    let lost_before = lost_by_all(&clients);
     let began = Instant::now();
     let answers = send(&clients, plan);
     let mut left = clients.len();
@@ -105,7 +107,11 @@ pub fn flood(plan: Flood) -> Result<Flooded, String> {
     out.took = began.elapsed();
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     out.small = beside.join().map_err(|_| "small writes failed".to_owned())?;
-    out.lost = clients.iter().map(lost).sum();
+    out.lost = lost_by_all(&clients);
+    out.lost.retain(|reason, count| {
+        *count -= lost_before.get(reason).copied().unwrap_or(0);
+        *count > 0
+    });
     out.epochs = cluster.status()["osdmap"]["epoch"].as_u64().unwrap_or(0) - before.unwrap_or(0);
     for (name, pid) in &daemons {
         // What it was between two looks, where the host knows.
@@ -210,12 +216,19 @@ fn write_small(
     })
 }
 
-/// Connections that a client has lost.
-fn lost(client: &Client) -> u64 {
-    let counters: serde_json::Value =
-        serde_json::from_str(&client.metrics().to_json()).expect("counters are JSON");
-    let counters = counters.as_object().into_iter().flatten();
-    counters.filter(|(name, _)| name.starts_with("closed_")).filter_map(|(_, n)| n.as_u64()).sum()
+/// Connections that clients have lost, by reason.
+fn lost_by_all(clients: &[Client]) -> BTreeMap<String, u64> {
+    let mut out = BTreeMap::new();
+    for client in clients {
+        let counters: serde_json::Value =
+            serde_json::from_str(&client.metrics().to_json()).expect("counters are JSON");
+        for (name, count) in counters.as_object().into_iter().flatten() {
+            if let (Some(reason), Some(count)) = (name.strip_prefix("closed_"), count.as_u64()) {
+                *out.entry(reason.to_owned()).or_default() += count;
+            }
+        }
+    }
+    out
 }
 
 /// A line of a process's status, in bytes.
