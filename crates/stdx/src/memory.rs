@@ -1,6 +1,6 @@
 //! Where the bytes of buffers are: rows of aligned pages, of which single and very many ones are used again.
 //!
-//! An allocator that is asked for a page at an aligned address takes two, so single pages are cut from chunks ([`crate::pages`]).
+//! Single pages are cut from chunks ([`crate::pages`]).
 //!
 //! A row of 4 MiB that is fresh from the host costs a fault for each of its pages and as much again to give it back, several times
 //! what copying into it does. So rows that nobody holds any more are kept for whoever wants such a row next, for a second or two, but

@@ -1,9 +1,9 @@
 //! Single pages, cut from chunks.
 //!
-//! Most buffers of a daemon are a page or less: a client's small write, a block of the cache, the front of a message. An
-//! allocator puts its own alignment into what it hands out, so a page at an aligned address costs it two. Here it costs one, and
-//! a page that was given back is the next to be used, while the host's caches still know it. What is taken comes from the first chunk
-//! that has a page free, so that the last ones become free as a whole and go back to the allocator.
+//! Most buffers of a daemon are a page or less: a client's small write, a block of the cache, the front of a message. The allocator has to
+//! look for an aligned address each time; here a page that was given back is the next to be used, while the processor's caches still know it. What is taken
+//! comes from the first chunk that has a page free, so that the last ones become free as a whole and go back to the allocator.
+//! What it brings in speed is little ([performance.md](../../../docs/performance.md)).
 #![expect(
     clippy::disallowed_types,
     reason = "who gets which page is not seen by anybody, and no lock is held beyond a line"

@@ -215,10 +215,7 @@ impl<C> Search<'_, C> {
     /// Depth first, on a stack of its own: histories are longer than the machine's stack is deep.
     fn run<M: Model<Call = C>>(&mut self, initial: &M) -> Option<bool> {
         let all = self.known.len();
-        let start =
-            Frame { state: initial.clone(), next: Vec::new(), from: 0, placed: 0, count: 0, via: None };
-        self.is_new((0, fingerprint(initial)));
-        let mut stack = vec![self.expand(start)];
+        let mut stack = vec![self.start(initial)];
         if all == 0 {
             return Some(true);
         }
@@ -253,12 +250,9 @@ impl<C> Search<'_, C> {
         }
         self.seen.clear();
         self.done.fill(false);
-        let start =
-            Frame { state: initial.clone(), next: Vec::new(), from: 0, placed: 0, count: 0, via: None };
-        self.is_new((0, fingerprint(initial)));
         // Who comes next after which configuration: without spending more, and with.
         let (mut now, mut later) = (Vec::new(), Vec::new());
-        let mut parent = (self.expand(start), self.done.clone());
+        let mut parent = (self.start(initial), self.done.clone());
         loop {
             let next: Vec<_> = parent.0.next.drain(..).map(|(entry, _)| entry).collect();
             let shared = Rc::new(parent);
@@ -291,6 +285,13 @@ impl<C> Search<'_, C> {
                 break (self.expand(child), self.done.clone());
             };
         }
+    }
+
+    /// Where nothing is placed.
+    fn start<M: Model<Call = C>>(&mut self, initial: &M) -> Frame<M> {
+        self.is_new((0, fingerprint(initial)));
+        let state = initial.clone();
+        self.expand(Frame { state, next: Vec::new(), from: 0, placed: 0, count: 0, via: None })
     }
 
     /// Places an entry behind a configuration; `None` where nothing is won by it.
