@@ -2,7 +2,8 @@
 //!
 //! What clients see is how long their writes take to be durable. The reference is how long that took while nothing ran in the
 //! background. Where it is more than half again as long, the background goes slower, and the more so the longer it is; where not,
-//! faster. Some share is never taken away, so that recovery ends; and without clients there is no limit.
+//! faster. Some share is never taken away, and that share grows with how long recovery has been at work: the longer objects lack
+//! copies, the more likely it is that another disk fails meanwhile. Without clients there is no limit.
 //!
 //! A state machine of its own: time and latencies come in, permissions go out.
 
@@ -30,6 +31,12 @@ const LEAST_COST: u64 = 64 << 10;
 /// The slowest and the fastest that the background goes beside clients, in bytes a second.
 const SLOWEST: u64 = 16 << 20;
 const FASTEST: u64 = 1 << 30;
+/// The slowest doubles each time that recovery was at work for so long …
+const HURRY: Duration = Duration::from_secs(45);
+/// … so many times at most (64 MiB a second) …
+const HURRIES: u32 = 2;
+/// … and is as it was once recovery did nothing for so long.
+const RECOVERED: Duration = Duration::from_secs(15);
 /// Where it begins once clients come.
 const FIRST: u64 = 16 << 20;
 /// How much may be saved up, as time.
@@ -60,6 +67,8 @@ pub struct Qos {
     /// Background work was done in this period.
     worked: bool,
     last_client: Option<Instant>,
+    /// The first and the last step of recovery without a pause between them.
+    recovery: Option<(Instant, Instant)>,
     /// The slow ones among writes without background work (the 99th percentile of a period).
     idle: Option<Duration>,
     /// Steps of each class.
@@ -76,6 +85,7 @@ impl Default for Qos {
             period_began: Instant(0),
             worked: false,
             last_client: None,
+            recovery: None,
             idle: None,
             done: [0; 4],
         }
@@ -105,6 +115,9 @@ impl Qos {
     pub fn charge(&mut self, class: Class, bytes: u64, now: Instant) {
         self.worked = true;
         self.done[class as usize] += 1;
+        if class == Class::Recovery {
+            self.recovery = Some((self.recovering_since(now).unwrap_or(now), now));
+        }
         if !self.has_no_clients(now) {
             let cost = bytes.max(LEAST_COST).saturating_mul(COST[class as usize]);
             self.credit = self.credit.saturating_sub_unsigned(cost);
@@ -131,6 +144,17 @@ impl Qos {
         self.last_client.is_none_or(|last| now.since(last) > CLIENTS_GONE)
     }
 
+    /// Since when recovery is at work, if it is.
+    fn recovering_since(&self, now: Instant) -> Option<Instant> {
+        self.recovery.filter(|(_, last)| now.since(*last) < RECOVERED).map(|(first, _)| first)
+    }
+
+    /// The share that clients never take, in bytes a second.
+    fn least(&self, now: Instant) -> u64 {
+        let lasted = self.recovering_since(now).map_or(Duration::ZERO, |first| now.since(first));
+        SLOWEST << ((lasted.as_secs() / HURRY.as_secs()) as u32).min(HURRIES)
+    }
+
     /// Lets time pass.
     fn turn(&mut self, now: Instant) {
         let passed = now.since(self.credited);
@@ -143,7 +167,7 @@ impl Qos {
         }
         self.period_began = now;
         if self.seen.len() >= ENOUGH {
-            self.judge();
+            self.judge(now);
         }
         self.seen.clear();
         self.worked = false;
@@ -153,7 +177,7 @@ impl Qos {
     }
 
     /// A period is over.
-    fn judge(&mut self) {
+    fn judge(&mut self, now: Instant) {
         self.seen.sort_unstable();
         let slow = self.seen[(self.seen.len() * 99).div_ceil(100) - 1];
         let Some(idle) = self.idle.filter(|_| self.worked) else {
@@ -176,7 +200,7 @@ impl Qos {
             Some(_) => self.rate / 2,
             None => self.rate,
         }
-        .max(SLOWEST);
+        .max(self.least(now));
     }
 }
 
@@ -247,6 +271,21 @@ mod tests {
         let now = idle(&mut qos, Instant(1_000_000_000), 3);
         let (_, moved, _) = run(&mut qos, now, 20, 1 << 20, true);
         assert!(moved >= SLOWEST / 10 * 9, "{moved} bytes");
+    }
+
+    #[test]
+    fn the_longer_objects_lack_copies_the_more_recovery_takes_and_the_next_begins_as_the_first() {
+        let mut qos = Qos::default();
+        let mut now = idle(&mut qos, Instant(1_000_000_000), 3);
+        for hurries in [0, 1, 2, 2] {
+            let (later, moved, _) = run(&mut qos, now, 44, 1 << 20, true);
+            now = later;
+            assert!(moved >= (SLOWEST << hurries) / 10 * 9, "{moved} bytes after {hurries}");
+            assert!(moved <= (SLOWEST << hurries) / 10 * 11, "{moved} bytes after {hurries}");
+        }
+        now = idle(&mut qos, now, 20);
+        let (_, moved, _) = run(&mut qos, now, 20, 1 << 20, true);
+        assert!(moved <= SLOWEST / 10 * 11, "{moved} bytes");
     }
 
     #[test]
