@@ -81,10 +81,15 @@ fn find(
     take: impl Fn(&Found<'_>) -> Extent,
 ) -> Result<Vec<Extent>, Stop> {
     let mut out = Vec::new();
-    let mut scan = view.scan(&key::extent(id, from - from % WINDOW), &key::extent(id, to));
+    // Extents do not overlap: only the last one before can reach this far.
+    let mut scan = view.scan_around(
+        &key::extent(id, from - from % WINDOW),
+        &key::extent(id, from),
+        &key::extent(id, to),
+    )?;
     while let Some((key, value)) = scan.next()? {
         let found = Found::parse(key, value).ok_or_else(|| corrupt(format!("extent of object id {id}")))?;
-        // There may be many before the one that is wanted.
+        // There may be some before the one that is wanted.
         if found.end() > from {
             out.push(take(&found));
         }

@@ -8,11 +8,12 @@
 use crate::alloc::Alloc;
 use crate::cache::Cache;
 use crate::key::Key;
-use crate::page::{self, CAPACITY, PAGE, Page, Place, Ptr, entry_size};
+use crate::page::{self, CAPACITY, PAGE, Page, Piece, Place, Ptr, entry_size};
 use crate::plan::full;
 use crate::table::Changes;
 use crate::tree::{Found, Stop, Tree};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// What a merge works with.
 pub(crate) struct Ground<'a> {
@@ -61,19 +62,69 @@ struct Run {
     last_key: Key,
 }
 
-/// An entry of a run.
+/// Entries of a run.
 enum Item {
-    /// As it was: on which of the run's pages, and where there.
-    Old(usize, usize),
+    /// As they were: on which of the run's pages, and where there; at least one.
+    Old(usize, Range<usize>),
     New(Key, Vec<u8>),
 }
 
 impl Item {
-    fn get<'a>(&'a self, pages: &'a [Page]) -> (&'a [u8], &'a [u8]) {
+    fn piece<'a>(&'a self, pages: &'a [Page]) -> Piece<'a> {
         match self {
-            Self::Old(page, i) => pages[*page].entry(*i),
-            Self::New(key, value) => (key, value),
+            Self::Old(page, entries) => Piece::Run(&pages[*page], entries.clone()),
+            Self::New(key, value) => Piece::Entry(key, value),
         }
+    }
+
+    /// The bytes that they take of a page.
+    fn size(&self, pages: &[Page]) -> usize {
+        match self {
+            Self::Old(page, entries) => pages[*page].size_of(entries),
+            Self::New(key, value) => entry_size(key, value),
+        }
+    }
+}
+
+impl Run {
+    /// Whether nothing was added to it yet.
+    fn is_untouched(&self) -> bool {
+        self.entries.is_empty() && self.cut == 0
+    }
+
+    /// Takes out the first entries, as many as fit `room` bytes but at least one, and says how many bytes they take.
+    fn take_front(&mut self, room: usize) -> (Vec<Item>, usize) {
+        let (mut items, mut bytes) = (Vec::new(), 0);
+        while let Some(item) = self.entries.pop_front() {
+            let size = item.size(&self.pages);
+            match item {
+                item if bytes + size <= room => items.push(item),
+                Item::Old(page, entries) => {
+                    let fit = self.pages[page].fit(&entries, room - bytes);
+                    let fit = entries.start + fit.max(usize::from(items.is_empty()));
+                    if fit > entries.start {
+                        items.push(Item::Old(page, entries.start..fit));
+                        bytes += self.pages[page].size_of(&(entries.start..fit));
+                    }
+                    if fit < entries.end {
+                        self.entries.push_front(Item::Old(page, fit..entries.end));
+                    }
+                    break;
+                }
+                item if items.is_empty() => {
+                    items.push(item);
+                    bytes += size;
+                    break;
+                }
+                item => {
+                    self.entries.push_front(item);
+                    break;
+                }
+            }
+            bytes += size;
+        }
+        self.bytes -= bytes;
+        (items, bytes)
     }
 }
 
@@ -159,73 +210,82 @@ impl Merge {
             std::ops::Bound::Included(from),
             upper.clone().map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded),
         );
-        let mut changed = source.range::<Key, _>(bounds).peekable();
-        let count = found.as_ref().map_or(0, |f| f.page.count());
         let mut result = Ok(());
-        for i in 0..=count {
-            let entry = found.as_ref().filter(|_| i < count).map(|f| f.page.entry(i));
-            // Changes before this entry, then the entry unless it is changed itself.
-            while let Some((key, value)) = changed.next_if(|(key, _)| entry.is_none_or(|e| key[..] < *e.0)) {
-                if let Some(value) = value {
-                    result = result.and(self.push(Item::New(key.clone(), value.clone()), ground));
-                }
+        // Entries of the page before this one are done.
+        let mut done = 0;
+        for (key, value) in source.range::<Key, _>(bounds) {
+            if let Some(found) = &found {
+                let at = found.page.search(key).max(done);
+                result = result.and(self.push_old(done..at, ground));
+                let is_there = at < found.page.count() && found.page.entry(at).0 == key;
+                done = at + usize::from(is_there);
             }
-            let Some((key, _)) = entry else { break };
-            match changed.next_if(|(k, _)| k[..] == *key) {
-                Some((_, None)) => {}
-                Some((key, Some(value))) => {
-                    result = result.and(self.push(Item::New(key.clone(), value.clone()), ground));
-                }
-                None => result = result.and(self.push(Item::Old(self.run.pages.len() - 1, i), ground)),
+            if let Some(value) = value {
+                result = result.and(self.push(Item::New(key.clone(), value.clone()), ground));
             }
         }
-        drop(changed);
+        if let Some(found) = &found {
+            result = result.and(self.push_old(done..found.page.count(), ground));
+        }
         self.changes = changes;
         self.cursor.clone_from(&upper);
         (self.run.end, self.run.sibling) = (upper, sibling);
         result
     }
 
-    fn push(&mut self, mut item: Item, ground: &mut Ground<'_>) -> Result<(), Stop> {
-        if self.level > 0 && self.run.entries.is_empty() && self.run.cut == 0 {
-            // The first child of a page is called as the page itself, so that nothing can be less.
-            item = Item::New(self.run.lower.clone(), item.get(&self.run.pages).1.to_vec());
+    /// Adds entries of the page that was taken last.
+    fn push_old(&mut self, entries: Range<usize>, ground: &mut Ground<'_>) -> Result<(), Stop> {
+        if entries.is_empty() {
+            return Ok(());
         }
-        let (key, value) = item.get(&self.run.pages);
-        self.run.bytes += entry_size(key, value);
-        self.run.entries.push_back(item);
-        if self.run.bytes > 2 * PAGE { self.cut(CAPACITY, ground) } else { Ok(()) }
+        let (page, mut rest, mut result) = (self.run.pages.len() - 1, entries, Ok(()));
+        if self.level > 0 && self.run.is_untouched() {
+            // It gets another name.
+            let value = self.run.pages[page].entry(rest.start).1.to_vec();
+            rest.start += 1;
+            result = self.push(Item::New(Key::new(), value), ground);
+        }
+        if rest.is_empty() { result } else { result.and(self.push(Item::Old(page, rest), ground)) }
     }
 
-    /// Makes a page of the first entries of the run, as many as fit `room` bytes.
-    fn cut(&mut self, room: usize, ground: &mut Ground<'_>) -> Result<(), Stop> {
-        let pages = &self.run.pages;
-        let (mut bytes, mut count) = (0, 0);
-        for (key, value) in self.run.entries.iter().map(|item| item.get(pages)) {
-            let size = entry_size(key, value);
-            if count > 0 && bytes + size > room {
-                break;
-            }
-            bytes += size;
-            count += 1;
+    fn push(&mut self, mut item: Item, ground: &mut Ground<'_>) -> Result<(), Stop> {
+        if let Item::New(key, _) = &mut item
+            && self.level > 0
+            && self.run.is_untouched()
+        {
+            // The first child of a page is called as the page itself, so that nothing can be less.
+            key.clone_from(&self.run.lower);
         }
+        self.run.bytes += item.size(&self.run.pages);
+        self.run.entries.push_back(item);
+        while self.run.bytes > 2 * PAGE {
+            self.cut(CAPACITY, ground)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a page of the first entries of the run, as many as fit `room` bytes, but at least one.
+    fn cut(&mut self, room: usize, ground: &mut Ground<'_>) -> Result<(), Stop> {
+        let (items, bytes) = self.run.take_front(room);
         assert!(bytes <= CAPACITY, "an entry of {bytes} bytes");
-        let items: Vec<Item> = self.run.entries.drain(..count).collect();
-        let (first, last) = (items[0].get(pages).0, items[count - 1].get(pages).0);
+        let pages = &self.run.pages;
+        let pieces = items.iter().map(|item| item.piece(pages));
+        let (Some(first), Some(last)) = (pieces.clone().next(), pieces.clone().next_back()) else {
+            return Ok(());
+        };
         let name = match self.run.cut {
             0 => self.run.lower.clone(),
-            _ if self.level > 0 => first.to_vec(),
-            _ => separator(&self.run.last_key, first),
+            _ if self.level > 0 => first.first_key().to_vec(),
+            _ => separator(&self.run.last_key, first.first_key()),
         };
+        let last_key = last.last_key().to_vec();
         let place = ground.alloc.page().ok_or_else(full)?;
-        let (ptr, page) =
-            page::build(self.level, place, self.generation, items.iter().map(|item| item.get(pages)));
+        let (ptr, page) = page::build(self.level, place, self.generation, pieces);
         ground.cache.insert(place.first, page.clone());
         ground.written.push((place, page.clone()));
         self.last = Some(page);
         self.made += 1;
-        self.run.last_key = last.to_vec();
-        self.run.bytes -= bytes;
+        self.run.last_key = last_key;
         self.run.cut += 1;
         self.above.insert(name, Some(ptr.to_bytes()));
         Ok(())

@@ -7,6 +7,7 @@
 //! ```
 //! Level 0 holds the index's entries; above, a value is a pointer to the page whose keys are all at least the key.
 
+use std::ops::Range;
 use stdx::{Buf, BufMut, crc32c};
 
 pub(crate) const PAGE: usize = 8192;
@@ -125,13 +126,36 @@ impl Page {
 
     /// Bytes in use.
     pub fn used(&self) -> usize {
-        match self.count {
-            0 => HEADER,
-            n => {
-                let at = u16_at(&self.bytes, HEADER + 2 * (n - 1));
-                at + 4 + u16_at(&self.bytes, at) + u16_at(&self.bytes, at + 2)
+        self.end_of(self.count)
+    }
+
+    /// Where the first `n` entries end, and the next one begins.
+    fn end_of(&self, n: usize) -> usize {
+        if n < self.count {
+            return u16_at(&self.bytes, HEADER + 2 * n);
+        }
+        let Some(last) = n.checked_sub(1) else { return HEADER };
+        let at = u16_at(&self.bytes, HEADER + 2 * last);
+        at + 4 + u16_at(&self.bytes, at) + u16_at(&self.bytes, at + 2)
+    }
+
+    /// The bytes that these entries would take of another page.
+    pub fn size_of(&self, entries: &Range<usize>) -> usize {
+        2 * entries.len() + self.end_of(entries.end) - self.end_of(entries.start)
+    }
+
+    /// How many of these entries, from the first, fit `room` bytes of another page.
+    pub fn fit(&self, entries: &Range<usize>, room: usize) -> usize {
+        let (mut low, mut high) = (0, entries.len());
+        while low < high {
+            let middle = (low + high).div_ceil(2);
+            if self.size_of(&(entries.start..entries.start + middle)) <= room {
+                low = middle;
+            } else {
+                high = middle - 1;
             }
         }
+        low
     }
 
     /// Key and value number `i`.
@@ -188,35 +212,80 @@ pub(crate) fn entry_size(key: &[u8], value: &[u8]) -> usize {
 /// The bytes that entries may take of a page in all.
 pub(crate) const CAPACITY: usize = PAGE - HEADER;
 
+/// What a page is made of, in order.
+pub(crate) enum Piece<'a> {
+    Entry(&'a [u8], &'a [u8]),
+    /// Entries as they are on another page; at least one.
+    Run(&'a Page, Range<usize>),
+}
+
+impl<'a> Piece<'a> {
+    fn count(&self) -> usize {
+        match self {
+            Self::Entry(..) => 1,
+            Self::Run(_, entries) => entries.len(),
+        }
+    }
+
+    pub fn first_key(&self) -> &'a [u8] {
+        match self {
+            Self::Entry(key, _) => key,
+            Self::Run(page, entries) => page.entry(entries.start).0,
+        }
+    }
+
+    pub fn last_key(&self) -> &'a [u8] {
+        match self {
+            Self::Entry(key, _) => key,
+            Self::Run(page, entries) => page.entry(entries.end - 1).0,
+        }
+    }
+}
+
 /// Makes a page of sorted entries that fit, and the pointer to it.
 pub(crate) fn build<'a>(
     level: u8,
     place: Place,
     generation: u64,
-    entries: impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])>,
+    pieces: impl Iterator<Item = Piece<'a>> + Clone,
 ) -> (Ptr, Page) {
     let mut page = BufMut::zeroed(PAGE);
     let bytes = page.as_mut_slice();
-    let count = entries.len();
+    let count = pieces.clone().map(|piece| piece.count()).sum();
     bytes[..4].copy_from_slice(&MAGIC.to_le_bytes());
     bytes[4] = level;
     bytes[6..8].copy_from_slice(&(count as u16).to_le_bytes());
     bytes[8..16].copy_from_slice(&place.first.to_le_bytes());
     bytes[16..24].copy_from_slice(&generation.to_le_bytes());
-    let mut at = HEADER + 2 * count;
-    for (i, (key, value)) in entries.enumerate() {
-        bytes[HEADER + 2 * i..HEADER + 2 * i + 2].copy_from_slice(&(at as u16).to_le_bytes());
-        bytes[at..at + 2].copy_from_slice(&(key.len() as u16).to_le_bytes());
-        bytes[at + 2..at + 4].copy_from_slice(&(value.len() as u16).to_le_bytes());
-        bytes[at + 4..at + 4 + key.len()].copy_from_slice(key);
-        at += 4 + key.len();
-        bytes[at..at + value.len()].copy_from_slice(value);
-        at += value.len();
+    let (mut slot, mut at) = (HEADER, HEADER + 2 * count);
+    for piece in pieces {
+        match piece {
+            Piece::Entry(key, value) => {
+                bytes[slot..slot + 2].copy_from_slice(&(at as u16).to_le_bytes());
+                slot += 2;
+                bytes[at..at + 2].copy_from_slice(&(key.len() as u16).to_le_bytes());
+                bytes[at + 2..at + 4].copy_from_slice(&(value.len() as u16).to_le_bytes());
+                bytes[at + 4..at + 4 + key.len()].copy_from_slice(key);
+                at += 4 + key.len();
+                bytes[at..at + value.len()].copy_from_slice(value);
+                at += value.len();
+            }
+            Piece::Run(from, entries) => {
+                let taken = from.end_of(entries.start)..from.end_of(entries.end);
+                for i in entries {
+                    let moved = (u16_at(&from.bytes, HEADER + 2 * i) - taken.start + at) as u16;
+                    bytes[slot..slot + 2].copy_from_slice(&moved.to_le_bytes());
+                    slot += 2;
+                }
+                bytes[at..at + taken.len()].copy_from_slice(&from.bytes[taken.clone()]);
+                at += taken.len();
+            }
+        }
     }
     let bytes = page.freeze();
     let ptr = Ptr { block: place.first, second: place.second, crc: crc32c::update(0, &bytes) };
-    let page = Page::check(bytes, ptr, level).expect("a page just built");
-    (ptr, page)
+    debug_assert_eq!(Page::check(bytes.clone(), ptr, level).err(), None, "a page just built");
+    (ptr, Page { bytes, count, crc: ptr.crc })
 }
 
 impl Page {
@@ -238,7 +307,50 @@ mod tests {
     fn sample() -> (Ptr, Page) {
         let entries: Vec<(Vec<u8>, Vec<u8>)> =
             (0..100u8).map(|i| (vec![b'k', i * 2], vec![i; usize::from(i)])).collect();
-        build(0, Place { first: 42, second: 43 }, 7, entries.iter().map(|(k, v)| (&k[..], &v[..])))
+        build(0, Place { first: 42, second: 43 }, 7, entries.iter().map(|(k, v)| Piece::Entry(k, v)))
+    }
+
+    #[test]
+    fn runs_of_entries_are_taken_as_they_are() {
+        let (_, page) = sample();
+        let place = Place { first: 9, second: 10 };
+        let pieces =
+            [Piece::Run(&page, 0..20), Piece::Entry(b"k\x29", b"between"), Piece::Run(&page, 21..100)];
+        let size: usize =
+            page.size_of(&(0..20)) + entry_size(b"k\x29", b"between") + page.size_of(&(21..100));
+        let (ptr, joined) = build(
+            0,
+            place,
+            8,
+            pieces.iter().map(|p| match p {
+                Piece::Entry(k, v) => Piece::Entry(k, v),
+                Piece::Run(page, entries) => Piece::Run(page, entries.clone()),
+            }),
+        );
+        let joined = Page::parse(joined.bytes().clone(), ptr, 0).expect("sound");
+        assert_eq!((joined.count(), joined.used()), (100, PAGE - CAPACITY + size));
+        for i in 0..100 {
+            match i {
+                20 => assert_eq!(joined.entry(i), (&b"k\x29"[..], &b"between"[..])),
+                _ => assert_eq!(joined.entry(i), page.entry(i)),
+            }
+        }
+        assert_eq!((pieces[0].first_key(), pieces[2].last_key()), (page.entry(0).0, page.entry(99).0));
+    }
+
+    #[test]
+    fn as_many_entries_fit_as_their_bytes_allow() {
+        let (_, page) = sample();
+        for (entries, room) in [(0..100, 0), (0..100, 700), (5..40, 333), (5..40, 8000), (98..100, 105)] {
+            let fit = page.fit(&entries, room);
+            let size = |n: usize| -> usize {
+                (entries.start..entries.start + n).map(|i| entry_size(page.entry(i).0, page.entry(i).1)).sum()
+            };
+            assert!(
+                size(fit) <= room && (fit == entries.len() || size(fit + 1) > room),
+                "{entries:?}, {room}"
+            );
+        }
     }
 
     #[test]

@@ -138,12 +138,44 @@ impl<'a> View<'a> {
 
     /// Entries from `from`, inclusive, to `to`, exclusive.
     pub fn scan(&self, from: &[u8], to: &[u8]) -> Scan<'a> {
-        let layers = self.layers.map(|layer| {
+        Scan { layers: self.ranges(from, to), tree: Cursor::new(self.tree, self.cache, from, to) }
+    }
+
+    fn ranges(&self, from: &[u8], to: &[u8]) -> [Option<Peekable<LayerRange<'a>>>; 3] {
+        self.layers.map(|layer| {
             let layer = layer?;
             (from < to)
                 .then(|| layer.range::<[u8], _>((bound(from), std::ops::Bound::Excluded(to))).peekable())
-        });
-        Scan { layers, tree: Cursor::new(self.tree, self.cache, from, to) }
+        })
+    }
+
+    /// Entries from the last one that is at most `at`, or from one before it, but not before `least`, to `to`, exclusive.
+    pub fn scan_around(&self, least: &[u8], at: &[u8], to: &[u8]) -> Result<Scan<'a>, Stop> {
+        if at >= to {
+            return Ok(self.scan(least, to));
+        }
+        let (mut tree, sure) = Cursor::around(self.tree, self.cache, at, to)?;
+        let in_tree = tree.peek()?.map(|e| e.0.to_vec()).filter(|key| key[..] <= *at);
+        // The newest layer that has an entry that late decides whether it is there.
+        let mut last = in_tree.map(|key| (key, true));
+        for layer in self.layers.iter().rev().flatten() {
+            let found = layer.range::<[u8], _>((bound(least), std::ops::Bound::Included(at))).next_back();
+            if let Some((key, value)) = found
+                && last.as_ref().is_none_or(|(last, _)| key >= last)
+            {
+                last = Some((key.clone(), value.is_some()));
+            }
+        }
+        match last {
+            Some((from, true)) if sure && from[..] > *least => {
+                if tree.peek()?.is_some_and(|e| e.0 < &from[..]) {
+                    tree.advance();
+                }
+                Ok(Scan { layers: self.ranges(&from, to), tree })
+            }
+            // There may be one on the page before, or before a removed one.
+            _ => Ok(self.scan(least, to)),
+        }
     }
 }
 
@@ -185,5 +217,64 @@ impl Scan<'_> {
                 return Ok(Some((newest, value)));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::{self, Piece, Place};
+
+    /// A tree of two leaves with these keys, and a third that is empty of them.
+    fn tree(cache: &mut Cache, keys: &[Key]) -> Tree {
+        let mut children = Vec::new();
+        for (half, first) in [(&keys[..keys.len() / 2], 10), (&keys[keys.len() / 2..], 20)] {
+            let place = Place { first, second: first + 1 };
+            let (ptr, page) = page::build(0, place, 1, half.iter().map(|key| Piece::Entry(key, b"tree")));
+            cache.insert(first, page);
+            let name = if children.is_empty() { Key::new() } else { half[0].clone() };
+            children.push((name, ptr.to_bytes()));
+        }
+        let place = Place { first: 30, second: 31 };
+        let (root, page) = page::build(1, place, 1, children.iter().map(|(k, v)| Piece::Entry(k, v)));
+        cache.insert(30, page);
+        Tree { root: Some(root), levels: 2, pages: 3 }
+    }
+
+    fn all(mut scan: Scan<'_>) -> Vec<(Key, Vec<u8>)> {
+        let mut out = Vec::new();
+        while let Some((key, value)) = scan.next().expect("all pages are there") {
+            out.push((key.to_vec(), value.to_vec()));
+        }
+        out
+    }
+
+    #[test]
+    fn a_scan_around_a_key_begins_at_the_last_entry_before_it_or_earlier() {
+        let mut rng = stdx::Rng::from_seed(7);
+        let mut shorter = 0;
+        for _ in 0..2000 {
+            let mut cache = Cache::new(1 << 20);
+            let keys: Vec<Key> = (0..20u8).filter(|_| rng.below(3) == 0).map(|i| vec![i]).collect();
+            let tree = if keys.len() < 2 { Tree::default() } else { tree(&mut cache, &keys) };
+            let layers: [Changes; 3] = std::array::from_fn(|n| {
+                let named = |rng: &mut stdx::Rng| (rng.below(3) > 0).then(|| vec![n as u8]);
+                let count = rng.below(6);
+                (0..count).map(|_| (vec![rng.below(20) as u8], named(&mut rng))).collect()
+            });
+            let view = View { cache: &cache, tree: &tree, layers: layers.each_ref().map(Some) };
+            let (least, to) = (rng.below(10) as u8, 10 + rng.below(11) as u8);
+            let at = least + rng.below(u64::from(to - least) + 1) as u8;
+            let whole = all(view.scan(&[least], &[to]));
+            let around = all(view.scan_around(&[least], &[at], &[to]).expect("all pages are there"));
+            assert!(whole.ends_with(&around), "{around:?} of {whole:?}");
+            let before = whole.iter().filter(|e| e.0[0] <= at).count();
+            assert!(
+                around.len() > whole.len() - before || before == 0,
+                "{around:?} of {whole:?} around {at}"
+            );
+            shorter += usize::from(around.len() < whole.len());
+        }
+        assert!(shorter > 300, "it saved something only {shorter} times");
     }
 }

@@ -79,6 +79,25 @@ impl Tree {
         }
     }
 
+    /// The leaf whose part of the key space holds `key`, and where that part ends; `None` in an empty tree.
+    pub fn leaf(&self, cache: &Cache, key: &[u8]) -> Result<Option<(Page, Option<Key>)>, Stop> {
+        let Some(mut ptr) = self.root else { return Ok(None) };
+        let mut upper: Option<(Page, usize)> = None;
+        for level in (1..self.levels).rev() {
+            let page = cache.get(ptr).ok_or(Stop::Page(ptr, level))?;
+            if page.count() == 0 {
+                return Err(corrupt(format!("index page at block {}: empty", ptr.block)));
+            }
+            let i = page.child_index(key);
+            ptr = page.child(i);
+            if i + 1 < page.count() {
+                upper = Some((page, i + 1));
+            }
+        }
+        let page = cache.get(ptr).ok_or(Stop::Page(ptr, 0))?;
+        Ok(Some((page, upper.map(|(page, i)| page.entry(i).0.to_vec()))))
+    }
+
     /// Leaves that follow the one of `key` under the same parent and are not in memory, at most `max`.
     pub fn leaves_after(&self, cache: &Cache, key: &[u8], max: usize) -> Vec<Ptr> {
         if self.levels < 2 {
@@ -131,6 +150,19 @@ impl<'a> Cursor<'a> {
         Self { tree, cache, leaf: None, from: Some(from.to_vec()), to: to.to_vec() }
     }
 
+    /// The same from the last entry that is at most `at`, or else the first behind it. An entry of the leaf before is not
+    /// looked for: says whether the entry is surely the last.
+    pub fn around(tree: &'a Tree, cache: &'a Cache, at: &[u8], to: &[u8]) -> Result<(Self, bool), Stop> {
+        let mut cursor = Self { tree, cache, leaf: None, from: None, to: to.to_vec() };
+        let Some((page, upper)) = tree.leaf(cache, at)? else { return Ok((cursor, true)) };
+        let next = page.search(at);
+        let exact = next < page.count() && page.entry(next).0 == at;
+        let i = if exact { next } else { next.saturating_sub(1) };
+        let sure = exact || next > 0;
+        cursor.leaf = Some((page, i, upper));
+        Ok((cursor, sure))
+    }
+
     /// The entry that `advance` passes.
     pub fn peek(&mut self) -> Result<Option<Entry<'_>>, Stop> {
         loop {
@@ -144,9 +176,9 @@ impl<'a> Cursor<'a> {
                     if *from >= self.to {
                         return Ok(None);
                     }
-                    let Some(found) = self.tree.find(self.cache, 0, from)? else { return Ok(None) };
-                    let i = found.page.search(from);
-                    self.leaf = Some((found.page, i, found.upper));
+                    let Some((page, upper)) = self.tree.leaf(self.cache, from)? else { return Ok(None) };
+                    let i = page.search(from);
+                    self.leaf = Some((page, i, upper));
                     self.from = None;
                 }
             }

@@ -179,6 +179,8 @@ fn quick(
     ] {
         bench.overwrite(&format!("write {name}, {depth} in flight"), len, depth, time, results)?;
     }
+    // Reads alone, not beside what the writes have left to do.
+    bench.driven.close()?;
     for (name, len, depth) in [("4 KiB", 4096, 16), ("64 KiB", 65536, 16), ("4 MiB", LARGE, 4)] {
         let name = format!("read {name}, {depth} in flight");
         bench.read_at_random(&name, OBJECTS, len, depth, time, results)?;

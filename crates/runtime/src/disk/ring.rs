@@ -15,7 +15,7 @@ use stdx::{Buf, BufMut, Bufs};
 const DEPTH: u32 = 256;
 
 /// So many are handed over before their batch has ended, so that the device does not wait for the processor.
-const EAGER: usize = 4;
+const EAGER: usize = 2;
 
 /// A ring of its own for one device.
 pub(super) struct Ring {
