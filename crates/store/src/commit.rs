@@ -199,6 +199,7 @@ impl Commit {
     fn promise(&mut self, cost: Cost) {
         self.promised.blocks += cost.blocks;
         self.promised.index += cost.index;
+        self.promised.cloned += cost.cloned;
         self.bytes += cost.log as usize;
     }
 
@@ -393,6 +394,7 @@ impl Store {
                 self.commit.stops = 0;
                 self.commit.promised.blocks -= cost.blocks;
                 self.commit.promised.index -= cost.index;
+                self.commit.promised.cloned -= cost.cloned;
                 self.commit.admitted.blocks -= cost.blocks;
                 self.commit.admitted.index -= cost.index;
                 self.commit.bytes -= cost.log as usize;

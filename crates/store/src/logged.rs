@@ -132,8 +132,10 @@ pub(crate) struct Cost {
     pub blocks: u64,
     /// Bytes in the log.
     pub log: u64,
-    /// Bytes that the index may grow by.
+    /// Bytes that the index may grow by …
     pub index: u64,
+    /// … of which so many by whole clones.
+    pub cloned: u64,
     /// Objects that are cloned whole; how much that takes depends on the object.
     pub clones: u64,
     /// How far it may go into the reserve.
@@ -214,10 +216,7 @@ impl Cost {
                 self.blocks += 6 + if aligned { 0 } else { len / BLOCK as u64 };
                 self.index += 8 * (len / BLOCK as u64) + 1024;
             }
-            TxnOp::Clone(..) => {
-                self.clones += 1;
-                self.index += 16 << 10;
-            }
+            TxnOp::Clone(..) => self.clones += 1,
             TxnOp::SetAttr(_, name, value) => {
                 name_fits(name)?;
                 payload = (name.len() + value.len()) as u64;

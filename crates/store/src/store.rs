@@ -145,6 +145,9 @@ const SPENT: usize = 128;
 /// Blocks that only transactions which bring no data may take.
 const RESERVED_BLOCKS: u64 = 32;
 
+/// What a clone takes of the index besides omap and extents.
+const CLONE_BESIDE: u64 = 16 << 10;
+
 impl Store {
     /// A store that is not open yet.
     pub fn new(config: Config, disk: DiskInfo, rng: Rng) -> Self {
@@ -244,15 +247,19 @@ impl Store {
     /// What a transaction may need.
     fn cost(&self, txn: &Transaction, beside: Option<u64>) -> Result<Cost, Refusal> {
         let mut cost = Cost::of(txn, beside, self.config.direct_bytes)?;
-        cost.index += cost.clones * self.largest_clone();
+        cost.cloned = cost.clones * (CLONE_BESIDE + self.largest_clone(cost));
+        cost.index += cost.cloned;
         Ok(cost)
     }
 
-    /// Bytes by which the index may grow by a clone of any object there is.
-    fn largest_clone(&self) -> u64 {
+    /// Bytes by which the index may grow by a clone of any object that there will be when a transaction's other operations are
+    /// done too. A clone replaces what was there, so it makes no object larger than its source was: clones that
+    /// are promised make this one no larger.
+    fn largest_clone(&self, others: Cost) -> u64 {
         let (stats, promised) = (&self.core.stats, self.commit.promised());
-        let blocks = (stats.largest_data / BLOCK as u64).min(self.used_blocks()) + promised.blocks;
-        let omap = stats.largest_omap.min(stats.omap) + promised.index;
+        let (pending, blocks) = (promised.index - promised.cloned, promised.blocks + others.blocks);
+        let blocks = (stats.largest_data / BLOCK as u64).min(self.used_blocks()) + blocks;
+        let omap = stats.largest_omap.min(stats.omap) + pending + others.index;
         omap + omap / 2 + 12 * blocks
     }
 

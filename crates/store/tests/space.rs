@@ -167,3 +167,28 @@ fn what_will_be_free_is_waited_for_and_not_refused() {
     }
     bench.assert_nothing_leaks();
 }
+
+#[test]
+fn clones_that_are_not_durable_yet_do_not_fill_a_store_by_promises() {
+    let mut bench = Bench::new(64);
+    let entries: Vec<_> = (0..50u8).map(|i| (vec![i; 20], vec![i; 100])).collect();
+    bench.commit(txn(vec![
+        TxnOp::Write(key("o"), 0, Buf::pattern(1, 64 << 10).into()),
+        TxnOp::OmapSet(key("o"), entries.clone()),
+    ]));
+    // As an object is written that has a snapshot each time, while the disk stands still.
+    let mut expected = bench.committed.len();
+    for i in 0..64 {
+        let change = txn(vec![
+            TxnOp::Clone(key("o"), key(&format!("o at {i}"))),
+            TxnOp::Write(key("o"), 4096, Buf::pattern(i, 4096).into()),
+            TxnOp::OmapSet(key("o"), entries[..2].to_vec()),
+        ]);
+        assert_eq!(bench.store.fits(&change), Ok(()), "clone {i}, {:?}", bench.store.usage());
+        bench.submit(change);
+        expected += 1;
+    }
+    bench.run();
+    assert_eq!(bench.committed.len(), expected);
+    bench.assert_nothing_leaks();
+}
