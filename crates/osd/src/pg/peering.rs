@@ -489,6 +489,9 @@ impl Pg {
                 false => self.check_clean(core),
             },
             State::Stray if came_or_went => self.notify_primary(core),
+            // Started again with the copy of a PG that moved away meanwhile: nothing else begins an interval that we are not
+            // a member of.
+            State::Reset if !self.takes_part(core.config.id) => self.begin(core),
             _ => {}
         }
     }

@@ -1,7 +1,8 @@
 //! What must hold when OSDs die, return, and lose one another.
 
 use super::cluster::{Cluster, append, write_full};
-use maps::Epoch;
+use crate::pg::state::State;
+use maps::{Epoch, OsdId};
 use msgs::op::input;
 use msgs::{Extent, Op, OsdOpReply};
 use node::{Body, Msg};
@@ -700,4 +701,37 @@ fn where_crush_finds_too_few_osds_a_complete_copy_stays_in_service() {
     c.check();
     assert_eq!(c.acting("o0").len(), 3, "three copies are better than two");
     assert_eq!(c.objects(all[2]).len(), 10);
+}
+
+#[test]
+fn a_copy_that_came_to_be_of_no_use_while_its_osd_was_away_is_removed() {
+    let mut c = Cluster::new(4, 3, 2, 1);
+    c.write("o", "x");
+    c.wait_clean();
+    let (pgid, acting) = (c.pgid("o"), c.acting("o"));
+    let other = (0..4).find(|osd| !acting.contains(osd)).expect("one of four");
+    c.place(pgid, &[acting[0], acting[1], other]);
+    // Until the other one is filled the old ones serve.
+    c.run_until("it knows that it is needed no more", |c| {
+        let pg = &c.osd(acting[2]).pgs[&pgid];
+        let is_out = pg.state == State::Stray && !pg.takes_part(OsdId(acting[2] as i32));
+        is_out && c.objects(other).contains_key(&b"o"[..])
+    });
+    // It dies when it has recorded that, before the primary has said that it may remove its copy.
+    c.freeze(acting[0]);
+    c.run(Duration::from_millis(300));
+    c.kill(acting[2]);
+    c.thaw(acting[0]);
+    c.run_until("it has moved", |c| {
+        let pg = &c.osd(acting[0]).pgs[&pgid];
+        pg.state == State::Clean && pg.takes_part(OsdId(other as i32))
+    });
+    // It is not a member when it comes: no interval begins.
+    let interval = c.osd(acting[0]).pgs[&pgid].members.interval;
+    c.start(acting[2]);
+    c.run(Duration::from_secs(10));
+    assert_eq!(c.osd(acting[0]).pgs[&pgid].members.interval, interval);
+    let left: Vec<_> = c.objects(acting[2]).into_keys().filter(|name| name == b"o").collect();
+    assert_eq!(left, Vec::<Vec<u8>>::new(), "on osd.{}", acting[2]);
+    c.check();
 }
