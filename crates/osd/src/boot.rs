@@ -223,14 +223,24 @@ impl Osd {
             (ReadFor::Superblock, ReadReply::Object(view)) => self.superblock_read(view),
             (ReadFor::Map(epoch), ReadReply::Object(view)) => self.map_read(epoch, view),
             (ReadFor::Pgs, ReadReply::List(keys)) => {
-                self.boot.to_load = keys.iter().filter_map(meta_pgid).collect();
-                self.load_next_pg(None);
+                // A page begins with the last of the one before.
+                let new = keys.iter().filter_map(meta_pgid);
+                let known = self.boot.to_load.back().copied();
+                self.boot.to_load.extend(new.filter(|pgid| Some(*pgid) != known));
+                match keys.last() {
+                    Some(last) if keys.len() == LIST => self.list_from(last.clone(), ReadFor::Pgs),
+                    _ => self.load_next_pg(None),
+                }
             }
             (ReadFor::PgMeta(pgid), ReadReply::Object(view)) => self.pg_page(pgid, view.unwrap_or_default()),
             (ReadFor::Temps, ReadReply::List(keys)) => {
+                let more = keys.len() == LIST;
                 let ops = keys.into_iter().map(TxnOp::Remove).collect();
                 self.core.submit_own(Transaction { ops }, CommitFor::Nothing);
-                self.run();
+                match more {
+                    true => self.list_private(TEMP_POOL, ReadFor::Temps),
+                    false => self.run(),
+                }
             }
             (what, _) => self.stop(format!("the store gave another answer than asked for ({what:?})")),
         }
@@ -276,8 +286,12 @@ impl Osd {
     }
 
     fn list_private(&mut self, pool: i64, then: ReadFor) {
-        let from = ObjectKey::first_at(pool, i8::MIN, 0);
-        let to = ObjectKey::first_at(pool + 1, i8::MIN, 0);
+        self.list_from(ObjectKey::first_at(pool, i8::MIN, 0), then);
+    }
+
+    /// Lists the objects of a private pool, a page of them.
+    fn list_from(&mut self, from: ObjectKey, then: ReadFor) {
+        let to = ObjectKey::first_at(from.pool + 1, i8::MIN, 0);
         self.core.io.read(self.core.now, Read::List { from, to, max: LIST }, then);
     }
 
@@ -325,6 +339,12 @@ impl Osd {
             self.removals.insert(pgid, Removal::whole_pool_part(pgid));
             return;
         };
+        if loader.importing {
+            return self.stop(format!(
+                "pg {pgid} is only partly here: its import was begun and has not ended. Import it again (`nacre store import`), or \
+                 remove what there is (`nacre store remove`)"
+            ));
+        }
         let stored = loader.finish();
         if pgid.seed >= pool.pg_num && stored.pg_num_before.is_none() {
             let (n, epoch) = (pool.pg_num, self.core.epoch());

@@ -5,7 +5,7 @@ use crate::boot::{SUPERBLOCK, SUPERBLOCK_KEY, Superblock, map_key};
 use crate::object::{INFO_ATTR, ObjectInfo};
 use crate::pg::info::{Info, trim_past};
 use crate::pg::meta::{
-    INFO, MEMBERS, META_POOL, Members, PG_NUM_BEFORE, index_clone, meta_key, meta_pgid, temp_key,
+    IMPORTING, INFO, MEMBERS, META_POOL, Members, PG_NUM_BEFORE, index_clone, meta_key, meta_pgid,
 };
 use crate::pg::objects_of;
 use maps::{Epoch, OsdMap, PgId, SnapId};
@@ -64,9 +64,42 @@ pub fn range_of(pgid: PgId, pg_num: u32) -> (ObjectKey, ObjectKey) {
     objects_of(pgid, pg_num)
 }
 
-/// Where an object is put together; what lies there is removed when the OSD starts.
-pub fn temporary(object: &ObjectKey) -> ObjectKey {
-    temp_key(object)
+/// The step that says that a copy of a PG is being put here: until [`imported`] the OSD does not start. The empty description
+/// keeps programs from it that do not know this mark.
+pub fn importing(pgid: PgId) -> TxnOp {
+    let entries = [(IMPORTING, &b"1"[..]), (INFO, b"")];
+    TxnOp::OmapSet(meta_key(pgid), entries.map(|(key, value)| (key.to_vec(), value.to_vec())).into())
+}
+
+/// Whether that has not ended.
+pub fn is_importing(records: &[(Vec<u8>, Vec<u8>)]) -> bool {
+    records.iter().any(|(key, _)| key == IMPORTING)
+}
+
+/// What the OSD is to know of a PG whose objects are here, in pieces of some bytes; each may be a transaction of its own, the last one ends
+/// the import.
+pub fn imported(pgid: PgId, records: &[(Vec<u8>, Vec<u8>)], bytes: usize) -> Vec<Vec<TxnOp>> {
+    let (info, others): (Vec<_>, Vec<_>) = records.iter().cloned().partition(|(key, _)| key == INFO);
+    let mut pieces = Vec::new();
+    let mut piece = Vec::new();
+    let mut held = 0;
+    for (key, value) in others {
+        held += key.len() + value.len();
+        piece.push((key, value));
+        if held >= bytes {
+            pieces.push(vec![TxnOp::OmapSet(meta_key(pgid), std::mem::take(&mut piece))]);
+            held = 0;
+        }
+    }
+    piece.extend(info);
+    let ended = TxnOp::OmapRemove(meta_key(pgid), vec![IMPORTING.to_vec()]);
+    pieces.push(vec![TxnOp::OmapSet(meta_key(pgid), piece), ended]);
+    pieces
+}
+
+/// The step that forgets a PG, of which no object is here any more.
+pub fn forgotten(pgid: PgId) -> TxnOp {
+    TxnOp::Remove(meta_key(pgid))
 }
 
 /// The step that enters an object with these xattrs, if it is a clone, into the index by which it is found when its snapshots are removed.

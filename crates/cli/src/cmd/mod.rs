@@ -12,6 +12,8 @@ mod status;
 mod store;
 mod store_bench;
 mod store_driver;
+mod store_import;
+mod store_local;
 mod store_long;
 mod store_pg;
 mod version;

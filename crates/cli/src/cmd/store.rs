@@ -24,10 +24,12 @@ enum StoreCommand {
     Check(TargetArgs),
     /// Measure a store on a device of its own.
     Bench(store_bench::BenchArgs),
-    /// Write an OSD's copy of a PG into a file; the OSD must be stopped.
+    /// Write an OSD's copies of a PG, or of all PGs of a pool, into files; the OSD must be stopped.
     Export(store_pg::ExportArgs),
-    /// Put an exported copy of a PG into the store of an OSD, which must be stopped.
+    /// Put exported copies into the store of an OSD, which must be stopped.
     Import(store_pg::ImportArgs),
+    /// Remove what an import has left that was begun and has not ended; the OSD must be stopped.
+    Remove(store_pg::RemoveArgs),
 }
 
 #[derive(Args)]
@@ -57,6 +59,7 @@ pub(crate) fn run(args: &StoreArgs) -> Result<()> {
         StoreCommand::Bench(bench) => store_bench::run(bench),
         StoreCommand::Export(args) => store_pg::export(args),
         StoreCommand::Import(args) => store_pg::import(args),
+        StoreCommand::Remove(args) => store_pg::remove(args),
     }
 }
 

@@ -1,6 +1,6 @@
 //! A store on a disk, driven by whoever waits for it.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use node::{DiskOp, DiskOpId, DiskResult};
 use runtime::{DiskBackend, FileDisk};
 use std::collections::VecDeque;
@@ -15,6 +15,8 @@ pub(crate) struct Driven {
     tx: Sender<(DiskOpId, DiskResult)>,
     done: Receiver<(DiskOpId, DiskResult)>,
     opened: bool,
+    /// The store does nothing any more.
+    failed: bool,
     /// The last transaction that is durable.
     pub(crate) committed: u64,
     /// Answers to reads, in the order in which they came.
@@ -28,8 +30,9 @@ impl Driven {
     pub(crate) fn open(disk: FileDisk, config: Config, rng: Rng, mkfs: Option<MkfsInfo>) -> Result<Self> {
         let (tx, done) = channel();
         let store = Store::new(config, disk.info(), rng);
-        let (opened, committed, answers, written) = (false, 0, VecDeque::new(), 0);
-        let mut driven = Self { store, disk, tx, done, opened, committed, answers, written };
+        let (answers, committed, written) = (VecDeque::new(), 0, 0);
+        let (opened, failed) = (false, false);
+        let mut driven = Self { store, disk, tx, done, opened, failed, committed, answers, written };
         let mut out = Vec::new();
         driven.store.open(mkfs, &mut out);
         driven.take(out)?;
@@ -53,7 +56,10 @@ impl Driven {
                 StoreOut::Opened => self.opened = true,
                 StoreOut::Committed(id) => self.committed = id.0,
                 StoreOut::Read(id, reply) => self.answers.push_back((id, reply?)),
-                StoreOut::Failed(error) => return Err(error.into()),
+                StoreOut::Failed(error) => {
+                    self.failed = true;
+                    return Err(error.into());
+                }
             }
         }
         Ok(())
@@ -61,6 +67,10 @@ impl Driven {
 
     /// Takes one thing that has ended, and waits for it.
     pub(crate) fn step(&mut self) -> Result<()> {
+        if self.failed {
+            // Nothing would ever come.
+            bail!("the store has failed before");
+        }
         let (id, result) = match self.done.try_recv() {
             Ok(ended) => ended,
             Err(_) => {

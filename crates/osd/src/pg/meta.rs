@@ -20,6 +20,8 @@ pub const INFO: &[u8] = b"info";
 pub const MEMBERS: &[u8] = b"members";
 /// The number of the pool's PGs before a split or merge that was decided on and not carried out; stores call it by what came first.
 pub const PG_NUM_BEFORE: &[u8] = b"split";
+/// A tool has begun to put a copy here and has not ended. It is read before `info`.
+pub const IMPORTING: &[u8] = b"importing";
 const SCRUB: &[u8] = b"scrub";
 const LOG: u8 = b'l';
 const DUP: u8 = b'd';
@@ -251,6 +253,8 @@ pub struct Loader {
     stored: Stored,
     entries: Vec<Entry>,
     dups: Vec<Dup>,
+    /// There is only a part of the PG, and what is known of it is not read: its import was begun and has not ended.
+    pub importing: bool,
 }
 
 impl Loader {
@@ -260,6 +264,9 @@ impl Loader {
             Reader::new(value).get()
         }
         match key {
+            IMPORTING => self.importing = true,
+            // What a tool has not finished is nothing to be read.
+            _ if self.importing => {}
             INFO => self.stored.info = value_of(value)?,
             MEMBERS => self.stored.members = value_of(value)?,
             PG_NUM_BEFORE => self.stored.pg_num_before = Some(value_of(value)?),
@@ -304,6 +311,18 @@ mod tests {
         assert!(snap_entries_from(SnapId(7), &clone(0b10)) < entry);
         assert!(entry < snap_entries_from(SnapId(7), &clone(0b01)), "reversed");
         assert!(entry.starts_with(&snap_prefix(SnapId(7))));
+    }
+
+    #[test]
+    fn of_a_copy_that_is_only_partly_imported_nothing_is_believed() {
+        let mut loader = Loader::default();
+        assert!(IMPORTING < INFO && IMPORTING < MEMBERS, "it is read before them");
+        for (key, value) in [(IMPORTING, &b"1"[..]), (INFO, b""), (MEMBERS, b"not whole")] {
+            loader.take(key, value).expect("nothing is decoded");
+        }
+        assert!(loader.importing);
+        assert_eq!(loader.finish().info, Info::default());
+        assert!(Loader::default().take(INFO, b"").is_err(), "what does not know the mark stops there");
     }
 
     #[test]
