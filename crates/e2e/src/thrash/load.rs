@@ -109,13 +109,14 @@ impl Writers {
     }
 }
 
-/// `rados bench`, one run after another: writes, then reads of what was written, which it compares.
+/// `rados bench`, one run after another: writes, then reads of what was written, which it compares, then deletions: each process gives
+/// its objects names of its own.
 pub struct Bench {
     program: Option<Program>,
     runs: u32,
 }
 
-/// Objects of 64 KiB that it writes over and over: as many as the devices hold easily.
+/// Objects of 64 KiB that it writes: as many as the devices hold easily.
 const OBJECTS: &str = "1500";
 
 impl Bench {
@@ -138,14 +139,22 @@ impl Bench {
             self.end()?;
         }
         let mut command = cluster.command("rados");
-        command.arg("-c").arg(cluster.conf()).args(["-p", pool, "bench"]);
-        let name = ["--run-name", "thrash", "-t", "4"];
-        match self.runs % 2 {
-            0 => command
-                .args(["10", "write", "-b", "65536", "--no-cleanup", "--max-objects", OBJECTS])
-                .args(name),
-            _ => command.args(["5", "seq"]).args(name),
+        command.arg("-c").arg(cluster.conf()).args(["-p", pool]);
+        match self.runs % 3 {
+            0 => command.args([
+                "bench",
+                "10",
+                "write",
+                "-b",
+                "65536",
+                "--no-cleanup",
+                "--max-objects",
+                OBJECTS,
+            ]),
+            1 => command.args(["bench", "5", "seq"]),
+            _ => command.arg("cleanup"),
         };
+        command.args(["--run-name", "thrash", "-t", "4"]);
         self.program = Some(Program::start(command));
         Ok(())
     }
