@@ -1,7 +1,6 @@
 //! PGs that become one.
 
-use super::cluster::{Cluster, POOL, append};
-use super::pg_nums::names;
+use super::cluster::{Cluster, POOL, append, names};
 use crate::pg::Pg;
 use maps::{EVersion, HObject, OsdMap, PgId};
 use msgs::Op;

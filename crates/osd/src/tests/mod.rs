@@ -11,7 +11,6 @@ mod heartbeats;
 mod hostile;
 mod lost;
 mod merge;
-mod pg_nums;
 mod reservations;
 mod scenarios;
 mod scrub;

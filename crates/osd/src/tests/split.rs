@@ -1,7 +1,6 @@
 //! PGs that become several.
 
-use super::cluster::{Cluster, append};
-use super::pg_nums::names;
+use super::cluster::{Cluster, append, names};
 use crate::pg::Pg;
 use crate::pg::meta::{Loader, MetaChange, Stored};
 use maps::PgId;
