@@ -80,7 +80,7 @@ impl Osd {
         let parsed: Value = serde_json::from_str(text).unwrap_or_else(|_| json!({ "prefix": text.trim() }));
         let prefix = parsed["prefix"].as_str().unwrap_or_default();
         if let Some(answer) = self.settings.command(&parsed) {
-            self.core.config.options.apply(&self.settings);
+            self.settings_changed();
             return answer;
         }
         match prefix {

@@ -78,6 +78,11 @@ pub struct OsdOptions {
     pub data_cache: u64,
 }
 
+/// What an OSD takes about beside the store's caches: changes that are not in their places yet, logs of PGs, connections.
+const BESIDE_CACHES: u64 = 32 << 20;
+/// Less memory than this is not aimed at.
+const LEAST_MEMORY: u64 = 16 << 20;
+
 impl Default for OsdOptions {
     fn default() -> Self {
         Self {
@@ -122,6 +127,11 @@ impl OsdOptions {
         self.log_entries_total = count("osd_target_pg_log_entries_per_osd")
             .filter(|n| *n >= 1000)
             .unwrap_or(default.log_entries_total);
+        let caches = size("osd_memory_target")
+            .filter(|n| *n >= LEAST_MEMORY)
+            .map_or(default.store_cache + default.data_cache, |n| n.saturating_sub(BESIDE_CACHES).max(n / 4));
+        // Neither is of use without the other: what an object's data is read by is the index.
+        (self.store_cache, self.data_cache) = (caches / 2, caches - caches / 2);
         self.scrub.apply(settings);
     }
 }
@@ -144,5 +154,25 @@ mod tests {
         assert_eq!(options.recovery_max_active, default.recovery_max_active, "0 would stop recovery");
         assert_eq!(options.report_interval, default.report_interval);
         assert_eq!(options.heartbeat_grace, default.heartbeat_grace);
+    }
+
+    #[test]
+    fn caches_take_what_the_memory_target_leaves() {
+        let default = decl::options::find("osd_memory_target").expect("is known").default;
+        let caches = |target: &str| {
+            let file = BTreeMap::from([("osd_memory_target".to_owned(), target.to_owned())]);
+            let mut options = OsdOptions::default();
+            options.apply(&decl::Settings::new("osd.0", file));
+            (options.store_cache >> 20, options.data_cache >> 20)
+        };
+        let given = OsdOptions::default();
+        assert_eq!(
+            caches(default),
+            (given.store_cache >> 20, given.data_cache >> 20),
+            "it says what there is without it"
+        );
+        assert_eq!(caches("4G"), (2032, 2032));
+        assert_eq!(caches("20M"), (2, 2), "a little of everything");
+        assert_eq!(caches("1M"), caches(default), "too little to be meant");
     }
 }

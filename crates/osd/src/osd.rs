@@ -91,8 +91,14 @@ impl Osd {
     /// Gives it the options of its configuration file and command line, which win over those that monitors store.
     pub fn with_file_options(mut self, options: BTreeMap<String, String>) -> Self {
         self.settings = decl::Settings::new(self.core.config.credentials.name.to_string(), options);
-        self.core.config.options.apply(&self.settings);
+        self.settings_changed();
         self
+    }
+
+    /// Takes over what is set.
+    pub(crate) fn settings_changed(&mut self) {
+        self.core.config.options.apply(&self.settings);
+        self.core.io.set_caches(&self.core.config.options);
     }
 
     /// Ends this OSD: an error that it must not go on with.

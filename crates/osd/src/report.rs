@@ -77,7 +77,7 @@ impl Osd {
                 node::Body::Client(msgs::Body::Config(m)) => {
                     let changed = self.settings.set_central(m.config);
                     if changed {
-                        self.core.config.options.apply(&self.settings);
+                        self.settings_changed();
                     }
                 }
                 _ => {}

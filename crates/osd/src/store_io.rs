@@ -40,6 +40,11 @@ impl StoreIo {
         Self { store, events: Vec::new(), reads, commits, health: DiskHealth::default() }
     }
 
+    /// What its caches may take from now on.
+    pub fn set_caches(&mut self, options: &OsdOptions) {
+        self.store.set_caches(options.store_cache as usize, options.data_cache as usize);
+    }
+
     /// Opens it, or makes one on a blank device.
     pub fn open(&mut self, mkfs: MkfsInfo) {
         self.store.open(Some(mkfs), &mut self.events);

@@ -69,7 +69,16 @@ pub(crate) struct Cache(Clock<Page>);
 impl Cache {
     /// At most `bytes`, but enough for a few ways from the root to a leaf.
     pub fn new(bytes: usize) -> Self {
-        Self(Clock::new((bytes / (PAGE + OVERHEAD)).max(32)))
+        Self(Clock::new(Self::pages(bytes)))
+    }
+
+    fn pages(bytes: usize) -> usize {
+        (bytes / (PAGE + OVERHEAD)).max(32)
+    }
+
+    /// Another budget, from the next [`Self::trim`] on.
+    pub fn set_budget(&mut self, bytes: usize) {
+        self.0.limit = Self::pages(bytes);
     }
 
     /// The most pages.
@@ -108,6 +117,12 @@ impl Blocks {
     /// At most `bytes`.
     pub fn new(bytes: usize) -> Self {
         Self(Clock::new(bytes / (BLOCK + OVERHEAD)))
+    }
+
+    /// Another budget.
+    pub fn set_budget(&mut self, bytes: usize) {
+        self.0.limit = bytes / (BLOCK + OVERHEAD);
+        self.0.trim();
     }
 
     pub fn memory(&self) -> usize {

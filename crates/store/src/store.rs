@@ -632,6 +632,12 @@ impl Store {
             .saturating_sub(alloc.free_blocks() + self.trim.lent_blocks() + alloc.pages() * PAGE_BLOCKS)
     }
 
+    /// Sets what the caches may take ([`Config::cache_bytes`], [`Config::data_cache_bytes`]); what is beyond that is forgotten with the next input.
+    pub fn set_caches(&mut self, cache_bytes: usize, data_cache_bytes: usize) {
+        self.core.cache.set_budget(cache_bytes);
+        self.core.blocks.set_budget(data_cache_bytes);
+    }
+
     /// Memory held as of now.
     pub fn memory(&self) -> Memory {
         let frozen = self.core.frozen.as_ref().map_or(0, |f| f.memory());

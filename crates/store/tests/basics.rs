@@ -172,6 +172,38 @@ fn a_large_omap_is_gone_at_once_and_its_space_soon() {
 }
 
 #[test]
+fn caches_keep_to_budgets_that_change() {
+    let mut bench = Bench::new(32);
+    let names: Vec<String> = (0..600).map(|i| format!("object-{i}")).collect();
+    for name in &names {
+        bench.commit(txn(vec![write(name, 0, vec![7; 8192])]));
+    }
+    bench.clean();
+    let mut held_after_reads = |cache: usize, data: usize| {
+        bench.store.set_caches(cache, data);
+        for name in &names {
+            let read = Read::Object {
+                key: key(name),
+                attrs: false,
+                data: vec![(0, 8192)],
+                omap_header: false,
+                omap_keys: vec![],
+                omap_range: None,
+            };
+            let Ok(ReadReply::Object(Some(view))) = bench.read(read) else { panic!("an object") };
+            assert_eq!(view.data[0].to_vec(), vec![7; 8192]);
+        }
+        bench.store.memory().cache
+    };
+    let small = held_after_reads(300 << 10, 100 << 10);
+    assert!(small <= 400 << 10, "{small}");
+    let large = held_after_reads(8 << 20, 8 << 20);
+    assert!(large > 600 * 8192, "everything is kept: {large}");
+    let small = held_after_reads(300 << 10, 0);
+    assert!(small <= 300 << 10, "what is too much is given back: {small}");
+}
+
+#[test]
 fn a_disk_error_stops_the_store_and_nothing_is_acknowledged_after() {
     // Five pieces of data, the record, the flush.
     for after in 0..7 {
