@@ -57,6 +57,9 @@ pub(crate) struct BenchArgs {
     /// Bytes of a small object.
     #[arg(long, default_value = "4K", value_parser = super::size)]
     object_size: u64,
+    /// Give no free space back to the device.
+    #[arg(long)]
+    no_discard: bool,
     /// How the device is reached.
     #[arg(long, value_enum, default_value_t)]
     access: Way,
@@ -128,6 +131,7 @@ fn measure(args: &BenchArgs, path: &Path, create_size: Option<u64>) -> Result<()
         data_cache_bytes: args.data_cache as usize,
         log_bytes: args.log,
         batched: true,
+        discard_after: Config::default().discard_after.filter(|_| !args.no_discard),
         ..Config::default()
     };
     let open = || -> Result<Bench> {
