@@ -139,9 +139,9 @@ impl<Req, Rep> World<Req, Rep> {
             return self.break_link(number);
         }
         let msg = if self.encode { recode(msg) } else { msg };
-        let at = self.arrival();
+        let (at, bytes) = self.departs(from.slot, to.slot, &msg);
         let at = self.links.arrive(number, 1 - side, at);
-        self.due_input(at, to.slot, What::Message { conn: to.conn, msg });
+        self.deliver(at, to.slot, What::Message { conn: to.conn, msg }, bytes);
     }
 
     /// A message is lost: nothing that was sent and has not arrived is certain, and both ends learn of it at some time.
@@ -152,7 +152,8 @@ impl<Req, Rep> World<Req, Rep> {
             if let Some(end) = end {
                 let at = self.arrival();
                 let at = self.links.arrive(number, side, at);
-                self.due_input(at, end.slot, What::Closed { conn: end.conn, reason: CloseReason::Lost });
+                let what = What::Closed { conn: end.conn, reason: CloseReason::Lost };
+                self.deliver(at, end.slot, what, 0);
             }
         }
         self.links.forget(number);
@@ -165,7 +166,8 @@ impl<Req, Rep> World<Req, Rep> {
         if let Some(other) = other {
             let at = self.arrival();
             let at = self.links.arrive(number, 1 - side, at);
-            self.due_input(at, other.slot, What::Closed { conn: other.conn, reason: CloseReason::Lost });
+            let what = What::Closed { conn: other.conn, reason: CloseReason::Lost };
+            self.deliver(at, other.slot, what, 0);
         }
         self.links.forget(number);
     }
@@ -190,7 +192,7 @@ impl<Req, Rep> World<Req, Rep> {
                     at = at + std::time::Duration::from_secs(5);
                 }
                 let at = self.links.arrive(number, 1 - side, at);
-                self.due_input(at, other.slot, What::Closed { conn: other.conn, reason });
+                self.deliver(at, other.slot, What::Closed { conn: other.conn, reason }, 0);
             }
             self.links.forget(number);
         }

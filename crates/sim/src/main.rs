@@ -47,6 +47,10 @@ struct Args {
     /// With `--scale`: PGs of the pool; by default so many that each OSD has 10 to 20 copies.
     #[arg(long, requires = "scale")]
     pgs: Option<u32>,
+    /// Instead of seeds: how writes scale with 1 to so many OSDs, and what they cost with 1 to 5 copies, on machines with modelled disks
+    /// and network cards.
+    #[arg(long, value_name = "OSDS", num_args = 0..=1, default_missing_value = "16", conflicts_with = "scale")]
+    scaling: Option<u32>,
     /// Plant this fault (needs the feature `mutants`).
     #[arg(long)]
     mutant: Option<String>,
@@ -65,10 +69,11 @@ fn profile(name: &str) -> Result<Profile, String> {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let result = match (args.scale, args.seed) {
-        (Some(osds), _) => at_scale(osds, &args),
-        (None, Some(seed)) => one(seed, &args),
-        (None, None) => many(&args),
+    let result = match (args.scale, args.scaling, args.seed) {
+        (Some(osds), ..) => at_scale(osds, &args),
+        (_, Some(osds), _) => scaling(osds, &args),
+        (.., Some(seed)) => one(seed, &args),
+        _ => many(&args),
     };
     // Without a backtrace: the failure is the cluster's, and said already.
     result.map_or_else(
@@ -108,6 +113,20 @@ fn at_scale(osds: u32, args: &Args) -> Result<()> {
         }
     };
     let report = sim::scale::run(&spec, &mut tell).map_err(anyhow::Error::msg)?;
+    if !plain {
+        println!("{}", report.json());
+    }
+    Ok(())
+}
+
+fn scaling(osds: u32, args: &Args) -> Result<()> {
+    let plain = args.format == Format::Plain;
+    let mut tell = |line: &str| {
+        if plain {
+            println!("{line}");
+        }
+    };
+    let report = sim::scaling::Report::of(osds.max(1), &mut tell).map_err(anyhow::Error::msg)?;
     if !plain {
         println!("{}", report.json());
     }

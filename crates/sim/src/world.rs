@@ -6,6 +6,7 @@
 use crate::disk::{Crash, SimDisk};
 use crate::faults::Faults;
 use crate::link::Links;
+use crate::machines::Machines;
 use crate::trace::Trace;
 use node::{
     CloseReason, ConnId, DiskId, DiskInfo, DiskOp, DiskOpId, Event, Input, Level, Msg, Node, Output, Peer,
@@ -100,9 +101,25 @@ pub type Observer = Box<dyn FnMut(Instant, Slot, Slot, &Msg) -> Option<(&'static
 
 /// What is due at some time.
 pub(crate) enum Due {
-    Input { slot: Slot, life: u64, what: What },
-    Handshake { link: usize },
-    Resume { slot: Slot, life: u64 },
+    Input {
+        slot: Slot,
+        life: u64,
+        what: What,
+    },
+    Handshake {
+        link: usize,
+    },
+    /// The first byte of what takes so many bytes is there.
+    Reached {
+        slot: Slot,
+        life: u64,
+        what: What,
+        bytes: u64,
+    },
+    Resume {
+        slot: Slot,
+        life: u64,
+    },
 }
 
 /// An input without its generic request.
@@ -121,6 +138,8 @@ pub struct World<Req, Rep> {
     rng: Rng,
     /// How it behaves; may be changed at any time.
     pub faults: Faults,
+    /// How fast its machines are, where a run is about that.
+    pub machines: Option<Machines>,
     queue: BTreeMap<(Instant, u64), Due>,
     next_event: u64,
     /// The present second, and the events in it so far.
@@ -159,6 +178,7 @@ impl<Req, Rep> World<Req, Rep> {
             now: Instant(1_000_000_000),
             rng: Rng::from_seed(seed),
             faults,
+            machines: None,
             queue: BTreeMap::new(),
             next_event: 0,
             busy: (0, 0),
@@ -515,6 +535,11 @@ impl<Req, Rep> World<Req, Rep> {
         self.due(at, Due::Input { slot, life, what });
     }
 
+    pub(crate) fn due_reached(&mut self, at: Instant, slot: Slot, what: What, bytes: u64) {
+        let life = self.places[slot.0].life;
+        self.due(at, Due::Reached { slot, life, what, bytes });
+    }
+
     pub(crate) fn is_cut(&self, from: Slot, to: Slot) -> bool {
         self.cut.contains(&(from, to))
     }
@@ -543,6 +568,10 @@ impl<Req, Rep> World<Req, Rep> {
     fn carry_out(&mut self, due: Due) {
         match due {
             Due::Handshake { link } => self.handshake(link),
+            Due::Reached { slot, life, what, bytes } => {
+                let at = self.machines.as_mut().map_or(self.now, |m| m.receive(self.now, slot, bytes));
+                self.due(at, Due::Input { slot, life, what });
+            }
             Due::Resume { slot, life } => {
                 let place = &self.places[slot.0];
                 if place.life == life && place.paused.as_ref().is_some_and(|p| p.until <= self.now) {
@@ -722,6 +751,11 @@ impl<Req, Rep> World<Req, Rep> {
             | DiskOp::Flush { disk }
             | DiskOp::Discard { disk, .. } => *disk,
         };
+        if let Some(machines) = &mut self.machines {
+            let ends = machines.operate(self.now, slot, &op);
+            self.places[slot.0].disks[disk.0 as usize].issue(id, op);
+            return self.due_input(ends, slot, What::DiskEnd { disk, id });
+        }
         let (least, most) = self.faults.disk;
         let mut time = self.rng.range(least, most + 1);
         if matches!(op, DiskOp::Flush { .. } | DiskOp::Write { through: true, .. }) {

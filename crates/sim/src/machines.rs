@@ -1,0 +1,190 @@
+//! What machines can do, where a run is about speed: bytes of messages and of disks take time, and wait for one another. Without it a
+//! message takes as long whatever its size, and a disk carries out all at once ([`crate::Faults`]).
+//!
+//! Each node has a machine of its own: a full-duplex network card that sends one message after another and receives one after
+//! another, on a switch that is never the bottleneck, and disks that do one thing after another. Processors take no time.
+
+use crate::world::{Slot, What, World};
+use node::{Body, DiskOp, Msg};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use stdx::Instant;
+
+/// What every machine has.
+#[derive(Clone, Debug)]
+pub struct Hardware {
+    /// Bytes a second that a network card sends, and as many that it receives meanwhile.
+    pub nic: u64,
+    /// From the first byte that is sent to the first that arrives.
+    pub latency: Duration,
+    /// Bytes a second of a disk.
+    pub disk: u64,
+    /// What each operation of a disk takes beside its bytes.
+    pub operation: Duration,
+    /// What a flush takes, and a write that reaches stable storage before it ends.
+    pub flush: Duration,
+}
+
+/// Messages and their bytes, as they are encoded, without the frames around them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Carried {
+    /// Messages.
+    pub messages: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// What one machine has done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Work {
+    /// How long its card sent, and received.
+    pub sending: Duration,
+    /// See `sending`.
+    pub receiving: Duration,
+    /// How long its disks were at work.
+    pub disk: Duration,
+    /// Bytes written to them.
+    pub written: u64,
+}
+
+/// Messages from one node to another, by kind.
+pub type Flows = BTreeMap<(Slot, Slot, &'static str), Carried>;
+
+/// What all machines of a world have done.
+#[derive(Clone, Debug, Default)]
+pub struct Done {
+    /// What went from whom to whom.
+    pub flows: Flows,
+    /// What each machine did.
+    pub work: BTreeMap<Slot, Work>,
+}
+
+#[derive(Default)]
+struct Machine {
+    /// Until when its parts have work.
+    sends: Instant,
+    receives: Instant,
+    disk: Instant,
+    work: Work,
+}
+
+impl Machine {
+    /// What it has done since the last call. Work is counted when it is given: what it still has to do is the next call's.
+    fn take(&mut self, now: Instant) -> Work {
+        let ahead = |until: Instant| if until > now { until.since(now) } else { Duration::ZERO };
+        let left = Work {
+            sending: ahead(self.sends),
+            receiving: ahead(self.receives),
+            disk: ahead(self.disk),
+            written: 0,
+        };
+        let mut done = std::mem::replace(&mut self.work, left);
+        done.sending = done.sending.saturating_sub(left.sending);
+        done.receiving = done.receiving.saturating_sub(left.receiving);
+        done.disk = done.disk.saturating_sub(left.disk);
+        done
+    }
+}
+
+/// All machines of a world.
+pub struct Machines {
+    hardware: Hardware,
+    machines: BTreeMap<Slot, Machine>,
+    flows: Flows,
+}
+
+/// A frame of msgr2.1 with checksums: preamble, header with its checksum, epilogue.
+const FRAME: u64 = 32 + 41 + 4 + 13;
+/// What Ethernet, IPv4 and TCP with timestamps add to a packet of 1,448 bytes: preamble, addresses, checksum and the gap behind
+/// it; 20 bytes; 32 bytes.
+const PACKET: (u64, u64) = (1448, 8 + 14 + 4 + 12 + 20 + 32);
+
+impl Machines {
+    /// Machines without work yet.
+    pub fn new(hardware: Hardware) -> Self {
+        Self { hardware, machines: BTreeMap::new(), flows: BTreeMap::new() }
+    }
+
+    /// What they have done since the last call.
+    pub fn take(&mut self, now: Instant) -> Done {
+        let work = self.machines.iter_mut().map(|(slot, m)| (*slot, m.take(now)));
+        Done { flows: std::mem::take(&mut self.flows), work: work.collect() }
+    }
+
+    /// How long a message of so many encoded bytes occupies a card.
+    fn on_the_wire(&self, bytes: u64) -> Duration {
+        let framed = FRAME + bytes;
+        transfer(framed + framed.div_ceil(PACKET.0) * PACKET.1, self.hardware.nic)
+    }
+
+    /// Sends a message: when its first byte is there, and its length.
+    fn send(&mut self, now: Instant, from: Slot, to: Slot, msg: &Msg) -> (Instant, u64) {
+        let raw = msg.to_raw();
+        let bytes = (raw.front.len() + raw.middle.len() + raw.data.len()) as u64;
+        let name = match &msg.body {
+            Body::Client(body) => body.name(),
+            Body::Peer(body) => body.name(),
+        };
+        let flow = self.flows.entry((from, to, name)).or_default();
+        *flow = Carried { messages: flow.messages + 1, bytes: flow.bytes + bytes };
+        let takes = self.on_the_wire(bytes);
+        let machine = self.machines.entry(from).or_default();
+        let begins = machine.sends.max(now);
+        machine.sends = begins + takes;
+        machine.work.sending += takes;
+        (begins + self.hardware.latency, bytes)
+    }
+
+    /// The first byte of a message is there: when the last one is.
+    pub(crate) fn receive(&mut self, now: Instant, to: Slot, bytes: u64) -> Instant {
+        let takes = self.on_the_wire(bytes);
+        let machine = self.machines.entry(to).or_default();
+        machine.receives = machine.receives.max(now) + takes;
+        machine.work.receiving += takes;
+        machine.receives
+    }
+
+    /// When an operation that is given to a disk now ends.
+    pub(crate) fn operate(&mut self, now: Instant, slot: Slot, op: &DiskOp) -> Instant {
+        let h = &self.hardware;
+        let takes = match op {
+            DiskOp::Read { len, .. } => h.operation + transfer(*len as u64, h.disk),
+            DiskOp::Write { data, through, .. } => {
+                let flush = if *through { h.flush } else { Duration::ZERO };
+                h.operation + transfer(data.len() as u64, h.disk) + flush
+            }
+            DiskOp::Flush { .. } => h.flush,
+            DiskOp::Discard { .. } => h.operation,
+        };
+        let machine = self.machines.entry(slot).or_default();
+        machine.disk = machine.disk.max(now) + takes;
+        machine.work.disk += takes;
+        if let DiskOp::Write { data, .. } = op {
+            machine.work.written += data.len() as u64;
+        }
+        machine.disk
+    }
+}
+
+fn transfer(bytes: u64, a_second: u64) -> Duration {
+    Duration::from_nanos((u128::from(bytes) * 1_000_000_000 / u128::from(a_second.max(1))) as u64)
+}
+
+impl<Req, Rep> World<Req, Rep> {
+    /// When what is sent now arrives, or its first byte does, and how many bytes there are.
+    pub(crate) fn departs(&mut self, from: Slot, to: Slot, msg: &Msg) -> (Instant, u64) {
+        let now = self.now();
+        match &mut self.machines {
+            Some(machines) => machines.send(now, from, to, msg),
+            None => (self.arrival(), 0),
+        }
+    }
+
+    /// Has something handed over that comes over a link and is there, or whose first byte is, at some time.
+    pub(crate) fn deliver(&mut self, at: Instant, to: Slot, what: What, bytes: u64) {
+        match self.machines {
+            Some(_) => self.due_reached(at, to, what, bytes),
+            None => self.due_input(at, to, what),
+        }
+    }
+}
