@@ -6,6 +6,9 @@ use msgs::errno::{EEXIST, EFBIG, EINVAL};
 use stdx::Bufs;
 use store::TxnOp;
 
+/// Bytes of a piece that is repeated, at least.
+const PIECE: u64 = 64 << 10;
+
 impl Exec<'_> {
     fn check_range(&self, off: u64, len: u64) -> Result<(), OpError> {
         match off.checked_add(len) {
@@ -98,11 +101,7 @@ impl Exec<'_> {
             return Err(EINVAL);
         }
         self.check_range(off, len)?;
-        let mut whole = Bufs::new();
-        for _ in 0..len / unit {
-            whole.append(data.clone());
-        }
-        self.put(off, whole);
+        self.put(off, repeated(data, len));
         done()
     }
 
@@ -168,4 +167,18 @@ impl Exec<'_> {
         self.ensure_exists();
         done()
     }
+}
+
+/// `len` bytes of `data` again and again. Short data is first made a longer piece: a piece for each byte would take forty times what it says.
+fn repeated(data: &Bufs, len: u64) -> Bufs {
+    let unit = data.len() as u64;
+    let longer = (PIECE / unit).min(len / unit);
+    let piece = if longer > 1 { data.to_vec().repeat(longer as usize).into() } else { data.clone() };
+    let mut whole = Bufs::new();
+    for _ in 0..len / piece.len() as u64 {
+        whole.append(piece.clone());
+    }
+    let rest = len as usize - whole.len();
+    whole.append(piece.slice(0..rest));
+    whole
 }

@@ -180,3 +180,21 @@ fn truncate_of_nothing_makes_nothing() {
     );
     assert_eq!(out.size, 6);
 }
+
+#[test]
+fn a_byte_that_is_written_again_and_again_makes_few_pieces() {
+    let written = |data: &[u8], len: u64| {
+        let out = run(None, vec![Op::WriteSame { off: 0, len, data: data.to_vec().into() }]);
+        let whole = out.txn.iter().find_map(|op| match op {
+            TxnOp::Write(_, 0, data) => Some(data.clone()),
+            _ => None,
+        });
+        whole.unwrap_or_else(|| panic!("{:?}", out.result))
+    };
+    let bytes = written(b"x", 128 << 20);
+    assert_eq!((bytes.len(), bytes.parts().len()), (128 << 20, 2048));
+    for (unit, len) in [(7, 7), (7, 7 * 20_000), (70_000, 210_000), (4096, 4096 * 17)] {
+        let data = stdx::Buf::pattern(unit, unit as usize).to_vec();
+        assert_eq!(written(&data, len).to_vec(), data.repeat((len / unit) as usize), "{unit} in {len}");
+    }
+}
