@@ -2,7 +2,7 @@
 
 use crate::{Answer, Error, Fs, Options, Pool, Reply, Request};
 use fsclient::Client;
-use runtime::{EventLoop, Handle, Limits, NodeSpec, Notice};
+use runtime::{EventLoop, Handle, NodeSpec, Notice};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 use stdx::Bufs;
@@ -33,15 +33,7 @@ impl Cluster {
         let start = |e: std::io::Error| Error::Connect(format!("cannot start a thread: {e}"));
         let event_loop = EventLoop::start("client").map_err(start)?;
         let (tx, notices) = mpsc::channel();
-        let spec = NodeSpec {
-            name: options.name.clone(),
-            number: None,
-            listener: None,
-            nonce: runtime::nonce(),
-            disks: Vec::new(),
-            admin_socket: None,
-            limits: Limits::default(),
-        };
+        let spec = NodeSpec::client(options.name.clone());
         let handle = event_loop.spawn(spec, move || Client::new(config, runtime::rng()), tx);
         let cluster = Self { handle, notices, _event_loop: event_loop };
         match cluster.notices.recv_timeout(patience) {

@@ -4,7 +4,7 @@
 use crate::cluster::{Cluster, Options};
 use client::{Answer, ObjectRequest, Request};
 use msgs::{Extent, Op};
-use runtime::{EventLoop, Handle, Limits, NodeSpec, Notice};
+use runtime::{EventLoop, Handle, NodeSpec, Notice};
 use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -142,15 +142,7 @@ fn connect(cluster: &Cluster, plan: Flood) -> Result<(Vec<EventLoop>, Vec<Client
     let loops = loops.map_err(|e| e.to_string())?;
     let (tx, notices) = mpsc::channel();
     let spawn = |i: usize| {
-        let spec = NodeSpec {
-            name: config.credentials.name.clone(),
-            number: None,
-            listener: None,
-            nonce: runtime::nonce(),
-            disks: Vec::new(),
-            admin_socket: None,
-            limits: Limits::default(),
-        };
+        let spec = NodeSpec::client(config.credentials.name.clone());
         let config = config.clone();
         loops[i % 2].spawn(spec, move || fsclient::Client::new(config, runtime::rng()), tx.clone())
     };

@@ -33,6 +33,21 @@ pub struct NodeSpec {
     pub limits: Limits,
 }
 
+impl NodeSpec {
+    /// A client's: it has no number, listens nowhere and has no disks.
+    pub fn client(name: EntityName) -> Self {
+        Self {
+            name,
+            number: None,
+            listener: None,
+            nonce: crate::nonce(),
+            disks: Vec::new(),
+            admin_socket: None,
+            limits: Limits::default(),
+        }
+    }
+}
+
 /// What becomes of nodes.
 #[derive(Debug)]
 pub enum Notice {
