@@ -120,9 +120,9 @@ impl World {
     fn answer(&mut self, out: &mut Vec<MoncOut>) {
         self.show_life(out);
         let sent = out.drain(..).find_map(|o| match o {
-            MoncOut::Net(Net::Send { msg: Msg { tid, body: node::Body::Client(Body::Auth(m)) }, .. }) => {
-                Some((tid, m))
-            }
+            MoncOut::Net(Net::Send {
+                msg: Msg { tid, body: node::Body::Client(Body::Auth(m)), .. }, ..
+            }) => Some((tid, m)),
             _ => None,
         });
         let (tid, request) = sent.expect("an MAuth was sent");

@@ -124,6 +124,7 @@ impl Tx {
             }
             put(MAX_SEGMENTS, 0, &[crate::frame::LATE_COMPLETE]);
             gcm.seal(tail.as_mut_slice());
+            data.parts().iter().for_each(|part| tail.hold_like(part));
             if tail.as_mut_slice().len() <= 4096 {
                 self.small.extend_from_slice(tail.as_mut_slice());
             } else {

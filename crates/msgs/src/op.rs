@@ -322,7 +322,38 @@ impl Args {
     }
 }
 
+/// No object is larger, and no read gives more at once, in bytes.
+const LARGEST_READ: u64 = 128 << 20;
+/// What an operation is taken to give that looks at little but may give more, in bytes.
+const SOME: u64 = 16 << 10;
+/// The same of one that gives many entries, for each and at most.
+const ENTRY: u64 = 1 << 10;
+const ENTRIES: u64 = 1 << 20;
+
 impl Op {
+    /// How much memory it may take at the OSD beyond that of its own message, in bytes: of data as much as it asks for, since how much there is
+    /// shows only later; of what has no length (omap, xattrs, methods of classes) a guess that is set right when the answer is there.
+    /// 0 where nobody needs to count it.
+    pub fn largest_answer(&self) -> u64 {
+        let data = |len: u64| if len == 0 { LARGEST_READ } else { len.min(LARGEST_READ) };
+        match self {
+            Self::Read(e) | Self::SyncRead(e) => data(e.len),
+            Self::SparseRead(e) => data(e.len).saturating_add(SOME),
+            Self::CmpExt { data, .. } => data.len() as u64,
+            Self::Checksum { len, .. } => data(*len),
+            // Longer ones are refused.
+            Self::WriteSame { len, .. } => (*len).min(LARGEST_READ),
+            Self::OmapGetKeys { .. } | Self::OmapGetVals { .. } => ENTRIES,
+            Self::OmapGetValsByKeys { data } => {
+                (ENTRY.saturating_mul(data.len() as u64 / 8)).clamp(SOME, ENTRIES)
+            }
+            Self::PgNls { .. } | Self::PgNlsFilter { .. } => 4 * SOME,
+            Self::GetXattrs | Self::GetXattr { .. } | Self::OmapGetHeader => SOME,
+            Self::MapExt(_) | Self::Call { .. } => SOME,
+            _ => 0,
+        }
+    }
+
     /// The operation's number.
     pub fn code(&self) -> OpCode {
         match self {

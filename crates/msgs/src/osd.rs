@@ -97,6 +97,13 @@ pub struct OsdOp {
     pub features: u64,
 }
 
+impl OsdOp {
+    /// How much memory its answer, and what is looked at for it, may take at the OSD, in bytes: see [`Op::largest_answer`].
+    pub fn largest_answer(&self) -> u64 {
+        self.ops.iter().fold(0, |sum, sub| sum.saturating_add(sub.op.largest_answer()))
+    }
+}
+
 impl Message for OsdOp {
     const KIND: u16 = 42;
     const NAME: &'static str = "osd_op";

@@ -1,5 +1,6 @@
 //! A message with its transaction id: a client-visible one or one between our own daemons.
 
+use stdx::Hold;
 use wire::{DecodeError, RawMsg};
 
 /// A decoded message.
@@ -9,6 +10,9 @@ pub struct Msg {
     pub tid: u64,
     /// What.
     pub body: Body,
+    /// Memory that its sender or the world holds for it. A request comes with what its answer may take: who gives that to the answer has
+    /// it held until the answer has left or its connection is gone. Nothing of it is sent.
+    pub hold: Hold,
 }
 
 /// Either family of messages. Numbers from [`peer::FIRST_KIND`] on are ours.
@@ -23,7 +27,15 @@ pub enum Body {
 impl Msg {
     /// A message with a tid.
     pub fn new(tid: u64, body: impl Into<Body>) -> Self {
-        Self { tid, body: body.into() }
+        Self { tid, body: body.into(), hold: Hold::NONE }
+    }
+
+    /// How much memory its answer may take, in bytes; 0 where that is so little that nobody counts it.
+    pub fn largest_answer(&self) -> u64 {
+        match &self.body {
+            Body::Client(msgs::Body::OsdOp(op)) => op.largest_answer(),
+            _ => 0,
+        }
     }
 
     /// The message type's number.
@@ -51,10 +63,10 @@ impl Msg {
     pub fn from_raw(raw: RawMsg) -> Result<Self, DecodeError> {
         if raw.kind >= peer::FIRST_KIND {
             let (tid, body) = peer::Body::from_raw(raw)?;
-            return Ok(Self { tid, body: Body::Peer(body) });
+            return Ok(Self::new(tid, body));
         }
         let (tid, body) = msgs::Body::from_raw(raw)?;
-        Ok(Self { tid, body: Body::Client(body) })
+        Ok(Self::new(tid, body))
     }
 }
 

@@ -15,7 +15,7 @@ use msgs::OsdOpReply;
 use node::{ConnId, Event, Level, Msg, Never, Output};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use stdx::{Instant, Now};
+use stdx::{Hold, Instant, Now};
 use store::{ObjectKey, Transaction};
 
 /// The outputs of an OSD.
@@ -257,6 +257,12 @@ impl Core {
     /// Sends on a connection that came to us.
     pub fn send(&mut self, conn: ConnId, tid: u64, body: impl Into<node::Body>) {
         self.out.push(Out::Send { conn, msg: Msg::new(tid, body) });
+    }
+
+    /// Answers a request, with the memory that is held for that.
+    pub fn answer(&mut self, conn: ConnId, tid: u64, reply: OsdOpReply, hold: Hold) {
+        let msg = Msg { hold, ..Msg::new(tid, msgs::Body::from(reply)) };
+        self.out.push(Out::Send { conn, msg });
     }
 
     /// Sends to another OSD on our own connection to it, which is made where there is none. Nothing is sent to an OSD that

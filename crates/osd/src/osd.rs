@@ -131,7 +131,7 @@ impl Osd {
                 }
                 self.peer_message(conn, msg.tid, body);
             }
-            node::Body::Client(body) => self.client_message(conn, msg.tid, body),
+            node::Body::Client(body) => self.client_message(conn, msg.tid, body, msg.hold),
         }
     }
 

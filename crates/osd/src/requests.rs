@@ -14,14 +14,15 @@ use maps::{Epoch, HObject, OsdId, PgId, SnapId, Spg, pool_flags};
 use msgs::errno::{EAGAIN, EINVAL, EIO, EMSGSIZE, ENAMETOOLONG, EPERM, ESHUTDOWN};
 use msgs::op::watch_op;
 use msgs::{Op, OsdBackoff, OsdOp, OsdOpReply, backoff_op, osd_flag};
-use node::{Body, ConnId, Level};
+use node::{Body, ConnId, Level, Msg};
 use std::collections::{BTreeSet, VecDeque};
+use stdx::Hold;
 use wire::{EntityId, EntityType};
 
 /// Messages about newer maps than ours, in order of arrival.
 #[derive(Debug, Default)]
 pub struct Waiting {
-    held: VecDeque<(Epoch, ConnId, u64, Body)>,
+    held: VecDeque<(Epoch, ConnId, Msg)>,
     /// Connections of which something is held: what comes after it on them waits too.
     conns: BTreeSet<ConnId>,
 }
@@ -48,38 +49,44 @@ impl Osd {
     /// A map has come: what waited goes on.
     pub(crate) fn go_on_waiting(&mut self) {
         let held = std::mem::take(&mut self.waiting);
-        for (_, conn, tid, body) in held.held {
+        for (_, conn, Msg { tid, body, hold }) in held.held {
             match body {
-                Body::Client(body) => self.client_message(conn, tid, body),
+                Body::Client(body) => self.client_message(conn, tid, body, hold),
                 Body::Peer(body) => self.peer_message(conn, tid, body),
             }
         }
+    }
+
+    /// Whether a message waits for a newer map.
+    #[cfg(test)]
+    pub(crate) fn waits_for_map(&self) -> bool {
+        !self.waiting.held.is_empty()
     }
 
     fn must_wait(&self, conn: ConnId, epoch: Epoch) -> bool {
         epoch > self.core.epoch() || self.waiting.conns.contains(&conn)
     }
 
-    fn hold(&mut self, epoch: Epoch, conn: ConnId, tid: u64, body: Body) {
-        self.waiting.held.push_back((epoch, conn, tid, body));
+    fn hold(&mut self, epoch: Epoch, conn: ConnId, msg: Msg) {
+        self.waiting.held.push_back((epoch, conn, msg));
         self.waiting.conns.insert(conn);
         self.expect_map();
     }
 
     /// A message of the client protocol.
-    pub(crate) fn client_message(&mut self, conn: ConnId, tid: u64, body: msgs::Body) {
+    pub(crate) fn client_message(&mut self, conn: ConnId, tid: u64, body: msgs::Body, hold: Hold) {
         match body {
             msgs::Body::OsdOp(op) if self.must_wait(conn, op.epoch) => {
-                self.hold(op.epoch, conn, tid, Body::Client(msgs::Body::OsdOp(op)));
+                self.hold(op.epoch, conn, Msg { hold, ..Msg::new(tid, msgs::Body::OsdOp(op)) });
             }
-            msgs::Body::OsdOp(op) => self.client_op(conn, tid, op),
+            msgs::Body::OsdOp(op) => self.client_op(conn, tid, op, hold),
             msgs::Body::Command(command) => self.tell(conn, tid, &command),
             msgs::Body::OsdOpReply(reply) if self.core.links.of(conn).is_some() => {
                 self.copy_answer(tid, &reply)
             }
             // What came before it on the connection was sent before the client knew.
             msgs::Body::OsdBackoff(m) if self.must_wait(conn, m.epoch) => {
-                self.hold(m.epoch, conn, tid, Body::Client(msgs::Body::OsdBackoff(m)));
+                self.hold(m.epoch, conn, Msg::new(tid, msgs::Body::OsdBackoff(m)));
             }
             msgs::Body::OsdBackoff(m) => self.backoff_message(conn, &m),
             // Maps come from monitors.
@@ -87,7 +94,8 @@ impl Osd {
         }
     }
 
-    fn client_op(&mut self, conn: ConnId, tid: u64, op: Box<OsdOp>) {
+    /// `hold` is for the answer.
+    fn client_op(&mut self, conn: ConnId, tid: u64, op: Box<OsdOp>, hold: Hold) {
         let verdict = self.judge(conn, &op);
         self.share_maps(conn, op.epoch);
         match verdict {
@@ -114,7 +122,8 @@ impl Osd {
                 let now = self.core.now.mono;
                 let id = self.core.next_op();
                 if let Some(pg) = self.pgs.get_mut(&op.pgid.pgid) {
-                    let op = ClientOp::new(conn, tid, client, op, key_of(&object), now);
+                    let mut op = ClientOp::new(conn, tid, client, op, key_of(&object), now);
+                    op.hold = hold;
                     pg.on_client_op(&mut self.core, id, op);
                 }
             }
@@ -224,7 +233,7 @@ impl Osd {
             return self.core.count("messages_ignored", 1);
         };
         if self.must_wait(conn, epoch) {
-            return self.hold(epoch, conn, tid, Body::Peer(body));
+            return self.hold(epoch, conn, Msg::new(tid, body));
         }
         self.pg_message(conn, from, tid, pgid.pgid, body);
     }

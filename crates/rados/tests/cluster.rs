@@ -100,9 +100,10 @@ fn an_operation_submitted_before_everything_is_carried_out_when_all_is_there() {
     out.clear();
     c.message(at(2), mon(1), Msg::new(0, Body::from(full(&map(5)))), &mut out);
     let sent = out.iter().find_map(|o| match o {
-        ClusterOut::Net(Net::Send { conn, msg: Msg { tid, body: node::Body::Client(Body::OsdOp(m)) } }) => {
-            Some((*conn, *tid, m.clone()))
-        }
+        ClusterOut::Net(Net::Send {
+            conn,
+            msg: Msg { tid, body: node::Body::Client(Body::OsdOp(m)), .. },
+        }) => Some((*conn, *tid, m.clone())),
         _ => None,
     });
     let (conn, tid, op) = sent.expect("sent");

@@ -25,7 +25,7 @@ use std::time::Duration;
 use stdx::{Reservation, Rng};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use wire::{AddrType, AddrVec, EntityAddr, EntityName, EntityType};
+use wire::{AddrType, AddrVec, EntityAddr, EntityName, EntityType, RawMsg};
 
 /// What a node's connections may hold and how long they may take.
 #[derive(Clone, Debug)]
@@ -35,7 +35,14 @@ pub struct Limits {
     pub client_bytes: u64,
     /// The same for other daemons, kept apart so that daemons never wait for one another's clients.
     pub daemon_bytes: u64,
-    /// Bytes that wait for a peer to read them; a client with half of it is not read from, any peer with more is closed.
+    /// OSDs: bytes of answers to clients that were asked for and have not left; beyond it no request is served that asks for more than
+    /// little. What little ones may take and one answer of any size come on top.
+    pub answer_bytes: u64,
+    /// OSDs: what one connection may have of that.
+    pub answer_share: u64,
+    /// Bytes that wait for a client to read them, beside what is counted as answers; one with more is not read from.
+    pub unread_bytes: usize,
+    /// Bytes that wait for a peer to read them; one with more is closed.
     pub queued_bytes: usize,
     /// How long a dialled socket may take to open.
     pub connect_timeout: Duration,
@@ -56,6 +63,9 @@ impl Default for Limits {
         Self {
             client_bytes: 64 << 20,
             daemon_bytes: 64 << 20,
+            answer_bytes: 16 << 20,
+            answer_share: 12 << 20,
+            unread_bytes: 128 << 20,
             queued_bytes: 256 << 20,
             connect_timeout: Duration::from_secs(10),
             handshake_timeout: Duration::from_secs(20),
@@ -64,6 +74,13 @@ impl Default for Limits {
             session_timeout: Duration::from_secs(600),
             connections: 10_000,
         }
+    }
+}
+
+impl Limits {
+    /// An OSD's: its clients lose nothing by a lost connection, and its answers are counted one by one.
+    pub fn of_osd() -> Self {
+        Self { unread_bytes: 1 << 20, ..Self::default() }
     }
 }
 
@@ -115,6 +132,7 @@ pub(crate) struct Shared {
     sink: Sink,
     client_budget: Budgets,
     daemon_budget: Budgets,
+    answers: Budgets,
     /// `None` where a lossless session waits for its client.
     links: RefCell<BTreeMap<ConnId, Option<Rc<Link>>>>,
     sessions: RefCell<SessionTable<ConnId>>,
@@ -147,6 +165,7 @@ impl Net {
             addrs,
             client_budget: Budgets::new(spec.limits.client_bytes),
             daemon_budget: Budgets::new(spec.limits.daemon_bytes),
+            answers: Budgets::of_answers(spec.limits.answer_bytes),
             limits: spec.limits,
             metrics: spec.metrics,
             denials: RefCell::default(),
@@ -184,8 +203,8 @@ impl Net {
         self.shared.metrics.count("messages_out");
         let link = self.shared.links.borrow().get(&conn).cloned();
         match link {
-            Some(Some(link)) => link.send(msg.to_raw()),
-            Some(None) => self.shared.send_parked(conn, &msg),
+            Some(Some(link)) => link.send(to_raw(msg)),
+            Some(None) => self.shared.send_parked(conn, msg),
             None => {}
         }
     }
@@ -266,13 +285,24 @@ impl Net {
     pub(crate) fn to_json(&self) -> String {
         let links = self.shared.links.borrow();
         let parts: Vec<String> = links.values().flatten().map(|link| link.to_json()).collect();
-        let (client, daemon) = (self.shared.client_budget.used(), self.shared.daemon_budget.used());
+        let Shared { client_budget, daemon_budget, answers, .. } = &*self.shared;
+        let (client, daemon, answers) = (client_budget.used(), daemon_budget.used(), answers.used());
         format!(
-            "{{\"client_bytes\":{client},\"daemon_bytes\":{daemon},\"sessions\":{},\"connections\":[{}]}}\n",
+            "{{\"client_bytes\":{client},\"daemon_bytes\":{daemon},\"answer_bytes\":{answers},\"sessions\":{},\"connections\":[{}]}}\n",
             self.shared.sessions.borrow().len(),
             parts.join(",")
         )
     }
+}
+
+/// As the messenger carries it; what is held for it is held until its data has left.
+fn to_raw(mut msg: Msg) -> RawMsg {
+    let mut raw = msg.to_raw();
+    msg.hold.settle(raw.data.len() as u64);
+    if let Some(reservation) = msg.hold.into_reservation() {
+        raw.data = raw.data.held(&reservation);
+    }
+    raw
 }
 
 impl Shared {
@@ -319,6 +349,7 @@ impl Shared {
     fn serve_budgets(&self) {
         self.client_budget.serve();
         self.daemon_budget.serve();
+        self.answers.serve();
     }
 
     /// Whether we are a client of an OSD, which may let us wait for as long as others use its memory. The map says when it is gone.
@@ -339,5 +370,12 @@ impl Shared {
     /// The budget that messages of this kind of peer are counted in.
     fn budget(&self, peer: EntityType) -> &Budgets {
         if peer == EntityType::CLIENT { &self.client_budget } else { &self.daemon_budget }
+    }
+
+    /// How much memory the answer to a message is to have before the node gets it. Other daemons do not wait for that: behind their requests
+    /// comes what we may wait for, and they bound by themselves what they ask for.
+    fn largest_answer(&self, peer: EntityType, msg: &Msg) -> u64 {
+        let counts = self.service == EntityType::OSD && peer == EntityType::CLIENT;
+        if counts { msg.largest_answer() } else { 0 }
     }
 }

@@ -23,7 +23,7 @@ pub struct Buf {
 }
 
 /// Unique memory on its way to become a [`Buf`].
-pub struct BufMut(Held, Option<Reservation>);
+pub struct BufMut(Held, Option<Arc<Reservation>>);
 
 struct Held {
     memory: Memory,
@@ -71,7 +71,12 @@ impl BufMut {
     /// Ties `reservation` to the life of this memory and all slices of it, until somebody else answers for the memory
     /// ([`Buf::settled`]).
     pub fn set_reservation(&mut self, reservation: Reservation) {
-        self.1 = Some(reservation);
+        self.1 = Some(Arc::new(reservation));
+    }
+
+    /// It takes the place of `buf`, and its memory is held as that of `buf` was.
+    pub fn hold_like(&mut self, buf: &Buf) {
+        self.1 = self.1.take().or_else(|| buf.reservation.clone());
     }
 
     /// The bytes, to fill.
@@ -89,7 +94,7 @@ impl BufMut {
     /// Ends the mutable life.
     pub fn freeze(self) -> Buf {
         let len = self.0.len;
-        Buf { memory: Arc::new(self.0), start: 0, len, reservation: self.1.map(Arc::new) }
+        Buf { memory: Arc::new(self.0), start: 0, len, reservation: self.1 }
     }
 }
 
@@ -121,6 +126,11 @@ impl Buf {
         assert!(range.start <= range.end && range.end <= self.len, "slice {range:?} of {} bytes", self.len);
         let (start, len) = (self.start + range.start, range.end - range.start);
         Self { memory: self.memory.clone(), start, len, reservation: self.reservation.clone() }
+    }
+
+    /// The same bytes, for whose memory `reservation` is held until they are dropped, instead of what was.
+    pub fn held(self, reservation: Arc<Reservation>) -> Self {
+        Self { reservation: Some(reservation), ..self }
     }
 
     /// The same bytes for who keeps them and counts them in a budget of its own: aligned, in no more memory than they need, and

@@ -1,6 +1,7 @@
 //! Several [`Buf`]s read as one: a message's payload, a read's result, what a transaction writes.
 
-use crate::{Buf, BufMut};
+use crate::{Buf, BufMut, Reservation};
+use std::sync::Arc;
 
 /// An ordered list of buffers. Appending and slicing copy no payload.
 #[derive(Clone, Default, Debug)]
@@ -57,6 +58,17 @@ impl Bufs {
             at += part.len();
         }
         out
+    }
+
+    /// The same bytes, for whose memory `reservation` is held until all of them are dropped, instead of what was.
+    pub fn held(self, reservation: &Arc<Reservation>) -> Self {
+        let parts = self.parts.into_iter().map(|part| part.held(reservation.clone()));
+        Self { parts: parts.collect(), len: self.len }
+    }
+
+    /// The same bytes without reservations, see [`Buf::settled`].
+    pub fn settled(&self) -> Self {
+        Self { parts: self.parts.iter().map(Buf::settled).collect(), len: self.len }
     }
 
     /// One buffer with all bytes; copies only where there are several parts.
@@ -118,5 +130,21 @@ mod tests {
         assert_eq!(bufs.crc32c(!0), crate::crc32c::update(!0, &whole));
         assert_eq!(bufs.slice(4000..5001).to_vec(), &whole[4000..5001]);
         assert_eq!(bufs.slice(4096..4096).parts().len(), 0);
+    }
+
+    #[test]
+    fn what_is_held_for_bytes_ends_with_the_last_of_them() {
+        let budget = crate::Budget::new(100);
+        let mut bufs = Bufs::from(vec![1; 10]);
+        bufs.push(Buf::from(vec![2; 10]));
+        let kept = bufs.clone();
+        let hold = Arc::new(budget.reserve(20).expect("fits"));
+        let held = bufs.held(&hold);
+        drop(hold);
+        let part = held.slice(15..16);
+        drop(held);
+        assert_eq!(budget.used(), 20);
+        drop(part);
+        assert_eq!((budget.used(), kept.len()), (0, 20));
     }
 }

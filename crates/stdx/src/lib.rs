@@ -18,7 +18,7 @@ pub use buf::{BLOCK, Buf, BufMut};
 pub use bufs::Bufs;
 pub use map::{FastMap, FastSet, FoldHasher};
 pub use memory::release_unused;
-pub use reserve::{Budget, Reservation};
+pub use reserve::{Budget, Hold, Reservation};
 pub use rng::Rng;
 pub use seeds::test_seeds;
 pub use time::{Instant, Now, Wall};

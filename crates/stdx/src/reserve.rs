@@ -18,7 +18,44 @@ struct State {
 #[derive(Debug)]
 pub struct Reservation {
     budget: Budget,
+    /// A part of the budget in which they count too: what one of several users has of it.
+    share: Option<Budget>,
     bytes: u64,
+}
+
+/// What is held for a message beside its own bytes: at a request the memory for its answer, which the answer takes over. Messages are
+/// the same whatever is held for them.
+#[derive(Clone, Debug, Default)]
+pub struct Hold(Option<Arc<Reservation>>);
+
+impl PartialEq for Hold {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+impl Eq for Hold {}
+
+impl Hold {
+    /// Nothing is held.
+    pub const NONE: Self = Self(None);
+
+    /// The answer is there, and has so many bytes. Nothing changes where somebody else has a clone.
+    pub fn settle(&mut self, bytes: u64) {
+        if let Some(reservation) = self.0.as_mut().and_then(Arc::get_mut) {
+            reservation.resize(bytes);
+        }
+    }
+
+    /// What is held, for who ties it to buffers.
+    pub fn into_reservation(self) -> Option<Arc<Reservation>> {
+        self.0
+    }
+}
+
+impl From<Reservation> for Hold {
+    fn from(reservation: Reservation) -> Self {
+        Self(Some(Arc::new(reservation)))
+    }
 }
 
 impl Budget {
@@ -40,14 +77,36 @@ impl Budget {
     /// Takes `bytes`, or nothing and `None` where they do not fit. A request larger than the whole budget
     /// is granted when nothing else is in use, so that it can never wait for ever.
     pub fn reserve(&self, bytes: u64) -> Option<Reservation> {
-        let fits = |used: u64| used == 0 || used.saturating_add(bytes) <= self.0.limit;
+        self.reserve_if(bytes, |used| used == 0 || used.saturating_add(bytes) <= self.0.limit)
+    }
+
+    /// The same, but a request larger than the whole budget is never granted.
+    pub fn reserve_within(&self, bytes: u64) -> Option<Reservation> {
+        self.reserve_if(bytes, |used| used.saturating_add(bytes) <= self.0.limit)
+    }
+
+    /// Whether [`Self::reserve`] would grant it.
+    pub fn has(&self, bytes: u64) -> bool {
+        let used = self.used();
+        used == 0 || used.saturating_add(bytes) <= self.0.limit
+    }
+
+    fn reserve_if(&self, bytes: u64, fits: impl Fn(u64) -> bool) -> Option<Reservation> {
         self.0
             .used
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
                 fits(used).then(|| used.saturating_add(bytes))
             })
             .ok()
-            .map(|_| Reservation { budget: self.clone(), bytes })
+            .map(|_| Reservation { budget: self.clone(), share: None, bytes })
+    }
+
+    fn add(&self, bytes: u64) {
+        self.0.used.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn sub(&self, bytes: u64) {
+        self.0.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -56,11 +115,32 @@ impl Reservation {
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
+
+    /// Counts it in `share` too, whether or not it fits there: who wants that asks [`Budget::has`] before.
+    #[must_use]
+    pub fn counted_in(mut self, share: &Budget) -> Self {
+        assert!(self.share.is_none(), "it is counted in one share");
+        share.add(self.bytes);
+        self.share = Some(share.clone());
+        self
+    }
+
+    /// It is for so many bytes from now on: what it was for is there, and has its size. May exceed the budget.
+    pub fn resize(&mut self, bytes: u64) {
+        for budget in std::iter::once(&self.budget).chain(&self.share) {
+            budget.add(bytes);
+            budget.sub(self.bytes);
+        }
+        self.bytes = bytes;
+    }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.budget.0.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.budget.sub(self.bytes);
+        if let Some(share) = &self.share {
+            share.sub(self.bytes);
+        }
     }
 }
 
@@ -77,5 +157,20 @@ mod tests {
         drop((a, b));
         assert_eq!(budget.used(), 0);
         assert!(budget.reserve(1_000).is_some(), "alone, an oversized request passes");
+    }
+
+    #[test]
+    fn what_is_counted_in_a_share_follows_its_size() {
+        let (budget, share) = (Budget::new(100), Budget::new(40));
+        assert!(share.has(1_000) && budget.reserve_within(101).is_none());
+        let mut hold = Hold::from(budget.reserve(30).expect("fits").counted_in(&share));
+        assert!(share.has(10) && !share.has(11));
+        hold.settle(5);
+        assert_eq!((budget.used(), share.used()), (5, 5));
+        let same = hold.clone();
+        hold.settle(7);
+        assert_eq!((budget.used(), hold == Hold::NONE), (5, true), "two have it");
+        drop((hold, same));
+        assert_eq!((budget.used(), share.used()), (0, 0));
     }
 }

@@ -151,6 +151,7 @@ impl Daemon {
         disks: Vec<Box<dyn DiskBackend>>,
     ) -> NodeSpec {
         let admin_socket = self.conf.get(&self.name, "admin_socket").map(PathBuf::from);
+        let limits = if self.name.ty == EntityType::OSD { Limits::of_osd() } else { Limits::default() };
         NodeSpec {
             name: self.name.clone(),
             number: Some(number),
@@ -158,7 +159,7 @@ impl Daemon {
             nonce,
             disks,
             admin_socket,
-            limits: Limits::default(),
+            limits,
         }
     }
 

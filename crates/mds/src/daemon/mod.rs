@@ -175,7 +175,7 @@ impl Mds {
         else {
             return;
         };
-        let Msg { tid, body: node::Body::Client(body) } = msg else {
+        let Msg { tid, body: node::Body::Client(body), .. } = msg else {
             out.push(Output::Close { conn });
             return;
         };
@@ -273,7 +273,7 @@ impl Mds {
             }
             Effect::Send(client, tid, body) => {
                 if let Some(conn) = self.clients.get(&client) {
-                    out.push(Output::Send { conn: *conn, msg: Msg { tid, body: node::Body::Client(body) } });
+                    out.push(Output::Send { conn: *conn, msg: Msg::new(tid, body) });
                 }
             }
             Effect::Evict(client, addrs) => self.ask_eviction(now, client, &addrs),
@@ -431,7 +431,7 @@ impl Mds {
             true => reply.rs = output,
             false => reply.data = output.into_bytes().into(),
         }
-        out.push(Output::Send { conn, msg: Msg { tid, body: node::Body::Client(Body::from(reply)) } });
+        out.push(Output::Send { conn, msg: Msg::new(tid, Body::from(reply)) });
     }
 
     /// Takes over what is set of the options that may change while it runs.

@@ -553,7 +553,7 @@ impl Pg {
             core.local_answers.push((tid, Box::new(reply)));
         } else if let Some(conn) = op.conn {
             core.count("ops", 1);
-            core.send(conn, op.tid, msgs::Body::from(reply));
+            core.answer(conn, op.tid, reply, op.hold);
         }
         tell(core, after);
     }

@@ -7,7 +7,7 @@ use maps::{EVersion, ReqId, SnapId};
 use msgs::op::watch_op;
 use msgs::{Op, OsdOp, OsdOpReply, osd_flag};
 use node::ConnId;
-use stdx::Instant;
+use stdx::{Hold, Instant};
 use store::ObjectKey;
 use wire::{EntityAddr, EntityId};
 
@@ -90,6 +90,8 @@ pub struct ClientOp {
     pub(super) reply: Option<Box<Reply>>,
     /// What follows for watches once it is answered.
     pub(super) effects: Vec<Effect>,
+    /// Memory for its answer, which takes it along.
+    pub hold: Hold,
     /// A page of a listing.
     pub(super) page: Option<super::list::Page>,
     /// We are not primary; how far the log went when it began to load.
@@ -132,6 +134,7 @@ impl ClientOp {
             checked: false,
             reply: None,
             effects: Vec::new(),
+            hold: Hold::NONE,
             page: None,
             balanced: None,
         }

@@ -86,7 +86,7 @@ pub fn show_net(net: &Net) -> String {
         Net::Connect { conn, to } => {
             format!("connect {} osd.{}", conn.0 & 0xff, to.addr.addr.expect("has an address").port() - 6800)
         }
-        Net::Send { conn, msg: Msg { tid, body: node::Body::Client(body) } } => match body {
+        Net::Send { conn, msg: Msg { tid, body: node::Body::Client(body), .. } } => match body {
             Body::OsdOp(m) => format!(
                 "send {} op {tid} {} e{}{}",
                 conn.0 & 0xff,
@@ -127,7 +127,7 @@ pub fn conn(n: u64) -> ConnId {
 /// All operations sent, as (connection, tid, message).
 pub fn sent(out: &[RadosOut]) -> Vec<(ConnId, u64, OsdOp)> {
     let op = |o: &RadosOut| match o {
-        RadosOut::Net(Net::Send { conn, msg: Msg { tid, body: node::Body::Client(Body::OsdOp(m)) } }) => {
+        RadosOut::Net(Net::Send { conn, msg: Msg { tid, body: node::Body::Client(Body::OsdOp(m)), .. } }) => {
             Some((*conn, *tid, (**m).clone()))
         }
         _ => None,

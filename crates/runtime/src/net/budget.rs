@@ -1,9 +1,14 @@
-//! Whose message is read next, where not all of them fit into memory.
+//! Whose message is read next, and whose request is served next, where not all of them fit into memory.
 //!
 //! A message is read once all of it is reserved, so none is ever half read while another waits for its memory. Who does not get what it
 //! needs waits in line, and its socket is not read from. Clients and daemons have budgets of their own: daemons never wait for one another's
 //! clients. Small messages have a line of their own too, in which a large one is not waited for: acknowledgements, heartbeats,
 //! maps, and requests that move little.
+//!
+//! A request is handed to the node once the memory for its answer is reserved; what comes after it on its connection waits behind it, unread, so that
+//! order is kept. The reservation goes with the request, then with the answer, and ends when that has left, or with whatever forgets
+//! it (DESIGN, decision 6). Here three lines, since requests ask for as much as there may be: those that ask for more than a usual object
+//! is large are served one after the other beside the rest.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -16,16 +21,21 @@ const SMALL: u64 = 128 << 10;
 /// For all small messages at once. A store may keep what it was given for some time after it is durable, up to 16 MiB: others must find room
 /// beside that.
 const SMALL_BYTES: u64 = 32 << 20;
+/// For the answers to all requests that ask for little.
+const SMALL_ANSWERS: u64 = 12 << 20;
+/// Who asks for more than this may get less, as a usual object is no larger.
+const USUAL: u64 = 8 << 20;
 
 /// What messages of one kind of peers may take.
 pub(super) struct Budgets {
-    small: Lane,
-    large: Lane,
+    /// By the largest that they are for.
+    lanes: Vec<Lane>,
     last_ticket: Cell<u64>,
 }
 
 /// A budget, and who waits for some of it.
 struct Lane {
+    most: u64,
     budget: Budget,
     line: RefCell<VecDeque<Waiter>>,
 }
@@ -67,13 +77,22 @@ impl Place {
 impl Budgets {
     /// For so many bytes of large messages, and some of small ones.
     pub(super) fn new(bytes: u64) -> Self {
-        let lane = |bytes| Lane { budget: Budget::new(bytes), line: RefCell::default() };
-        Self { small: lane(SMALL_BYTES), large: lane(bytes), last_ticket: Cell::new(0) }
+        Self::of(&[(SMALL, SMALL_BYTES), (u64::MAX, bytes)])
+    }
+
+    /// For so many bytes of answers, some of small ones, and one that is larger than usual.
+    pub(super) fn of_answers(bytes: u64) -> Self {
+        Self::of(&[(SMALL, SMALL_ANSWERS), (USUAL, bytes), (u64::MAX, 0)])
+    }
+
+    fn of(lanes: &[(u64, u64)]) -> Self {
+        let lane = |&(most, bytes)| Lane { most, budget: Budget::new(bytes), line: RefCell::default() };
+        Self { lanes: lanes.iter().map(lane).collect(), last_ticket: Cell::new(0) }
     }
 
     /// Bytes in use.
     pub(super) fn used(&self) -> u64 {
-        self.small.budget.used() + self.large.budget.used()
+        self.lanes.iter().map(|lane| lane.budget.used()).sum()
     }
 
     /// Memory for a message of a connection; `None`: it is in line now, and is woken when it has it.
@@ -83,7 +102,7 @@ impl Budgets {
             place.leave();
             return Some(granted);
         }
-        let lane = if bytes <= SMALL { &self.small } else { &self.large };
+        let lane = self.lanes.iter().find(|lane| bytes <= lane.most)?;
         let mut line = lane.line.borrow_mut();
         if line.is_empty()
             && let Some(reservation) = lane.budget.reserve(bytes)
@@ -99,14 +118,17 @@ impl Budgets {
 
     /// Whether nobody who is in the same line is before this one.
     pub(super) fn is_first(&self, place: &Rc<Place>) -> bool {
-        let first = |lane: &Lane| lane.line.borrow().front().is_some_and(|w| Rc::ptr_eq(&w.place, place));
-        first(&self.small) || first(&self.large)
+        self.lanes.iter().any(|lane| lane.line.borrow().front().is_some_and(|w| Rc::ptr_eq(&w.place, place)))
+    }
+
+    /// Whether somebody waits.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.lanes.iter().any(|lane| !lane.line.borrow().is_empty())
     }
 
     /// Some may be free: gives it to those who are first.
     pub(super) fn serve(&self) {
-        self.small.serve();
-        self.large.serve();
+        self.lanes.iter().for_each(Lane::serve);
     }
 }
 
@@ -182,5 +204,22 @@ mod tests {
         assert_eq!(budgets.used(), 1 << 20);
         d.leave();
         assert_eq!(budgets.used(), 0);
+    }
+
+    #[test]
+    fn who_asks_for_very_much_is_served_beside_the_others_but_one_at_a_time() {
+        let answers = Budgets::of_answers(8 << 20);
+        let [a, b, c, d] = [place(), place(), place(), place()];
+        let usual = answers.reserve(&a, 8 << 20).expect("fits");
+        let whole = answers.reserve(&b, 128 << 20).expect("the first");
+        assert!(answers.reserve(&c, 9 << 20).is_none());
+        assert!(answers.reserve(&d, 1 << 20).is_none(), "not because of it");
+        assert!(answers.is_wanted() && answers.reserve(&place(), 4096).is_some());
+        drop(usual);
+        answers.serve();
+        assert!(answers.reserve(&d, 1 << 20).is_some() && answers.reserve(&c, 9 << 20).is_none());
+        drop(whole);
+        answers.serve();
+        assert!(answers.reserve(&c, 9 << 20).is_some() && !answers.is_wanted());
     }
 }

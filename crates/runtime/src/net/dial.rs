@@ -29,7 +29,7 @@ fn new_conn(shared: &Shared, to: &Target, auth: Initiator, session: Option<Sessi
 /// The connection as it is before the socket is open; messages may already be queued.
 pub(super) fn new_link(shared: &Shared, to: &Target) -> Link {
     let addr = to.addr.addr.unwrap_or_else(|| ([0, 0, 0, 0], 0).into());
-    Link::new(new_conn(shared, to, to.auth.as_ref().clone(), None), addr)
+    Link::new(new_conn(shared, to, to.auth.as_ref().clone(), None), addr, shared.limits.answer_share)
 }
 
 /// Dials and serves until the connection, or the lossless session over several sockets, is over.

@@ -1,12 +1,13 @@
 //! One connection as the node's outputs and the socket's task share it.
 
-use super::budget::Place;
+use super::budget::{Budgets, Place};
 use auth::Initiator;
 use msgr::Conn;
-use node::{ConnId, Peer};
+use node::{ConnId, Msg, Peer};
 use std::cell::{Cell, RefCell, RefMut};
 use std::net::SocketAddr;
 use std::rc::Rc;
+use stdx::{Budget, Reservation};
 use tokio::sync::Notify;
 use wire::{EntityType, RawMsg};
 
@@ -25,6 +26,12 @@ pub(super) struct Link {
     waiting: Cell<usize>,
     /// Whether it waits for memory.
     place: Rc<Place>,
+    /// The same for answers.
+    answer_place: Rc<Place>,
+    /// What its answers take.
+    answers: Budget,
+    /// A request that waits for that; what came after it waits in `conn`.
+    request: RefCell<Option<Request>>,
     /// There is something to send, or to end, or to read.
     wake: Rc<Notify>,
     /// Ends once everything is sent.
@@ -33,8 +40,12 @@ pub(super) struct Link {
     has_ended: Cell<bool>,
 }
 
+/// A message with what is held for its own bytes.
+pub(super) type Request = (ConnId, Msg, Option<Reservation>);
+
 impl Link {
-    pub(super) fn new(conn: Conn, socket_addr: SocketAddr) -> Self {
+    /// Its answers may take `answers` bytes.
+    pub(super) fn new(conn: Conn, socket_addr: SocketAddr, answers: u64) -> Self {
         let wake = Rc::new(Notify::new());
         Self {
             conn: RefCell::new(conn),
@@ -46,6 +57,9 @@ impl Link {
             is_ready: Cell::new(false),
             waiting: Cell::new(0),
             place: Rc::new(Place::new(wake.clone())),
+            answer_place: Rc::new(Place::new(wake.clone())),
+            answers: Budget::new(answers),
+            request: RefCell::default(),
             wake,
             finishing: Cell::new(false),
             ended: Notify::new(),
@@ -61,7 +75,7 @@ impl Link {
     pub(super) fn replace_conn(&self, conn: Conn) {
         *self.conn.borrow_mut() = conn;
         self.is_ready.set(false);
-        self.place.leave();
+        self.wants_nothing();
     }
 
     pub(super) fn set_auth(&self, auth: Initiator) {
@@ -120,6 +134,44 @@ impl Link {
         &self.place
     }
 
+    /// Memory for the answer to a request; `None`: it waits for its turn, or for its own answers to leave.
+    pub(super) fn reserve_answer(&self, from: &Budgets, bytes: u64) -> Option<Reservation> {
+        if !self.answer_place.waits() && !self.answers.has(bytes) {
+            return None;
+        }
+        Some(from.reserve(&self.answer_place, bytes)?.counted_in(&self.answers))
+    }
+
+    /// Whether nobody would wake it when there is memory for its request: it is the first in line, or waits for its own answers, which may
+    /// be forgotten unsent.
+    pub(super) fn must_look_for_answer(&self, from: &Budgets) -> bool {
+        self.has_request() && (!self.answer_place.waits() || from.is_first(&self.answer_place))
+    }
+
+    /// Bytes of its answers that have not left.
+    pub(super) fn answer_bytes(&self) -> u64 {
+        self.answers.used()
+    }
+
+    pub(super) fn has_request(&self) -> bool {
+        self.request.borrow().is_some()
+    }
+
+    pub(super) fn take_request(&self) -> Option<Request> {
+        self.request.take()
+    }
+
+    /// A request waits for the memory of its answer.
+    pub(super) fn keep_request(&self, request: Request) {
+        self.request.replace(Some(request));
+    }
+
+    fn wants_nothing(&self) {
+        self.place.leave();
+        self.answer_place.leave();
+        self.request.take();
+    }
+
     /// Queues a message.
     pub(super) fn send(&self, msg: RawMsg) {
         self.conn.borrow_mut().send(msg);
@@ -148,7 +200,7 @@ impl Link {
     /// Its task is over.
     pub(super) fn set_ended(&self) {
         self.has_ended.set(true);
-        self.place.leave();
+        self.wants_nothing();
         self.ended.notify_waiters();
     }
 
@@ -162,6 +214,9 @@ impl Link {
         let queued = self.conn.borrow().queued();
         let id = self.id.get().unwrap_or_default();
         let (peer, addr) = (self.peer_name.borrow(), self.socket_addr);
-        format!("{{\"conn\":\"{id}\",\"peer\":\"{peer}\",\"addr\":\"{addr}\",\"queued\":{queued}}}")
+        format!(
+            "{{\"conn\":\"{id}\",\"peer\":\"{peer}\",\"addr\":\"{addr}\",\"queued\":{queued},\"answers\":{}}}",
+            self.answer_bytes()
+        )
     }
 }

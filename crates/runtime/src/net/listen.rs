@@ -103,7 +103,11 @@ fn accept_one(stream: TcpStream, peer: SocketAddr, keys: Arc<ServerKeys>, shared
     let config = msgr::AcceptConfig { common, auth, lossy: shared.service != EntityType::MDS };
     let conn = msgr::Conn::accept(config, crate::clock::now(), shared.fork_rng());
     shared.metrics.count("accepted");
-    let task = socket::serve_accepted(stream, Rc::new(Link::new(conn, peer)), shared.clone());
+    let task = socket::serve_accepted(
+        stream,
+        Rc::new(Link::new(conn, peer, shared.limits.answer_share)),
+        shared.clone(),
+    );
     shared.spawn(task);
 }
 

@@ -141,10 +141,10 @@ pub(super) async fn expire(shared: Rc<Shared>) {
 
 impl Shared {
     /// Queues a message on a session that waits for its client.
-    pub(super) fn send_parked(self: &Rc<Self>, conn: ConnId, msg: &Msg) {
+    pub(super) fn send_parked(self: &Rc<Self>, conn: ConnId, msg: Msg) {
         let mut sessions = self.sessions.borrow_mut();
         let Some(session) = sessions.parked_mut(conn) else { return };
-        session.push(msg.to_raw());
+        session.push(super::to_raw(msg));
         if session.queued() > self.limits.queued_bytes {
             sessions.remove(conn);
             drop(sessions);

@@ -1,9 +1,10 @@
 //! Moves bytes between a socket and a messenger's machine, and its events to the node.
 //!
 //! One task a socket. It reads only what the machine asks for, into the memory that it names; it reads nothing while
-//! the message budget is used up or a client leaves its answers unread, so that TCP holds the peer back.
+//! the message budget is used up, a request waits for the memory of its answer, or a client leaves its answers unread, so that TCP holds the
+//! peer back.
 
-use super::link::Link;
+use super::link::{Link, Request};
 use super::{NetEvent, Shared, session};
 use crate::clock;
 use msgr::{Event, Reason, Want};
@@ -29,6 +30,9 @@ const WRITE_AHEAD: usize = 1 << 20;
 const SEGMENTS: usize = 128;
 /// How often the first of those that wait for budget looks whether some is free, in case nobody says so.
 const BUDGET_RETRY: Duration = Duration::from_millis(20);
+/// A client that takes nothing of its answers for so long while others wait for the memory that they take is closed: it asks again when it
+/// can take them.
+const STALL_WHILE_WANTED: Duration = Duration::from_secs(2);
 /// A message of a daemon with fewer bytes than a block of data needs no budget.
 const TINY: u64 = 4 << 10;
 /// How long a connection that its node has closed may take to send the rest.
@@ -63,6 +67,8 @@ enum Reading {
     Socket,
     /// Until there is budget.
     Budget,
+    /// Until there is memory for the answer to what was read.
+    Answer,
     /// The peer must first read.
     Paused,
     /// The machine wants nothing until its events were handled.
@@ -91,13 +97,18 @@ impl<'a> Pump<'a> {
     /// Runs until the connection is over.
     pub(super) async fn run(mut self) -> Reason {
         loop {
-            let reading = self.read();
-            if let Some(reason) = deliver(self.link, self.shared) {
-                // What the machine had to say last: why it refused.
-                self.write();
-                return reason;
+            let mut reading = self.read();
+            match deliver(self.link, self.shared) {
+                Delivered::All => {}
+                Delivered::Waits => reading = Reading::Answer,
+                Delivered::Closed(reason) => {
+                    // What the machine had to say last: why it refused.
+                    self.write();
+                    return reason;
+                }
             }
-            if self.write() {
+            let wrote = self.write();
+            if wrote {
                 self.shared.serve_budgets();
             }
             self.check_time();
@@ -112,17 +123,23 @@ impl<'a> Pump<'a> {
                 // A session was found for a client that came back: what it says next may be there already.
                 Reading::Nothing if !matches!(self.link.conn().want(), Want::Nothing) => {}
                 Reading::More => tokio::task::yield_now().await,
+                // It may have been the memory of its own answers that it waits for.
+                Reading::Answer if wrote => {}
                 _ => self.wait(reading).await,
             }
         }
     }
 
     fn read(&mut self) -> Reading {
+        if self.link.has_request() {
+            return Reading::Answer;
+        }
         let (mut bytes, mut drained) = (0, false);
         for _ in 0..READS_A_TURN {
             let mut conn = self.link.conn();
             let client = self.link.peer() == EntityType::CLIENT;
-            if client && conn.queued() + self.out_bytes > self.shared.limits.queued_bytes / 2 {
+            let unread = (conn.queued() + self.out_bytes) as u64;
+            if client && unread > self.shared.limits.unread_bytes as u64 + self.link.answer_bytes() {
                 return Reading::Paused;
             }
             match conn.want() {
@@ -242,12 +259,21 @@ impl<'a> Pump<'a> {
         if conn.deadline().is_some_and(|at| at <= now.mono) {
             conn.tick(now);
         }
-        if self.stalled.is_some_and(|since| now.mono >= since + self.shared.stall_timeout(self.link.peer())) {
+        if self.stalled.is_some_and(|since| now.mono >= since + self.patience()) {
             self.shared.metrics.count("peers_stalled");
             conn.close(Reason::QueueFull);
         }
         if self.link.is_finishing() {
             self.finishing_since.get_or_insert(now.mono);
+        }
+    }
+
+    /// How long the peer may leave unread what we sent.
+    fn patience(&self) -> Duration {
+        let patience = self.shared.stall_timeout(self.link.peer());
+        match self.link.answer_bytes() > 0 && self.shared.answers.is_wanted() {
+            true => patience.min(STALL_WHILE_WANTED),
+            false => patience,
         }
     }
 
@@ -259,10 +285,19 @@ impl<'a> Pump<'a> {
     }
 
     fn next_deadline(&self, reading: Reading) -> Option<Instant> {
-        let is_first =
-            reading == Reading::Budget && self.shared.budget(self.link.peer()).is_first(self.link.place());
-        let retry = is_first.then(|| clock::now().mono + BUDGET_RETRY);
-        let stalled = self.stalled.map(|since| since + self.shared.stall_timeout(self.link.peer()));
+        let (peer, now) = (self.link.peer(), clock::now().mono);
+        let looks = match reading {
+            Reading::Budget => self.shared.budget(peer).is_first(self.link.place()),
+            Reading::Answer => self.link.must_look_for_answer(&self.shared.answers),
+            _ => false,
+        };
+        let retry = looks.then(|| now + BUDGET_RETRY);
+        let stalled = self.stalled.map(|since| {
+            let at = since + self.shared.stall_timeout(peer);
+            // Somebody may begin to wait at any time.
+            let look = Some(since + STALL_WHILE_WANTED).filter(|at| *at > now);
+            if self.link.answer_bytes() > 0 { at.min(look.unwrap_or(now + STALL_WHILE_WANTED)) } else { at }
+        });
         let finish = self.finishing_since.map(|since| since + FINISH_TIMEOUT);
         [self.link.conn().deadline(), stalled, finish, retry].into_iter().flatten().min()
     }
@@ -282,7 +317,7 @@ impl<'a> Pump<'a> {
             () = self.link.woken() => {}
             () = self.timer.as_mut(), if deadline.is_some() => self.timer_at = None,
         }
-        if reading == Reading::Budget {
+        if matches!(reading, Reading::Budget | Reading::Answer) {
             self.shared.serve_budgets();
         }
     }
@@ -298,21 +333,36 @@ impl<'a> Pump<'a> {
     }
 }
 
-/// Takes the machine's events; gives the reason once it is over.
-fn deliver(link: &Rc<Link>, shared: &Rc<Shared>) -> Option<Reason> {
+/// What became of the machine's events.
+enum Delivered {
+    All,
+    /// A request waits for the memory of its answer, and others behind it.
+    Waits,
+    /// It is over.
+    Closed(Reason),
+}
+
+/// Takes the machine's events.
+fn deliver(link: &Rc<Link>, shared: &Rc<Shared>) -> Delivered {
+    if let Some(request) = link.take_request()
+        && !link.conn().is_closed()
+        && !link.is_finishing()
+        && !hand_over(link, shared, request)
+    {
+        return Delivered::Waits;
+    }
     loop {
-        let event = link.conn().poll_event()?;
+        let Some(event) = link.conn().poll_event() else { return Delivered::All };
         match event {
             Event::Ready(ready) => session::ready(link, *ready, shared),
             Event::Resume(wanted) => session::resume(link, &wanted, shared),
             Event::Message { .. } if link.is_finishing() => {}
             Event::Message { msg, hold } => match (Msg::from_raw(msg), link.id()) {
                 (Ok(msg), Some(conn)) => {
-                    let urgent = msg.is_urgent() && link.may_overtake();
-                    if !urgent {
-                        link.queued();
+                    if !hand_over(link, shared, (conn, msg, hold)) {
+                        shared.metrics.count("answers_waited_for_budget");
+                        return Delivered::Waits;
                     }
-                    (shared.sink)(NetEvent::Message { conn, msg, held: hold, urgent });
                 }
                 (Ok(_), None) => unreachable!("messages come after Ready"),
                 (Err(error), _) => {
@@ -320,7 +370,25 @@ fn deliver(link: &Rc<Link>, shared: &Rc<Shared>) -> Option<Reason> {
                     link.conn().close(Reason::Malformed(error));
                 }
             },
-            Event::Closed(reason) => return Some(reason),
+            Event::Closed(reason) => return Delivered::Closed(reason),
         }
     }
+}
+
+/// Gives a message to the node; `false` where it is a request that has to wait.
+fn hand_over(link: &Rc<Link>, shared: &Rc<Shared>, (conn, mut msg, held): Request) -> bool {
+    let answer = shared.largest_answer(link.peer(), &msg);
+    if answer > 0 {
+        let Some(reservation) = link.reserve_answer(&shared.answers, answer) else {
+            link.keep_request((conn, msg, held));
+            return false;
+        };
+        msg.hold = reservation.into();
+    }
+    let urgent = msg.is_urgent() && link.may_overtake();
+    if !urgent {
+        link.queued();
+    }
+    (shared.sink)(NetEvent::Message { conn, msg, held, urgent });
+    true
 }

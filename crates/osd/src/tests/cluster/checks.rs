@@ -52,6 +52,9 @@ impl Cluster {
         self.run(Duration::from_millis(200));
         assert_eq!(self.complaints, Vec::<String>::new());
         assert_eq!(self.stopped, Vec::new());
+        let waits = |osd: &Osd| osd.waits_for_map() || osd.pgs.values().any(|pg| !pg.ops.is_empty());
+        let kept = self.alive().0.into_iter().any(|osd| waits(self.osd(osd)));
+        assert!(kept || self.answers.used() == 0, "memory is held for answers that nobody waits for");
         let up: Vec<usize> = self.slots.iter().filter(|(_, s)| s.osd.is_some()).map(|(n, _)| *n).collect();
         let all: BTreeMap<usize, _> = up.iter().map(|o| (*o, self.objects(*o))).collect();
         let names: BTreeSet<Vec<u8>> = all.values().flat_map(|o| o.keys().cloned()).collect();

@@ -16,7 +16,7 @@ use node::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-use stdx::{Bufs, Instant, Now, Rng, Wall};
+use stdx::{Budget, Bufs, Instant, Now, Rng, Wall};
 use store::{Config, ObjectKey, ObjectView, OmapRange, Read, ReadReply, Store, StoreOut};
 use wire::{AddrVec, EntityAddr, EntityId, EntityName, EntityType, Uuid, Writer};
 
@@ -106,6 +106,10 @@ pub struct Cluster {
     pub context: SnapContext,
     /// What the client reads.
     pub at: SnapId,
+    /// From which requests have the memory for their answers.
+    pub answers: Budget,
+    /// Answers that had some: numbers and bytes.
+    pub held: Vec<(u64, u64)>,
 }
 
 fn addr_of(node: usize, nonce: u32) -> EntityAddr {
@@ -190,6 +194,8 @@ impl Cluster {
             latency: BTreeMap::new(),
             context: SnapContext::default(),
             at: SnapId::HEAD,
+            answers: Budget::new(u64::MAX),
+            held: Vec::new(),
         };
         c.history.insert(Epoch(1), Writer::encode(&c.map));
         (0..osds).for_each(|i| c.start(i));
@@ -472,7 +478,13 @@ impl Cluster {
         if self.filter.as_mut().is_some_and(|f| f(node, to, &msg)) {
             return;
         }
-        let msg = Msg::from_raw(msg.to_raw()).expect("own encoding");
+        if let Some(held) = msg.hold.clone().into_reservation() {
+            self.held.push((msg.tid, held.bytes()));
+        }
+        let mut msg = Msg::from_raw(msg.to_raw()).expect("own encoding");
+        if node == CLIENT && msg.largest_answer() > 0 {
+            msg.hold = self.answers.reserve(msg.largest_answer()).expect("memory").into();
+        }
         if self.trace {
             let name = match &msg.body {
                 node::Body::Client(body) => body.name(),
