@@ -1,6 +1,10 @@
 //! Objects that are read from wherever they are to be copied (COPY_FROM): the primary of the copy asks the primary of the source as a
 //! client would, part by part, and holds it to the version that the first part had.
 //!
+//! All that is read stays in memory until its request has been answered, so that is reserved before: as many are read at once as there is memory for, and one
+//! that is larger than that is read alone. Only the first part tells how large an object is; one that turns out not to fit beside the others
+//! begins anew when it does. What is waited for in line holds nothing.
+//!
 //! What was asked is asked again with every new map and after a lost connection; answers to an earlier question are not known
 //! any more. The questions overtake what waits for the source object, so that two copies in opposite directions do not wait
 //! for each other (`pg/client.rs`).
@@ -13,11 +17,14 @@ use maps::{OsdId, PgId, Spg};
 use msgs::errno::{EAGAIN, EINVAL, ENOENT, EOVERFLOW, ERANGE};
 use msgs::op::input::{self, OmapGetVals, OmapValuesReply, StatReply};
 use msgs::{Extent, Op, OsdOp, OsdOpReply, osd_flag};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use stdx::{Budget, Hold, Reservation};
 use wire::{EntityId, EntityType};
 
 /// Data of one part.
-const CHUNK: u64 = 8 << 20;
+const CHUNK: u64 = 4 << 20;
+/// For all objects that are copied at once.
+const MEMORY: u64 = 16 << 20;
 /// An object that is changed so often while it is read is not copied.
 const RESTARTS: u32 = 20;
 
@@ -34,8 +41,8 @@ pub struct CopyFor {
     pub at: usize,
 }
 
-/// What became of it.
-pub type CopyResult = Result<Copied, i32>;
+/// What became of it, and what its memory is counted by.
+pub type CopyResult = Result<(Copied, Hold), i32>;
 
 #[derive(Debug)]
 struct Copy {
@@ -47,11 +54,41 @@ struct Copy {
     begun: bool,
     more_omap: bool,
     restarts: u32,
+    /// How much memory it needs, as far as that is known.
+    wants: u64,
+    memory: Option<Reservation>,
 }
 
-/// All objects that are being read, by the number of the question.
-#[derive(Debug, Default)]
-pub struct Copies(BTreeMap<u64, Copy>);
+impl Copy {
+    /// It begins anew, and holds nothing.
+    fn begin(&mut self) {
+        (self.so_far, self.begun, self.more_omap, self.memory) = (Copied::default(), false, false, None);
+    }
+}
+
+/// All objects that are to be read.
+#[derive(Debug)]
+pub struct Copies {
+    /// What was asked, by the number of the question.
+    asked: BTreeMap<u64, Copy>,
+    /// What waits for memory.
+    waiting: VecDeque<Copy>,
+    memory: Budget,
+}
+
+impl Default for Copies {
+    fn default() -> Self {
+        Self { asked: BTreeMap::new(), waiting: VecDeque::new(), memory: Budget::new(MEMORY) }
+    }
+}
+
+impl Copies {
+    /// Bytes that are held.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> u64 {
+        self.memory.used()
+    }
+}
 
 impl Osd {
     /// Begins to read what requests want to copy, and takes answers of PGs of our own.
@@ -61,17 +98,34 @@ impl Osd {
         let busy = !wanted.is_empty() || !answers.is_empty();
         for (wanted, source) in wanted {
             let (so_far, begun, more_omap) = (Copied::default(), false, false);
-            self.ask_copy(Copy { wanted, source, asked: None, so_far, begun, more_omap, restarts: 0 });
+            let (restarts, wants, memory) = (0, CHUNK, None);
+            let copy =
+                Copy { wanted, source, asked: None, so_far, begun, more_omap, restarts, wants, memory };
+            self.copies.waiting.push_back(copy);
         }
         for (tid, reply) in answers {
             self.copy_answer(tid, &reply);
         }
-        busy
+        self.begin_copies() || busy
+    }
+
+    /// Begins with those that there is memory for, in their order. Whether there was one.
+    fn begin_copies(&mut self) -> bool {
+        let mut any = false;
+        while let Some(copy) = self.copies.waiting.front()
+            && let Some(memory) = self.copies.memory.reserve(copy.wants)
+            && let Some(mut copy) = self.copies.waiting.pop_front()
+        {
+            copy.memory = Some(memory);
+            self.ask_copy(copy);
+            any = true;
+        }
+        any
     }
 
     /// A new map: whoever was asked may not be the one to ask any more.
     pub(crate) fn ask_copies_again(&mut self) {
-        for copy in std::mem::take(&mut self.copies.0).into_values() {
+        for copy in std::mem::take(&mut self.copies.asked).into_values() {
             self.ask_copy(copy);
         }
     }
@@ -79,9 +133,9 @@ impl Osd {
     /// A connection to an OSD is gone, and what was asked on it.
     pub(crate) fn copies_link_lost(&mut self, osd: OsdId) {
         let lost: Vec<u64> =
-            self.copies.0.iter().filter(|(_, c)| c.asked == Some(osd)).map(|(tid, _)| *tid).collect();
+            self.copies.asked.iter().filter(|(_, c)| c.asked == Some(osd)).map(|(tid, _)| *tid).collect();
         for tid in lost {
-            if let Some(copy) = self.copies.0.remove(&tid) {
+            if let Some(copy) = self.copies.asked.remove(&tid) {
                 self.ask_copy(copy);
             }
         }
@@ -93,6 +147,7 @@ impl Osd {
         }
     }
 
+    /// Asks for the next part of one that has its memory.
     fn ask_copy(&mut self, mut copy: Copy) {
         // Nobody waits for it any more.
         let waits = |pg: &crate::pg::Pg| pg.waits_for_copy(copy.wanted.op, copy.wanted.attempt);
@@ -106,6 +161,9 @@ impl Osd {
         };
         let pgid = pool.raw_pg_to_pg(PgId::new(object.pool, object.hash));
         copy.asked = map.pg_up_acting(pgid).acting_primary;
+        if copy.asked.is_some() && copy.memory.is_none() {
+            return self.copies.waiting.push_back(copy);
+        }
         let request = OsdOp {
             pgid: Spg::replicated(pgid),
             hash: object.hash,
@@ -126,9 +184,10 @@ impl Osd {
         match copy.asked {
             Some(osd) if osd == self.core.config.id => self.ask_ourselves(tid, pgid, request),
             Some(osd) => self.core.send_osd(osd, tid, msgs::Body::from(request)),
-            None => {}
+            // Nobody has it now. With a later map it begins anew; meanwhile others get its memory.
+            None => copy.begin(),
         }
-        self.copies.0.insert(tid, copy);
+        self.copies.asked.insert(tid, copy);
     }
 
     fn ask_ourselves(&mut self, tid: u64, pgid: PgId, request: OsdOp) {
@@ -147,11 +206,13 @@ impl Osd {
 
     /// A part has come.
     pub(crate) fn copy_answer(&mut self, tid: u64, reply: &OsdOpReply) {
-        let Some(mut copy) = self.copies.0.remove(&tid) else { return };
+        let Some(mut copy) = self.copies.asked.remove(&tid) else { return };
         if reply.result < 0 {
             let changed = matches!(-reply.result, ERANGE | EOVERFLOW) && copy.begun;
             if changed && copy.source.version == 0 && copy.restarts < RESTARTS {
-                (copy.so_far, copy.begun, copy.restarts) = (Copied::default(), false, copy.restarts + 1);
+                let (memory, restarts) = (copy.memory.take(), copy.restarts + 1);
+                copy.begin();
+                (copy.memory, copy.restarts) = (memory, restarts);
                 return self.ask_copy(copy);
             }
             let errno = if changed && copy.source.version == 0 { EAGAIN } else { -reply.result };
@@ -160,10 +221,28 @@ impl Osd {
         if copy.take(reply).is_none() {
             return self.copy_done(copy.wanted, Err(EINVAL));
         }
+        if !self.copy_fits(&mut copy) {
+            copy.begin();
+            return self.copies.waiting.push_back(copy);
+        }
         if copy.more_omap || (copy.so_far.data.len() as u64) < copy.so_far.size {
             return self.ask_copy(copy);
         }
-        self.copy_done(copy.wanted, Ok(copy.so_far));
+        let memory = copy.memory.map_or(Hold::NONE, Hold::from);
+        self.copy_done(copy.wanted, Ok((copy.so_far, memory)));
+    }
+
+    /// Whether what is known of an object by now fits into memory beside the others that are read.
+    fn copy_fits(&self, copy: &mut Copy) -> bool {
+        copy.wants = copy.wants.max(copy.so_far.bytes());
+        let Some(memory) = &mut copy.memory else { return false };
+        let (budget, has) = (&self.copies.memory, memory.bytes());
+        let others = budget.used() - has;
+        let fits = copy.wants <= has || others == 0 || others + copy.wants <= budget.limit();
+        if fits {
+            memory.resize(copy.wants.max(has));
+        }
+        fits
     }
 }
 
@@ -206,7 +285,8 @@ impl Copy {
                 Op::OmapGetHeader => self.so_far.omap_header = result.data.to_vec(),
                 Op::Read(_) => {
                     let short = result.data.is_empty() && (self.so_far.data.len() as u64) < self.so_far.size;
-                    self.so_far.data.append(result.data.clone());
+                    // It is counted here from now on, not as a message: those wait for one another.
+                    self.so_far.data.append(result.data.settled());
                     if short {
                         return None;
                     }

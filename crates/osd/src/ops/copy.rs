@@ -43,6 +43,15 @@ pub struct Copied {
     pub omap: Vec<OmapEntry>,
 }
 
+impl Copied {
+    /// How much memory it takes: of data all that there is to be read, of omap what has been.
+    pub(crate) fn bytes(&self) -> u64 {
+        let entries = self.attrs.iter().chain(&self.omap);
+        let entries: usize = entries.map(|(name, value)| name.len() + value.len()).sum();
+        self.size + (entries + self.omap_header.len()) as u64
+    }
+}
+
 impl Exec<'_> {
     pub(super) fn copy_from(
         &mut self,

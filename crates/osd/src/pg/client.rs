@@ -204,7 +204,12 @@ impl Pg {
             return;
         }
         if let Some(op) = self.ops.get_mut(&id) {
-            op.loaded.copies.insert(at, result);
+            let copied = result.map(|(copied, memory)| {
+                // It ends with the request, as that of an answer.
+                op.hold = memory;
+                copied
+            });
+            op.loaded.copies.insert(at, copied);
         }
         self.finish(core, id);
     }

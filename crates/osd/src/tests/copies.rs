@@ -111,3 +111,35 @@ fn a_copy_goes_on_when_an_osd_dies() {
     c.run(Duration::from_secs(1));
     c.check();
 }
+
+#[test]
+fn copies_of_large_objects_take_turns() {
+    let mut c = Cluster::new(3, 3, 2, 8);
+    let sizes = [5u64 << 20, 9 << 20, 21 << 20];
+    for (i, size) in sizes.into_iter().enumerate() {
+        let data = Bufs::from(Buf::pattern(i as u64, size as usize));
+        c.op(&format!("source{i}"), vec![Op::WriteFull { extent: Extent::new(0, size), data }]);
+    }
+    let copies: Vec<(String, u64)> = (0..12usize)
+        .map(|i| {
+            let (name, source) = (format!("copy{i}"), format!("source{}", i % sizes.len()));
+            let osd = c.acting(&name)[0];
+            let tid = c.send_op(osd, None, &name, vec![copy_of(&source, 0, None)]);
+            (name, tid)
+        })
+        .collect();
+    let most = std::cell::Cell::new(0);
+    c.run_until("answers", |c| {
+        let held = (0..3).map(|osd| c.osd(osd).copies.held()).max().unwrap_or(0);
+        most.set(held.max(most.get()));
+        copies.iter().all(|(_, tid)| c.replies.contains_key(tid))
+    });
+    assert_eq!(most.get(), 21 << 20, "the largest alone");
+    assert!((0..3).all(|osd| c.osd(osd).copies.held() == 0));
+    for (i, (name, tid)) in copies.iter().enumerate() {
+        assert_eq!(c.replies[tid][0].result, 0);
+        let read = c.op(name, vec![Op::Read(Extent::new(0, 0))]);
+        assert_eq!(read.ops[0].data.len() as u64, sizes[i % sizes.len()]);
+    }
+    c.check();
+}
