@@ -22,6 +22,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("dump_historic_slow_ops", "the last requests that took more than ten seconds"),
     ("dump_pgs", "all placement groups of this OSD"),
     ("dump_qos", "how fast background work may go beside clients"),
+    ("exit", "end this OSD as a signal would; only on the admin socket"),
     ("help", "this list"),
     ("list_unfound pgid:pg", "objects whose newest version nobody has who answers"),
     (

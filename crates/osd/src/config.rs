@@ -76,6 +76,8 @@ pub struct OsdOptions {
     pub store_cache: u64,
     /// Memory for the store's cache of data, bytes.
     pub data_cache: u64,
+    /// OSDs that share `osd_memory_target` in equal parts: those of one process. Not an option; it stays as it was made.
+    pub memory_shares: u64,
 }
 
 /// What an OSD takes about beside the store's caches: changes that are not in their places yet, logs of PGs, connections.
@@ -103,6 +105,7 @@ impl Default for OsdOptions {
             scrub: Default::default(),
             store_cache: 16 << 20,
             data_cache: 16 << 20,
+            memory_shares: 1,
         }
     }
 }
@@ -129,6 +132,7 @@ impl OsdOptions {
             .unwrap_or(default.log_entries_total);
         let caches = size("osd_memory_target")
             .filter(|n| *n >= LEAST_MEMORY)
+            .map(|n| n / self.memory_shares.max(1))
             .map_or(default.store_cache + default.data_cache, |n| n.saturating_sub(BESIDE_CACHES).max(n / 4));
         // Neither is of use without the other: what an object's data is read by is the index.
         (self.store_cache, self.data_cache) = (caches / 2, caches - caches / 2);
@@ -174,5 +178,9 @@ mod tests {
         assert_eq!(caches("4G"), (2032, 2032));
         assert_eq!(caches("20M"), (2, 2), "a little of everything");
         assert_eq!(caches("1M"), caches(default), "too little to be meant");
+        let file = BTreeMap::from([("osd_memory_target".to_owned(), "256M".to_owned())]);
+        let mut one_of_two = OsdOptions { memory_shares: 2, ..OsdOptions::default() };
+        one_of_two.apply(&decl::Settings::new("osd.0", file));
+        assert_eq!((one_of_two.store_cache >> 20, one_of_two.data_cache >> 20), (48, 48));
     }
 }

@@ -280,6 +280,11 @@ where
                 }
                 self.step(Input::Disk { id, result });
             }
+            Event::Admin(command, answer) if asks_to_exit(&command) => {
+                // The caller may have gone.
+                let _ = answer.send((0, "{}\n".to_owned()));
+                self.take(Event::Stop);
+            }
             Event::Admin(command, answer) => match self.own_admin(&command) {
                 Some(output) => drop(answer.send((0, output))),
                 None => {
@@ -399,6 +404,12 @@ where
     }
 }
 
+/// Whether a command of the admin socket is to end the daemon. Quotes within values are escaped, so no value looks like this.
+fn asks_to_exit(command: &str) -> bool {
+    let dense: String = command.chars().filter(|c| !c.is_whitespace()).collect();
+    dense.contains("\"prefix\":\"exit\"") || dense == "exit"
+}
+
 fn msg_name(msg: &Msg) -> &'static str {
     match &msg.body {
         Body::Client(body) => body.name(),
@@ -431,5 +442,24 @@ impl Timer {
             Some(_) => self.sleep.as_mut().await,
             None => std::future::pending().await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::asks_to_exit;
+
+    #[test]
+    fn only_the_command_itself_ends_a_daemon() {
+        assert!(
+            asks_to_exit(r#"{"prefix": "exit"}"#) && asks_to_exit(r#"{"format":"json","prefix":"exit"}"#)
+        );
+        assert!(asks_to_exit("exit"));
+        let values = [
+            r#"{"prefix":"config set","key":"exit","value":"exit"}"#,
+            r#"{"prefix":"config set","key":"a","value":"{\"prefix\":\"exit\"}"}"#,
+            "exit now",
+        ];
+        assert!(!values.into_iter().any(asks_to_exit));
     }
 }

@@ -9,9 +9,8 @@ use crate::net::{Limits, Listener, Net, NetSpec};
 use node::Node;
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
-use std::thread::JoinHandle;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use tokio::task::{LocalSet, spawn_local};
+use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use wire::EntityName;
 
 /// The world of one node, made before the node itself because a node wants to know its addresses and disks.
@@ -66,7 +65,7 @@ type Task = Box<dyn FnOnce() + Send>;
 /// A running event loop. Dropping it ends its nodes and waits for its thread.
 pub struct EventLoop {
     tasks: Option<UnboundedSender<Task>>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl EventLoop {
@@ -109,9 +108,14 @@ impl EventLoop {
                 Box::new(move || drop(ready.send(Notice::Ready(name))))
             };
             match prepare(spec, make, inbox, metrics, on_ready) {
-                Ok(driver) => drop(spawn_local(async move {
+                Ok((driver, admin)) => drop(spawn_local(async move {
                     let result = spawn_local(driver.run(events)).await;
                     let end = result.unwrap_or_else(|e| End::Failed(format!("internal error: {e}")));
+                    // Before whoever hears of the end starts it anew and binds the same path.
+                    if let Some(admin) = admin {
+                        admin.abort();
+                        let _ = admin.await;
+                    }
                     drop(notices.send(match end {
                         End::Done => Notice::Ended(name, Ok(())),
                         End::Failed(why) => Notice::Ended(name, Err(why)),
@@ -143,16 +147,19 @@ fn prepare<N>(
     inbox: Inbox<N::Request, N::Reply>,
     metrics: Metrics,
     on_ready: Box<dyn FnOnce() + Send>,
-) -> Result<Driver<N>, String>
+) -> Result<(Driver<N>, Option<JoinHandle<()>>), String>
 where
     N: Node + 'static,
     N::Request: Send + 'static,
     N::Reply: Send + 'static,
 {
-    if let Some(path) = &spec.admin_socket {
-        let socket = AdminSocket::bind(path).map_err(|e| format!("cannot make {}: {e}", path.display()))?;
-        spawn_local(socket.serve(inbox.clone()));
-    }
+    let admin = match &spec.admin_socket {
+        Some(path) => {
+            Some(AdminSocket::bind(path).map_err(|e| format!("cannot make {}: {e}", path.display()))?)
+        }
+        None => None,
+    };
+    let admin_inbox = inbox.clone();
     let net = {
         let inbox = inbox.clone();
         let sink = Box::new(move |event| inbox.send(crate::driver::Event::Net(event)));
@@ -166,6 +173,7 @@ where
         };
         Net::start(spec, sink)?
     };
-    Driver::new(make(), spec.name.to_string(), net, spec.disks, inbox, metrics, on_ready)
-        .map_err(|e| format!("cannot watch the disks: {e}"))
+    let driver = Driver::new(make(), spec.name.to_string(), net, spec.disks, inbox, metrics, on_ready)
+        .map_err(|e| format!("cannot watch the disks: {e}"))?;
+    Ok((driver, admin.map(|socket| spawn_local(socket.serve(admin_inbox)))))
 }

@@ -18,13 +18,34 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use wire::{EntityAddr, EntityName, EntityType, Uuid};
 
-/// Threads for blocking disk calls of a process: more than there are disks, as a flush holds one.
+/// Threads for blocking disk calls of a daemon: more than it has disks, as a flush holds one.
 const DISK_THREADS: usize = 8;
+
+/// The least that large messages of clients, or of daemons, or answers may take of one of many OSDs in a process, bytes.
+const LEAST_MESSAGES: u64 = 2 << 20;
+
+/// Somebody else has its device.
+#[derive(Debug)]
+pub(crate) struct InUse(String);
+
+impl InUse {
+    /// Says who has a device.
+    pub(crate) fn of(path: &Path) -> Self {
+        Self(probe::held(path))
+    }
+}
+
+impl std::fmt::Display for InUse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: stop that one first", self.0)
+    }
+}
+
+impl std::error::Error for InUse {}
 
 /// What all daemons of a process share.
 pub(crate) struct Daemons {
     loops: Vec<EventLoop>,
-    pool: DiskPool,
     notices: Sender<Notice>,
     next_loop: usize,
 }
@@ -35,6 +56,8 @@ pub(crate) struct Daemon {
     pub(super) conf: Conf,
     pub(super) osd_size: u64,
     dir: PathBuf,
+    /// OSDs in the process that it is in.
+    osds: u64,
 }
 
 impl Daemons {
@@ -42,8 +65,7 @@ impl Daemons {
     pub(crate) fn new(loops: usize, notices: Sender<Notice>) -> Result<Self> {
         let loops: std::io::Result<Vec<_>> =
             (0..loops).map(|i| EventLoop::start(&format!("loop-{i}"))).collect();
-        let pool = DiskPool::new(DISK_THREADS);
-        Ok(Self { loops: loops.context("cannot start threads")?, pool, notices, next_loop: 0 })
+        Ok(Self { loops: loops.context("cannot start threads")?, notices, next_loop: 0 })
     }
 
     /// Starts a daemon.
@@ -51,9 +73,11 @@ impl Daemons {
         let at = self.next_loop % self.loops.len();
         self.next_loop += 1;
         let (event_loop, notices) = (&self.loops[at], self.notices.clone());
+        // Of its own: a device that hangs holds its threads, and nobody else's.
+        let pool = DiskPool::new(DISK_THREADS);
         match daemon.name.ty {
-            EntityType::MON => daemon.start_mon(&self.pool, event_loop, notices),
-            EntityType::OSD => daemon.start_osd(&self.pool, event_loop, notices),
+            EntityType::MON => daemon.start_mon(&pool, event_loop, notices),
+            EntityType::OSD => daemon.start_osd(&pool, event_loop, notices),
             _ => daemon.start_mds(event_loop, notices),
         }
         .with_context(|| daemon.name.to_string())
@@ -73,7 +97,48 @@ impl Daemon {
         if !dir.is_dir() {
             bail!("{} has no directory {}: check --id", name, dir.display());
         }
-        Ok(Self { name, conf, dir, osd_size })
+        Ok(Self { name, conf, dir, osd_size, osds: 1 })
+    }
+
+    /// The same as one of so many OSDs in a process.
+    pub(crate) fn among(self, osds: usize) -> Self {
+        Self { osds: osds.max(1) as u64, ..self }
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self) -> &EntityName {
+        &self.name
+    }
+
+    /// The device that it stores on.
+    pub(crate) fn device(&self) -> PathBuf {
+        self.dir.join("block")
+    }
+
+    /// Whether somebody else has its device.
+    pub(crate) fn is_in_use(&self) -> bool {
+        matches!(runtime::open_alone(&self.device(), false), Err(DiskOpenError::Locked(_)))
+    }
+
+    /// OSDs of its process: they share one target of memory in equal parts, so that none takes what another one needs.
+    pub(super) fn osds(&self) -> u64 {
+        self.osds
+    }
+
+    /// What its connections may hold.
+    fn limits(&self) -> Limits {
+        if self.name.ty != EntityType::OSD {
+            return Limits::default();
+        }
+        let all = Limits::of_osd();
+        let part = |bytes: u64| (bytes / self.osds).max(LEAST_MESSAGES);
+        Limits {
+            client_bytes: part(all.client_bytes),
+            daemon_bytes: part(all.daemon_bytes),
+            answer_bytes: part(all.answer_bytes),
+            answer_share: part(all.answer_share),
+            ..all
+        }
     }
 
     /// Its directory.
@@ -151,7 +216,6 @@ impl Daemon {
         disks: Vec<Box<dyn DiskBackend>>,
     ) -> NodeSpec {
         let admin_socket = self.conf.get(&self.name, "admin_socket").map(PathBuf::from);
-        let limits = if self.name.ty == EntityType::OSD { Limits::of_osd() } else { Limits::default() };
         NodeSpec {
             name: self.name.clone(),
             number: Some(number),
@@ -159,19 +223,19 @@ impl Daemon {
             nonce,
             disks,
             admin_socket,
-            limits,
+            limits: self.limits(),
         }
     }
 
     pub(super) fn disk(&self, size: u64, pool: &DiskPool) -> Result<FileDisk> {
         let spec = DiskSpec {
-            path: self.dir.join("block"),
+            path: self.device(),
             id: DiskId(0),
             create_size: Some(size),
             access: Access::default(),
         };
         let disk = runtime::open_disk(&spec, pool).map_err(|error| match error {
-            DiskOpenError::Locked(path) => anyhow::anyhow!("{}: stop that one first", probe::held(&path)),
+            DiskOpenError::Locked(path) => anyhow::Error::new(InUse::of(&path)),
             error => error.into(),
         })?;
         tracing::debug!(node = %self.name, path = %spec.path.display(), access = disk.describe(), discards = disk.describe_discards(), "disk");

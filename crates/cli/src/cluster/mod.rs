@@ -13,7 +13,7 @@ mod supervise;
 
 pub(crate) use bootstrap::make_file_system;
 pub(crate) use client::{ClientArgs, PATIENCE, ask};
-pub(crate) use daemon::{Daemon, Daemons};
+pub(crate) use daemon::{Daemon, Daemons, InUse};
 pub(crate) use layout::{Layout, advise};
 pub(crate) use lock::DirLock;
 pub(crate) use setup::{Cluster, Wanted, daemon_names, open_or_create};

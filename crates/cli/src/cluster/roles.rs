@@ -93,7 +93,7 @@ impl Daemon {
                 .into(),
             device_class: "ssd".to_owned(),
             metadata: self.metadata(),
-            options: osd::OsdOptions::default(),
+            options: osd::OsdOptions { memory_shares: self.osds(), ..osd::OsdOptions::default() },
         };
         let options = self.conf.all(&self.name);
         let make = move || osd::Osd::new(config, info, runtime::rng()).with_file_options(options);

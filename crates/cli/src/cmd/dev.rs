@@ -155,6 +155,7 @@ impl Foreground<'_> {
         match &mut self.running {
             Running::Together(daemons, handles) => {
                 let daemon = Daemon::new(name.clone(), &self.cluster.layout.conf(), osd_size)?;
+                let daemon = daemon.among(self.cluster.osds.len());
                 handles.insert(name.clone(), daemons.start(&daemon)?);
                 Ok(())
             }

@@ -1,6 +1,6 @@
 //! `nacre osd`: runs an object storage daemon, or prepares a device for one.
 
-use super::daemon::{self, DaemonArgs};
+use super::daemon;
 use super::probe;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
@@ -11,14 +11,28 @@ use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
+use wire::{EntityName, EntityType};
 
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct OsdArgs {
     #[command(flatten)]
-    daemon: Option<DaemonArgs>,
+    run: Option<RunArgs>,
     #[command(subcommand)]
     command: Option<OsdCommand>,
+}
+
+#[derive(Args)]
+struct RunArgs {
+    /// The cluster's configuration file.
+    #[arg(long, short = 'c')]
+    conf: PathBuf,
+    /// Its number: `0` of osd.0. Several OSDs of a host (`--id 0,1,2`) share this process and its memory.
+    #[arg(long, short = 'i', required = true, value_delimiter = ',')]
+    id: Vec<String>,
+    /// Size of a new OSD's file.
+    #[arg(long, default_value = "16G", value_parser = super::size)]
+    osd_size: u64,
 }
 
 #[derive(Subcommand)]
@@ -43,9 +57,12 @@ struct CreateArgs {
 }
 
 pub(crate) fn run(args: &OsdArgs) -> Result<()> {
-    match (&args.command, &args.daemon) {
+    match (&args.command, &args.run) {
         (Some(OsdCommand::Create(create)), _) => make(create),
-        (None, Some(daemon)) => daemon::run(wire::EntityType::OSD, daemon),
+        (None, Some(run)) => {
+            let names = run.id.iter().map(|id| EntityName::new(EntityType::OSD, id));
+            daemon::run_all(&names.collect::<Vec<_>>(), &run.conf, run.osd_size)
+        }
         (None, None) => bail!("give --conf and --id, or `create TARGET`; see `nacre osd --help`"),
     }
 }
