@@ -1,12 +1,17 @@
-//! Many connections with a large write in flight on each, and what the daemons make of them: none may use more memory than its budget,
-//! nobody may be disconnected, and no daemon be taken for dead.
+//! Many connections with a large write in flight on each, or a large read of which nothing is taken, and what the daemons make of them: none
+//! may use more memory than its budget, nobody who takes his answers may be disconnected or kept waiting, and no daemon be taken for dead.
 
 use crate::cluster::{Cluster, Options};
 use client::{Answer, ObjectRequest, Request};
 use msgs::{Extent, Op};
 use runtime::{EventLoop, Handle, NodeSpec, Notice};
+use rustix::process::{Pid, Signal};
 use std::collections::BTreeMap;
-use std::sync::mpsc;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use stdx::{Buf, Bufs};
 
@@ -15,9 +20,9 @@ use stdx::{Buf, Bufs};
 pub struct Flood {
     /// Clients, each a node with connections of its own.
     pub connections: usize,
-    /// Bytes of each one's write.
+    /// Bytes of each one's write or read.
     pub bytes: usize,
-    /// Objects that they write, over and over.
+    /// Objects that they write or read, over and over.
     pub objects: usize,
     /// After so long without an answer it has failed.
     pub patience: Duration,
@@ -40,6 +45,8 @@ pub struct Flooded {
     pub after: BTreeMap<String, u64>,
     /// Small writes of another client meanwhile, one after another: how many, and the longest.
     pub small: (u64, Duration),
+    /// The same of its large reads, where that is looked at.
+    pub large: (u64, Duration),
 }
 
 impl Flooded {
@@ -55,6 +62,10 @@ impl Flooded {
         );
         let (count, longest) = self.small;
         out += &format!("{count} small writes meanwhile, the longest {:.2} s\n", longest.as_secs_f64());
+        let (count, longest) = self.large;
+        if count > 0 {
+            out += &format!("{count} large reads meanwhile, the longest {:.2} s\n", longest.as_secs_f64());
+        }
         for (name, most) in &self.most {
             let after = self.after.get(name).map_or(0.0, mib);
             out += &format!("{name}: at most {:.1} MiB resident, {after:.1} MiB after\n", mib(most));
@@ -67,24 +78,62 @@ type Client = Handle<Request, client::Reply>;
 
 const POOL: &str = "flood";
 
-/// Starts a cluster, floods it, and looks.
+/// A cluster that is to be flooded.
+struct Rig {
+    cluster: Cluster,
+    daemons: Vec<(String, i32)>,
+    epoch: Option<u64>,
+}
+
+impl Rig {
+    fn start() -> Self {
+        raise_file_limit();
+        let cluster = Cluster::start(Options { separate: true, osd_size: "3G", ..Options::default() });
+        cluster.client("ceph", &["osd", "pool", "create", POOL, "32"]).ok();
+        cluster
+            .wait_for("health", |status| status["pgmap"]["pgs_by_state"][0]["state_name"] == "active+clean");
+        let daemons = ["mon.a", "mds.a", "osd.0", "osd.1", "osd.2"];
+        let daemons = daemons.map(|name| (name.to_owned(), cluster.pid(name))).into();
+        let epoch = cluster.status()["osdmap"]["epoch"].as_u64();
+        Self { cluster, daemons, epoch }
+    }
+
+    /// Looks what memory the daemons have now.
+    fn look(&self, out: &mut Flooded) {
+        for (name, pid) in &self.daemons {
+            let most = out.most.entry(name.clone()).or_default();
+            *most = (*most).max(status_of(*pid, "VmRSS:").unwrap_or(0));
+        }
+    }
+
+    /// What can be said when it is over.
+    fn end(&self, out: &mut Flooded) {
+        out.epochs = self.cluster.status()["osdmap"]["epoch"].as_u64().unwrap_or(0) - self.epoch.unwrap_or(0);
+        for (name, pid) in &self.daemons {
+            // What it was between two looks, where the host knows.
+            let most = status_of(*pid, "VmHWM:").unwrap_or(0);
+            out.most.entry(name.clone()).and_modify(|m| *m = most.max(*m));
+        }
+        std::thread::sleep(Duration::from_secs(5));
+        let after =
+            self.daemons.iter().map(|(name, pid)| (name.clone(), status_of(*pid, "VmRSS:").unwrap_or(0)));
+        out.after = after.collect();
+    }
+}
+
+/// Starts a cluster, floods it with writes, and looks.
 pub fn flood(plan: Flood) -> Result<Flooded, String> {
-    raise_file_limit();
-    let cluster = Cluster::start(Options { separate: true, osd_size: "3G", ..Options::default() });
-    cluster.client("ceph", &["osd", "pool", "create", POOL, "32"]).ok();
-    cluster.wait_for("health", |status| status["pgmap"]["pgs_by_state"][0]["state_name"] == "active+clean");
-    let daemons: Vec<(String, i32)> =
-        ["mon.a", "mds.a", "osd.0", "osd.1", "osd.2"].map(|name| (name.to_owned(), cluster.pid(name))).into();
-    let before = cluster.status()["osdmap"]["epoch"].as_u64();
+    let rig = Rig::start();
     let mut out = Flooded::default();
-    let (loops, clients) = connect(&cluster, plan)?;
-    let small = connect(&cluster, Flood { connections: 1, ..plan })?;
+    let conf = rig.cluster.conf();
+    let (loops, clients) = connect(&conf, plan)?;
+    let small = connect(&conf, Flood { connections: 1, ..plan })?;
     // Sessions with monitors may be tried twice while so many begin at once.
     let lost_before = lost_by_all(&clients);
     let began = Instant::now();
     let answers = send(&clients, plan);
     let mut left = clients.len();
-    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let stop = Arc::new(AtomicBool::new(false));
     let beside = write_small(small.1[0].clone(), stop.clone());
     let mut heard = Instant::now();
     while left > 0 {
@@ -99,31 +148,148 @@ pub fn flood(plan: Flood) -> Result<Flooded, String> {
             }
             Err(_) => {}
         }
-        for (name, pid) in &daemons {
-            let most = out.most.entry(name.clone()).or_default();
-            *most = (*most).max(status_of(*pid, "VmRSS:").unwrap_or(0));
-        }
+        rig.look(&mut out);
     }
     out.took = began.elapsed();
-    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    stop.store(true, Ordering::Relaxed);
     out.small = beside.join().map_err(|_| "small writes failed".to_owned())?;
     out.lost = lost_by_all(&clients);
     out.lost.retain(|reason, count| {
         *count -= lost_before.get(reason).copied().unwrap_or(0);
         *count > 0
     });
-    out.epochs = cluster.status()["osdmap"]["epoch"].as_u64().unwrap_or(0) - before.unwrap_or(0);
-    for (name, pid) in &daemons {
-        // What it was between two looks, where the host knows.
-        let most = status_of(*pid, "VmHWM:").unwrap_or(0);
-        out.most.entry(name.clone()).and_modify(|m| *m = most.max(*m));
-    }
-    std::thread::sleep(Duration::from_secs(5));
-    out.after =
-        daemons.iter().map(|(name, pid)| (name.clone(), status_of(*pid, "VmRSS:").unwrap_or(0))).collect();
+    rig.end(&mut out);
     clients.iter().for_each(Handle::stop);
     drop((small, loops));
     Ok(out)
+}
+
+/// Starts a cluster, lets clients of another process (`readers`, which calls [`read_for_ever`]) read, stops that process so that it takes none of
+/// what comes, and looks: at memory, and at a client that wants to read too.
+pub fn flood_reads(plan: Flood, readers: &Path) -> Result<Flooded, String> {
+    let rig = Rig::start();
+    let conf = rig.cluster.conf();
+    let (loops, clients) = connect(&conf, Flood { connections: 2, ..plan })?;
+    for i in 0..plan.objects {
+        let data = Bufs::from(Buf::pattern(i as u64, plan.bytes));
+        result(clients[0].call(write(object(i), data)))?;
+    }
+    let child = Child::start(readers, &conf, plan)?;
+    child.round()?;
+    child.signal(Signal::STOP);
+    let mut out = Flooded::default();
+    let began = Instant::now();
+    let stop = Arc::new(AtomicBool::new(false));
+    let beside = write_small(clients[0].clone(), stop.clone());
+    for i in 0..2 * plan.objects {
+        let asked = Instant::now();
+        let (tx, answer) = mpsc::channel();
+        clients[1]
+            .submit(read(object(i % plan.objects), plan.bytes), move |reply| drop(tx.send(result(reply))));
+        loop {
+            rig.look(&mut out);
+            match answer.recv_timeout(Duration::from_millis(50)) {
+                Ok(answer) => break out.errors.extend(answer.err()),
+                Err(_) if asked.elapsed() > plan.patience => {
+                    return Err(format!("no answer for {:?}\n{}", plan.patience, out.text()));
+                }
+                Err(_) => {}
+            }
+        }
+        out.large = (out.large.0 + 1, out.large.1.max(asked.elapsed()));
+    }
+    out.took = began.elapsed();
+    stop.store(true, Ordering::Relaxed);
+    out.small = beside.join().map_err(|_| "small writes failed".to_owned())?;
+    out.lost = lost_by_all(&clients);
+    child.forget_rounds();
+    child.signal(Signal::CONT);
+    // One may have been nearly over when it was stopped.
+    child.round()?;
+    child.round()?;
+    rig.end(&mut out);
+    clients.iter().for_each(Handle::stop);
+    drop((child, loops));
+    Ok(out)
+}
+
+/// Clients that always have a read in flight, each one; says so each time that all have got another answer. Ends only by a failure.
+pub fn read_for_ever(plan: Flood, conf: &Path) -> Result<(), String> {
+    raise_file_limit();
+    let (_loops, clients) = connect(conf, plan)?;
+    let (tx, answers) = mpsc::channel();
+    let ask = |i: usize, turn: usize| {
+        let tx = tx.clone();
+        let request = read(object((i + turn) % plan.objects), plan.bytes);
+        clients[i].submit(request, move |reply| drop(tx.send((i, result(reply)))));
+    };
+    (0..plan.connections).for_each(|i| ask(i, 0));
+    let mut got = vec![0; plan.connections];
+    let mut rounds = 0;
+    loop {
+        let (i, answer) = answers.recv().map_err(|e| e.to_string())?;
+        answer?;
+        got[i] += 1;
+        ask(i, got[i]);
+        if got.iter().all(|n| *n > rounds) {
+            rounds = got.iter().copied().max().unwrap_or(0);
+            println!("{ROUND}");
+        }
+    }
+}
+
+/// What [`read_for_ever`] says.
+const ROUND: &str = "round";
+
+/// The process of [`read_for_ever`], killed when it is dropped.
+struct Child {
+    process: std::process::Child,
+    lines: mpsc::Receiver<String>,
+    patience: Duration,
+}
+
+impl Child {
+    fn start(program: &Path, conf: &Path, plan: Flood) -> Result<Self, String> {
+        let mut command = Command::new(program);
+        let numbers =
+            [("--connections", plan.connections), ("--mib", plan.bytes >> 20), ("--objects", plan.objects)];
+        command.arg("--read-for-ever").arg(conf);
+        for (name, value) in numbers {
+            command.arg(name).arg(value.to_string());
+        }
+        let mut process =
+            command.stdout(Stdio::piped()).spawn().map_err(|e| format!("{}: {e}", program.display()))?;
+        let out = process.stdout.take().ok_or("no output")?;
+        let (tx, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            BufReader::new(out).lines().map_while(Result::ok).try_for_each(|line| tx.send(line))
+        });
+        Ok(Self { process, lines, patience: plan.patience })
+    }
+
+    /// Waits until all of its clients have got another answer.
+    fn round(&self) -> Result<(), String> {
+        let line = self.lines.recv_timeout(self.patience).map_err(|e| format!("readers: {e}"))?;
+        (line == ROUND).then_some(()).ok_or(line)
+    }
+
+    /// What it has said so far is not what is waited for.
+    fn forget_rounds(&self) {
+        while self.lines.try_recv().is_ok() {}
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.process);
+        rustix::process::kill_process(pid, signal).expect("it runs");
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
 }
 
 /// Each client has a few sockets.
@@ -136,8 +302,8 @@ fn raise_file_limit() {
 }
 
 /// Clients on as many loops as there are cores.
-fn connect(cluster: &Cluster, plan: Flood) -> Result<(Vec<EventLoop>, Vec<Client>), String> {
-    let config = client::Options::new(cluster.conf()).read().map_err(|e| e.to_string())?;
+fn connect(conf: &Path, plan: Flood) -> Result<(Vec<EventLoop>, Vec<Client>), String> {
+    let config = client::Options::new(conf.to_owned()).read().map_err(|e| e.to_string())?;
     let loops: Result<Vec<_>, _> = (0..2).map(|i| EventLoop::start(&format!("flood-{i}"))).collect();
     let loops = loops.map_err(|e| e.to_string())?;
     let (tx, notices) = mpsc::channel();
@@ -156,13 +322,25 @@ fn connect(cluster: &Cluster, plan: Flood) -> Result<(Vec<EventLoop>, Vec<Client
     Ok((loops, clients))
 }
 
+fn object(i: usize) -> String {
+    format!("o{i}")
+}
+
 fn write(object: String, data: Bufs) -> Request {
     let extent = Extent::new(0, data.len() as u64);
+    request(object, Op::WriteFull { extent, data })
+}
+
+fn read(object: String, bytes: usize) -> Request {
+    request(object, Op::Read(Extent::new(0, bytes as u64)))
+}
+
+fn request(object: String, op: Op) -> Request {
     Request::Object(ObjectRequest {
         pool: POOL.into(),
         namespace: Vec::new(),
         name: object.into_bytes(),
-        ops: vec![Op::WriteFull { extent, data }],
+        ops: vec![op],
         snap: maps::SnapId::HEAD,
         snapc: Default::default(),
         flags: 0,
@@ -182,7 +360,7 @@ fn send(clients: &[Client], plan: Flood) -> mpsc::Receiver<Result<(), String>> {
     let data = Bufs::from(Buf::pattern(1, plan.bytes));
     for (i, client) in clients.iter().enumerate() {
         let tx = tx.clone();
-        client.submit(write(format!("o{}", i % plan.objects), data.clone()), move |reply| {
+        client.submit(write(object(i % plan.objects), data.clone()), move |reply| {
             // Who counts may have given up.
             let _ = tx.send(result(reply));
         });
@@ -191,13 +369,10 @@ fn send(clients: &[Client], plan: Flood) -> mpsc::Receiver<Result<(), String>> {
 }
 
 /// One small write after another.
-fn write_small(
-    client: Client,
-    stop: std::sync::Arc<std::sync::atomic::AtomicBool>,
-) -> std::thread::JoinHandle<(u64, Duration)> {
+fn write_small(client: Client, stop: Arc<AtomicBool>) -> std::thread::JoinHandle<(u64, Duration)> {
     std::thread::spawn(move || {
         let (mut count, mut longest) = (0, Duration::ZERO);
-        while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+        while !stop.load(Ordering::Relaxed) {
             let began = Instant::now();
             let data = Bufs::from(Buf::pattern(2, 4096));
             result(client.call(write(format!("small{}", count % 16), data))).expect("a small write");

@@ -15,7 +15,7 @@ mod run;
 mod thrash;
 
 pub use cluster::{Cluster, Daemon, Net, Options};
-pub use flood::{Flood, Flooded, flood};
+pub use flood::{Flood, Flooded, flood, flood_reads, read_for_ever};
 pub use mount::{Mount, Program};
 pub use run::{Ran, has, nacre, nacre_bin, run};
 pub use thrash::{Done, Plan, thrash};
