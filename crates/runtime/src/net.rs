@@ -78,9 +78,16 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// An OSD's: its clients lose nothing by a lost connection, and its answers are counted one by one.
+    /// An OSD's. Its clients lose nothing by a lost connection, and its answers are counted one by one. With full caches it has 73 to 79 MiB
+    /// (`docs/performance.md`) and is to have 96 and a message: so much is left for large messages, in either direction. Of what clients write with three copies
+    /// twice as much comes from other OSDs, so they have twice the room; where clients had more, what they send would only wait there for members that
+    /// have none.
+    ///
+    /// Fixed parts, not one pot: a client's write is held until its members have it, and they may be waiting for room of ours for theirs. What comes from OSDs is
+    /// held until our own disk has it, which waits for nobody; so room for that becomes free whatever clients do. Answers are held until clients take them, which
+    /// must not stop writes.
     pub fn of_osd() -> Self {
-        Self { unread_bytes: 1 << 20, ..Self::default() }
+        Self { client_bytes: 8 << 20, daemon_bytes: 16 << 20, unread_bytes: 1 << 20, ..Self::default() }
     }
 }
 
