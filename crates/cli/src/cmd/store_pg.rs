@@ -1,6 +1,6 @@
 //! `nacre store export|import|remove`: copies of PGs, out of the store of an OSD that is stopped and into that of another.
 
-use super::pg_file::{Head, Item, Object, PgReader, PgWriter};
+use super::pg_file::{Head, Item, Object, Pairs, PgReader, PgWriter};
 use super::store_import::Import;
 use super::store_local::{Local, PIECE};
 use super::{Format, progress};
@@ -97,6 +97,7 @@ pub(crate) fn export(args: &ExportArgs) -> Result<()> {
     };
     let bar = progress("of {len} objects");
     for pgid in &pgids {
+        whole(&mut local, *pgid)?;
         bar.inc_length(local.count(*pgid, owner.newest)?);
     }
     let mut name = args.file.file_name().with_context(|| cannot_create(&args.file))?.to_owned();
@@ -174,16 +175,23 @@ fn pgs_of_pool(local: &mut Local, pool: &str) -> Result<Vec<PgId>> {
     Ok(pgids)
 }
 
+/// What the OSD knows of a PG of which it has a whole copy.
+fn whole(local: &mut Local, pgid: PgId) -> Result<Pairs> {
+    let osd = local.owner()?.osd;
+    let Some(records) = local.omap(&offline::records_of(pgid))? else {
+        let held: Vec<String> = local.pgs()?.iter().map(ToString::to_string).collect();
+        bail!("osd.{osd} has no PG {pgid}; it has {}", held.join(" "));
+    };
+    if offline::is_importing(&records) {
+        bail!("osd.{osd} has only a part of PG {pgid}: its import has not ended");
+    }
+    Ok(records)
+}
+
 /// Writes a copy into a file; gives the objects in it.
 fn export_pg(local: &mut Local, pgid: PgId, file: &File, bar: &ProgressBar) -> Result<u64> {
     let owner = local.owner()?;
-    let Some(records) = local.omap(&offline::records_of(pgid))? else {
-        let held: Vec<String> = local.pgs()?.iter().map(ToString::to_string).collect();
-        bail!("osd.{} has no PG {pgid}; it has {}", owner.osd, held.join(" "));
-    };
-    if offline::is_importing(&records) {
-        bail!("osd.{} has only a part of PG {pgid}: its import has not ended", owner.osd);
-    }
+    let records = whole(local, pgid)?;
     let pg_num = local.pg_num(pgid, owner.newest)?;
     let mut out = PgWriter::new(BufWriter::new(file))?;
     out.put(&Item::Head(Head { fsid: owner.fsid, pgid, pg_num, osd: owner.osd, epoch: owner.newest }))?;
