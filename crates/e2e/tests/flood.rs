@@ -3,8 +3,8 @@
 use e2e::{Flood, flood, flood_reads, has};
 use std::time::Duration;
 
-/// Of an OSD: what it has beside messages, and two budgets of messages, one for clients and one for OSDs.
-const BUDGET: u64 = (96 + 64) << 20;
+/// Of an OSD, with one largest message.
+const BUDGET: u64 = (96 + 4) << 20;
 
 #[test]
 fn a_flood_of_writes_leaves_daemons_within_their_budget_and_nobody_is_disconnected() {

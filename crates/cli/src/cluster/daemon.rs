@@ -6,7 +6,7 @@ use super::{files, hostname};
 use crate::cmd::probe;
 use anyhow::{Context, Result, bail};
 use auth::{Credentials, Keyring, Method};
-use decl::Conf;
+use decl::{Conf, Settings};
 use node::{DiskId, Never};
 use runtime::{
     Access, DiskBackend, DiskOpenError, DiskPool, DiskSpec, EventLoop, FileDisk, Handle, Limits, Listener,
@@ -23,6 +23,8 @@ const DISK_THREADS: usize = 8;
 
 /// The least that large messages of clients, or of daemons, or answers may take of one of many OSDs in a process, bytes.
 const LEAST_MESSAGES: u64 = 2 << 20;
+/// The most, bytes: more makes nothing faster.
+const MOST_MESSAGES: u64 = 64 << 20;
 
 /// Somebody else has its device.
 #[derive(Debug)]
@@ -42,6 +44,26 @@ impl std::fmt::Display for InUse {
 }
 
 impl std::error::Error for InUse {}
+
+/// What the connections of one of `osds` OSDs of a process may hold: more where `target`, the memory that all of them are to have in bytes, is more than what
+/// each has where nothing is said.
+fn limits_of_osd(target: Option<u64>, osds: u64) -> Limits {
+    let usual = decl::options::find("osd_memory_target").and_then(|o| decl::options::parse_size(o.default));
+    let usual = usual.unwrap_or(u64::MAX).max(1);
+    let target = target.map_or(usual, |target| target / osds.max(1));
+    let all = Limits::of_osd();
+    let part = |bytes: u64| {
+        let bytes = u128::from(bytes) * u128::from(target) / u128::from(usual);
+        u64::try_from(bytes).unwrap_or(u64::MAX).clamp(LEAST_MESSAGES, MOST_MESSAGES)
+    };
+    Limits {
+        client_bytes: part(all.client_bytes),
+        daemon_bytes: part(all.daemon_bytes),
+        answer_bytes: part(all.answer_bytes),
+        answer_share: part(all.answer_share),
+        ..all
+    }
+}
 
 /// What all daemons of a process share.
 pub(crate) struct Daemons {
@@ -130,15 +152,8 @@ impl Daemon {
         if self.name.ty != EntityType::OSD {
             return Limits::default();
         }
-        let all = Limits::of_osd();
-        let part = |bytes: u64| (bytes / self.osds).max(LEAST_MESSAGES);
-        Limits {
-            client_bytes: part(all.client_bytes),
-            daemon_bytes: part(all.daemon_bytes),
-            answer_bytes: part(all.answer_bytes),
-            answer_share: part(all.answer_share),
-            ..all
-        }
+        let settings = Settings::new(self.name.to_string(), self.conf.all(&self.name));
+        limits_of_osd(settings.size("osd_memory_target"), self.osds)
     }
 
     /// Its directory.
@@ -287,4 +302,25 @@ fn local_ip_towards(peer: Option<SocketAddr>) -> Result<IpAddr> {
     // Nothing is sent: connecting a datagram socket only looks up the route.
     let socket = std::net::UdpSocket::bind(any).and_then(|s| s.connect(peer).and_then(|()| s.local_addr()));
     Ok(socket.with_context(|| format!("no route to the monitor {peer}"))?.ip())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::limits_of_osd;
+
+    #[test]
+    fn messages_take_a_part_of_the_memory_target() {
+        let of = |target: Option<u64>, osds| {
+            let limits = limits_of_osd(target.map(|mib| mib << 20), osds);
+            (limits.client_bytes >> 20, limits.daemon_bytes >> 20, limits.answer_bytes >> 20)
+        };
+        assert_eq!(of(None, 1), (8, 16, 16));
+        assert_eq!(
+            (of(None, 12), of(Some(64), 1), of(Some(192), 3)),
+            (of(None, 1), of(None, 1), of(None, 1))
+        );
+        assert_eq!(of(Some(128), 1), (16, 32, 32));
+        assert_eq!(of(Some(128), 8), (2, 4, 4));
+        assert_eq!(of(Some(1 << 20), 1), (64, 64, 64));
+    }
 }
