@@ -225,7 +225,7 @@ mod tests {
     use super::*;
     use crate::page::{self, Piece, Place};
 
-    /// A tree of two leaves with these keys, and a third that is empty of them.
+    /// A tree of two leaves with these keys.
     fn tree(cache: &mut Cache, keys: &[Key]) -> Tree {
         let mut children = Vec::new();
         for (half, first) in [(&keys[..keys.len() / 2], 10), (&keys[keys.len() / 2..], 20)] {

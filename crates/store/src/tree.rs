@@ -37,6 +37,9 @@ pub(crate) struct Tree {
     pub pages: u64,
 }
 
+/// A page above the leaves, and the number of one of its entries.
+type Above = (Page, usize);
+
 /// A page and the part of the key space that is its.
 pub(crate) struct Found {
     pub page: Page,
@@ -79,10 +82,11 @@ impl Tree {
         }
     }
 
-    /// The leaf whose part of the key space holds `key`, and where that part ends; `None` in an empty tree.
-    pub fn leaf(&self, cache: &Cache, key: &[u8]) -> Result<Option<(Page, Option<Key>)>, Stop> {
+    /// The leaf whose part of the key space holds `key`, and the entry of a page above that says where that part ends; `None` in an
+    /// empty tree.
+    fn descend(&self, cache: &Cache, key: &[u8]) -> Result<Option<(Page, Option<Above>)>, Stop> {
         let Some(mut ptr) = self.root else { return Ok(None) };
-        let mut upper: Option<(Page, usize)> = None;
+        let mut upper: Option<Above> = None;
         for level in (1..self.levels).rev() {
             let page = cache.get(ptr).ok_or(Stop::Page(ptr, level))?;
             if page.count() == 0 {
@@ -94,8 +98,13 @@ impl Tree {
                 upper = Some((page, i + 1));
             }
         }
-        let page = cache.get(ptr).ok_or(Stop::Page(ptr, 0))?;
-        Ok(Some((page, upper.map(|(page, i)| page.entry(i).0.to_vec()))))
+        Ok(Some((cache.get(ptr).ok_or(Stop::Page(ptr, 0))?, upper)))
+    }
+
+    /// The leaf whose part of the key space holds `key`, and where that part ends; `None` in an empty tree.
+    pub fn leaf(&self, cache: &Cache, key: &[u8]) -> Result<Option<(Page, Option<Key>)>, Stop> {
+        let found = self.descend(cache, key)?;
+        Ok(found.map(|(page, upper)| (page, upper.map(|(above, i)| above.entry(i).0.to_vec()))))
     }
 
     /// Leaves that follow the one of `key` under the same parent and are not in memory, at most `max`.
@@ -116,19 +125,8 @@ impl Tree {
         key: &[u8],
         take: impl FnOnce(Option<&[u8]>) -> T,
     ) -> Result<T, Stop> {
-        let Some(mut ptr) = self.root else { return Ok(take(None)) };
-        let mut at = self.levels - 1;
-        loop {
-            let page = cache.get(ptr).ok_or(Stop::Page(ptr, at))?;
-            if at == 0 {
-                return Ok(take(page.get(key)));
-            }
-            if page.count() == 0 {
-                return Err(corrupt(format!("index page at block {}: empty", ptr.block)));
-            }
-            ptr = page.child(page.child_index(key));
-            at -= 1;
-        }
+        let found = self.descend(cache, key)?;
+        Ok(take(found.as_ref().and_then(|(page, _)| page.get(key))))
     }
 }
 
