@@ -270,6 +270,36 @@ fn flushes_without_acknowledgement_are_sent_again_in_the_next_session() {
     assert_eq!((again[0].op, again[0].mode, again[0].dirty.0), (cap_op::FLUSH, 0o100_600, cap::AUTH_EXCL));
 }
 
+/// Cut off while the MDS begins anew: it waits for our claims longer than the connection takes to time out.
+#[test]
+fn claims_that_could_not_be_delivered_are_sent_again_and_nothing_is_lost() {
+    let mut rig = Rig::new();
+    rig.client.mds.pretend_active();
+    rig.write(0, 10);
+    rig.input(Input::Closed { conn: rig.conn, reason: CloseReason::Refused });
+    rig.conn = rig.client.mds.pretend_reconnecting();
+    for _ in 0..3 {
+        rig.input(Input::Closed { conn: rig.conn, reason: CloseReason::TimedOut });
+        assert!(rig.client.deadline().is_some_and(|at| at <= rig.now.mono + Duration::from_secs(1)));
+        rig.now.mono = rig.now.mono + Duration::from_secs(1);
+        let out = rig.input(Input::Timer);
+        let claims = out.iter().find_map(|o| match o {
+            Output::Send {
+                conn,
+                msg: Msg { body: node::Body::Client(Body::ClientReconnect(m)), .. },
+                ..
+            } => Some((*conn, m.caps.keys().copied().collect::<Vec<_>>())),
+            _ => None,
+        });
+        let (conn, inos) = claims.expect("claims");
+        assert_eq!(inos, [INO]);
+        rig.conn = conn;
+    }
+    rig.mds_says(0, ClientSession::of(session_op::OPEN, 0));
+    assert_eq!((rig.inode().dirty.bytes(), rig.inode().error), (10, None));
+    assert!(rig.inode().cap.is_some());
+}
+
 #[test]
 fn what_is_shared_is_not_believed_until_the_next_mds_has_heard_our_claim() {
     let mut rig = Rig::new();

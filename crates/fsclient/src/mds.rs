@@ -23,6 +23,8 @@ const _: () = assert!(FEATURES >> cephfs_feature::REPLY_ENCODING & 1 == 1);
 const GIVE_UP_SESSION: Duration = Duration::from_secs(3);
 /// The same where it is not known whether the MDS still has the session: by then it has dropped it.
 const GIVE_UP_UNKNOWN: Duration = Duration::from_secs(60);
+/// How long after an MDS could not be reached it is tried again.
+const RETRY: Duration = Duration::from_millis(500);
 
 /// Where the session stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,6 +87,8 @@ pub(crate) struct Mds {
     give_up_at: Option<Instant>,
     /// Its process is dead: however late the map names another, what we have is still to be claimed from that one.
     is_dead: bool,
+    /// It could not be reached with our claims: it waits for them, so they are sent to it again.
+    claims_undelivered: bool,
 }
 
 impl Mds {
@@ -101,6 +105,7 @@ impl Mds {
             renew_at: None,
             give_up_at: None,
             is_dead: false,
+            claims_undelivered: false,
         }
     }
 
@@ -123,7 +128,9 @@ impl Mds {
     /// As if the map named an active MDS.
     #[cfg(test)]
     pub(crate) fn pretend_active(&mut self) {
-        let info = maps::MdsInfo { state: MdsState::ACTIVE, rank: MdsRank(0), ..maps::MdsInfo::default() };
+        let addrs = wire::EntityAddr::msgr2(([127, 0, 0, 1], 6800).into(), 1).into();
+        let info =
+            maps::MdsInfo { state: MdsState::ACTIVE, rank: MdsRank(0), addrs, ..maps::MdsInfo::default() };
         self.map.mds_info.insert(self.gid, info);
         self.map.up.insert(MdsRank(0), self.gid);
     }
@@ -284,6 +291,7 @@ impl Client {
             _ => State::Lost,
         };
         self.mds.give_up_at = (self.mds.state == State::Lost).then(|| now.mono + GIVE_UP_SESSION);
+        self.mds.claims_undelivered = false;
         self.suspend_caps(true);
     }
 
@@ -348,13 +356,16 @@ impl Client {
             State::Closing => self.session_closed(out),
             State::Opening | State::Closed => {
                 self.mds.state = State::Closed;
-                self.mds.give_up_at = Some(now.mono + Duration::from_millis(500));
+                self.mds.give_up_at = Some(now.mono + RETRY);
             }
-            _ => {
+            was => {
                 out.push(Output::Event(Event::new(Level::Info, "mds_connection_lost", reason.to_string())));
                 self.lose_session(now, out);
                 self.mds.is_dead = reason == CloseReason::Refused;
-                if self.mds.state == State::Lost && reason != CloseReason::Reset {
+                self.mds.claims_undelivered = was == State::Reconnecting && reason == CloseReason::TimedOut;
+                if self.mds.claims_undelivered {
+                    self.mds.give_up_at = Some(now.mono + RETRY);
+                } else if reason != CloseReason::Reset {
                     self.mds.give_up_at = Some(now.mono + GIVE_UP_UNKNOWN);
                 }
             }
@@ -379,7 +390,13 @@ impl Client {
                 return self.session_closed(out);
             }
             let buried = self.mds.is_dead && holder.is_some_and(|(gid, _)| gid == self.mds.gid);
+            let claims_again =
+                self.mds.claims_undelivered && holder.is_some_and(|(gid, _)| gid == self.mds.gid);
             match holder {
+                // Until it gives up waiting it takes claims, in whatever state; then it answers them with CLOSE.
+                Some((gid, _)) if self.mds.state == State::Lost && claims_again => {
+                    self.reconnect_session(gid, out);
+                }
                 _ if self.mds.state == State::Lost && buried => {
                     self.mds.give_up_at = Some(now.mono + GIVE_UP_SESSION);
                 }
