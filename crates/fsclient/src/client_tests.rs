@@ -278,8 +278,8 @@ fn claims_that_could_not_be_delivered_are_sent_again_and_nothing_is_lost() {
     rig.write(0, 10);
     rig.input(Input::Closed { conn: rig.conn, reason: CloseReason::Refused });
     rig.conn = rig.client.mds.pretend_reconnecting();
-    for _ in 0..3 {
-        rig.input(Input::Closed { conn: rig.conn, reason: CloseReason::TimedOut });
+    for reason in [CloseReason::TimedOut, CloseReason::Denied, CloseReason::TimedOut] {
+        rig.input(Input::Closed { conn: rig.conn, reason });
         assert!(rig.client.deadline().is_some_and(|at| at <= rig.now.mono + Duration::from_secs(1)));
         rig.now.mono = rig.now.mono + Duration::from_secs(1);
         let out = rig.input(Input::Timer);

@@ -362,7 +362,9 @@ impl Client {
                 out.push(Output::Event(Event::new(Level::Info, "mds_connection_lost", reason.to_string())));
                 self.lose_session(now, out);
                 self.mds.is_dead = reason == CloseReason::Refused;
-                self.mds.claims_undelivered = was == State::Reconnecting && reason == CloseReason::TimedOut;
+                // Denied where our tickets have expired meanwhile: by the next time there are new ones.
+                self.mds.claims_undelivered = was == State::Reconnecting
+                    && matches!(reason, CloseReason::TimedOut | CloseReason::Denied);
                 if self.mds.claims_undelivered {
                     self.mds.give_up_at = Some(now.mono + RETRY);
                 } else if reason != CloseReason::Reset {
