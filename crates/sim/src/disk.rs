@@ -2,7 +2,7 @@
 //! covers the writes that had ended before it was issued, and a power loss keeps, loses or tears everything else, sector by sector.
 
 use node::{DiskError, DiskOp, DiskOpId, DiskResult};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use stdx::{BufMut, Bufs, Rng};
 
 /// Bytes that a power loss leaves either old or new.
@@ -15,6 +15,15 @@ pub enum Crash {
     Process,
     /// Power loss: each sector that no flush covers is kept or lost on its own.
     Power,
+}
+
+/// What becomes of a block that decays.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Decay {
+    /// A bit of it turns over.
+    Flipped,
+    /// It can't be read until it is written again.
+    Unreadable,
 }
 
 /// A sparse disk.
@@ -33,8 +42,12 @@ pub struct SimDisk {
     ended: u64,
     /// Whether flushes lie: they end without making anything durable.
     pub lying: bool,
-    /// Whether all operations fail with EIO.
-    pub broken: bool,
+    /// One operation in so many fails with EIO; 0 for none. A write that failed has happened or not, sector by sector.
+    pub fails_every: u64,
+    /// Counts operations that ended, for [`Self::fails_every`].
+    operations: u64,
+    /// Sectors that can't be read until they are written again.
+    unreadable: BTreeSet<u64>,
 }
 
 type Sector = std::sync::Arc<[u8; SECTOR as usize]>;
@@ -75,14 +88,22 @@ impl SimDisk {
     /// Ends an operation.
     pub fn end(&mut self, id: DiskOpId) -> DiskResult {
         let InFlight { op, issued_at } = self.in_flight.remove(&id).expect("an operation in flight");
-        if self.broken {
-            return Err(DiskError { errno: 5, what: format!("simulated disk: {}", name(&op)) });
+        self.operations += 1;
+        if self.fails_every > 0 && self.operations.is_multiple_of(self.fails_every) {
+            return Err(self.fail(op));
         }
         match op {
-            DiskOp::Read { offset, len, .. } => Ok(self.read(offset, len)),
+            DiskOp::Read { offset, len, .. } => {
+                let range = offset / SECTOR..(offset + len as u64) / SECTOR;
+                match self.unreadable.range(range).next() {
+                    Some(sector) => Err(error(&format!("read of sector {sector}"))),
+                    None => Ok(self.read(offset, len)),
+                }
+            }
             DiskOp::Write { offset, data, through, .. } => {
                 self.ended += 1;
                 for (sector, content) in sectors(offset, &data) {
+                    self.unreadable.remove(&sector);
                     if through && !self.lying {
                         self.volatile.remove(&sector);
                         self.durable.insert(sector, content);
@@ -112,6 +133,17 @@ impl SimDisk {
                 Ok(stdx::Buf::empty())
             }
         }
+    }
+
+    /// An operation fails; of a write every other sector is there all the same.
+    fn fail(&mut self, op: DiskOp) -> DiskError {
+        if let DiskOp::Write { offset, data, .. } = &op {
+            self.ended += 1;
+            for (sector, content) in sectors(*offset, data).step_by(2) {
+                self.volatile.entry(sector).or_default().push((self.ended, content));
+            }
+        }
+        error(name(&op))
     }
 
     /// Makes durable, of each sector, the last version that was written by the first `until` ended writes.
@@ -174,8 +206,8 @@ impl SimDisk {
         Self { size: self.size, durable, ..Self::default() }
     }
 
-    /// Flips a bit in each block of 4 KiB that has this content; how many there are.
-    pub fn decay(&mut self, content: &[u8]) -> usize {
+    /// Each block of 4 KiB that has this content changes by a bit, or can't be read any more; how many there are.
+    pub fn decay(&mut self, content: &[u8], how: Decay) -> usize {
         const SECTORS: u64 = 4096 / SECTOR;
         let blocks: std::collections::BTreeSet<u64> =
             self.durable.keys().chain(self.volatile.keys()).map(|sector| sector / SECTORS).collect();
@@ -185,6 +217,10 @@ impl SimDisk {
                 continue;
             }
             found += 1;
+            if how == Decay::Unreadable {
+                self.unreadable.insert(block * SECTORS);
+                continue;
+            }
             let mut sector = [0; SECTOR as usize];
             sector.copy_from_slice(&content[..SECTOR as usize]);
             sector[7] ^= 1;
@@ -194,21 +230,14 @@ impl SimDisk {
         found
     }
 
-    /// Flips one bit of a sector that was written; for tests of checksums. Gives the byte offset, `None` on an empty disk.
-    pub fn flip_bit(&mut self, rng: &mut Rng) -> Option<u64> {
-        let sectors: Vec<u64> = self.durable.keys().copied().collect();
-        let sector = *sectors.get(rng.below(sectors.len().max(1) as u64) as usize)?;
-        let mut content = *self.durable[&sector];
-        let byte = rng.below(SECTOR) as usize;
-        content[byte] ^= 1 << rng.below(8);
-        self.durable.insert(sector, content.into());
-        Some(sector * SECTOR + byte as u64)
-    }
-
     /// Bytes that are not zeros because they were written.
     pub fn written_bytes(&self) -> u64 {
         (self.durable.len() + self.volatile.len()) as u64 * SECTOR
     }
+}
+
+fn error(what: &str) -> DiskError {
+    DiskError { errno: 5, what: format!("simulated disk: {what}") }
 }
 
 fn sectors(offset: u64, data: &Bufs) -> impl Iterator<Item = (u64, Sector)> {
@@ -283,6 +312,35 @@ mod tests {
             disk.crash(Crash::Power, &mut Rng::from_seed(seed));
             assert!(read(&mut disk, 0).iter().all(|b| *b == 1 || *b == 2), "never what was there before");
         }
+    }
+
+    #[test]
+    fn what_decays_is_wrong_or_refused_until_it_is_written_again() {
+        for how in [Decay::Flipped, Decay::Unreadable] {
+            let mut disk = SimDisk::new(1 << 20);
+            write(&mut disk, 1, 4096, 7);
+            disk.end(DiskOpId(1)).expect("written");
+            assert_eq!(disk.decay(&[7; 4096], how), 1);
+            disk.issue(DiskOpId(2), DiskOp::Read { disk: DISK, offset: 0, len: 8192 });
+            match disk.end(DiskOpId(2)) {
+                Ok(read) => assert!(how == Decay::Flipped && read[4096..] != [7; 4096]),
+                Err(error) => assert!(how == Decay::Unreadable && error.errno == 5),
+            }
+            write(&mut disk, 3, 4096, 8);
+            disk.end(DiskOpId(3)).expect("written");
+            assert_eq!(read(&mut disk, 4096)[..], [8; 4096]);
+        }
+    }
+
+    #[test]
+    fn one_operation_in_so_many_fails() {
+        let mut disk = SimDisk::new(1 << 20);
+        disk.fails_every = 3;
+        let failed = (1..=9).filter(|id| {
+            write(&mut disk, *id, 0, 1);
+            disk.end(DiskOpId(*id)).is_err()
+        });
+        assert_eq!(failed.collect::<Vec<_>>(), [3, 6, 9]);
     }
 
     #[test]

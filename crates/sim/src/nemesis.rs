@@ -2,7 +2,7 @@
 //! rare combinations get long runs of their own), and how often they strike.
 
 use crate::cluster::Cluster;
-use crate::disk::Crash;
+use crate::disk::{Crash, Decay};
 use crate::workload::ClientWorld;
 use crate::world::Slot;
 use fsclient::Request;
@@ -43,6 +43,10 @@ enum Kind {
     FewerPgs,
     /// A block of an object's data changes on a disk, always of the same OSD: other copies are whole.
     Decay,
+    /// Nothing passes between some OSDs and the others, but everybody else reaches all of them.
+    OsdsParted,
+    /// An OSD's disk refuses some operations, or all, for a while.
+    DiskErrors,
 }
 
 /// Pools get no more PGs than that.
@@ -94,6 +98,8 @@ impl Kind {
             Self::MorePgs => "pg_num_raised",
             Self::FewerPgs => "pg_num_lowered",
             Self::Decay => "block_decayed",
+            Self::OsdsParted => "osds_parted",
+            Self::DiskErrors => "disk_errors",
         }
     }
 }
@@ -108,6 +114,28 @@ const OBJECTS: [Kind; 8] = [
     Kind::OsdIsolated,
     Kind::PowerMidCommit,
     Kind::Paused,
+];
+
+/// Those that everything but files and names suffers from.
+const RADOS: [Kind; 18] = [
+    Kind::OsdKill,
+    Kind::OsdPower,
+    Kind::MonKill,
+    Kind::MonPower,
+    Kind::ClientKill,
+    Kind::AllPower,
+    Kind::CutOneWay,
+    Kind::CutBothWays,
+    Kind::OsdIsolated,
+    Kind::PrimaryCutOff,
+    Kind::PrimaryDies,
+    Kind::PowerMidCommit,
+    Kind::Paused,
+    Kind::OsdOut,
+    Kind::MorePgs,
+    Kind::FewerPgs,
+    Kind::OsdsParted,
+    Kind::DiskErrors,
 ];
 
 /// Later ones, which are drawn apart: a seed without them is the run that it was.
@@ -146,11 +174,14 @@ pub enum Profile {
     Monitors,
     /// One OSD's disk decays, under scrubs that come every few seconds.
     Decay,
+    /// Objects and their snapshots on 3 to 12 OSDs, and everything that can befall OSDs, monitors, networks and disks; disks that are nearly
+    /// full in some runs, such that decay in others.
+    Rados,
 }
 
 impl Profile {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Any,
         Self::Objects,
         Self::Files,
@@ -159,6 +190,7 @@ impl Profile {
         Self::Snapshots,
         Self::Monitors,
         Self::Decay,
+        Self::Rados,
     ];
 
     /// As the command line has it.
@@ -172,6 +204,7 @@ impl Profile {
             Self::Snapshots => "snapshots",
             Self::Monitors => "monitors",
             Self::Decay => "decay",
+            Self::Rados => "rados",
         }
     }
 
@@ -227,14 +260,15 @@ enum End {
     /// One monitor's store is lost and another one dies, the leader.
     Forget(Slot, Slot),
     DiskFast(Slot),
+    DiskWell(Slot),
     ClockRight(Slot),
     /// The OSD of this number gets its share again.
     In(usize),
 }
 
 impl Nemesis {
-    /// A nemesis for a run that begins now, after so many inputs.
-    pub fn new(mut rng: Rng, profile: Profile, now: Instant, inputs: u64) -> Self {
+    /// A nemesis for a run that begins now, after so many inputs. `decays` says whether the disk of the first OSD does.
+    pub fn new(mut rng: Rng, profile: Profile, decays: bool, now: Instant, inputs: u64) -> Self {
         let mut apart = Rng::from_seed(rng.clone().u64() ^ 0x6c61_7465_7221);
         let mut kinds: Vec<Kind> = match profile {
             Profile::Any => ALL.into_iter().filter(|_| rng.chance(1, 3)).collect(),
@@ -244,15 +278,20 @@ impl Nemesis {
             Profile::Files => vec![Kind::MdsKill, Kind::AllPower],
             Profile::Primary => vec![Kind::PrimaryCutOff, Kind::PrimaryDies, Kind::Paused],
             Profile::Commits => vec![Kind::OsdKill, Kind::PowerMidCommit],
-            Profile::Decay => vec![Kind::Decay],
+            Profile::Rados => RADOS.into_iter().filter(|_| rng.chance(1, 4)).collect(),
+            Profile::Decay => Vec::new(),
             Profile::Monitors => MONITORS.into_iter().filter(|_| rng.chance(1, 2)).collect(),
         };
         let later = match profile {
             Profile::Any => 8,
             Profile::Monitors => 2,
+            Profile::Rados => 6,
             _ => 0,
         };
         kinds.extend(LATER.into_iter().filter(|_| later > 0 && apart.chance(1, later)));
+        if decays {
+            kinds.push(Kind::Decay);
+        }
         if matches!(profile, Profile::Any | Profile::Objects) && apart.chance(1, 3) {
             kinds.push(Kind::OsdOut);
         }
@@ -368,6 +407,13 @@ impl Nemesis {
                 self.down_for(leader, Crash::Process, (1_000, 6_000), cluster);
             }
             End::In(osd) => give("osd in", osd, cluster),
+            End::DiskWell(slot) => {
+                cluster.world.set_disk_failing(slot, 0);
+                // Whoever gave up meanwhile is started again.
+                if !cluster.world.is_up(slot) {
+                    cluster.world.start(slot);
+                }
+            }
             End::DiskFast(slot) => cluster.world.set_disk_slowness(slot, 1),
             End::ClockRight(slot) => cluster.world.set_wall_error(slot, 0),
         }
@@ -424,6 +470,8 @@ impl Nemesis {
             Kind::MorePgs => self.raise_pg_num(cluster),
             Kind::FewerPgs => self.lower_pg_num(cluster),
             Kind::Decay => self.decay(cluster),
+            Kind::OsdsParted => self.part_osds(cluster),
+            Kind::DiskErrors => self.fail_disk(osd, cluster),
             Kind::PrimaryCutOff => self.cut_off_primary(cluster),
             Kind::PrimaryDies => {
                 let (_, primary) = self.a_primary(cluster)?;
@@ -457,13 +505,37 @@ impl Nemesis {
         Some(())
     }
 
+    /// Some OSDs and the others do not hear each other, or not in one direction.
+    fn part_osds(&mut self, cluster: &mut Cluster) -> Option<()> {
+        let (some, others): (Vec<Slot>, Vec<Slot>) =
+            cluster.osds.iter().copied().partition(|_| self.rng.chance(1, 2));
+        let (both, ms) = (self.rng.chance(1, 2), self.rng.range(50, 12_000));
+        for (from, to) in some.iter().flat_map(|from| others.iter().map(move |to| (*from, *to))) {
+            self.cut_for(from, to, (ms, ms + 1), cluster);
+            if both {
+                self.cut_for(to, from, (ms, ms + 1), cluster);
+            }
+        }
+        (!some.is_empty() && !others.is_empty()).then_some(())
+    }
+
+    /// A disk refuses some operations, or all, for a while.
+    fn fail_disk(&mut self, osd: Slot, cluster: &mut Cluster) -> Option<()> {
+        let every = if self.rng.chance(1, 2) { 1 } else { self.rng.range(2, 100) };
+        cluster.world.set_disk_failing(osd, every);
+        let end = cluster.world.now() + Duration::from_millis(self.rng.range(20, 6_000));
+        self.end(end, End::DiskWell(osd));
+        Some(())
+    }
+
     /// A block of the first OSD's disk rots.
     fn decay(&mut self, cluster: &mut Cluster) -> Option<()> {
         let (slot, rng) = (cluster.osds[0], &mut self.rng);
         let disk = cluster.world.disk(slot, 0);
         let blocks = crate::oracle::replicas::blocks(&mut disk.image());
         let block = blocks.get(rng.below(blocks.len().max(1) as u64) as usize)?;
-        (disk.decay(block) > 0).then_some(())
+        let how = if rng.chance(1, 3) { Decay::Unreadable } else { Decay::Flipped };
+        (disk.decay(block, how) > 0).then_some(())
     }
 
     /// The PGs of a pool become up to four times as many, and move to places of their own.

@@ -7,7 +7,7 @@ use crate::faults::Faults;
 use crate::nemesis::{Nemesis, Profile};
 use crate::oracle;
 use crate::trace::Trace;
-use crate::workload::{CommandLoad, FileLoad, Load, ObjectLoad, SnapshotLoad};
+use crate::workload::{CommandLoad, FileLoad, FillLoad, Load, ObjectLoad, SnapshotLoad};
 use crate::world::Slot;
 use fsclient::{Answer, Request};
 use std::collections::BTreeMap;
@@ -22,6 +22,8 @@ const ANSWERS: Duration = Duration::from_secs(120);
 
 /// Clients must be able to leave within this.
 const LEAVING: Duration = Duration::from_secs(60);
+/// Disks that one load alone can fill.
+const SMALL_DISK: u64 = 48 << 20;
 /// Pools in the order in which [`Cluster::bring_up`] makes them.
 const METADATA: i64 = 2;
 const DATA: i64 = 3;
@@ -112,6 +114,7 @@ fn monitors(seed: u64, profile: Profile) -> u32 {
     let mut rng = Rng::from_seed(seed ^ 0x006d_6f6e_6974_6f72);
     match profile {
         Profile::Monitors => *rng.pick(&[3, 3, 3, 5]),
+        Profile::Rados => *rng.pick(&[1, 2, 3]),
         Profile::Any => *rng.pick(&[1, 1, 1, 1, 3, 3, 3, 5]),
         _ => 1,
     }
@@ -122,8 +125,18 @@ fn snapshots(seed: u64, profile: Profile) -> bool {
     let mut rng = Rng::from_seed(seed ^ 0x0073_6e61_7073_686f);
     match profile {
         Profile::Snapshots => true,
-        Profile::Any => rng.chance(1, 3),
+        Profile::Any | Profile::Rados => rng.chance(1, 3),
         _ => false,
+    }
+}
+
+/// Whether the first OSD's disk decays, and whether all disks are so small that they get full.
+fn disks(seed: u64, profile: Profile) -> (bool, bool) {
+    let mut rng = Rng::from_seed(seed ^ 0x6469_736b_7321);
+    match profile {
+        Profile::Decay => (true, false),
+        Profile::Rados => (rng.chance(1, 4), rng.chance(1, 5)),
+        _ => (false, false),
     }
 }
 
@@ -137,6 +150,8 @@ struct Scenario {
     rng: Rng,
     calls: usize,
     profile: Profile,
+    decays: bool,
+    fills: bool,
     histories: u64,
     undecided: u64,
 }
@@ -144,14 +159,29 @@ struct Scenario {
 impl Scenario {
     fn new(seed: u64, profile: Profile, trace: Trace) -> Self {
         let mut rng = Rng::from_seed(seed ^ 0x6e61_6372_6500_0000);
-        let osds = if rng.chance(1, 5) { 4 } else { 3 };
+        let rados = profile == Profile::Rados;
+        let (decays, fills) = disks(seed, profile);
+        let osds = match rng.chance(1, 5) {
+            _ if rados && fills => rng.range(3, 5) as u32,
+            _ if rados => *rng.pick(&[3, 3, 3, 4, 4, 5, 6, 7, 8, 10, 12]),
+            true => 4,
+            false => 3,
+        };
         let spec = Spec {
             mons: monitors(seed, profile),
             osds,
-            clients: if profile == Profile::Primary { 3 } else { rng.range(1, 5) as u32 },
+            clients: match profile {
+                Profile::Primary => 3,
+                Profile::Rados => rng.range(1, 9) as u32,
+                _ => rng.range(1, 5) as u32,
+            },
             fs: profile.has_files().unwrap_or_else(|| rng.chance(1, 2)),
             snapshots: snapshots(seed, profile),
-            pgs: if profile == Profile::Primary { 1 } else { rng.range(1, 5) as u32 },
+            pgs: match profile {
+                Profile::Primary => 1,
+                Profile::Rados => rng.range(1, 13) as u32,
+                _ => rng.range(1, 5) as u32,
+            },
             mds: mds::MdsOptions {
                 cache_inodes: if rng.chance(1, 4) { 8 } else { 1000 },
                 journal_bytes: if rng.chance(1, 4) { 64 << 10 } else { 4 << 20 },
@@ -159,7 +189,10 @@ impl Scenario {
             ..Spec::default()
         };
         let mut spec = spec;
-        if profile == Profile::Decay {
+        if fills {
+            spec.osd_disk = SMALL_DISK;
+        }
+        if decays {
             spec.options.insert("mon_osd_warn_num_repaired".to_owned(), "1000000".to_owned());
             // What is cached does not decay.
             spec.osd.data_cache = 0;
@@ -171,9 +204,10 @@ impl Scenario {
         let mut cluster = Cluster::new(seed, faults, &spec);
         cluster.world.trace = trace;
         cluster.watch_with(oracle::maps::observer());
-        let nemesis = Nemesis::new(rng.fork(), profile, Instant(0), 0);
+        let nemesis = Nemesis::new(rng.fork(), profile, decays, Instant(0), 0);
         let calls = if profile == Profile::Primary { 400 } else { rng.range(20, 200) as usize };
-        Self { cluster, loads: Vec::new(), nemesis, rng, calls, profile, histories: 0, undecided: 0 }
+        let (loads, histories, undecided) = (Vec::new(), 0, 0);
+        Self { cluster, loads, nemesis, rng, calls, profile, decays, fills, histories, undecided }
     }
 
     fn run(&mut self) -> Result<(), Found> {
@@ -181,13 +215,14 @@ impl Scenario {
         self.make_loads();
         let now = self.cluster.world.now();
         let inputs = self.cluster.world.trace.events();
-        self.nemesis = Nemesis::new(self.rng.fork(), self.profile, now, inputs);
+        self.nemesis = Nemesis::new(self.rng.fork(), self.profile, self.decays, now, inputs);
         let until = now + Duration::from_millis(self.rng.range(5_000, 40_000));
         self.play(until, true, |_| false)?;
 
         self.cluster.world.faults = Faults::none();
         self.nemesis.give_up(&mut self.cluster);
-        if self.profile == Profile::Decay {
+        self.loads.iter_mut().for_each(|load| load.faults_ended());
+        if self.decays {
             self.repair()?;
         }
         self.settle("converges")?;
@@ -211,6 +246,10 @@ impl Scenario {
             // With draws of its own, so that the others are what they are with one monitor.
             let rng = Rng::from_seed(self.rng.clone().u64());
             self.loads.push(Box::new(CommandLoad::new(rng, &clients, self.calls, now)));
+        }
+        if self.fills {
+            let rng = Rng::from_seed(self.rng.clone().u64() ^ 2);
+            self.loads.push(Box::new(FillLoad::new(rng, self.cluster.admin, now)));
         }
         if self.cluster.spec.snapshots {
             let rng = Rng::from_seed(self.rng.clone().u64() ^ 1);
@@ -277,8 +316,8 @@ impl Scenario {
             }
         }
         let complaints = std::mem::take(&mut self.cluster.world.complaints);
-        let decay = self.profile == Profile::Decay;
-        match complaints.iter().find_map(|(node, event)| oracle::events::check(node, event, decay)) {
+        let errors = self.decays || self.nemesis.counts.contains_key("disk_errors");
+        match complaints.iter().find_map(|(node, event)| oracle::events::check(node, event, errors)) {
             Some(what) => Err(Found("unexpected_event", what)),
             None => Ok(()),
         }
@@ -311,7 +350,15 @@ impl Scenario {
     fn repair(&mut self) -> Result<(), Found> {
         self.drain("answers_everything")?;
         let repair = serde_json::json!({ "prefix": "osd repair", "who": "all" });
-        self.cluster.command(&repair).map_err(|why| Found("repair_ordered", why))?;
+        let until = self.cluster.world.now() + CONVERGENCE;
+        // Some OSDs may have just begun.
+        while let Err(why) = self.cluster.command(&repair) {
+            if self.cluster.world.now() >= until {
+                return Err(Found("repair_ordered", why));
+            }
+            let next = self.cluster.world.now() + Duration::from_millis(500);
+            self.play(next, false, |_| false)?;
+        }
         let until = self.cluster.world.now() + Duration::from_secs(10);
         self.play(until, false, |_| false)
     }

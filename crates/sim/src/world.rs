@@ -342,6 +342,16 @@ impl<Req, Rep> World<Req, Rep> {
         );
     }
 
+    /// From now on one operation in so many of a slot's disks fails; 0 for none.
+    pub fn set_disk_failing(&mut self, slot: Slot, every: u64) {
+        self.places[slot.0].disks.iter_mut().for_each(|disk| disk.fails_every = every);
+        self.trace.note(
+            self.now,
+            &[21, slot.0 as u64, every],
+            format_args!("{slot}: one disk operation in {every} fails"),
+        );
+    }
+
     /// Sets a slot's wall clock wrong, by so many nanoseconds.
     pub fn set_wall_error(&mut self, slot: Slot, error: i64) {
         self.places[slot.0].wall_error = error;
@@ -352,7 +362,7 @@ impl<Req, Rep> World<Req, Rep> {
         );
     }
 
-    /// All clocks are right and all disks are as fast as they should be.
+    /// All clocks are right, and all disks are as fast as they should be and do what they are asked.
     pub fn mend_all(&mut self) {
         for slot in (0..self.places.len()).map(Slot) {
             if self.places[slot.0].wall_error != 0 {
@@ -360,6 +370,9 @@ impl<Req, Rep> World<Req, Rep> {
             }
             if self.places[slot.0].disk_slowness != 1 {
                 self.set_disk_slowness(slot, 1);
+            }
+            if self.places[slot.0].disks.iter().any(|disk| disk.fails_every > 0) {
+                self.set_disk_failing(slot, 0);
             }
         }
     }
@@ -731,7 +744,9 @@ impl<Req, Rep> World<Req, Rep> {
             }
             Output::Ready => self.places[slot.0].ready = true,
             Output::Stop(result) => {
-                let expected = self.places[slot.0].winding_up && result.is_ok();
+                // Whose disk fails may well give up; whoever broke it starts it again.
+                let fails = self.places[slot.0].disks.iter().any(|d| d.fails_every > 0);
+                let expected = if result.is_ok() { self.places[slot.0].winding_up } else { fails };
                 self.crash(slot, Crash::Process);
                 self.places[slot.0].stopped = Some(result).filter(|_| !expected);
             }

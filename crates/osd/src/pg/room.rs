@@ -82,7 +82,17 @@ impl Pg {
     /// Whether our store would refuse an update. The log entry and the rest of the PG's knowledge must fit too; a page of
     /// it is more than they take.
     pub(super) fn would_refuse(&self, core: &Core, txn: &Transaction, update: usize) -> Option<Refusal> {
-        core.io.would_refuse(txn, RECORDS + update)
+        let removes = |op: &TxnOp| {
+            matches!(
+                op,
+                TxnOp::Remove(_) | TxnOp::OmapRemove(..) | TxnOp::OmapRemoveRange(..) | TxnOp::OmapClear(_)
+            )
+        };
+        let brings = |op: &TxnOp| matches!(op, TxnOp::Write(..) | TxnOp::Clone(..) | TxnOp::CloneRange(..));
+        let frees = txn.ops.iter().any(removes) && !txn.ops.iter().any(brings);
+        // What clients may not take: maps and the rest of the OSD's own records go on where nothing else does.
+        let own = if frees { 0 } else { (core.io.usage().total / 256).clamp(128 << 10, 16 << 20) as usize };
+        core.io.would_refuse(txn, RECORDS + update + own)
     }
 
     /// Whether an update is a change to what is not here: an earlier one had no room, and the primary did not know yet.

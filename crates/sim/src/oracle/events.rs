@@ -14,13 +14,13 @@ const EXPECTED: [(&str, &str); 4] = [
     ),
 ];
 
-/// What is said of a disk that decays.
-const DECAY: [&str; 3] = ["object_unreadable", "object_damaged", "scrub_ended"];
+/// What is said of a disk that decays or refuses operations.
+const ERRORS: [&str; 3] = ["object_unreadable", "object_damaged", "scrub_ended"];
 
-/// What is wrong with an event; `None` where it is expected, of disks that decay too where they `decay`.
-pub fn check(node: &str, event: &Event, decay: bool) -> Option<String> {
+/// What is wrong with an event; `None` where it is expected, of disks that fail too where some do.
+pub fn check(node: &str, event: &Event, disks_fail: bool) -> Option<String> {
     let expected = event.level == Level::Warn && EXPECTED.iter().any(|(name, _)| *name == event.name)
-        || decay && DECAY.contains(&event.name);
+        || disks_fail && ERRORS.contains(&event.name);
     (!expected).then(|| format!("{node}: {:?} {}: {}", event.level, event.name, event.detail))
 }
 

@@ -2,11 +2,13 @@
 
 mod commands;
 mod files;
+mod filling;
 mod objects;
 mod snapshots;
 
 pub use commands::CommandLoad;
 pub use files::FileLoad;
+pub use filling::FillLoad;
 pub use objects::{ObjectLoad, object_request};
 pub use snapshots::SnapshotLoad;
 
@@ -30,6 +32,8 @@ pub trait Load {
     fn answered(&mut self, world: &mut ClientWorld, slot: Slot, id: RequestId, reply: &Reply) -> bool;
     /// A client is gone, with everything that it was asked.
     fn died(&mut self, slot: Slot);
+    /// Nothing fails from now on, and nothing should.
+    fn faults_ended(&mut self) {}
     /// Nothing more is asked, but for one look at everything.
     fn finish(&mut self, world: &ClientWorld);
     /// Requests without an answer yet, and what they are.
