@@ -231,8 +231,7 @@ impl Balancer {
         // What was changed last has to be seen first.
         let (moved, since) = &self.moved;
         let exists = |pg: &&PgId| map.pools.get(&pg.pool).is_some_and(|p| pg.seed < p.pg_num);
-        let is_old = |pg: &&PgId| pgs.pgs().get(pg).is_none_or(|s| s.reported_epoch < *since);
-        let unseen = moved.iter().filter(exists).filter(is_old).count();
+        let unseen = moved.iter().filter(exists).filter(|pg| !pgs.is_seen(**pg, *since)).count();
         (unseen > 0).then(|| format!("Some PGs ({:.6}) are unknown; try again later", ratio(unseen)))
     }
 }

@@ -1,6 +1,6 @@
 //! Statistics that OSDs report: of PGs by their primaries, of devices by each OSD; and sums of them.
 
-use maps::{ObjectStatSum, OsdId, OsdMap, PgId, StoreStatfs};
+use maps::{Epoch, ObjectStatSum, OsdId, OsdMap, PgId, StoreStatfs};
 use peer::{PgStat, pg_state};
 use std::collections::{BTreeMap, VecDeque};
 use stdx::Instant;
@@ -72,6 +72,8 @@ pub struct OsdStat {
     pub disk: DiskStat,
     /// Reports that it has sent to this monitor.
     pub reports: u64,
+    /// The map that it had when it sent the last one.
+    pub epoch: Epoch,
 }
 
 /// How a device does.
@@ -197,9 +199,17 @@ impl PgTable {
                 errors: report.disk_errors,
             },
             reports: self.osds.get(&report.osd).map_or(0, |o| o.reports) + 1,
+            epoch: report.epoch,
         };
         self.osds.insert(report.osd, stat);
         self.sample(now);
+    }
+
+    /// Whether what is known of a PG is as of this epoch or a later one: an OSD that had that map and said nothing new of a PG
+    /// had nothing new to say.
+    pub fn is_seen(&self, pg: PgId, epoch: Epoch) -> bool {
+        let reporter = |stat: &PgStat| self.osds.get(stat.acting.first()?).map(|osd| osd.epoch);
+        self.pgs.get(&pg).is_some_and(|s| s.reported_epoch.max(reporter(s).unwrap_or_default()) >= epoch)
     }
 
     /// Takes the usage that comes with a beacon.
@@ -350,7 +360,6 @@ fn add_store(sum: &mut StoreStatfs, s: &StoreStatfs) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use maps::Epoch;
 
     fn stat(seed: u32, epoch: u32, seq: u64, bytes: i64) -> PgStat {
         let stats = ObjectStatSum { num_bytes: bytes, num_objects: 1, ..ObjectStatSum::default() };
@@ -362,6 +371,19 @@ mod tests {
 
     fn report(osd: i32, pgs: Vec<PgStat>, removed: Vec<PgId>) -> peer::PgStats {
         peer::PgStats { osd: OsdId(osd), pgs, removed, ..peer::PgStats::default() }
+    }
+
+    #[test]
+    fn a_pg_of_which_its_primary_says_nothing_new_is_seen_all_the_same() {
+        let mut table = PgTable::default();
+        let at = |epoch, pgs| peer::PgStats { epoch: Epoch(epoch), ..report(0, pgs, vec![]) };
+        table.report(Instant(0), at(5, vec![stat(0, 5, 1, 10)]));
+        let pg = PgId::new(1, 0);
+        assert!(table.is_seen(pg, Epoch(5)) && !table.is_seen(pg, Epoch(6)));
+        table.report(Instant(0), peer::PgStats { osd: OsdId(1), ..at(6, vec![]) });
+        assert!(!table.is_seen(pg, Epoch(6)), "another OSD has nothing to say of it");
+        table.report(Instant(0), at(6, vec![]));
+        assert!(table.is_seen(pg, Epoch(6)) && !table.is_seen(PgId::new(1, 1), Epoch(1)));
     }
 
     #[test]

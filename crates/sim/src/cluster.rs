@@ -382,8 +382,13 @@ impl Cluster {
                 || pool["pg_placement_num"] != pool["pg_placement_num_target"]
             {
                 return Err(format!(
-                    "pool {} is on its way to {} PGs",
-                    pool["pool_name"], pool["pg_num_target"]
+                    "pool {} is on its way to {} PGs: {}, {} after the next merge, {} places of {}",
+                    pool["pool_name"],
+                    pool["pg_num_target"],
+                    pool["pg_num"],
+                    pool["pg_num_pending"],
+                    pool["pg_placement_num"],
+                    pool["pg_placement_num_target"]
                 ));
             }
         }
