@@ -63,9 +63,9 @@ pub(crate) struct BenchArgs {
     /// How the device is reached.
     #[arg(long, value_enum, default_value_t)]
     access: Way,
-    /// Only measurements whose names contain this.
-    #[arg(long, default_value = "")]
-    only: String,
+    /// Only measurements whose names contain this; may be given more than once.
+    #[arg(long, value_name = "PART")]
+    only: Vec<String>,
     /// How to print it.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -240,13 +240,13 @@ fn resident_kib() -> Result<u64> {
 
 pub(super) struct Results {
     format: Format,
-    only: String,
+    only: Vec<String>,
     lines: Vec<serde_json::Value>,
 }
 
 impl Results {
     fn wants(&self, name: &str) -> bool {
-        name.is_empty() || name.contains(&self.only)
+        name.is_empty() || self.only.is_empty() || self.only.iter().any(|part| name.contains(part))
     }
 
     pub(super) fn add(&mut self, name: &str, value: f64, unit: &str) {
