@@ -155,8 +155,15 @@ impl Osd {
             } else {
                 self.ping_one(osd);
             }
-        } else if self.core.sessions.remove(&conn).is_some() {
-            self.waiting.forget(conn);
+        } else {
+            self.session_gone(conn);
+        }
+    }
+
+    /// A connection that came to us is gone, or is closed here.
+    pub(crate) fn session_gone(&mut self, conn: ConnId) {
+        self.waiting.forget(conn);
+        if self.core.sessions.remove(&conn).is_some() {
             self.core.backoffs.forget(conn);
             self.heartbeats.forget(conn);
             for pg in self.pgs.values_mut() {
@@ -179,6 +186,7 @@ impl Osd {
             pg.check_activated(&mut self.core);
         }
         self.room_due();
+        self.waiting_due();
         self.scrub_tick();
         self.removals_due();
         self.report();
@@ -362,6 +370,7 @@ impl Node for Osd {
             Some(self.heartbeats.deadline()),
             Some(self.report_at),
             self.core.links.deadline(),
+            self.waiting.deadline(),
             self.core.without_room.values().min().copied(),
             self.core.paced_until,
             self.removals.values().filter_map(|removal| removal.pause).min(),

@@ -1,13 +1,14 @@
 //! Messages that arrive: whose they are, whether they may be served, whether our map is new enough to tell.
 
 use crate::cls;
-use crate::core::Core;
+use crate::core::{Core, Out};
 use crate::object::key_of;
 use crate::ops::may_write;
 use crate::osd::Osd;
 use crate::pg::Pg;
 use crate::pg::balanced::may_be_balanced;
 use crate::pg::request::ClientOp;
+use crate::session::Session;
 use crate::snapset::SnapContext;
 use auth::OsdTarget;
 use maps::{Epoch, HObject, OsdId, PgId, SnapId, Spg, pool_flags};
@@ -16,22 +17,46 @@ use msgs::op::watch_op;
 use msgs::{Op, OsdBackoff, OsdOp, OsdOpReply, backoff_op, osd_flag};
 use node::{Body, ConnId, Level, Msg};
 use std::collections::{BTreeSet, VecDeque};
-use stdx::Hold;
+use std::time::Duration;
+use stdx::{Hold, Instant};
 use wire::{EntityId, EntityType};
+
+/// What names a newer map than ours is kept for so long, if a client has sent it: the epoch is its word alone, the memory is everybody's.
+/// A client that is right connects and asks again; by then we have the map, or wait for it once more.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Messages about newer maps than ours, in order of arrival.
 #[derive(Debug, Default)]
 pub struct Waiting {
-    held: VecDeque<(Epoch, ConnId, Msg)>,
+    held: VecDeque<Held>,
     /// Connections of which something is held: what comes after it on them waits too.
     conns: BTreeSet<ConnId>,
 }
 
+#[derive(Debug)]
+struct Held {
+    epoch: Epoch,
+    conn: ConnId,
+    msg: Msg,
+    /// When it is given up, where a client has sent it. OSDs name no maps that there are not.
+    until: Option<Instant>,
+}
+
 impl Waiting {
+    fn keep(&mut self, held: Held) {
+        self.conns.insert(held.conn);
+        self.held.push_back(held);
+    }
+
     /// A connection is gone.
     pub fn forget(&mut self, conn: ConnId) {
-        self.held.retain(|(_, c, ..)| *c != conn);
+        self.held.retain(|held| held.conn != conn);
         self.conns.remove(&conn);
+    }
+
+    /// When [`Osd::waiting_due`] has something to do.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.held.iter().find_map(|held| held.until)
     }
 }
 
@@ -48,12 +73,44 @@ enum Verdict {
 impl Osd {
     /// A map has come: what waited goes on.
     pub(crate) fn go_on_waiting(&mut self) {
-        let held = std::mem::take(&mut self.waiting);
-        for (_, conn, Msg { tid, body, hold }) in held.held {
-            match body {
-                Body::Client(body) => self.client_message(conn, tid, body, hold),
-                Body::Peer(body) => self.peer_message(conn, tid, body),
+        for held in std::mem::take(&mut self.waiting).held {
+            if self.must_wait(held.conn, held.epoch) {
+                // For no longer than it would have without this map.
+                self.waiting.keep(held);
+                continue;
             }
+            let Msg { tid, body, hold } = held.msg;
+            match body {
+                Body::Client(body) => self.client_message(held.conn, tid, body, hold),
+                Body::Peer(body) => self.peer_message(held.conn, tid, body),
+            }
+        }
+        if !self.waiting.held.is_empty() {
+            self.expect_map();
+        }
+    }
+
+    /// Clients whose requests have waited too long for the map that they name lose their connections.
+    pub(crate) fn waiting_due(&mut self) {
+        let now = self.core.now.mono;
+        while let Some(first) = self.waiting.held.iter().find(|held| held.until.is_some()) {
+            if first.until.is_some_and(|until| until > now) {
+                return;
+            }
+            let (conn, epoch) = (first.conn, first.epoch);
+            if let Some(Session { peer, .. }) = self.core.sessions.get(&conn) {
+                let text = format!(
+                    "{} ({}) at {} asks by map {epoch}, which has not come for {} s: this OSD has {}",
+                    peer.name,
+                    peer.id,
+                    peer.socket_addr,
+                    PATIENCE.as_secs(),
+                    self.core.epoch()
+                );
+                self.event(Level::Info, "client_ahead_of_maps", text);
+            }
+            self.core.out.push(Out::Close { conn });
+            self.session_gone(conn);
         }
     }
 
@@ -68,8 +125,13 @@ impl Osd {
     }
 
     fn hold(&mut self, epoch: Epoch, conn: ConnId, msg: Msg) {
-        self.waiting.held.push_back((epoch, conn, msg));
-        self.waiting.conns.insert(conn);
+        let until = match self.core.sessions.get(&conn) {
+            Some(session) => (!session.is_osd()).then_some(self.core.now.mono + PATIENCE),
+            None if self.core.links.owns(conn) => None,
+            // Sent before its sender knew that we have closed the connection.
+            None => return self.core.count("messages_ignored", 1),
+        };
+        self.waiting.keep(Held { epoch, conn, msg, until });
         self.expect_map();
     }
 

@@ -59,7 +59,7 @@ impl Cluster {
         let request = OsdOp {
             pgid: Spg::replicated(pgid),
             hash,
-            epoch: self.map.epoch,
+            epoch: self.asks_by.unwrap_or(self.map.epoch),
             flags: self.flags | osd_flag::ONDISK | if writes { osd_flag::WRITE } else { osd_flag::READ },
             locator: maps::ObjectLocator { pool: POOL, ..Default::default() },
             oid: name.as_bytes().to_vec(),

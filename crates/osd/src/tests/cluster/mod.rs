@@ -106,6 +106,8 @@ pub struct Cluster {
     pub context: SnapContext,
     /// What the client reads.
     pub at: SnapId,
+    /// By which map the client asks, where that is not the newest.
+    pub asks_by: Option<Epoch>,
     /// From which requests have the memory for their answers.
     pub answers: Budget,
     /// Answers that had some: numbers and bytes.
@@ -194,6 +196,7 @@ impl Cluster {
             latency: BTreeMap::new(),
             context: SnapContext::default(),
             at: SnapId::HEAD,
+            asks_by: None,
             answers: Budget::new(u64::MAX),
             held: Vec::new(),
         };
@@ -265,7 +268,8 @@ impl Cluster {
             MON => {
                 self.mon_sessions.remove(&end.1);
             }
-            CLIENT => {}
+            // It connects anew when it has something to send.
+            CLIENT => self.client_conns.retain(|_, conn| *conn != end.1),
             node => self.push(DELAY, node, Event::Input(Input::Closed { conn: end.1, reason })),
         }
     }
