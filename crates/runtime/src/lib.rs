@@ -30,7 +30,7 @@ pub use admin::ask as ask_admin;
 pub use clock::now;
 pub use disk::{
     Access, DiskBackend, DiskDone, DiskOpenError, DiskPool, DiskSpec, FileDisk, forget_partitions, in_use,
-    kernel_use, open as open_disk, open_alone, partitions,
+    kernel_use, lock_shared, open as open_disk, open_alone, partitions,
 };
 pub use entropy::{nonce, rng};
 pub use handle::{Completion, Gone, Handle};

@@ -3,7 +3,6 @@
 use super::{Format, store_bench, store_pg};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
-use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
@@ -104,7 +103,7 @@ impl Device {
 
     /// A store that changes while it is read would look damaged.
     fn lock(&self) -> Result<()> {
-        if flock(&self.file, FlockOperation::NonBlockingLockShared).is_err() {
+        if !runtime::lock_shared(&self.file, &self.path) {
             bail!("{}: stop that one first", super::probe::held(&self.path));
         }
         Ok(())

@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 pub fn in_use(path: &Path) -> String {
     let shown = path.display();
     match lock_owner(path).or_else(|| opener(path)) {
+        Some(pid) if !lives(pid) => {
+            format!("{shown} is in use by process {pid}, which has ended but has not let go of it")
+        }
         Some(pid) => match command(pid) {
             Some(line) => format!("{shown} is in use by process {pid} (`{line}`)"),
             None => format!("{shown} is in use by process {pid}"),
@@ -19,9 +22,12 @@ pub fn in_use(path: &Path) -> String {
     }
 }
 
-/// Whether it can be said who uses a device.
-pub(super) fn is_known(path: &Path) -> bool {
-    lock_owner(path).or_else(|| opener(path)).is_some() || kernel_use(path).is_some()
+/// Whether a device is known to stay in use: by a process that lives, or by the kernel.
+pub(super) fn is_kept(path: &Path) -> bool {
+    match lock_owner(path).or_else(|| opener(path)) {
+        Some(pid) => lives(pid),
+        None => kernel_use(path).is_some(),
+    }
 }
 
 /// What the kernel does with a device, a part of it, or the disk that it is a part of: `is mounted at /mnt`. `None` where that
@@ -201,6 +207,22 @@ fn opener(path: &Path) -> Option<u32> {
     })
 }
 
+/// Whether a process is there and has not begun to end.
+fn lives(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| runs(&stat))
+}
+
+/// What its `stat` says of that.
+fn runs(stat: &str) -> bool {
+    const ENDING: u32 = 0x4;
+    // 12345 (name of any kind) S 1 12345 12345 0 -1 4194560 …: the state, and as sixth after it the flags.
+    let Some((_, fields)) = stat.rsplit_once(')') else { return false };
+    let mut fields = fields.split_whitespace();
+    let state = fields.next();
+    let flags = fields.nth(5).and_then(|flags| flags.parse::<u32>().ok());
+    !matches!(state, None | Some("Z" | "X")) && flags.is_none_or(|flags| flags & ENDING == 0)
+}
+
 /// The command line of a process.
 fn command(pid: u32) -> Option<String> {
     let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
@@ -218,6 +240,16 @@ mod tests {
     #[test]
     fn white_space_in_the_kernels_tables_is_read() {
         assert_eq!(unescaped("/mnt/a\\040b\\134040"), "/mnt/a b\\040");
+    }
+
+    #[test]
+    fn who_is_gone_or_about_to_go_does_not_live() {
+        let stat = |state: &str, flags: u32| format!("77 (a (b) Z) {state} 1 77 77 0 -1 {flags} 0 0 0\n");
+        assert!(runs(&stat("S", 0x400140)) && runs(&stat("D", 0)) && runs(&stat("T", 0)));
+        assert!(!runs(&stat("Z", 0x400140)) && !runs(&stat("X", 0)), "dead");
+        assert!(!runs(&stat("R", 0x40014c)), "it is closing what it had open");
+        assert!(!runs(""));
+        assert!(lives(std::process::id()) && !lives(u32::MAX));
     }
 
     #[test]

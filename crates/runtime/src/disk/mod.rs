@@ -13,7 +13,7 @@ mod ring;
 
 pub use file::FileDisk;
 pub use holder::{forget_partitions, in_use, kernel_use, partitions};
-pub use open::{Access, DiskOpenError, DiskSpec, open, open_alone};
+pub use open::{Access, DiskOpenError, DiskSpec, lock_shared, open, open_alone};
 pub use pool::DiskPool;
 
 use node::{DiskInfo, DiskOp, DiskResult};

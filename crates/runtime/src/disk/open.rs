@@ -1,14 +1,16 @@
 //! Opening a device: what is refused, and what the refusal says.
 
 use super::file::{Device, Discards};
-use super::holder::{in_use, is_known};
+use super::holder::{in_use, is_kept};
 use super::{DiskPool, FileDisk};
 use node::{DiskId, DiskInfo};
 use rustix::fs::{AtFlags, FlockOperation, OFlags, StatxFlags, fcntl_getfl, fcntl_setfl, flock, statx};
 use std::fs::{File, OpenOptions};
+use std::io::Error;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 use stdx::{BLOCK, BufMut};
 
 /// How a device is reached.
@@ -126,9 +128,9 @@ pub fn open(spec: &DiskSpec, pool: &DiskPool) -> Result<FileDisk, DiskOpenError>
     Ok(FileDisk::new(device, pool.clone(), ring))
 }
 
-/// How often, and after which time each, a device is tried again that is in use and nobody knows by what.
-const EBUSY_TRIES: u32 = 20;
-const EBUSY_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
+/// How often, and after which time each, a device is tried again that nobody holds who lives.
+const TRIES: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Opens a file or device for this process alone, until it is closed.
 pub fn open_alone(path: &Path, create: bool) -> Result<File, DiskOpenError> {
@@ -140,26 +142,41 @@ pub fn open_alone(path: &Path, create: bool) -> Result<File, DiskOpenError> {
     } else {
         options.create(create);
     }
-    let mut tries = 0;
-    let file = loop {
-        match options.open(path) {
-            Ok(file) => break file,
-            // The host lets go of what was closed with a ring of operations a moment later.
-            Err(e) if e.raw_os_error() == Some(libc::EBUSY) && tries < EBUSY_TRIES && !is_known(path) => {
-                tries += 1;
-                std::thread::sleep(EBUSY_PAUSE);
-            }
-            Err(e) if e.raw_os_error() == Some(libc::EBUSY) => {
-                return Err(DiskOpenError::Locked(path.to_owned()));
-            }
-            Err(e) => return Err(DiskOpenError::io("open", path, e)),
-        }
+    let refused = |what: &'static str, error: Error| match is_held(&error) {
+        true => DiskOpenError::Locked(path.to_owned()),
+        false => DiskOpenError::io(what, path, error),
     };
-    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|e| match e {
-        rustix::io::Errno::WOULDBLOCK => DiskOpenError::Locked(path.to_owned()),
-        e => DiskOpenError::io("lock", path, e),
-    })?;
+    let file = when_free(path, || options.open(path)).map_err(|e| refused("open", e))?;
+    when_free(path, || Ok(flock(&file, FlockOperation::NonBlockingLockExclusive)?))
+        .map_err(|e| refused("lock", e))?;
     Ok(file)
+}
+
+/// Locks a file or device against whoever changes it; others may read it too. Whether that was possible.
+pub fn lock_shared(file: &File, path: &Path) -> bool {
+    when_free(path, || Ok(flock(file, FlockOperation::NonBlockingLockShared)?)).is_ok()
+}
+
+/// Whether a device was refused because somebody has it.
+fn is_held(error: &Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EWOULDBLOCK))
+}
+
+/// Takes a device as `take` does. A process that was closed or killed is gone a moment before the host has ended the operations of
+/// its ring and lets go of the device, so what nobody holds who lives is tried again for a few seconds.
+fn when_free<T>(path: &Path, mut take: impl FnMut() -> std::io::Result<T>) -> std::io::Result<T> {
+    for tries in 0..TRIES {
+        match take() {
+            Err(error) if is_held(&error) && !is_kept(path) => {
+                if tries == 0 {
+                    tracing::info!("{}: waiting for it", in_use(path));
+                }
+                std::thread::sleep(PAUSE);
+            }
+            result => return result,
+        }
+    }
+    take()
 }
 
 /// How space is given back. A file that has all its space was given it for good; what has become so by use counts the same.
@@ -236,4 +253,48 @@ fn logical_sector(file: &File) -> u32 {
 fn device_size(mut file: &File, path: &Path) -> Result<u64, DiskOpenError> {
     use std::io::{Seek, SeekFrom};
     file.seek(SeekFrom::End(0)).map_err(|e| DiskOpenError::io("measure", path, e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held() -> std::io::Result<()> {
+        Err(Error::from_raw_os_error(libc::EWOULDBLOCK))
+    }
+
+    #[test]
+    fn what_nobody_holds_who_lives_is_waited_for() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let mut tries = 0;
+        let taken = when_free(file.path(), || {
+            tries += 1;
+            if tries < 3 { held() } else { Ok(()) }
+        });
+        assert!(taken.is_ok() && tries == 3, "{taken:?} after {tries}");
+    }
+
+    #[test]
+    fn what_somebody_holds_who_lives_is_refused_at_once() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let _held = open_alone(file.path(), false).expect("free");
+        let mut tries = 0;
+        let taken = when_free(file.path(), || {
+            tries += 1;
+            held()
+        });
+        assert!(taken.is_err() && tries == 1, "{taken:?} after {tries}");
+        let reader = File::open(file.path()).expect("opens");
+        assert!(!lock_shared(&reader, file.path()));
+    }
+
+    #[test]
+    fn what_is_refused_for_another_reason_is_not_tried_again() {
+        let mut tries = 0;
+        let taken = when_free::<()>(Path::new("/nowhere"), || {
+            tries += 1;
+            Err(Error::from_raw_os_error(libc::EACCES))
+        });
+        assert!(taken.is_err() && tries == 1, "{taken:?} after {tries}");
+    }
 }
