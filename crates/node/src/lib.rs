@@ -185,6 +185,8 @@ pub enum Output<Reply> {
     /// End this node and start it anew, as if its process had been started again: with its disks, another nonce, and no memory.
     /// For a daemon whose place the cluster has given away while it was silent; the text says so.
     Restart(String),
+    /// Somebody has told the node to end: the world asks it to ([`Node::wind_up`]), as it would for the whole process.
+    WindUp,
 }
 
 /// Where a connection goes, and as whom.

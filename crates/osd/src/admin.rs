@@ -22,7 +22,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("dump_historic_slow_ops", "the last requests that took more than ten seconds"),
     ("dump_pgs", "all placement groups of this OSD"),
     ("dump_qos", "how fast background work may go beside clients"),
-    ("exit", "end this OSD as a signal would; only on the admin socket"),
+    ("exit", "end this OSD as a signal would"),
     ("help", "this list"),
     ("list_unfound pgid:pg", "objects whose newest version nobody has who answers"),
     (
@@ -89,6 +89,10 @@ impl Osd {
             "ops" | "dump_ops_in_flight" => {
                 let ops: Vec<Value> = self.pgs.values().flat_map(|pg| pg.dump_ops(&self.core)).collect();
                 Ok(json!({ "num_ops": ops.len(), "ops": ops }))
+            }
+            "exit" => {
+                self.asked_to_end = true;
+                Ok(json!({}))
             }
             "dump_historic_ops" => Ok(self.core.history.dump()),
             "dump_historic_slow_ops" => Ok(self.core.history.dump_slow()),

@@ -44,6 +44,8 @@ pub struct Osd {
     pub(crate) asked_up_thru: Epoch,
     pub(crate) reported: BTreeMap<PgId, u64>,
     pub(crate) stopped: bool,
+    /// A command was to end it.
+    pub(crate) asked_to_end: bool,
     /// It was asked to end and only brings its store to rest.
     closing: bool,
     pub(crate) settings: decl::Settings,
@@ -81,6 +83,7 @@ impl Osd {
             asked_up_thru: Epoch(0),
             reported: BTreeMap::new(),
             stopped: false,
+            asked_to_end: false,
             closing: false,
             settings: decl::Settings::new(name, BTreeMap::new()),
             recovered_last: PgId::default(),
@@ -329,6 +332,9 @@ impl Node for Osd {
         }
         self.settle();
         out.append(&mut self.core.out);
+        if std::mem::take(&mut self.asked_to_end) {
+            out.push(Out::WindUp);
+        }
     }
 
     fn batch_ended(&mut self, now: Now, out: &mut Vec<Out>) {

@@ -371,6 +371,7 @@ where
             }
             Output::Stop(result) => self.stopped = Some(result.map_or_else(End::Failed, |()| End::Done)),
             Output::Restart(why) => self.stopped = Some(End::Restart(why)),
+            Output::WindUp => self.inbox.send(Event::Stop),
         }
     }
 

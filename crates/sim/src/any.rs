@@ -32,6 +32,7 @@ impl<N, Request, Reply> Daemon<N, Request, Reply> {
             Output::Ready => Output::Ready,
             Output::Stop(result) => Output::Stop(result),
             Output::Restart(why) => Output::Restart(why),
+            Output::WindUp => Output::WindUp,
         }));
     }
 }

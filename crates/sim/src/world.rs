@@ -804,6 +804,7 @@ impl<Req, Rep> World<Req, Rep> {
         if self.places[from.0].life != life || self.places[from.0].node.is_none() {
             return;
         }
+            Output::WindUp => drop(self.wind_up(slot)),
         let reachable =
             to.filter(|to| !self.places[to.0].dark && !self.is_cut(from, *to) && !self.is_cut(*to, from));
         let Some(to) = reachable else {

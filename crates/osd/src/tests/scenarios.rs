@@ -3,6 +3,7 @@
 use super::cluster::{Cluster, append, write_full};
 use crate::pg::state::State;
 use maps::{Epoch, OsdId};
+use msgs::errno::EPERM;
 use msgs::op::input;
 use msgs::{Extent, Op, OsdOpReply};
 use node::{Body, Msg};
@@ -612,6 +613,26 @@ fn one_that_was_asked_to_end_leaves_a_store_without_a_log_to_replay() {
 }
 
 /// One PG with objects on three of six OSDs, which is to move to the others.
+#[test]
+fn an_administrator_may_tell_one_to_end() {
+    let mut c = Cluster::new(3, 3, 2, 8);
+    c.write("x", "text");
+    let osd = c.acting("x")[1];
+    let exit = msgs::Command { cmd: vec![r#"{"prefix": "exit"}"#.to_owned()], ..msgs::Command::default() };
+    c.client_with("allow rw");
+    c.send_any(osd, 1, msgs::Body::from(exit.clone()));
+    c.run_until("a refusal", |c| c.command_replies.len() == 1);
+    assert_eq!((c.command_replies[0].0, c.stopped.len()), (-EPERM, 0));
+    c.client_with("allow *");
+    c.send_any(osd, 2, msgs::Body::from(exit));
+    let report = c.has_ended(osd);
+    assert_eq!((report.damage.len(), report.log.0), (0, 0));
+    c.run_until("an answer", |c| c.command_replies.len() == 2);
+    assert_eq!(c.command_replies[1], (0, b"{}".to_vec()));
+    c.start(osd);
+    c.check();
+}
+
 fn moving(by_log: bool) -> (Cluster, Vec<usize>, Vec<usize>) {
     let mut c = Cluster::new(6, 3, 2, 1);
     // New copies are filled slowly here.

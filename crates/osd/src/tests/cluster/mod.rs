@@ -82,6 +82,8 @@ pub struct Cluster {
     /// What clients were told of watches and notifications: by whom.
     pub heard: Vec<(usize, msgs::WatchNotify)>,
     pub replies: BTreeMap<u64, Vec<OsdOpReply>>,
+    /// What `ceph tell` was answered.
+    pub command_replies: Vec<(i32, Vec<u8>)>,
     /// The newest map that the client was sent by OSDs.
     pub told: Epoch,
     next_tid: u64,
@@ -182,6 +184,7 @@ impl Cluster {
             client_features: 0,
             acknowledges: true,
             backoffs: Vec::new(),
+            command_replies: Vec::new(),
             told: Epoch(0),
             next_tid: 0,
             options: OsdOptions { report_interval: Duration::from_millis(500), ..OsdOptions::default() },
@@ -276,10 +279,19 @@ impl Cluster {
 
     /// Asks an OSD to end, waits until it has, and gives what its disk holds then.
     pub fn stop(&mut self, osd: usize) -> store::Report {
+        self.wind_up(osd);
+        self.has_ended(osd)
+    }
+
+    fn wind_up(&mut self, osd: usize) {
         let now = Now { mono: self.now, wall: Wall(1_700_000_000_000_000_000 + self.now.0) };
         let mut out = Vec::new();
         self.slots.get_mut(&osd).and_then(|s| s.osd.as_mut()).expect("a running OSD").wind_up(now, &mut out);
         out.into_iter().for_each(|output| self.output(osd, output));
+    }
+
+    /// Waits until an OSD that was asked to end has, and gives what its disk holds then.
+    pub fn has_ended(&mut self, osd: usize) -> store::Report {
         self.run_until("an OSD that was asked to end", |c| c.stopped.iter().any(|(n, _)| *n == osd));
         self.stopped.retain(|(n, why)| *n != osd || !why.is_empty());
         self.kill(osd);
@@ -399,6 +411,9 @@ impl Cluster {
                     node::Body::Client(msgs::Body::OsdOpReply(reply)) => {
                         self.replies.entry(msg.tid).or_default().push(*reply);
                     }
+                    node::Body::Client(msgs::Body::CommandReply(reply)) => {
+                        self.command_replies.push((reply.r, reply.data.to_vec()));
+                    }
                     node::Body::Client(msgs::Body::WatchNotify(told)) => self.heard.push((msg_from, *told)),
                     node::Body::Client(msgs::Body::OsdBackoff(m)) => {
                         if m.op == msgs::backoff_op::BLOCK && self.acknowledges {
@@ -444,6 +459,7 @@ impl Cluster {
                 }
             }
             Output::AdminReply { code, output, .. } => self.admin_answer = Some((code, output)),
+            Output::WindUp => self.wind_up(node),
             Output::Stop(result) => {
                 self.stopped.push((node, result.err().unwrap_or_default()));
             }
