@@ -16,6 +16,7 @@
 use crate::any::Daemon;
 use crate::disk::Crash;
 use crate::faults::Faults;
+use crate::oracle::backoffs::Backoffs;
 use crate::oracle::terms::Terms;
 use crate::world::{Boot, Observer, Slot, SlotSpec, World};
 use auth::{Credentials, Key, Keyring, KeyringEntry, Method};
@@ -130,6 +131,8 @@ pub struct Cluster {
     pub primaries: Rc<RefCell<BTreeMap<Slot, Slot>>>,
     /// Who led the monitors when, in the same way.
     pub terms: Rc<RefCell<Terms>>,
+    /// What OSDs have asked clients to hold back, kept up to date by [`Self::watch_with`].
+    pub backoffs: Rc<RefCell<Backoffs>>,
     pub(crate) spec: Spec,
     /// Answers that nobody has asked for yet.
     answers: BTreeMap<RequestId, (Slot, Reply)>,
@@ -211,6 +214,7 @@ impl Cluster {
             clients,
             admin,
             primaries: Default::default(),
+            backoffs: Rc::default(),
             terms: Rc::new(RefCell::new(Terms::new(spec.mons as usize))),
             spec: spec.clone(),
             answers: BTreeMap::new(),
@@ -263,7 +267,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Has all messages looked at: by `observer`, and for [`Self::primaries`] and [`Self::terms`].
+    /// Has all messages looked at: by `observer`, and for [`Self::primaries`], [`Self::terms`] and [`Self::backoffs`].
     pub fn watch_with(&mut self, mut observer: Observer) {
         let (primaries, terms) = (self.primaries.clone(), self.terms.clone());
         self.world.observer = Some(Box::new(move |now, from, to, msg| {
@@ -273,6 +277,8 @@ impl Cluster {
             let found = terms.borrow_mut().observe(now, from, msg);
             observer(now, from, to, msg).or(found)
         }));
+        let backoffs = self.backoffs.clone();
+        self.world.witness = Some(Box::new(move |at, seen| backoffs.borrow_mut().see(at, seen)));
     }
 
     /// The places of all daemons.

@@ -76,6 +76,10 @@ impl Links {
         self.by_end.insert((slot, conn), (link, 1));
     }
 
+    pub(crate) fn has(&self, slot: Slot, conn: ConnId) -> bool {
+        self.by_end.contains_key(&(slot, conn))
+    }
+
     pub(crate) fn forget(&mut self, link: usize) {
         if let Some(link) = self.links.remove(&link) {
             for end in link.ends.into_iter().flatten() {

@@ -376,6 +376,8 @@ impl Scenario {
     }
 
     fn judge(&mut self) -> Result<(), Found> {
+        let held = self.cluster.backoffs.borrow().not_ended(|at| self.cluster.world.is_connected(at));
+        held.map_or(Ok(()), |(checker, what)| Err(Found(checker, what)))?;
         for (checker, judgement) in self.loads.iter().flat_map(|l| l.verdicts()) {
             self.histories += judgement.histories;
             self.undecided += judgement.undecided;

@@ -99,6 +99,31 @@ struct Paused<Req> {
 /// Looks at each message as it is sent: (when, sender, receiver, message). What it finds wrong it says, as (checker, what).
 pub type Observer = Box<dyn FnMut(Instant, Slot, Slot, &Msg) -> Option<(&'static str, String)>>;
 
+/// One end of a connection, in one life of its node.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct At {
+    /// Whose end.
+    pub slot: Slot,
+    /// In which of its lives.
+    pub life: u64,
+    /// As the node calls it.
+    pub conn: ConnId,
+}
+
+/// What happens at one end of a connection, in the order in which its node sees it.
+#[derive(Clone, Copy)]
+pub enum Seen<'a> {
+    /// The node looks at a message now.
+    Took(&'a Msg),
+    /// It sends one.
+    Sent(&'a Msg),
+    /// It has been told that the connection is gone, or closes it.
+    Ended,
+}
+
+/// Looks at what nodes take and send. What it finds wrong it says, as (checker, what).
+pub type Witness = Box<dyn FnMut(At, Seen<'_>) -> Option<(&'static str, String)>>;
+
 /// What is due at some time.
 pub(crate) enum Due {
     Input {
@@ -160,6 +185,8 @@ pub struct World<Req, Rep> {
     pub encode: bool,
     /// Looks at each message.
     pub observer: Option<Observer>,
+    /// Looks at each message at the moments at which nodes do.
+    pub witness: Option<Witness>,
     /// Who was given which global id, and what the observer and the world itself found wrong, as (checker, what).
     identities: BTreeMap<u64, (Slot, u64)>,
     /// Violations of what must hold at any time, as (checker, what).
@@ -192,6 +219,7 @@ impl<Req, Rep> World<Req, Rep> {
             complaints: Vec::new(),
             encode: seed.is_multiple_of(8),
             observer: None,
+            witness: None,
             identities: BTreeMap::new(),
             violations: Vec::new(),
             broken: 0,
@@ -678,6 +706,11 @@ impl<Req, Rep> World<Req, Rep> {
         if let Some(paused) = &mut self.places[slot.0].paused {
             return paused.held.push(input);
         }
+        match &input {
+            Input::Message { conn, msg } => self.show(slot, *conn, Seen::Took(msg)),
+            Input::Closed { conn, .. } => self.show(slot, *conn, Seen::Ended),
+            _ => {}
+        }
         let now = self.local_time(slot);
         let mut out = std::mem::take(&mut self.scratch);
         let Some(node) = &mut self.places[slot.0].node else { return };
@@ -689,6 +722,17 @@ impl<Req, Rep> World<Req, Rep> {
         }
         self.put_all_out(slot, &mut out);
         self.scratch = out;
+    }
+
+    fn show(&mut self, slot: Slot, conn: ConnId, seen: Seen<'_>) {
+        let at = At { slot, life: self.places[slot.0].life, conn };
+        let found = self.witness.as_mut().and_then(|witness| witness(at, seen));
+        self.violations.extend(found);
+    }
+
+    /// Whether there is still such a connection.
+    pub fn is_connected(&self, at: At) -> bool {
+        self.places[at.slot.0].life == at.life && self.links.has(at.slot, at.conn)
     }
 
     fn put_all_out(&mut self, slot: Slot, out: &mut Vec<Output<Rep>>) {
@@ -715,8 +759,12 @@ impl<Req, Rep> World<Req, Rep> {
     fn put_out(&mut self, slot: Slot, output: Output<Rep>) {
         match output {
             Output::Connect { conn, to } => self.connect(slot, conn, to),
-            Output::Send { conn, msg } => self.send(slot, conn, msg),
+            Output::Send { conn, msg } => {
+                self.show(slot, conn, Seen::Sent(&msg));
+                self.send(slot, conn, msg);
+            }
             Output::Close { conn } => {
+                self.show(slot, conn, Seen::Ended);
                 self.places[slot.0].open.remove(&conn);
                 self.close(slot, conn);
             }
@@ -756,6 +804,7 @@ impl<Req, Rep> World<Req, Rep> {
                 self.crash(slot, Crash::Process);
                 self.start(slot);
             }
+            Output::WindUp => drop(self.wind_up(slot)),
         }
     }
 
@@ -804,7 +853,6 @@ impl<Req, Rep> World<Req, Rep> {
         if self.places[from.0].life != life || self.places[from.0].node.is_none() {
             return;
         }
-            Output::WindUp => drop(self.wind_up(slot)),
         let reachable =
             to.filter(|to| !self.places[to.0].dark && !self.is_cut(from, *to) && !self.is_cut(*to, from));
         let Some(to) = reachable else {

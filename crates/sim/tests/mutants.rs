@@ -41,6 +41,9 @@ mutants! {
     osd_reads_without_lease in Primary within 200 by "objects_linearizable";
     osd_balances_what_is_not_sure in Primary within 200 by "objects_linearizable";
     osd_removes_copies_too_early in Objects within 400 by "converges" | "objects_linearizable" | "replicas_identical";
+    osd_forgets_to_unblock in Objects within 10 from 5 by "backoffs_end" | "answers_everything";
+    osd_backs_off_wrong_range in Objects within 20 by "backoffs_hold";
+    osd_takes_what_is_held_back in Primary within 10 from 30 by "backoffs_hold";
     osd_makes_no_clone in Snapshots within 20 by "snapshots_linearizable";
     osd_reads_head_for_snapshots in Snapshots within 20 by "snapshots_linearizable";
     osd_keeps_trimmed_clones in Snapshots within 50 by "clones_trimmed" | "replicas_identical";

@@ -28,6 +28,9 @@ impl Pg {
     /// All its objects, as clients know them.
     fn objects(&self) -> Range {
         let begin = HObject { hash: self.range.0.hash, pool: self.id.pool, ..HObject::default() };
+        if stdx::mutants::is_active("osd_backs_off_wrong_range") {
+            return Range::of(begin);
+        }
         let ends = self.range.1.shard == self.range.0.shard;
         let end = HObject { hash: self.range.1.hash, ..begin.clone() };
         Range { begin, end: if ends { end } else { HObject::max() } }
@@ -81,6 +84,9 @@ impl Pg {
 
     /// The PG serves, or is another OSD's: clients send again what was dropped.
     pub(super) fn end_backoffs(&mut self, core: &mut Core) {
+        if stdx::mutants::is_active("osd_forgets_to_unblock") {
+            return;
+        }
         for (conn, id, range) in core.backoffs.end(self.id, None) {
             self.say(core, conn, backoff_op::UNBLOCK, id, range);
         }

@@ -3,6 +3,7 @@
 //! A checker knows nothing of how the cluster works, only what it promised. Its name is what a failure carries and what the
 //! mutants' test expects.
 
+pub mod backoffs;
 pub mod contents;
 pub mod events;
 pub mod linear;
