@@ -216,16 +216,17 @@ impl Store {
     /// Whether a transaction may be submitted now. The owner asks before each [`Self::submit`]: what was submitted
     /// is carried out, or the store stops. A transaction that only removes always fits; it may have to wait.
     pub fn fits(&self, txn: &Transaction) -> Result<(), Refusal> {
-        self.room_for(txn, None).map(drop)
+        self.room_for(txn, None, 0).map(drop)
     }
 
-    /// The same for a transaction in which an entry of an omap with so many bytes will be set too.
-    pub fn fits_beside(&self, txn: &Transaction, bytes: u64) -> Result<(), Refusal> {
-        self.room_for(txn, Some(bytes)).map(drop)
+    /// The same for a transaction in which an entry of an omap with so many bytes will be set too, and that is to leave room for `left` bytes of
+    /// such entries on the device.
+    pub fn fits_beside(&self, txn: &Transaction, bytes: u64, left: u64) -> Result<(), Refusal> {
+        self.room_for(txn, Some(bytes), left).map(drop)
     }
 
     /// What a transaction may need, where that is there.
-    fn room_for(&self, txn: &Transaction, beside: Option<u64>) -> Result<Cost, Refusal> {
+    fn room_for(&self, txn: &Transaction, beside: Option<u64>, left: u64) -> Result<Cost, Refusal> {
         let cost = self.cost(txn, beside)?;
         if crate::ring::record_len(cost.log) > self.commit.ring().len() / 4 {
             return Err(Refusal::TooLarge);
@@ -235,7 +236,7 @@ impl Store {
         }
         let promised = self.commit.promised();
         let (pages, blocks) = self.reserve(cost.class);
-        let pages = self.needed_pages(promised.index + cost.index, pages);
+        let pages = self.needed_pages(promised.index + cost.index + left, pages);
         let wanted = promised.blocks + cost.blocks + blocks + pages * PAGE_BLOCKS;
         if wanted <= self.core.alloc.free_blocks() + self.soon_free() {
             Ok(cost)
@@ -315,7 +316,7 @@ impl Store {
 
     /// Submits a transaction if it [`Self::fits`].
     pub fn submit_if_fits(&mut self, txn: Transaction, out: &mut Vec<StoreOut>) -> Result<TxnId, Refusal> {
-        let cost = self.room_for(&txn, None)?;
+        let cost = self.room_for(&txn, None, 0)?;
         Ok(self.take(txn, cost, out))
     }
 

@@ -91,8 +91,8 @@ impl Pg {
         let brings = |op: &TxnOp| matches!(op, TxnOp::Write(..) | TxnOp::Clone(..) | TxnOp::CloneRange(..));
         let frees = txn.ops.iter().any(removes) && !txn.ops.iter().any(brings);
         // What clients may not take: maps and the rest of the OSD's own records go on where nothing else does.
-        let own = if frees { 0 } else { (core.io.usage().total / 256).clamp(128 << 10, 16 << 20) as usize };
-        core.io.would_refuse(txn, RECORDS + update + own)
+        let own = if frees { 0 } else { (core.io.usage().total / 256).clamp(128 << 10, 16 << 20) };
+        core.io.would_refuse(txn, RECORDS + update, own)
     }
 
     /// Whether an update is a change to what is not here: an earlier one had no room, and the primary did not know yet.

@@ -60,6 +60,14 @@ fn a_write_that_a_replica_has_no_room_for_waits_until_something_is_deleted() {
 }
 
 #[test]
+fn what_is_left_for_the_osd_s_own_records_takes_nothing_from_a_large_disk() {
+    let mut c = Cluster::with_disks(&[8 << 30; 3], 3, 2, 4);
+    c.write("a", &mib(1));
+    assert_eq!(c.read("a"), Ok(mib(1)));
+    c.check();
+}
+
+#[test]
 fn where_the_map_says_full_only_growth_is_refused() {
     let mut c = Cluster::new(3, 3, 2, 4);
     c.write("a", "0123456789");
