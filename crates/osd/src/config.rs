@@ -37,6 +37,9 @@ pub struct OsdConfig {
     pub options: OsdOptions,
 }
 
+/// What this version understands. 2: PGs are merged. 3: data of updates goes ahead.
+const FEATURE_LEVEL: u32 = 3;
+
 /// Tunables of an OSD.
 #[derive(Clone, Debug)]
 pub struct OsdOptions {
@@ -60,6 +63,12 @@ pub struct OsdOptions {
     pub recovery_max_active: usize,
     /// Bytes of one part of a recovered object (`osd_recovery_max_chunk`).
     pub recovery_chunk: u64,
+    /// An update that writes more bytes has them sent ahead of it.
+    pub update_whole: u64,
+    /// Bytes of one part of them.
+    pub update_part: u64,
+    /// What it says that it understands; less where an older version is to be imitated.
+    pub feature_level: u32,
     /// PGs that one OSD recovers at a time as primary, and as many whose copy it has is filled (`osd_max_backfills`).
     pub max_backfills: usize,
     /// Before an object is sent again to an OSD that had no room for it.
@@ -97,6 +106,9 @@ impl Default for OsdOptions {
             log_entries: (250, 4000),
             recovery_max_active: 16,
             recovery_chunk: 1 << 20,
+            update_whole: 4 << 20,
+            update_part: 1 << 20,
+            feature_level: FEATURE_LEVEL,
             max_backfills: 1,
             room_retry: Duration::from_secs(2),
             scan_max: 64,

@@ -315,6 +315,7 @@ impl Osd {
 
     fn drop_pg(&mut self, pgid: PgId) {
         let Some(mut pg) = self.pgs.remove(&pgid) else { return };
+        pg.drop_ahead(&mut self.core);
         pg.recovery_reset(&mut self.core);
         pg.trim_reset(&mut self.core);
         pg.scrub_reset(&mut self.core);

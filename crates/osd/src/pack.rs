@@ -8,11 +8,28 @@ use wire::{DecodeError, Reader, Writer};
 /// Most packed steps fit.
 const ROOM: usize = 512;
 
+/// A transaction on its way.
+#[derive(Clone, Debug, Default)]
+pub struct Packed {
+    /// Encoded steps.
+    pub steps: Vec<u8>,
+    /// What they write.
+    pub payload: Bufs,
+}
+
 /// Splits a transaction into its encoded steps and its payload.
-pub fn pack(txn: &Transaction) -> (Vec<u8>, Bufs) {
+pub fn pack(txn: &Transaction) -> Packed {
+    pack_with_ahead(txn, 0)
+}
+
+/// The same of a transaction that takes over so many bytes which were sent ahead. Who does not know of such refuses it.
+pub fn pack_with_ahead(txn: &Transaction, ahead: u64) -> Packed {
     let mut payload = Bufs::new();
     let mut w = Writer::with_room(ROOM);
-    w.put(&1u8);
+    match ahead {
+        0 => w.put(&1u8),
+        _ => w.put(&(2u8, ahead)),
+    }
     w.count(txn.ops.len());
     for op in &txn.ops {
         let TxnOp::Write(key, offset, data) = op else {
@@ -24,16 +41,17 @@ pub fn pack(txn: &Transaction) -> (Vec<u8>, Bufs) {
         w.put(&TxnOp::Write(key.clone(), *offset, Bufs::new()));
         payload.append(data.clone());
     }
-    (w.into_vec(), payload)
+    Packed { steps: w.into_vec(), payload }
 }
 
-/// The inverse of [`pack`].
-pub fn unpack(steps: &[u8], payload: &Bufs) -> Result<Transaction, DecodeError> {
+/// The inverse of [`pack_with_ahead`].
+pub fn unpack(steps: &[u8], payload: &Bufs) -> Result<(Transaction, u64), DecodeError> {
     let mut r = Reader::new(steps);
-    let version: u8 = r.get()?;
-    if version != 1 {
-        return Err(r.error(format!("a packed transaction of version {version}")));
-    }
+    let ahead = match r.get::<u8>()? {
+        1 => 0,
+        2 => r.get()?,
+        version => return Err(r.error(format!("a packed transaction of version {version}"))),
+    };
     let n = r.count(9)?;
     let mut at = 0usize;
     let mut ops = Vec::with_capacity(n.min(64));
@@ -55,7 +73,7 @@ pub fn unpack(steps: &[u8], payload: &Bufs) -> Result<Transaction, DecodeError> 
     if at != payload.len() {
         return Err(r.error(format!("{} bytes of payload too many", payload.len() - at)));
     }
-    Ok(Transaction { ops })
+    Ok((Transaction { ops }, ahead))
 }
 
 #[cfg(test)]
@@ -69,8 +87,9 @@ mod tests {
         let mut rng = Rng::from_seed(8);
         for _ in 0..200 {
             let txn = Transaction::sample(&mut rng);
-            let (steps, payload) = pack(&txn);
-            assert_eq!(unpack(&steps, &payload).expect("own packing"), txn);
+            let ahead = rng.below(3) * (64 << 20);
+            let Packed { steps, payload } = pack_with_ahead(&txn, ahead);
+            assert_eq!(unpack(&steps, &payload).expect("own packing"), (txn, ahead));
             if !steps.is_empty() {
                 let cut = rng.below(steps.len() as u64) as usize;
                 assert!(unpack(&steps[..cut], &payload).is_err());

@@ -15,8 +15,6 @@ use wire::EntityType;
 
 /// Feature bits that we claim to monitors, those of PROTOCOL.md 1.5.
 const FEATURES: u64 = 0x3f01_cfbd_7ffd_ffff;
-/// What this version understands. 2: PGs are merged.
-const FEATURE_LEVEL: u32 = 2;
 /// One TiB weighs 1.0, which is 65536.
 const WEIGHT_SHIFT: u32 = 40 - 16;
 
@@ -33,7 +31,7 @@ impl OsdConfig {
             epoch,
             boot_epoch: last_up,
             features: FEATURES,
-            feature_level: FEATURE_LEVEL,
+            feature_level: self.options.feature_level,
             metadata: self.metadata.clone(),
             crush_weight: self.crush_weight,
             device_class: self.device_class.clone(),

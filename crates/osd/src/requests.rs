@@ -318,6 +318,7 @@ impl Osd {
             peer::Body::PgLog(m) => pg.on_log_reply(core, from, tid, &m),
             peer::Body::PgInfo(m) if m.activate => pg.on_member_activated(core, from, tid),
             peer::Body::PgInfo(m) => pg.on_primary_info(core, tid, &m),
+            peer::Body::RepData(m) => pg.on_rep_data(core, tid, &m),
             peer::Body::RepOp(m) => pg.on_rep_op(core, conn, tid, &m),
             peer::Body::RepOpReply(m) => pg.on_rep_op_reply(core, from, tid, &m),
             peer::Body::Push(m) => pg.on_push(core, conn, tid, &m),
@@ -343,7 +344,8 @@ impl Osd {
             // It was merged, and who asks will learn; what we had of it we still have.
             return;
         }
-        let notice = crate::pg::info::Notice::default();
+        let feature_level = self.core.config.options.feature_level;
+        let notice = crate::pg::info::Notice { feature_level, ..Default::default() };
         let body = peer::PgNotify {
             pgid: query.pgid,
             epoch: self.core.epoch(),
@@ -362,6 +364,7 @@ fn addressed(body: &peer::Body) -> Option<(Spg, Epoch)> {
         peer::Body::PgNotify(m) => (m.pgid, m.epoch),
         peer::Body::PgLog(m) => (m.pgid, m.epoch),
         peer::Body::PgInfo(m) => (m.pgid, m.epoch),
+        peer::Body::RepData(m) => (m.pgid, m.epoch),
         peer::Body::RepOp(m) => (m.pgid, m.epoch),
         peer::Body::RepOpReply(m) => (m.pgid, m.epoch),
         peer::Body::Push(m) => (m.pgid, m.epoch),

@@ -24,7 +24,7 @@ wire::message_bodies! {
         MonSnapshot, MonSnapshotAck, MonIdsWanted, MonIds,
         Hello, OsdBoot, OsdAlive, OsdFailure, OsdBeacon, PgStats, MdsBeacon,
         NacreMap, OsdPgTemp, MonLeader, OsdScrub,
-        OsdPing, RepOp, RepOpReply, PgQuery, PgNotify, PgInfo, PgLog, Push, PushReply, Pull, PgScan, PgScanReply, PgRemove,
+        OsdPing, RepData, RepOp, RepOpReply, PgQuery, PgNotify, PgInfo, PgLog, Push, PushReply, Pull, PgScan, PgScanReply, PgRemove,
         PgScrub, PgScrubMap, PgScrubbed,
         PgReserve,
         MdsPeer,

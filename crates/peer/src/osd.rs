@@ -74,6 +74,22 @@ wire::messages! {
         pub data: Bufs = data,
     }
 
+    /// Primary to replica: a part of what the update will write that follows on this connection. Not answered; the update's answer is for it too.
+    pub struct RepData = 0xe20e "rep_data" [v 1/1] {
+        /// As in the update.
+        pub pgid: Spg,
+        /// The primary's map.
+        pub epoch: Epoch,
+        /// The interval began at this epoch.
+        pub interval: Epoch,
+        /// Of the update.
+        pub version: EVersion,
+        /// So many bytes came before.
+        pub offset: u64,
+        /// Whole blocks.
+        pub data: Bufs = data,
+    }
+
     /// Answers [`RepOp`] once the update is durable.
     pub struct RepOpReply = 0xe202 "rep_op_reply" [v 1/1] {
         /// As in the request.

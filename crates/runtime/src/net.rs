@@ -86,6 +86,9 @@ impl Limits {
     /// Fixed parts, not one pot: a client's write is held until its members have it, and they may be waiting for room of ours for theirs. What comes from OSDs is
     /// held until our own disk has it, which waits for nobody; so room for that becomes free whatever clients do. Answers are held until clients take them, which
     /// must not stop writes.
+    ///
+    /// Only clients send an OSD much more at once: what an update writes beyond 4 MiB comes from its primary in parts of 1 MiB. A larger message of a daemon is one of an
+    /// older version, or has a large omap or log, and is read alone.
     pub fn of_osd() -> Self {
         Self { client_bytes: 8 << 20, daemon_bytes: 16 << 20, unread_bytes: 1 << 20, ..Self::default() }
     }

@@ -140,6 +140,18 @@ fn disks(seed: u64, profile: Profile) -> (bool, bool) {
     }
 }
 
+/// How much an update carries itself, and in parts of what size the rest goes ahead: little in every other cluster, as no client writes
+/// more here than some blocks at once. Not where a disk decays: such small parts go through the log, so that checkpoints have what is large too, and
+/// the one that a disk ends with is looked at as it is, with what was removed since. Drawn apart too.
+fn parts(seed: u64, decays: bool, usual: &osd::OsdOptions) -> (u64, u64) {
+    let mut rng = Rng::from_seed(seed ^ 0x0070_6172_7473_0000);
+    if rng.chance(1, 2) && !decays {
+        (4096, 4096 * rng.range(1, 5))
+    } else {
+        (usual.update_whole, usual.update_part)
+    }
+}
+
 /// A checker's name and what it found.
 struct Found(&'static str, String);
 
@@ -200,6 +212,7 @@ impl Scenario {
             (scrub.min_interval, scrub.deep_interval) = (Duration::from_secs(4), Duration::from_secs(6));
             (scrub.at_once, scrub.chunk_max) = (rng.range(1, 3) as usize, rng.range(1, 26) as usize);
         }
+        (spec.osd.update_whole, spec.osd.update_part) = parts(seed, decays, &spec.osd);
         let faults = Faults::draw(&mut rng);
         let mut cluster = Cluster::new(seed, faults, &spec);
         cluster.world.trace = trace;

@@ -74,13 +74,15 @@ wire_structs! {
     }
 
     /// What a member tells the primary of itself.
-    pub struct Notice[v 1/1] {
+    pub struct Notice[v 2/1] {
         /// Its copy.
         pub info: Info,
         /// The intervals since the PG was last clean, the present one not included.
         pub past: Vec<Interval>,
         /// For so many nanoseconds a former primary may still believe that it may serve reads.
         pub lease_left_ns: u64,
+        /// What its OSD understands, as it tells the monitors; 0 from those of before this was said.
+        pub feature_level: u32 = since 2,
     }
 }
 

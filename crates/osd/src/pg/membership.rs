@@ -150,6 +150,7 @@ impl Pg {
     /// Drops everything that belongs to a round of peering.
     pub fn reset(&mut self, core: &mut Core) {
         self.send_all_to_primary(core);
+        self.drop_ahead(core);
         self.primary_serves = false;
         self.set_state(core, State::Reset);
         self.round = core.next_round();

@@ -87,6 +87,12 @@ pub fn temp_key(object: &ObjectKey) -> ObjectKey {
     ObjectKey { snap: object.snap, ..ObjectKey::head(TEMP_POOL, object.hash, b"", b"", &name) }
 }
 
+/// Where a member keeps what comes ahead of an update of this round.
+pub fn ahead_key(pgid: PgId, round: u64, version: EVersion) -> ObjectKey {
+    // Not to be taken for the name of a [`temp_key`], which begins with a pool.
+    ObjectKey::private(TEMP_POOL, &format!("update/{pgid}/{round}/{version}"))
+}
+
 /// The object whose omap tells which clones of a pool may show a snapshot. It has each clone that is here under each snapshot that
 /// it shows, and may have more: who uses it looks at the head. It is the pool's, so that PGs may split.
 pub fn snap_index(pool: i64) -> ObjectKey {

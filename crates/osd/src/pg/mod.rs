@@ -1,8 +1,9 @@
 //! One placement group on one OSD: peering, replication, client operations, recovery.
 //!
 //! Reading path: [`state`] (all transitions), [`membership`] (intervals), [`peering`] (the primary), [`replica`] (the others),
-//! [`client`] and [`replicate`] (operations), [`trim`] (snapshots that were removed), [`transfer`], [`recovery`] and [`resync`] (copies of objects).
+//! [`client`], [`replicate`] and [`ahead`] (operations), [`trim`] (snapshots that were removed), [`transfer`], [`recovery`] and [`resync`] (copies of objects).
 
+pub mod ahead;
 mod backing_off;
 pub mod balanced;
 pub mod client;
@@ -66,6 +67,8 @@ pub struct Copy {
     pub common: EVersion,
     /// It is being compared object by object; from here on nothing is known.
     pub resync: Option<resync::Resync>,
+    /// What its OSD understands.
+    pub feature_level: u32,
     /// It has made log and info durable.
     pub activated: bool,
 }
@@ -159,6 +162,8 @@ pub struct Pg {
     pub listings: Listings,
     /// Not primary: number of the primary's round that we take part in, 0 for none.
     pub activation: u64,
+    /// Not primary: data that has come for the next update.
+    pub ahead: Option<ahead::Ahead>,
     /// Statistics have changed since they were reported.
     pub stats_changed: bool,
     /// Reports made.
@@ -208,6 +213,7 @@ impl Pg {
             scrub: scrub::Scrub::new(scrub),
             listings: Listings::default(),
             activation: 0,
+            ahead: None,
             stats_changed: true,
             reported_seq: 0,
         }
@@ -277,6 +283,7 @@ impl Pg {
             info: self.info.clone(),
             past: self.members.past.clone(),
             lease_left_ns: self.lease_left(core),
+            feature_level: core.config.options.feature_level,
         }
     }
 

@@ -106,7 +106,9 @@ impl Pg {
         }
         match self.state {
             State::GetInfo => {
-                self.copies.insert(from, Copy { exists, info: notice.info, ..Copy::default() });
+                let feature_level = notice.feature_level;
+                self.copies
+                    .insert(from, Copy { exists, info: notice.info, feature_level, ..Copy::default() });
                 if learned { self.get_info(core) } else { self.check_info(core) }
             }
             State::Incomplete | State::Down if learned || exists && !self.copies.contains_key(&from) => {

@@ -109,6 +109,7 @@ impl Pg {
         change.members(&self.members);
         self.set_state(core, State::ReplicaActive);
         self.recovery_reset(core);
+        self.drop_ahead(core);
         self.send_all_to_primary(core);
         (self.activation, self.primary_serves) = (tid, false);
         let body = peer::PgInfo {
@@ -164,13 +165,17 @@ impl Pg {
     ) -> Result<(), DecodeError> {
         let mut r = Reader::new(&msg.log);
         let update: Update = r.get()?;
-        let mut txn = unpack(&msg.transaction, &msg.data)?;
+        let (mut txn, bytes_ahead) = unpack(&msg.transaction, &msg.data)?;
         let version = update.entry.version;
         if version.version != self.info.last_update.version + 1 || version < self.info.last_update {
             return Err(r.error(format!("follows {}", self.info.last_update)));
         }
+        let Some((end_of_ahead, had_room)) = self.take_ahead(version, bytes_ahead) else {
+            return Err(r.error(format!("{bytes_ahead} bytes went ahead of it and are not here")));
+        };
         let mut change = MetaChange::default();
-        let lacks = self.lacks_base(&update.entry)
+        let lacks = !had_room
+            || self.lacks_base(&update.entry)
             || self.would_refuse(core, &txn, msg.log.len()) == Some(Refusal::NoSpace);
         let changes = if lacks { update.entry.changes() } else { Vec::new() };
         self.append_update(core, update, &mut change);
@@ -185,6 +190,7 @@ impl Pg {
             self.info.missing = self.missing.len() as u64;
             change.info(&self.info);
         }
+        txn.ops.extend(end_of_ahead);
         self.sure_to = self.sure_to.max(msg.committed_to);
         self.trim_log(core, &mut change);
         let reply = peer::RepOpReply {

@@ -2,13 +2,13 @@
 //! storage (paper, 5.2 and 5.3).
 
 use super::Pg;
+use super::ahead::Sent;
 use super::info::{Delta, Stats};
 use super::log::{Entry, entry_kind};
 use super::meta::MetaChange;
 use super::request::Reply;
 use crate::core::{CommitFor, Core};
 use crate::object::{first_of, hobject_of};
-use crate::pack::pack;
 use maps::{EVersion, OsdId};
 use msgs::errno::ENOSPC;
 
@@ -95,26 +95,33 @@ impl Pg {
     }
 
     fn send_update(&self, core: &mut Core, update: &Update, log: Vec<u8>, txn: &Transaction) {
-        let (steps, payload) = pack(txn);
+        let version = update.entry.version;
+        let (whole, parted) = (Sent::whole(txn), self.in_parts(core, version, txn, log.len()));
         for osd in self.others(core) {
             // A copy that is being compared gets what lies before the cursor; the comparison brings it the rest.
             let cursor = self.copies.get(&osd).and_then(|c| c.resync.as_ref()).map(|r| &r.cursor);
             let behind = cursor.is_some_and(|cursor| first_of(&update.entry.object) >= *cursor);
             // What is deleted goes there too: that may be what makes room for the comparison to go on.
             let behind = behind && update.entry.kind != entry_kind::DELETE;
+            let parted = parted.as_ref().filter(|_| !behind && self.takes_parts(osd));
+            if let Some(sent) = parted {
+                self.send_ahead(core, osd, version, sent);
+                core.count("updates_in_parts", 1);
+            }
+            let sent = if behind { &Sent::whole(&Transaction::default()) } else { parted.unwrap_or(&whole) };
             // Snapshots of one object are compared together: writes to it wait until all of them are on one side.
             let body = peer::RepOp {
                 pgid: self.spg(),
                 epoch: core.epoch(),
                 min_epoch: self.members.interval,
                 reqid: update.entry.reqid,
-                version: update.entry.version,
+                version,
                 committed_to: self.sure_to,
                 trim_to: self.sure_to,
                 object: hobject_of(&update.entry.object),
                 log: log.clone(),
-                transaction: if behind { pack(&Transaction::default()).0 } else { steps.clone() },
-                data: if behind { stdx::Bufs::new() } else { payload.clone() },
+                transaction: sent.with.steps.clone(),
+                data: sent.with.payload.clone(),
             };
             core.send_osd(osd, self.round, peer::Body::from(body));
         }

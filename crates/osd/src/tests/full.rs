@@ -19,7 +19,10 @@ fn mib(i: usize) -> String {
 
 /// Three OSDs of which one is full: writes go on until one is not answered. Gives how many were, and what waits.
 fn filled() -> (Cluster, usize, u64) {
-    let mut c = Cluster::with_disks(&[LARGE, LARGE, SMALL], 3, 2, 4);
+    filled_by(Cluster::with_disks(&[LARGE, LARGE, SMALL], 3, 2, 4))
+}
+
+fn filled_by(mut c: Cluster) -> (Cluster, usize, u64) {
     for i in 0.. {
         let name = format!("o{i}");
         let primary = c.acting(&name)[0];
@@ -40,7 +43,24 @@ fn filled() -> (Cluster, usize, u64) {
 
 #[test]
 fn a_write_that_a_replica_has_no_room_for_waits_until_something_is_deleted() {
-    let (mut c, last, waiting) = filled();
+    waits_until_something_is_deleted(filled());
+}
+
+#[test]
+fn so_it_does_where_its_data_goes_ahead() {
+    let mut c = Cluster::with_disks(&[LARGE, LARGE, SMALL], 3, 2, 4);
+    for osd in 0..3 {
+        let options = &mut c.osd_mut(osd).core.config.options;
+        (options.update_whole, options.update_part) = (MIB as u64 / 2, MIB as u64 / 8);
+    }
+    let (c, last, waiting) = filled_by(c);
+    assert_eq!(c.temporary(FULL), []);
+    let c = waits_until_something_is_deleted((c, last, waiting));
+    assert!(c.counted("part_without_room") > 0);
+    assert_eq!(c.temporary(FULL), []);
+}
+
+fn waits_until_something_is_deleted((mut c, last, waiting): (Cluster, usize, u64)) -> Cluster {
     c.run(Duration::from_secs(5));
     assert!(!c.replies.contains_key(&waiting), "it is not on all disks");
     assert!(c.stopped.is_empty(), "{:?}", c.stopped);
@@ -57,6 +77,7 @@ fn a_write_that_a_replica_has_no_room_for_waits_until_something_is_deleted() {
     assert_eq!(c.read(&format!("o{last}")), Ok(mib(last)));
     assert_eq!(c.read(&format!("o{}", victims[0])), Err(-2));
     c.check();
+    c
 }
 
 #[test]

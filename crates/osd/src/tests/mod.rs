@@ -1,5 +1,6 @@
 //! Scenarios of several OSDs.
 
+mod ahead;
 mod answers;
 mod backoffs;
 mod balanced;

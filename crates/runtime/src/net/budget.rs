@@ -3,7 +3,8 @@
 //! A message is read once all of it is reserved, so none is ever half read while another waits for its memory. Who does not get what it
 //! needs waits in line, and its socket is not read from. Clients and daemons have budgets of their own: daemons never wait for one another's
 //! clients. Small messages have a line of their own too, in which a large one is not waited for: acknowledgements, heartbeats,
-//! maps, and requests that move little.
+//! maps, and requests that move little. A message that is larger than all there is for its kind is read when it is alone: with clients of an OSD that may be
+//! any write, with daemons an OSD's own are smaller (`Limits::of_osd`).
 //!
 //! A request is handed to the node once the memory for its answer is reserved; what comes after it on its connection waits behind it, unread, so that
 //! order is kept. The reservation goes with the request, then with the answer, and ends when that has left, or with whatever forgets

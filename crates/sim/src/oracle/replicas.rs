@@ -1,5 +1,5 @@
 //! Checker `replicas_identical`: once a cluster is healthy, every object is on as many OSDs as its pool wants, and all copies are
-//! the same byte for byte, versions included (the paper's section 5.1, data safety).
+//! the same byte for byte, versions included (the paper's section 5.1, data safety). Nothing is left of what went ahead of updates.
 //!
 //! It asks no OSD: it opens their stores on their disks after they have stopped, as a repairman would.
 
@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 use stdx::Rng;
 use store::{Config, ObjectKey, ObjectView, OmapRange, Read, ReadReply, Store, StoreOut};
 
+/// Where OSDs keep what is to become part of an object.
+const TEMP_POOL: i64 = -3;
+
 /// Checks the disks of OSDs that have stopped. `copies` says how many there must be of each object. Gives all objects.
 pub fn check(
     disks: &mut [(String, SimDisk)],
@@ -15,8 +18,12 @@ pub fn check(
 ) -> Result<BTreeMap<ObjectKey, ObjectView>, String> {
     let mut all: BTreeMap<ObjectKey, Vec<(String, ObjectView)>> = BTreeMap::new();
     for (name, disk) in disks {
-        let objects = Inspection::open(disk).and_then(|mut i| i.objects());
-        for (key, view) in objects.map_err(|why| format!("{name}: {why}"))? {
+        let found = Inspection::open(disk).and_then(|mut i| Ok((i.objects()?, i.left_of_updates()?)));
+        let (objects, left) = found.map_err(|why| format!("{name}: {why}"))?;
+        if let Some(key) = left.first() {
+            return Err(format!("{name} has kept {}", String::from_utf8_lossy(&key.name)));
+        }
+        for (key, view) in objects {
             all.entry(key).or_default().push((name.clone(), view));
         }
     }
@@ -108,11 +115,23 @@ impl<'a> Inspection<'a> {
         self.drain(out)?.ok_or_else(|| "a read has no answer".to_owned())
     }
 
+    fn list(&mut self, from: i64, to: ObjectKey) -> Result<Vec<ObjectKey>, String> {
+        let list = Read::List { from: ObjectKey::first_at(from, i8::MIN, 0), to, max: usize::MAX };
+        let ReadReply::List(keys) = self.read(list)? else { return Err("a list was asked for".to_owned()) };
+        Ok(keys)
+    }
+
+    /// Objects with data of updates that were to come.
+    fn left_of_updates(&mut self) -> Result<Vec<ObjectKey>, String> {
+        let mut keys = self.list(TEMP_POOL, ObjectKey::first_at(TEMP_POOL + 1, i8::MIN, 0))?;
+        keys.retain(|key| key.name.starts_with(b"update/"));
+        Ok(keys)
+    }
+
     /// All objects of pools that clients see.
     fn objects(&mut self) -> Result<Vec<(ObjectKey, ObjectView)>, String> {
         let to = ObjectKey::first_at(i64::MAX, i8::MAX, 0);
-        let list = Read::List { from: ObjectKey::first_at(1, i8::MIN, 0), to, max: usize::MAX };
-        let ReadReply::List(keys) = self.read(list)? else { return Err("a list was asked for".to_owned()) };
+        let keys = self.list(1, to)?;
         let mut out = Vec::new();
         for key in keys {
             let range = OmapRange { max: usize::MAX, max_bytes: usize::MAX, ..OmapRange::default() };

@@ -1,6 +1,7 @@
 //! What must hold of a [`Cluster`], and looks into it.
 
 use super::*;
+use crate::pg::meta::TEMP_POOL;
 
 impl Cluster {
     /// Waits until every PG is clean by what its primary reports.
@@ -44,6 +45,16 @@ impl Cluster {
             out.insert(name, (key, view));
         }
         out
+    }
+
+    /// Objects on an OSD's disk that are no PG's: parts of something to come.
+    pub fn temporary(&self, osd: usize) -> Vec<ObjectKey> {
+        let mut reader = StoreReader::open(self.slots[&osd].disk.clone(), self.disk_size(osd));
+        let pool = |pool| ObjectKey::first_at(pool, i8::MIN, 0);
+        match reader.read(Read::List { from: pool(TEMP_POOL), to: pool(TEMP_POOL + 1), max: 100_000 }) {
+            ReadReply::List(keys) => keys,
+            _ => panic!("a list"),
+        }
     }
 
     /// Replicas are byte-identical, nothing complained.
