@@ -1,6 +1,7 @@
 //! The engine: operations in flight, sessions to OSDs, the map.
 
 use crate::backoff::within;
+use crate::linger::Lingers;
 use crate::maps_in::{self, Took};
 use crate::op::{InFlight, Kind};
 use crate::session::OsdSession;
@@ -37,7 +38,7 @@ impl RadosConfig {
 }
 
 /// An operation that was submitted but not yet admitted.
-type Waiting = (u64, Kind, Place, Request);
+pub(crate) type Waiting = (u64, Kind, Place, Request);
 
 /// The object operation engine. The owner hands it maps, and what concerns its connections ([`Self::owns`]).
 #[derive(Debug)]
@@ -46,13 +47,14 @@ pub struct Rados {
     rng: Rng,
     conns: ConnSpace,
     tickets: Tickets,
-    map: Arc<OsdMap>,
+    pub(crate) map: Arc<OsdMap>,
     placement: Placement,
     next_tid: u64,
     /// By tid, which is the order of submission.
-    ops: BTreeMap<u64, InFlight>,
+    pub(crate) ops: BTreeMap<u64, InFlight>,
     bytes: usize,
-    waiting: VecDeque<Waiting>,
+    pub(crate) waiting: VecDeque<Waiting>,
+    pub(crate) lingers: Lingers,
     sessions: BTreeMap<OsdId, OsdSession>,
     /// The monitors were asked for the newest epoch.
     epoch_asked: bool,
@@ -72,6 +74,7 @@ impl Rados {
             ops: BTreeMap::new(),
             bytes: 0,
             waiting: VecDeque::new(),
+            lingers: Lingers::default(),
             sessions: BTreeMap::new(),
             epoch_asked: false,
         }
@@ -132,16 +135,17 @@ impl Rados {
 
     /// Forgets the operations with this token: no answer is told. Whether a write is carried out is then unknown.
     pub fn cancel(&mut self, token: u64, out: &mut Vec<RadosOut>) {
-        self.waiting.retain(|(t, ..)| *t != token);
-        let tids: Vec<u64> =
-            self.ops.iter().filter(|(_, op)| op.token == token).map(|(tid, _)| *tid).collect();
+        let is_it = |kind: &Kind, t: u64| t == token && !matches!(kind, Kind::Linger(_));
+        self.waiting.retain(|(t, kind, ..)| !is_it(kind, *t));
+        let ops = self.ops.iter().filter(|(_, op)| is_it(&op.kind, op.token));
+        let tids: Vec<u64> = ops.map(|(tid, _)| *tid).collect();
         tids.iter().for_each(|tid| drop(self.remove(*tid)));
         self.admit(out);
     }
 
     /// When [`Self::timer`] is wanted.
     pub fn deadline(&self) -> Option<Instant> {
-        self.sessions.values().filter_map(|s| s.retry_at).min()
+        self.sessions.values().filter_map(|s| s.retry_at).chain(self.lingers.deadline()).min()
     }
 
     /// Time has passed.
@@ -152,6 +156,7 @@ impl Rados {
             self.session_mut(*osd).retry_at = None;
         }
         self.dispatch_unsent(out);
+        self.ping_watches(now, out);
         // Where nothing is left to say, nothing is kept.
         self.sessions.retain(|_, s| s.conn.is_some() || s.retry_at.is_some());
     }
@@ -161,6 +166,8 @@ impl Rados {
         let Some(osd) = self.osd_of(conn) else { return };
         self.sessions.get_mut(&osd).expect("found by its connection").lost(now.mono, &mut self.rng);
         self.unsend(|op| op.target.is_some_and(|t| t.osd == Some(osd)));
+        self.lingers.session_lost(osd);
+        self.register_lost(out);
         // Most often the OSD is down and the map that says so is on its way.
         self.want_next_map(out);
     }
@@ -179,14 +186,16 @@ impl Rados {
                 }
             }
             node::Body::Client(Body::OsdBackoff(m)) => self.backoff(osd, conn, &m, out),
-            _ => {} // watches are not made here; nothing else is for a client
+            node::Body::Client(Body::WatchNotify(m)) => self.watch_notify(*m, out),
+            _ => {} // nothing else is for a client
         }
     }
 
     /// Maps, from a monitor or an OSD.
     pub fn osd_map(&mut self, m: &msgs::OsdMap, out: &mut Vec<RadosOut>) {
         let before = self.map.epoch;
-        let took = maps_in::take(&mut self.map, m);
+        let lingers = &mut self.lingers;
+        let took = maps_in::take(&mut self.map, m, |map, whole| lingers.follow(map, whole));
         if let Took::Gap(from) = took {
             out.push(RadosTold::WantMap(from).into());
         }
@@ -194,6 +203,7 @@ impl Rados {
             self.placement.clear();
             out.push(RadosTold::Map(self.map.clone()).into());
             self.drop_dead_sessions(out);
+            self.register_lost(out);
             self.retarget(out);
             self.admit(out);
         }
@@ -226,7 +236,7 @@ impl Rados {
     }
 
     /// Takes waiting operations as far as the limits allow.
-    fn admit(&mut self, out: &mut Vec<RadosOut>) {
+    pub(crate) fn admit(&mut self, out: &mut Vec<RadosOut>) {
         while let Some((_, _, _, request)) = self.waiting.front() {
             let bytes = request.data_len();
             let fits = self.ops.is_empty()
@@ -255,7 +265,7 @@ impl Rados {
         }
     }
 
-    fn remove(&mut self, tid: u64) -> Option<InFlight> {
+    pub(crate) fn remove(&mut self, tid: u64) -> Option<InFlight> {
         let op = self.ops.remove(&tid)?;
         self.bytes -= op.bytes;
         Some(op)
@@ -329,6 +339,7 @@ impl Rados {
             }
             keep
         });
+        dead.iter().for_each(|osd| self.lingers.session_lost(*osd));
         self.unsend(|op| op.target.is_some_and(|t| t.osd.is_some_and(|osd| dead.contains(&osd))));
     }
 
@@ -385,6 +396,9 @@ impl Rados {
                 RadosTold::Done { token: op.token, completion }
             }
             Kind::List => RadosTold::Listed { token: op.token, result: Err(result) },
+            Kind::Linger(attempt) => {
+                return self.attempted(attempt, &Completion { result, ..Completion::default() }, out);
+            }
         };
         out.push(told.into());
     }
@@ -405,21 +419,16 @@ impl Rados {
             return;
         }
         let pool = op.request.locator.pool;
-        let told = match op.kind {
-            Kind::Plain => RadosTold::Done {
-                token: op.token,
-                completion: Box::new(Completion {
-                    result: reply.result,
-                    ops: reply.ops,
-                    version: reply.user_version,
-                }),
-            },
-            Kind::List => {
-                let result = list::parse(pool, &target, &reply);
-                RadosTold::Listed { token: op.token, result }
-            }
-        };
-        out.push(told.into());
+        if op.kind == Kind::List {
+            let result = list::parse(pool, &target, &reply);
+            out.push(RadosTold::Listed { token: op.token, result }.into());
+            return self.admit(out);
+        }
+        let completion = Completion { result: reply.result, ops: reply.ops, version: reply.user_version };
+        match op.kind {
+            Kind::Linger(attempt) => self.attempted(attempt, &completion, out),
+            _ => out.push(RadosTold::Done { token: op.token, completion: Box::new(completion) }.into()),
+        }
         self.admit(out);
     }
 

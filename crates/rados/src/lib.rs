@@ -9,11 +9,14 @@
 //! which they were submitted, except that what may go on overtakes writes that wait for space or an administrator. A
 //! write is applied once however often it is sent: the OSD knows it by client and tid.
 //!
-//! Absent: watches, redirects, reads from replicas, snapshot contexts from pool snapshots.
+//! Watches and notifications linger: `linger.rs`.
+//!
+//! Absent: redirects, reads from replicas, snapshot contexts from pool snapshots.
 
 mod backoff;
 mod cluster;
 mod engine;
+mod linger;
 mod list;
 mod maps_in;
 mod op;

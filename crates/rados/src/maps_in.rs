@@ -16,8 +16,8 @@ pub(crate) enum Took {
     Gap(Epoch),
 }
 
-/// Applies what is newer than `map`.
-pub(crate) fn take(map: &mut Arc<OsdMap>, m: &msgs::OsdMap) -> Took {
+/// Applies what is newer than `map`. `each` is shown every map on the way, and whether it does not follow the one before.
+pub(crate) fn take(map: &mut Arc<OsdMap>, m: &msgs::OsdMap, mut each: impl FnMut(&OsdMap, bool)) -> Took {
     let before = map.epoch;
     if m.newest_contained() <= before {
         return Took::Nothing;
@@ -29,9 +29,14 @@ pub(crate) fn take(map: &mut Arc<OsdMap>, m: &msgs::OsdMap) -> Took {
             if !decoded.is_ok_and(|inc| Arc::make_mut(map).apply(&inc).is_ok()) {
                 return Took::Gap(Epoch(0));
             }
+            each(map, false);
         } else if let Some(full) = m.fulls.get(&at) {
             match Reader::new(full).get::<OsdMap>() {
-                Ok(full) => *map = Arc::new(full),
+                Ok(full) => {
+                    let follows = map.epoch.0 > 0 && map.epoch.next() == at;
+                    *map = Arc::new(full);
+                    each(map, !follows);
+                }
                 // To ask for it would bring the same bytes again, and so on for ever: the next map may be better.
                 Err(_) => return Took::Nothing,
             }

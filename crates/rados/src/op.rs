@@ -1,17 +1,20 @@
 //! One operation under way.
 
 use crate::Request;
+use crate::linger::Attempt;
 use crate::target::{Place, Target};
 use maps::{Epoch, HObject};
 use msgs::{OsdOp, osd_flag};
 
 /// What becomes of the answer.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Kind {
     /// The caller gets it.
     Plain,
     /// It is read as a part of a listing.
     List,
+    /// It is about an operation that lingers.
+    Linger(Attempt),
 }
 
 #[derive(Debug)]

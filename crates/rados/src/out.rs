@@ -4,6 +4,7 @@ use crate::Listing;
 use maps::{Epoch, OsdMap};
 use monc::Net;
 use msgs::OpResult;
+use msgs::op::input::NotifyReply;
 use std::sync::Arc;
 
 /// One output of [`crate::Rados`].
@@ -62,5 +63,41 @@ pub enum RadosTold {
         token: u64,
         /// What, or a negative errno.
         result: Result<Box<Listing>, i32>,
+    },
+    /// A watch is registered, or can't be and is forgotten.
+    Watched {
+        /// The owner's number.
+        cookie: u64,
+        /// 0 or a negative errno.
+        result: i32,
+    },
+    /// Somebody notifies the watchers of an object: to be answered with [`msgs::Op::NotifyAck`].
+    Notified {
+        /// Of the watch.
+        cookie: u64,
+        /// The OSD's number for it, for the answer. The same one may come twice.
+        notify_id: u64,
+        /// Who: its global id.
+        notifier: u64,
+        /// What.
+        payload: Vec<u8>,
+    },
+    /// A watch is no more, and what was notified since it was last heard of may have passed it.
+    WatchBroken {
+        /// The owner's number.
+        cookie: u64,
+        /// A negative errno.
+        result: i32,
+    },
+    /// A notification has ended.
+    NotifyEnded {
+        /// The owner's number.
+        token: u64,
+        /// 0 or a negative errno: -ETIMEDOUT where somebody is missing.
+        result: i32,
+        /// Who has answered and who has not.
+        reply: NotifyReply,
+        /// How often it was registered.
+        attempts: u32,
     },
 }

@@ -116,6 +116,14 @@ pub fn show_told(told: &RadosTold) -> String {
                 if l.next.is_some() { " more" } else { "" }
             )
         }
+        RadosTold::Watched { cookie, result } => format!("watched {cookie} r={result}"),
+        RadosTold::Notified { cookie, notify_id, payload, .. } => {
+            format!("notified {cookie} {notify_id} {:?}", String::from_utf8_lossy(payload))
+        }
+        RadosTold::WatchBroken { cookie, result } => format!("watch {cookie} broken r={result}"),
+        RadosTold::NotifyEnded { token, result, attempts, .. } => {
+            format!("notify {token} ended r={result} after {attempts}")
+        }
         RadosTold::Listed { token, result: Err(e) } => format!("listed {token} r={e}"),
     }
 }

@@ -1,0 +1,359 @@
+//! Operations that linger after they were answered (PROTOCOL.md 5.6): watches, which stay registered until they are ended, and
+//! notifications, which end when their watchers have answered or let the time pass.
+//!
+//! What an OSD knows of them beside the stored watch ends with the connection and with the PG's interval. So both are registered
+//! again, as new operations, when the connection is lost and when an interval begins: in every one of the maps between two,
+//! as a PG may be elsewhere in one of them and back in the next. A watch that the OSD had dropped by then is
+//! broken: its owner is told, once, and makes a new one under another cookie.
+
+use crate::engine::Waiting;
+use crate::op::Kind;
+use crate::target::Place;
+use crate::{Completion, Rados, RadosOut, RadosTold, Request};
+use maps::{ObjectLocator, OsdId, OsdMap, PgId, UpActing, split_off};
+use msgs::op::{input, watch_op};
+use msgs::{Op, WatchNotify, errno, notify_op};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use stdx::{Instant, Now};
+
+/// Between two pings of a watch, as Ceph's clients do it.
+const PING_EVERY: Duration = Duration::from_secs(5);
+
+/// One operation that lingers, by its owner's number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum LingerId {
+    /// By its cookie.
+    Watch(u64),
+    /// By its token.
+    Notify(u64),
+}
+
+/// Which attempt of it an operation under way is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Attempt {
+    pub(crate) id: LingerId,
+    generation: u32,
+    pings: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    /// No OSD has said yet that it is there.
+    Registering {
+        timeout: u32,
+    },
+    Registered,
+    /// The owner was told so.
+    Broken,
+    /// A notification: for watchers, how long they may take in seconds, and the number that the OSD gave it.
+    Notifying {
+        payload: Vec<u8>,
+        timeout: u32,
+        notify_id: Option<u64>,
+    },
+}
+
+#[derive(Debug)]
+struct Linger {
+    locator: ObjectLocator,
+    oid: Vec<u8>,
+    state: State,
+    /// That of its PG; `None` where there is no such pool.
+    interval: Option<Interval>,
+    /// Counts registrations: answers to earlier ones mean nothing.
+    generation: u32,
+}
+
+/// What of a PG's place makes an interval.
+#[derive(Clone, Debug)]
+struct Interval {
+    pg: PgId,
+    placed: UpActing,
+    sizes: (u8, u8),
+    pg_num: u32,
+    merges: bool,
+}
+
+impl Interval {
+    fn of(map: &OsdMap, locator: &ObjectLocator, oid: &[u8]) -> Option<Self> {
+        let pool = map.pools.get(&locator.pool)?;
+        let pg = pool.raw_pg_to_pg(PgId { pool: locator.pool, seed: locator.hash_of(oid) });
+        Some(Self {
+            pg,
+            placed: map.pg_up_acting(pg),
+            sizes: (pool.size, pool.min_size),
+            pg_num: pool.pg_num,
+            merges: pool.is_premerge(pg.seed),
+        })
+    }
+
+    fn ends_with(&self, next: &Self) -> bool {
+        let parts = |old: u32, new: u32| split_off(self.pg.seed, old, new).next().is_some();
+        let of = |i: &Self| (i.pg, i.placed.clone(), i.sizes, i.merges);
+        of(self) != of(next) || parts(self.pg_num, next.pg_num) || parts(next.pg_num, self.pg_num)
+    }
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct Lingers {
+    all: BTreeMap<LingerId, Linger>,
+    /// When watches are pinged next.
+    ping_at: Option<Instant>,
+    /// Those whose intervals have ended or whose connections are gone.
+    lost: BTreeSet<LingerId>,
+}
+
+impl Lingers {
+    /// The next map is this one; `whole` where those between were not seen.
+    pub(crate) fn follow(&mut self, map: &OsdMap, whole: bool) {
+        for (id, linger) in &mut self.all {
+            let next = Interval::of(map, &linger.locator, &linger.oid);
+            let same = match (&linger.interval, &next) {
+                (Some(old), Some(new)) => !old.ends_with(new),
+                (None, None) => true,
+                _ => false,
+            };
+            if whole || !same {
+                self.lost.insert(*id);
+            }
+            linger.interval = next;
+        }
+    }
+
+    /// What was registered with this OSD is not any more.
+    pub(crate) fn session_lost(&mut self, osd: OsdId) {
+        let there = |l: &Linger| l.interval.as_ref().is_some_and(|i| i.placed.acting_primary == Some(osd));
+        self.lost.extend(self.all.iter().filter(|(_, linger)| there(linger)).map(|(id, _)| *id));
+    }
+
+    /// When [`Rados::ping_watches`] is wanted.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.ping_at
+    }
+}
+
+impl Linger {
+    /// Registers, now or again.
+    fn registration(&self, id: LingerId) -> Request {
+        match (&self.state, id) {
+            (State::Notifying { payload, timeout, .. }, LingerId::Notify(token)) => {
+                let payload = payload.clone();
+                let data = input::write(&input::NotifyInput { version: 1, timeout: *timeout, payload });
+                self.request(Op::Notify { cookie: token, data })
+            }
+            (State::Registering { timeout }, _) => self.watch(id, watch_op::WATCH, *timeout),
+            _ => self.watch(id, watch_op::RECONNECT, 0),
+        }
+    }
+
+    fn watch(&self, id: LingerId, op: u8, timeout: u32) -> Request {
+        let (LingerId::Watch(cookie) | LingerId::Notify(cookie)) = id;
+        self.request(Op::Watch { cookie, ver: 0, op, generation: self.generation, timeout })
+    }
+
+    fn request(&self, op: Op) -> Request {
+        let make = if op.code().writes() { Request::write } else { Request::read };
+        let request = make(self.locator.pool, b"", self.oid.clone(), vec![op]);
+        Request { locator: self.locator.clone(), ..request }
+    }
+}
+
+impl Rados {
+    /// Watches an object: ends in [`RadosTold::Watched`], and from then on [`RadosTold::Notified`] comes, until
+    /// [`RadosTold::WatchBroken`] or [`Self::unwatch`]. `cookie` must be new; `timeout` is how many seconds the OSD keeps the
+    /// watch of a client that it does not hear of, 0 for its default.
+    pub fn watch(
+        &mut self,
+        now: Now,
+        cookie: u64,
+        locator: ObjectLocator,
+        oid: &[u8],
+        timeout: u32,
+        out: &mut Vec<RadosOut>,
+    ) {
+        self.lingers.ping_at.get_or_insert(now.mono + PING_EVERY);
+        self.linger(now, LingerId::Watch(cookie), (locator, oid), State::Registering { timeout }, out);
+    }
+
+    /// Ends a watch, also a broken one; [`RadosTold::Done`] says when no OSD knows of it any more.
+    pub fn unwatch(&mut self, now: Now, token: u64, cookie: u64, out: &mut Vec<RadosOut>) {
+        let id = LingerId::Watch(cookie);
+        let Some(linger) = self.forget_linger(id) else {
+            let completion = Box::new(Completion { result: -errno::ENOENT, ..Completion::default() });
+            return out.push(RadosTold::Done { token, completion }.into());
+        };
+        self.submit(now, token, linger.watch(id, watch_op::UNWATCH, 0), out);
+    }
+
+    /// Tells an object's watchers something and waits for their answers, `timeout` seconds at most (0 for the OSD's default);
+    /// ends in [`RadosTold::NotifyEnded`]. Watchers may hear of it more than once, under other numbers, where it had to be sent again.
+    #[expect(clippy::too_many_arguments, reason = "as librados has them")]
+    pub fn notify(
+        &mut self,
+        now: Now,
+        token: u64,
+        locator: ObjectLocator,
+        oid: &[u8],
+        payload: Vec<u8>,
+        timeout: u32,
+        out: &mut Vec<RadosOut>,
+    ) {
+        let state = State::Notifying { payload, timeout, notify_id: None };
+        self.linger(now, LingerId::Notify(token), (locator, oid), state, out);
+    }
+
+    fn linger(
+        &mut self,
+        now: Now,
+        id: LingerId,
+        (locator, oid): (ObjectLocator, &[u8]),
+        state: State,
+        out: &mut Vec<RadosOut>,
+    ) {
+        let interval = Interval::of(&self.map, &locator, oid);
+        let linger = Linger { locator, oid: oid.to_vec(), state, interval, generation: 0 };
+        let before = self.lingers.all.insert(id, linger);
+        assert!(before.is_none(), "{id:?} is used twice");
+        self.register(id, now.wall.into(), out);
+    }
+
+    /// Registers anew what has been lost.
+    pub(crate) fn register_lost(&mut self, out: &mut Vec<RadosOut>) {
+        for id in std::mem::take(&mut self.lingers.lost) {
+            self.register(id, wire::Utime::default(), out);
+        }
+    }
+
+    fn register(&mut self, id: LingerId, mtime: wire::Utime, out: &mut Vec<RadosOut>) {
+        self.drop_attempts(id);
+        let Some(linger) = self.lingers.all.get_mut(&id) else { return };
+        if matches!(linger.state, State::Broken) {
+            return;
+        }
+        linger.generation += 1;
+        let attempt = Attempt { id, generation: linger.generation, pings: false };
+        let request = Request { mtime, ..linger.registration(id) };
+        self.attempt(attempt, request, out);
+    }
+
+    fn attempt(&mut self, attempt: Attempt, request: Request, out: &mut Vec<RadosOut>) {
+        let waiting: Waiting = (0, Kind::Linger(attempt), Place::Object, request);
+        self.waiting.push_back(waiting);
+        self.admit(out);
+    }
+
+    fn drop_attempts(&mut self, id: LingerId) {
+        let is_of = |kind: &Kind| matches!(kind, Kind::Linger(attempt) if attempt.id == id);
+        self.waiting.retain(|(_, kind, ..)| !is_of(kind));
+        let tids: Vec<u64> = self.ops.iter().filter(|(_, op)| is_of(&op.kind)).map(|(tid, _)| *tid).collect();
+        tids.iter().for_each(|tid| drop(self.remove(*tid)));
+    }
+
+    fn forget_linger(&mut self, id: LingerId) -> Option<Linger> {
+        self.drop_attempts(id);
+        let linger = self.lingers.all.remove(&id);
+        if !self.lingers.all.keys().any(|id| matches!(id, LingerId::Watch(_))) {
+            self.lingers.ping_at = None;
+        }
+        linger
+    }
+
+    /// Time has passed: OSDs are told that watchers live.
+    pub(crate) fn ping_watches(&mut self, now: Now, out: &mut Vec<RadosOut>) {
+        if self.lingers.ping_at.is_none_or(|at| at > now.mono) {
+            return;
+        }
+        self.lingers.ping_at = Some(now.mono + PING_EVERY);
+        let asked: BTreeSet<LingerId> = (self.ops.values().map(|op| &op.kind))
+            .chain(self.waiting.iter().map(|(_, kind, ..)| kind))
+            .filter_map(|kind| if let Kind::Linger(attempt) = kind { Some(attempt.id) } else { None })
+            .collect();
+        let silent = self.lingers.all.iter().filter(|(id, _)| !asked.contains(id));
+        let pings = silent.filter(|(_, linger)| matches!(linger.state, State::Registered)).map(|(id, l)| {
+            let attempt = Attempt { id: *id, generation: l.generation, pings: true };
+            (attempt, Request { mtime: now.wall.into(), ..l.watch(*id, watch_op::PING, 0) })
+        });
+        for (attempt, request) in pings.collect::<Vec<_>>() {
+            self.attempt(attempt, request, out);
+        }
+    }
+
+    /// An OSD has answered an attempt, or there is no such pool.
+    pub(crate) fn attempted(&mut self, attempt: Attempt, done: &Completion, out: &mut Vec<RadosOut>) {
+        let Some(linger) = self.lingers.all.get_mut(&attempt.id) else { return };
+        if linger.generation != attempt.generation {
+            return;
+        }
+        match (&mut linger.state, attempt.id) {
+            (State::Registering { .. }, LingerId::Watch(cookie)) => {
+                if done.result < 0 {
+                    self.forget_linger(attempt.id);
+                } else {
+                    linger.state = State::Registered;
+                }
+                out.push(RadosTold::Watched { cookie, result: done.result.min(0) }.into());
+            }
+            (State::Registered, LingerId::Watch(_)) if done.result < 0 => {
+                self.broken(attempt.id, done.result, out);
+            }
+            (State::Notifying { .. }, _) if done.result < 0 => {
+                self.notify_ended(attempt.id, done.result, input::NotifyReply::default(), out);
+            }
+            (State::Notifying { notify_id, .. }, _) => {
+                *notify_id = done.ops.first().and_then(|op| input::read(&op.data).ok());
+            }
+            _ => {}
+        }
+    }
+
+    /// An OSD says something about a watch or a notification.
+    pub(crate) fn watch_notify(&mut self, m: WatchNotify, out: &mut Vec<RadosOut>) {
+        let id = match m.opcode {
+            notify_op::NOTIFY_COMPLETE => LingerId::Notify(m.cookie),
+            _ => LingerId::Watch(m.cookie),
+        };
+        let Some(linger) = self.lingers.all.get(&id) else { return };
+        match (m.opcode, &linger.state) {
+            (notify_op::NOTIFY, State::Registering { .. } | State::Registered) => {
+                let WatchNotify { cookie, notify_id, notifier_gid: notifier, payload, .. } = m;
+                out.push(RadosTold::Notified { cookie, notify_id, notifier, payload }.into());
+            }
+            (notify_op::DISCONNECT, State::Registered) => self.broken(id, -errno::ENOTCONN, out),
+            // An earlier attempt's end is of no use once another one has begun to wait.
+            (notify_op::NOTIFY_COMPLETE, State::Notifying { notify_id, .. })
+                if notify_id.is_none_or(|known| known == m.notify_id) =>
+            {
+                let reply = input::read(&m.data).unwrap_or_default();
+                self.notify_ended(id, m.return_code, reply, out);
+            }
+            _ => {}
+        }
+    }
+
+    fn notify_ended(
+        &mut self,
+        id: LingerId,
+        result: i32,
+        reply: input::NotifyReply,
+        out: &mut Vec<RadosOut>,
+    ) {
+        let Some(linger) = self.forget_linger(id) else { return };
+        let (LingerId::Notify(token) | LingerId::Watch(token)) = id;
+        out.push(RadosTold::NotifyEnded { token, result, reply, attempts: linger.generation }.into());
+        self.admit(out);
+    }
+
+    /// A watch is no more. That its object is gone looks to its owner as if it had been told so by the OSD.
+    fn broken(&mut self, id: LingerId, result: i32, out: &mut Vec<RadosOut>) {
+        self.drop_attempts(id);
+        let (LingerId::Watch(cookie) | LingerId::Notify(cookie)) = id;
+        if let Some(linger) = self.lingers.all.get_mut(&id) {
+            linger.state = State::Broken;
+            let result = if result == -errno::ENOENT { -errno::ENOTCONN } else { result };
+            out.push(RadosTold::WatchBroken { cookie, result }.into());
+        }
+        self.admit(out);
+    }
+}
