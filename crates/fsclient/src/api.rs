@@ -1,6 +1,7 @@
 //! What local callers ask of the client and what it answers: the file system in the shape of FUSE's operations, whole objects in
 //! the shape of RADOS operations, and monitor commands.
 
+use msgs::op::input::NotifyReply;
 use std::time::Duration;
 use stdx::{Bufs, Wall};
 
@@ -44,6 +45,33 @@ pub enum Request {
         pool: String,
         /// Which one goes; `None` for a new one.
         remove: Option<maps::SnapId>,
+    },
+    /// Watch an object: from the answer on, [`Answer::Notified`] comes for it until [`Answer::WatchBroken`].
+    Watch {
+        /// Pool by name.
+        pool: String,
+        /// Object.
+        name: Vec<u8>,
+        /// A number for it that no watch of this client had before.
+        cookie: u64,
+        /// Seconds that the watch is kept where nobody hears of the client; 0 for the OSD's default.
+        timeout: u32,
+    },
+    /// End a watch, also a broken one.
+    Unwatch {
+        /// Its number.
+        cookie: u64,
+    },
+    /// Tell an object's watchers something and wait for their answers.
+    Notify {
+        /// Pool by name.
+        pool: String,
+        /// Object.
+        name: Vec<u8>,
+        /// What.
+        payload: Vec<u8>,
+        /// Seconds that they may take; 0 for the OSD's default.
+        timeout: u32,
     },
     /// A monitor command: JSON with `prefix`, and input data.
     Command {
@@ -296,6 +324,15 @@ pub enum Answer {
     Objects { names: Vec<(Vec<u8>, Vec<u8>)>, cursor: Vec<u8> },
     /// Of `PoolSnap`: 0 or negative errno, and the new snapshot.
     PoolSnap { code: i32, snap: Option<maps::SnapId> },
+    /// Of `Watch`: 0 or negative errno, and the number by which notifiers know this client.
+    Watching { result: i32, client: u64 },
+    /// Of `Notify`: 0 or negative errno (-ETIMEDOUT where somebody is missing), who answered what and who did not, and how often it
+    /// had to be sent.
+    NotifyEnded { result: i32, reply: NotifyReply, attempts: u32 },
+    /// Unasked, with request id 0: somebody notifies the watchers of an object. [`msgs::Op::NotifyAck`] on it is the answer.
+    Notified { cookie: u64, notify_id: u64, notifier: u64, payload: Vec<u8> },
+    /// Unasked, with request id 0: a watch is no more.
+    WatchBroken { cookie: u64, result: i32 },
     /// Of `Command`: 0 or negative errno, status line, output.
     Command { code: i32, status: String, output: Bufs },
     /// Unasked, with request id 0: what callers have cached is not true any more. To be followed by

@@ -94,6 +94,9 @@ enum Arrived {
     Object(u64, Box<Completion>),
     Listing(u64, Result<Box<Listing>, i32>),
     Monitor(u64, Body),
+    Watched(u64, i32),
+    /// Of a notification: the answer as callers get it.
+    Notified(u64, Box<Answer>),
 }
 
 /// An open file.
@@ -126,6 +129,8 @@ pub struct Client {
     pub(crate) changed: BTreeSet<Ino>,
     pub(crate) tokens: FastMap<u64, Token>,
     next_token: u64,
+    /// Requests to watch, by cookie.
+    pub(crate) registering: BTreeMap<u64, u64>,
     /// Operations that wait for safe answers.
     pub(crate) journal_waiters: BTreeSet<u64>,
     /// Writers that wait for buffered bytes to leave.
@@ -177,6 +182,7 @@ impl Client {
             changed: BTreeSet::new(),
             tokens: FastMap::default(),
             next_token: 1,
+            registering: BTreeMap::new(),
             journal_waiters: BTreeSet::new(),
             room_waiters: BTreeSet::new(),
             dirty_since: BTreeMap::new(),
@@ -346,6 +352,8 @@ impl Client {
                     Arrived::Object(token, completion) => self.object_answer(token, *completion),
                     Arrived::Listing(token, result) => self.listing_answer(token, result),
                     Arrived::Monitor(token, body) => self.monitor_answer(token, body),
+                    Arrived::Watched(cookie, result) => self.watched(cookie, result),
+                    Arrived::Notified(token, answer) => self.notify_ended(token, *answer),
                 }
             }
             if let Some(number) = self.runnable.pop_front() {
@@ -404,6 +412,21 @@ impl Client {
                 }
                 ClusterOut::Rados(RadosTold::Listed { token, result }) => {
                     self.arrived.push_back(Arrived::Listing(token, result));
+                }
+                ClusterOut::Rados(RadosTold::Watched { cookie, result }) => {
+                    self.arrived.push_back(Arrived::Watched(cookie, result));
+                }
+                ClusterOut::Rados(RadosTold::NotifyEnded { token, result, reply, attempts }) => {
+                    let answer = Box::new(Answer::NotifyEnded { result, reply, attempts });
+                    self.arrived.push_back(Arrived::Notified(token, answer));
+                }
+                ClusterOut::Rados(RadosTold::Notified { cookie, notify_id, notifier, payload }) => {
+                    let reply = Ok(Answer::Notified { cookie, notify_id, notifier, payload });
+                    out.push(Output::Reply { id: RequestId(0), reply });
+                }
+                ClusterOut::Rados(RadosTold::WatchBroken { cookie, result }) => {
+                    let reply = Ok(Answer::WatchBroken { cookie, result });
+                    out.push(Output::Reply { id: RequestId(0), reply });
                 }
                 ClusterOut::Rados(_) => {}
             }

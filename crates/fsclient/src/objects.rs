@@ -3,8 +3,8 @@
 use crate::api::{Answer, Errno, ObjectRequest, Reply, Request, Statfs};
 use crate::client::{Client, Op, Outs, Stage, Step, Token, fail};
 use crate::io::is_dirty;
-use maps::HObject;
-use msgs::errno::{EINVAL, EIO, ENOENT};
+use maps::{HObject, ObjectLocator};
+use msgs::errno::{ECANCELED, EINVAL, EIO, ENOENT};
 use msgs::{Body, Paxos, pool_op};
 use node::{AdminId, Output};
 use rados::{Completion, Listing, cursor_start};
@@ -45,6 +45,26 @@ impl Client {
                 let token = self.token(Token::Whole { op: number });
                 self.with_cluster(now, out, |cluster, outs| {
                     cluster.rados(now, outs, |rados, outs| rados.list(token, &namespace, &cursor, max, outs));
+                });
+                Step::Wait
+            }
+            (Stage::New, Request::Watch { pool, .. } | Request::Notify { pool, .. }) => {
+                let Some((pool, _)) = self.osdmap().pool_by_name(pool) else { return fail(ENOENT) };
+                let locator = ObjectLocator::new(pool, "");
+                let request = op.request.clone();
+                op.stage = Stage::Elsewhere;
+                self.linger(now, number, locator, request, out);
+                Step::Wait
+            }
+            (Stage::New, Request::Unwatch { cookie }) => {
+                let cookie = *cookie;
+                op.stage = Stage::Elsewhere;
+                if let Some(watching) = self.registering.remove(&cookie) {
+                    self.resolve(watching, Err(Errno(ECANCELED)));
+                }
+                let token = self.token(Token::Whole { op: number });
+                self.with_cluster(now, out, |cluster, outs| {
+                    cluster.rados(now, outs, |rados, outs| rados.unwatch(now, token, cookie, outs));
                 });
                 Step::Wait
             }
@@ -89,6 +109,43 @@ impl Client {
             .with_flags(request.flags);
         self.submit(now, Token::Whole { op: number }, message, out);
         Step::Wait
+    }
+
+    /// Begins what lingers.
+    fn linger(&mut self, now: Now, number: u64, locator: ObjectLocator, request: Request, out: &mut Outs) {
+        match request {
+            Request::Watch { name, cookie, timeout, .. } => {
+                self.registering.insert(cookie, number);
+                self.with_cluster(now, out, |cluster, outs| {
+                    cluster.rados(now, outs, |rados, outs| {
+                        rados.watch(now, cookie, locator, &name, timeout, outs);
+                    });
+                });
+            }
+            Request::Notify { name, payload, timeout, .. } => {
+                let token = self.token(Token::Whole { op: number });
+                self.with_cluster(now, out, |cluster, outs| {
+                    cluster.rados(now, outs, |rados, outs| {
+                        rados.notify(now, token, locator, &name, payload, timeout, outs);
+                    });
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// A watch is registered, or can't be.
+    pub(crate) fn watched(&mut self, cookie: u64, result: i32) {
+        let Some(op) = self.registering.remove(&cookie) else { return };
+        let client = self.cluster.monc().global_id();
+        self.resolve(op, Ok(Answer::Watching { result, client }));
+    }
+
+    /// A notification has ended.
+    pub(crate) fn notify_ended(&mut self, token: u64, answer: Answer) {
+        if let Some(Token::Whole { op }) = self.tokens.remove(&token) {
+            self.resolve(op, Ok(answer));
+        }
     }
 
     /// An object operation has ended.
