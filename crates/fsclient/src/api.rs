@@ -3,7 +3,7 @@
 
 use msgs::op::input::NotifyReply;
 use std::time::Duration;
-use stdx::{Bufs, Wall};
+use stdx::{Bufs, Instant, Wall};
 
 /// Who asks, for permission checks and new files' owners.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -331,8 +331,8 @@ pub enum Answer {
     NotifyEnded { result: i32, reply: NotifyReply, attempts: u32 },
     /// Unasked, with request id 0: somebody notifies the watchers of an object. [`msgs::Op::NotifyAck`] on it is the answer.
     Notified { cookie: u64, notify_id: u64, notifier: u64, payload: Vec<u8> },
-    /// Unasked, with request id 0: a watch is no more.
-    WatchBroken { cookie: u64, result: i32 },
+    /// Unasked, with request id 0: a watch is no more. By the client's clock an OSD has heard of it at `alive_at` or later.
+    WatchBroken { cookie: u64, result: i32, alive_at: Instant },
     /// Of `Command`: 0 or negative errno, status line, output.
     Command { code: i32, status: String, output: Bufs },
     /// Unasked, with request id 0: what callers have cached is not true any more. To be followed by

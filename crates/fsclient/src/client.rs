@@ -424,8 +424,8 @@ impl Client {
                     let reply = Ok(Answer::Notified { cookie, notify_id, notifier, payload });
                     out.push(Output::Reply { id: RequestId(0), reply });
                 }
-                ClusterOut::Rados(RadosTold::WatchBroken { cookie, result }) => {
-                    let reply = Ok(Answer::WatchBroken { cookie, result });
+                ClusterOut::Rados(RadosTold::WatchBroken { cookie, result, alive_at }) => {
+                    let reply = Ok(Answer::WatchBroken { cookie, result, alive_at });
                     out.push(Output::Reply { id: RequestId(0), reply });
                 }
                 ClusterOut::Rados(_) => {}

@@ -34,7 +34,8 @@ pub(crate) enum LingerId {
 pub(crate) struct Attempt {
     pub(crate) id: LingerId,
     generation: u32,
-    pings: bool,
+    /// When it was sent, of a ping.
+    pinged: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -63,6 +64,8 @@ struct Linger {
     interval: Option<Interval>,
     /// Counts registrations: answers to earlier ones mean nothing.
     generation: u32,
+    /// An OSD has heard of the watch at that time or later.
+    alive_at: Instant,
 }
 
 /// What of a PG's place makes an interval.
@@ -213,7 +216,8 @@ impl Rados {
         out: &mut Vec<RadosOut>,
     ) {
         let interval = Interval::of(&self.map, &locator, oid);
-        let linger = Linger { locator, oid: oid.to_vec(), state, interval, generation: 0 };
+        let linger =
+            Linger { locator, oid: oid.to_vec(), state, interval, generation: 0, alive_at: now.mono };
         let before = self.lingers.all.insert(id, linger);
         assert!(before.is_none(), "{id:?} is used twice");
         self.register(id, now.wall.into(), out);
@@ -233,7 +237,7 @@ impl Rados {
             return;
         }
         linger.generation += 1;
-        let attempt = Attempt { id, generation: linger.generation, pings: false };
+        let attempt = Attempt { id, generation: linger.generation, pinged: None };
         let request = Request { mtime, ..linger.registration(id) };
         self.attempt(attempt, request, out);
     }
@@ -266,13 +270,17 @@ impl Rados {
             return;
         }
         self.lingers.ping_at = Some(now.mono + PING_EVERY);
+        // Also where an earlier ping has no answer: it may wait for others for longer than a watch lives.
         let asked: BTreeSet<LingerId> = (self.ops.values().map(|op| &op.kind))
             .chain(self.waiting.iter().map(|(_, kind, ..)| kind))
-            .filter_map(|kind| if let Kind::Linger(attempt) = kind { Some(attempt.id) } else { None })
+            .filter_map(|kind| match kind {
+                Kind::Linger(attempt) if attempt.pinged.is_none() => Some(attempt.id),
+                _ => None,
+            })
             .collect();
-        let silent = self.lingers.all.iter().filter(|(id, _)| !asked.contains(id));
-        let pings = silent.filter(|(_, linger)| matches!(linger.state, State::Registered)).map(|(id, l)| {
-            let attempt = Attempt { id: *id, generation: l.generation, pings: true };
+        let others = self.lingers.all.iter().filter(|(id, _)| !asked.contains(id));
+        let pings = others.filter(|(_, linger)| matches!(linger.state, State::Registered)).map(|(id, l)| {
+            let attempt = Attempt { id: *id, generation: l.generation, pinged: Some(now.mono) };
             (attempt, Request { mtime: now.wall.into(), ..l.watch(*id, watch_op::PING, 0) })
         });
         for (attempt, request) in pings.collect::<Vec<_>>() {
@@ -297,6 +305,9 @@ impl Rados {
             }
             (State::Registered, LingerId::Watch(_)) if done.result < 0 => {
                 self.broken(attempt.id, done.result, out);
+            }
+            (State::Registered, LingerId::Watch(_)) => {
+                linger.alive_at = attempt.pinged.map_or(linger.alive_at, |at| at.max(linger.alive_at));
             }
             (State::Notifying { .. }, _) if done.result < 0 => {
                 self.notify_ended(attempt.id, done.result, input::NotifyReply::default(), out);
@@ -352,7 +363,8 @@ impl Rados {
         if let Some(linger) = self.lingers.all.get_mut(&id) {
             linger.state = State::Broken;
             let result = if result == -errno::ENOENT { -errno::ENOTCONN } else { result };
-            out.push(RadosTold::WatchBroken { cookie, result }.into());
+            let alive_at = linger.alive_at;
+            out.push(RadosTold::WatchBroken { cookie, result, alive_at }.into());
         }
         self.admit(out);
     }

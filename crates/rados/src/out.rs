@@ -6,6 +6,7 @@ use monc::Net;
 use msgs::OpResult;
 use msgs::op::input::NotifyReply;
 use std::sync::Arc;
+use stdx::Instant;
 
 /// One output of [`crate::Rados`].
 #[derive(Debug)]
@@ -88,6 +89,8 @@ pub enum RadosTold {
         cookie: u64,
         /// A negative errno.
         result: i32,
+        /// An OSD has heard of the watch at that time or later: up to then nothing has passed it.
+        alive_at: Instant,
     },
     /// A notification has ended.
     NotifyEnded {

@@ -82,7 +82,7 @@ fn a_watch_is_taken_up_again_on_a_new_connection_and_in_a_new_interval() {
     next.osds[other.0 as usize].state = maps::osd_state::EXISTS;
     r.osd_map(&full(&next), &mut out);
     assert_eq!(asked(&out), [u16::from(watch_op::RECONNECT)]);
-    assert_eq!(answer_last(&mut r, &mut out, -errno::ENOENT), ["watch 9 broken r=-107"]);
+    assert_eq!(answer_last(&mut r, &mut out, -errno::ENOENT), ["watch 9 of 0 broken r=-107"]);
     next.epoch = Epoch(7);
     next.osds[other.0 as usize].state |= maps::osd_state::UP;
     r.osd_map(&full(&next), &mut out);
@@ -135,10 +135,12 @@ fn who_is_told_that_its_watch_is_gone_or_does_not_get_through_with_a_ping_hears_
     let (mut r, mut out, _) = watching();
     r.message(conn(1), told(notify_op::DISCONNECT, 9, 0), &mut out);
     r.message(conn(1), told(notify_op::DISCONNECT, 9, 0), &mut out);
-    assert_eq!(show(&mut out), ["watch 9 broken r=-107"]);
+    assert_eq!(show(&mut out), ["watch 9 of 0 broken r=-107"]);
     let (mut r, mut out, _) = watching();
     r.timer(at(5000), &mut out);
-    assert_eq!(answer_last(&mut r, &mut out, -errno::ETIMEDOUT), ["watch 9 broken r=-110"]);
+    assert_eq!(answer_last(&mut r, &mut out, 0), NOTHING);
+    r.timer(at(10_000), &mut out);
+    assert_eq!(answer_last(&mut r, &mut out, -errno::ETIMEDOUT), ["watch 9 of 5000 broken r=-110"]);
 }
 
 fn numbered(tid: u64, op: &OsdOp, id: u64) -> Msg {

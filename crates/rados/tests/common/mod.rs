@@ -120,7 +120,9 @@ pub fn show_told(told: &RadosTold) -> String {
         RadosTold::Notified { cookie, notify_id, payload, .. } => {
             format!("notified {cookie} {notify_id} {:?}", String::from_utf8_lossy(payload))
         }
-        RadosTold::WatchBroken { cookie, result } => format!("watch {cookie} broken r={result}"),
+        RadosTold::WatchBroken { cookie, result, alive_at } => {
+            format!("watch {cookie} of {} broken r={result}", alive_at.0 / 1_000_000)
+        }
         RadosTold::NotifyEnded { token, result, attempts, .. } => {
             format!("notify {token} ended r={result} after {attempts}")
         }
