@@ -134,6 +134,9 @@ impl Watches {
         if stored.is_empty() {
             return;
         }
+        if stdx::mutants::is_active("osd_forgets_watches_of_others") {
+            return;
+        }
         let known = self.objects.entry(object.clone()).or_default();
         for (watcher, stored) in stored {
             let watch = known.entry(*watcher).or_insert_with(|| {
@@ -161,6 +164,14 @@ impl Watches {
     pub fn is_at(&mut self, object: &ObjectKey, watcher: Watcher, addr: EntityAddr) {
         if let Some(watch) = self.watch(object, watcher) {
             watch.addr = Some(addr);
+        }
+    }
+
+    /// A watcher has asked for something that shows that it lives. It does so at once: its request may have to wait for others, and
+    /// for longer than a watch lives. With `conn`, only a watch counts that is reached by that connection.
+    pub fn heard_of(&mut self, now: Instant, object: &ObjectKey, watcher: Watcher, conn: Option<ConnId>) {
+        if let Some(watch) = self.watch(object, watcher).filter(|w| conn.is_none() || w.conn == conn) {
+            watch.expires = watch.expires.map(|at| at.max(now + watch.timeout));
         }
     }
 
@@ -208,7 +219,7 @@ impl Watches {
                     acks: BTreeMap::new(),
                     until: now + Duration::from_secs(timeout.into()),
                 };
-                self.notify(now, id, notice, out);
+                self.notify(id, notice, out);
             }
             Effect::Ack { client, id, cookie, reply } => self.ack(object, client, (id, cookie), &reply, out),
         }
@@ -261,11 +272,10 @@ impl Watches {
         }
     }
 
-    fn notify(&mut self, now: Instant, id: u64, mut notice: Notice, out: &mut Vec<Told>) {
+    fn notify(&mut self, id: u64, mut notice: Notice, out: &mut Vec<Told>) {
         for (watcher, watch) in self.objects.get_mut(&notice.object).into_iter().flatten() {
-            // Who should have pinged long ago is as good as gone.
-            if watch.pings && watch.expires.is_some_and(|at| at < now) {
-                watch.conn = None;
+            // Also for who should have pinged long ago: until its end is ordered it may come back, and does not know what it missed.
+            if watch.conn.is_none() && stdx::mutants::is_active("osd_notifies_only_who_is_connected") {
                 continue;
             }
             watch.notices.insert(id);

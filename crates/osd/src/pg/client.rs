@@ -25,6 +25,7 @@ use wire::{EntityId, EntityType, Utime};
 impl Pg {
     /// Takes a request. `id` grows with the order of arrival.
     pub fn on_client_op(&mut self, core: &mut Core, id: u64, op: ClientOp) {
+        self.hear_of_watchers(core, &op);
         self.ops.insert(id, op);
         if !self.is_primary(core) {
             return self.begin_balanced(core, id);

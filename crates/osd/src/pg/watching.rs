@@ -4,6 +4,8 @@ use super::Pg;
 use super::request::ClientOp;
 use crate::core::Core;
 use crate::watch::{Effect, Told};
+use msgs::Op;
+use msgs::op::watch_op;
 
 impl Pg {
     /// What follows for watches from a request that is answered now: what clients are told before the answer and after it.
@@ -32,6 +34,19 @@ impl Pg {
             self.watches.keep(now, &op.key, watcher);
         }
         (before, after)
+    }
+
+    /// Watchers live from when they say so.
+    pub(super) fn hear_of_watchers(&mut self, core: &Core, op: &ClientOp) {
+        for sub in &op.request.ops {
+            let Op::Watch { cookie, op: what, .. } = sub.op else { continue };
+            let conn = match what {
+                watch_op::PING => op.conn,
+                watch_op::UNWATCH => continue,
+                _ => None,
+            };
+            self.watches.heard_of(core.now.mono, &op.key, (cookie, op.from.0), conn);
+        }
     }
 
     /// Notifications and watches whose time is over.

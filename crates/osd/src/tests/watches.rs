@@ -1,10 +1,13 @@
 //! Watches and notifications: who is told what, and what must survive.
 
 use super::cluster::{Cluster, GID};
+use crate::watch::{Effect, Watches};
 use msgs::op::{input, watch_op};
 use msgs::{Op, OsdOpReply, notify_op};
+use node::ConnId;
 use std::time::Duration;
-use stdx::Bufs;
+use stdx::{Bufs, Instant};
+use wire::{EntityId, EntityType};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -110,6 +113,43 @@ fn a_watch_outlives_its_connection_until_its_time_is_over() {
     assert_eq!(one(&mut c, "x", watch(watch_op::PING, 1)), -107);
     assert_eq!(c.counted("watches_expired"), 1);
     c.check();
+}
+
+#[test]
+fn a_notification_does_not_pass_over_a_watcher_that_is_late_and_comes_back() {
+    let at = |s: u64| Instant(s * 1_000_000_000);
+    let (mut watches, mut told) = (Watches::default(), Vec::new());
+    let (object, client) = (Cluster::new(1, 1, 1, 8).key("x"), EntityId::new(EntityType::CLIENT, 5));
+    let connect = || Effect::Connect { watcher: (1, client), timeout: 10, pings: true };
+    watches.apply(at(0), &object, (Some(ConnId(7)), client), connect(), &mut told);
+    // Nobody has looked at the clock yet.
+    let notify = Effect::Notify { id: 3, cookie: 77, timeout: 5, version: 1, payload: vec![] };
+    watches.apply(at(11), &object, (Some(ConnId(8)), client), notify, &mut told);
+    watches.complete_ready(&mut told);
+    assert_eq!(told.iter().map(|(conn, m)| (conn.0, m.opcode)).collect::<Vec<_>>(), [(7, notify_op::NOTIFY)]);
+    watches.heard_of(at(11), &object, (1, client), None);
+    assert_eq!(watches.expire(at(11), &mut told), []);
+    assert!(watches.is_connected(&object, (1, client)));
+}
+
+#[test]
+fn a_watcher_lives_from_when_its_ping_has_come_and_not_from_when_that_is_answered() {
+    let mut c = Cluster::new(3, 3, 2, 8);
+    c.write("x", "a");
+    let acting = c.acting("x");
+    assert_eq!(one(&mut c, "x", watch(watch_op::WATCH, 1)), 0);
+    c.run(8 * SECOND);
+    // No update becomes durable for a while, and what has seen one waits for that.
+    c.run(SECOND);
+    c.freeze(acting[2]);
+    c.send_op(acting[0], None, "x", vec![Op::Create { data: Bufs::new() }]);
+    c.send_op(acting[0], None, "x", vec![watch(watch_op::PING, 1)]);
+    c.run(Duration::from_millis(1500));
+    assert!(c.acting("x") == acting);
+    c.thaw(acting[2]);
+    c.run(SECOND);
+    assert_eq!((watchers(&mut c, "x").len(), c.counted("watches_expired")), (1, 0));
+    assert_eq!(heard(&mut c), []);
 }
 
 #[test]
