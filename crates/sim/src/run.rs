@@ -7,7 +7,7 @@ use crate::faults::Faults;
 use crate::nemesis::{Nemesis, Profile};
 use crate::oracle;
 use crate::trace::Trace;
-use crate::workload::{CommandLoad, FileLoad, FillLoad, Load, ObjectLoad, SnapshotLoad};
+use crate::workload::{CommandLoad, FileLoad, FillLoad, Load, ObjectLoad, SnapshotLoad, WatchLoad};
 use crate::world::Slot;
 use fsclient::{Answer, Request};
 use std::collections::BTreeMap;
@@ -152,6 +152,15 @@ fn parts(seed: u64, decays: bool, usual: &osd::OsdOptions) -> (u64, u64) {
     }
 }
 
+/// Whether clients watch objects. Drawn apart too.
+fn watches(seed: u64, profile: Profile) -> bool {
+    let mut rng = Rng::from_seed(seed ^ 0x0077_6174_6368_6573);
+    match profile {
+        Profile::Objects | Profile::Rados => rng.chance(1, 3),
+        _ => false,
+    }
+}
+
 /// A checker's name and what it found.
 struct Found(&'static str, String);
 
@@ -164,6 +173,7 @@ struct Scenario {
     profile: Profile,
     decays: bool,
     fills: bool,
+    watches: bool,
     histories: u64,
     undecided: u64,
 }
@@ -219,8 +229,9 @@ impl Scenario {
         cluster.watch_with(oracle::maps::observer());
         let nemesis = Nemesis::new(rng.fork(), profile, decays, Instant(0), 0);
         let calls = if profile == Profile::Primary { 400 } else { rng.range(20, 200) as usize };
-        let (loads, histories, undecided) = (Vec::new(), 0, 0);
-        Self { cluster, loads, nemesis, rng, calls, profile, decays, fills, histories, undecided }
+        let (loads, watches) = (Vec::new(), watches(seed, profile));
+        let (histories, undecided) = (0, 0);
+        Self { cluster, loads, nemesis, rng, calls, profile, decays, fills, watches, histories, undecided }
     }
 
     fn run(&mut self) -> Result<(), Found> {
@@ -267,6 +278,10 @@ impl Scenario {
         if self.cluster.spec.snapshots {
             let rng = Rng::from_seed(self.rng.clone().u64() ^ 1);
             self.loads.push(Box::new(SnapshotLoad::new(rng, &clients, 2 * self.calls, now)));
+        }
+        if self.watches {
+            let rng = Rng::from_seed(self.rng.clone().u64() ^ 2);
+            self.loads.push(Box::new(WatchLoad::new(rng, &clients, self.calls, now)));
         }
         if fs {
             self.loads.push(Box::new(FileLoad::new(self.rng.fork(), &clients, self.calls, now)));

@@ -45,6 +45,8 @@ mutants! {
     osd_forgets_to_unblock in Objects within 10 from 5 by "backoffs_end" | "answers_everything";
     osd_backs_off_wrong_range in Objects within 20 by "backoffs_hold";
     osd_takes_what_is_held_back in Primary within 10 from 30 by "backoffs_hold";
+    osd_forgets_watches_of_others in Objects within 30 by "watches_told";
+    osd_notifies_only_who_is_connected in Objects within 100 by "watches_told";
     osd_makes_no_clone in Snapshots within 20 by "snapshots_linearizable";
     osd_reads_head_for_snapshots in Snapshots within 20 by "snapshots_linearizable";
     osd_keeps_trimmed_clones in Snapshots within 50 by "clones_trimmed" | "replicas_identical";

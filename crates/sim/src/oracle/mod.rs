@@ -15,3 +15,4 @@ pub mod replicas;
 pub mod snapshots;
 pub mod stores;
 pub mod terms;
+pub mod watches;

@@ -5,12 +5,14 @@ mod files;
 mod filling;
 mod objects;
 mod snapshots;
+mod watches;
 
 pub use commands::CommandLoad;
 pub use files::FileLoad;
 pub use filling::FillLoad;
 pub use objects::{ObjectLoad, object_request};
 pub use snapshots::SnapshotLoad;
+pub use watches::WatchLoad;
 
 use crate::oracle::linear::Judgement;
 use crate::world::{Slot, World};
