@@ -48,25 +48,10 @@ impl Client {
                 });
                 Step::Wait
             }
-            (Stage::New, Request::Watch { pool, .. } | Request::Notify { pool, .. }) => {
-                let Some((pool, _)) = self.osdmap().pool_by_name(pool) else { return fail(ENOENT) };
-                let locator = ObjectLocator::new(pool, "");
+            (Stage::New, Request::Watch { .. } | Request::Unwatch { .. } | Request::Notify { .. }) => {
                 let request = op.request.clone();
                 op.stage = Stage::Elsewhere;
-                self.linger(now, number, locator, request, out);
-                Step::Wait
-            }
-            (Stage::New, Request::Unwatch { cookie }) => {
-                let cookie = *cookie;
-                op.stage = Stage::Elsewhere;
-                if let Some(watching) = self.registering.remove(&cookie) {
-                    self.resolve(watching, Err(Errno(ECANCELED)));
-                }
-                let token = self.token(Token::Whole { op: number });
-                self.with_cluster(now, out, |cluster, outs| {
-                    cluster.rados(now, outs, |rados, outs| rados.unwatch(now, token, cookie, outs));
-                });
-                Step::Wait
+                self.linger(now, number, request, out)
             }
             (Stage::New, Request::Command { command, input }) => {
                 let (command, input) = (command.clone(), input.clone());
@@ -111,27 +96,41 @@ impl Client {
         Step::Wait
     }
 
-    /// Begins what lingers.
-    fn linger(&mut self, now: Now, number: u64, locator: ObjectLocator, request: Request, out: &mut Outs) {
+    /// Begins or ends what lingers.
+    fn linger(&mut self, now: Now, number: u64, request: Request, out: &mut Outs) -> Step {
+        let named = |client: &Self, pool: &str| client.osdmap().pool_by_name(pool).map(|(pool, _)| pool);
         match request {
-            Request::Watch { name, cookie, timeout, .. } => {
+            Request::Watch { pool, name, cookie, timeout } => {
+                let Some(pool) = named(self, &pool) else { return fail(ENOENT) };
                 self.registering.insert(cookie, number);
                 self.with_cluster(now, out, |cluster, outs| {
                     cluster.rados(now, outs, |rados, outs| {
-                        rados.watch(now, cookie, locator, &name, timeout, outs);
+                        rados.watch(now, cookie, ObjectLocator::new(pool, ""), &name, timeout, outs);
                     });
                 });
             }
-            Request::Notify { name, payload, timeout, .. } => {
+            Request::Unwatch { cookie } => {
+                if let Some(watching) = self.registering.remove(&cookie) {
+                    self.resolve(watching, Err(Errno(ECANCELED)));
+                }
+                let token = self.token(Token::Whole { op: number });
+                self.with_cluster(now, out, |cluster, outs| {
+                    cluster.rados(now, outs, |rados, outs| rados.unwatch(now, token, cookie, outs));
+                });
+            }
+            Request::Notify { pool, name, payload, timeout } => {
+                let Some(pool) = named(self, &pool) else { return fail(ENOENT) };
                 let token = self.token(Token::Whole { op: number });
                 self.with_cluster(now, out, |cluster, outs| {
                     cluster.rados(now, outs, |rados, outs| {
+                        let locator = ObjectLocator::new(pool, "");
                         rados.notify(now, token, locator, &name, payload, timeout, outs);
                     });
                 });
             }
-            _ => {}
+            _ => return fail(EINVAL),
         }
+        Step::Wait
     }
 
     /// A watch is registered, or can't be.
