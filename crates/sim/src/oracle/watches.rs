@@ -19,8 +19,6 @@ struct Watch {
     gid: Option<u64>,
     /// When, in steps of the history, its registration was acknowledged.
     registered: Option<u64>,
-    /// It was refused.
-    refused: bool,
     /// When its client ended it or died.
     ended: Option<u64>,
     /// When its client was told that it is no more.
@@ -116,10 +114,9 @@ impl History {
     /// It watches, known by this number, or it can't.
     pub fn watch_answered(&mut self, cookie: u64, result: i32, gid: u64) {
         let now = self.next();
-        let watch = self.watch(cookie);
-        if result < 0 {
-            watch.refused = true;
-        } else {
+        // Where it is refused, an earlier attempt may yet be carried out: that watch ends with its time.
+        if result >= 0 {
+            let watch = self.watch(cookie);
             (watch.registered, watch.gid) = (Some(now), Some(gid));
         }
     }
@@ -267,7 +264,7 @@ impl History {
             }
         }
         for (gid, cookie) in &ended.reply.missed {
-            let watch = self.watches.get(cookie).filter(|w| w.object == notify.object && !w.refused);
+            let watch = self.watches.get(cookie).filter(|w| w.object == notify.object);
             if watch.is_none_or(|w| w.gid.is_some_and(|g| g != *gid)) {
                 return Some(named(&format!(
                     "watch {cookie} of client {gid} is missing, and never was there"
