@@ -65,7 +65,16 @@ impl Pg {
             let compared = writes && c.resync.as_ref().is_some_and(|r| r.holds(key));
             self.takes_part(*osd) && (unsure || compared)
         };
-        self.missing.contains_key(key) || self.scrub.holds(key, writes) || self.copies.iter().any(lacks)
+        self.lacks(key) || self.scrub.holds(key, writes) || self.copies.iter().any(lacks)
+    }
+
+    /// Whether an object is not durable here as it should be. What has just arrived may be lost again, while an update of it that is ordered
+    /// already outlives us at a member: then nobody has the state before, and nobody else the one after.
+    fn lacks(&self, key: &ObjectKey) -> bool {
+        if stdx::mutants::is_active("osd_has_what_is_not_durable") {
+            return self.missing.contains_key(key);
+        }
+        self.missing.contains_key(key) || self.recovery.pulls.contains_key(key)
     }
 
     /// Moves on what is known to be on all members, once nothing behind it lacks its object somewhere. `true` where that
@@ -75,7 +84,9 @@ impl Pg {
             return false;
         }
         let unsure = |missing: &super::log::Missing| missing.values().any(|need| *need > self.sure_to);
-        let lacks_unsure = unsure(&self.missing) || self.members_copies().any(|(_, c)| unsure(&c.missing));
+        let arriving = self.recovery.pulls.values().any(|pulling| pulling.need > self.sure_to);
+        let lacks_unsure =
+            arriving || unsure(&self.missing) || self.members_copies().any(|(_, c)| unsure(&c.missing));
         let became = !self.tail_sure && !lacks_unsure;
         self.tail_sure |= became;
         if self.tail_sure {
@@ -260,6 +271,7 @@ impl Pg {
     pub fn all_complete(&self) -> bool {
         let members = self.members_copies();
         self.missing.is_empty()
+            && self.recovery.pulls.is_empty()
             && members.into_iter().all(|(_, c)| c.missing.is_empty() && c.resync.is_none())
     }
 

@@ -1,8 +1,9 @@
 //! What a person gives up: OSDs that never come back, and objects that only they had.
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, append};
 use maps::Epoch;
 use std::time::Duration;
+use stdx::Instant;
 
 /// Two copies, one is enough. `x` is written on both, then on the first alone while the other is away.
 fn newer_on_one() -> (Cluster, usize, usize) {
@@ -96,5 +97,53 @@ fn objects_that_only_a_lost_osd_had_go_back_to_what_there_is() {
         assert_eq!(c.read("x"), wanted);
         c.complaints.retain(|text| !text.contains("object_unfound") && !text.contains("object_given_up"));
         c.check();
+    }
+}
+
+/// A primary that lacks `x` gets it. When it is there and not durable yet, and, where a write is sent to it at a given time, whether that was
+/// ordered by then.
+fn pulls(write_at: Option<Instant>) -> (Instant, bool) {
+    let mut c = Cluster::new(3, 3, 2, 1);
+    c.write("x", "old");
+    let primary = c.acting("x")[0];
+    c.kill(primary);
+    c.mark_down(primary, true);
+    c.write("x", "new");
+    c.start(primary);
+    let ordered = |c: &Cluster| c.osd(primary).pgs.values().map(|pg| pg.info.last_update.version).max();
+    c.run_until("a primary that lacks it", |c| {
+        c.acting("x")[0] == primary && c.osd(primary).pgs.values().any(|pg| !pg.missing.is_empty())
+    });
+    let (before, mut tid) = (ordered(&c), None);
+    let arrived = |pg: &crate::pg::Pg| pg.missing.is_empty() && !pg.recovery.pulls.is_empty();
+    let (mut since, mut early) = (None, false);
+    while since.is_none() || c.osd(primary).pgs.values().any(arrived) {
+        if write_at.is_some_and(|at| at <= c.now()) && tid.is_none() {
+            tid = Some(c.send_op(primary, None, "x", vec![append(" and newer")]));
+        }
+        c.run(Duration::from_micros(20));
+        if c.osd(primary).pgs.values().any(arrived) {
+            since.get_or_insert(c.now());
+            early |= ordered(&c) != before;
+        }
+    }
+    if let Some(tid) = tid {
+        c.run_until("an answer", |c| c.replies.contains_key(&tid));
+        assert_eq!(c.read("x"), Ok("new and newer".into()));
+    }
+    c.check();
+    (since.expect("it has arrived"), early)
+}
+
+/// Until what the primary lacked is durable there, nothing may be ordered for it: a member could keep the update where the power
+/// fails, and the state before would be nowhere.
+#[test]
+fn what_was_sent_to_the_primary_is_not_changed_before_it_is_durable_there() {
+    let (arrives, _) = pulls(None);
+    // Requests are 1 ms on their way, and the disk takes 250 us.
+    for us in [960, 920, 880, 840] {
+        let (again, early) = pulls(Some(Instant(arrives.0 - us * 1000)));
+        assert_eq!(again, arrives, "the same run until then");
+        assert!(!early, "ordered before it was durable");
     }
 }
