@@ -374,9 +374,15 @@ impl Cluster {
     }
 
     /// Whether the cluster finds itself healthy now; what is wrong where not.
-    pub fn healthy_now(&mut self) -> Result<(), String> {
+    /// `DEVICE_HEALTH` may be told of where disks had errors.
+    pub fn healthy_now(&mut self, errors: bool) -> Result<(), String> {
         let status = self.status()?;
-        if is_healthy(&status) { Ok(()) } else { Err(brief(&status)) }
+        let is_told = |code: &String| code == "DEVICE_HEALTH";
+        let told = || status["health"]["checks"].as_object().is_some_and(|checks| checks.keys().all(is_told));
+        if are_clean(&status) && (status["health"]["status"] == "HEALTH_OK" || errors && told()) {
+            return Ok(());
+        }
+        Err(brief(&status))
     }
 
     /// Whether all pools have as many PGs as they are to have, each in its place.
@@ -415,16 +421,17 @@ impl Cluster {
 
     /// Waits until all PGs are clean and the cluster finds itself healthy.
     pub fn wait_healthy(&mut self, limit: Duration) -> Result<(), String> {
-        self.wait_status(limit, is_healthy)
+        self.wait_status(limit, |s| are_clean(s) && s["health"]["status"] == "HEALTH_OK")
     }
 }
 
-fn is_healthy(status: &Value) -> bool {
+/// Whether all PGs are active and clean.
+fn are_clean(status: &Value) -> bool {
     let empty = Vec::new();
     let states = status["pgmap"]["pgs_by_state"].as_array().unwrap_or(&empty);
     let clean = states.iter().all(|s| s["state_name"] == "active+clean");
     let counted: u64 = states.iter().filter_map(|s| s["count"].as_u64()).sum();
-    clean && Some(counted) == status["pgmap"]["num_pgs"].as_u64() && status["health"]["status"] == "HEALTH_OK"
+    clean && Some(counted) == status["pgmap"]["num_pgs"].as_u64()
 }
 
 fn brief(status: &Value) -> String {

@@ -206,6 +206,11 @@ impl SimDisk {
         Self { size: self.size, durable, ..Self::default() }
     }
 
+    /// What a power loss now would leave of it in the worst case, on a disk of its own.
+    pub fn durable_image(&self) -> Self {
+        Self { size: self.size, durable: self.durable.clone(), ..Self::default() }
+    }
+
     /// Each block of 4 KiB that has this content changes by a bit, or can't be read any more; how many there are.
     pub fn decay(&mut self, content: &[u8], how: Decay) -> usize {
         const SECTORS: u64 = 4096 / SECTOR;

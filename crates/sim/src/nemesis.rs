@@ -528,11 +528,14 @@ impl Nemesis {
         Some(())
     }
 
-    /// A block of the first OSD's disk rots.
+    /// A block of the first OSD's disk rots, of an object that is on another one: what is on a single disk only, nobody was told of.
     fn decay(&mut self, cluster: &mut Cluster) -> Option<()> {
         let (slot, rng) = (cluster.osds[0], &mut self.rng);
+        let others = cluster.osds[1..].to_vec();
+        let mut others: Vec<_> =
+            others.into_iter().map(|osd| cluster.world.disk(osd, 0).durable_image()).collect();
         let disk = cluster.world.disk(slot, 0);
-        let blocks = crate::oracle::replicas::blocks(&mut disk.image());
+        let blocks = crate::oracle::replicas::blocks(&mut disk.image(), &mut others);
         let block = blocks.get(rng.below(blocks.len().max(1) as u64) as usize)?;
         let how = if rng.chance(1, 3) { Decay::Unreadable } else { Decay::Flipped };
         (disk.decay(block, how) > 0).then_some(())

@@ -361,7 +361,9 @@ impl Scenario {
             let changes = ["pg_num_raised", "pg_num_lowered"];
             let changes = changes.iter().any(|kind| self.nemesis.counts.contains_key(kind));
             let settled = if changes { self.cluster.pools_are_settled() } else { Ok(()) };
-            match settled.and_then(|()| self.cluster.healthy_now()) {
+            // An OSD that was marked out for its disk stays out until somebody looks.
+            let errors = self.decays || self.nemesis.counts.contains_key("disk_errors");
+            match settled.and_then(|()| self.cluster.healthy_now(errors)) {
                 Ok(()) => return self.watch(),
                 Err(why) if self.cluster.world.now() >= until => {
                     self.watch()?;
@@ -430,6 +432,11 @@ impl Scenario {
             self.cluster.world.crash(slot, Crash::Process);
             let disk = std::mem::take(self.cluster.world.disk(slot, 0));
             mons.push((self.cluster.world.name(slot).to_owned(), disk));
+        }
+        if self.decays {
+            // What has decayed and was replaced since is not to be looked at.
+            let settled = disks.iter_mut().try_for_each(|(_, disk)| oracle::replicas::settle(disk));
+            settled.map_err(|what| Found("stores_sound", what))?;
         }
         oracle::stores::check(&disks)
             .and_then(|()| oracle::stores::check(&mons))

@@ -461,7 +461,7 @@ impl Store {
             }
             Purpose::Open(part) => {
                 let State::Opening(opening) = &mut self.state else { unreachable!("only while opening") };
-                opening.ended(part, result?);
+                opening.ended(part, result)?;
             }
         }
         Ok(())

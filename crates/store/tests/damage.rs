@@ -143,6 +143,24 @@ fn a_log_record_before_the_last_that_is_damaged_refuses_to_open() {
 }
 
 #[test]
+fn a_large_write_of_the_last_record_that_cannot_be_read_costs_itself_and_not_the_store() {
+    let mut bench = Bench::new(8);
+    bench.commit(txn(vec![TxnOp::Write(key("a"), 0, Buf::pattern(1, 64 << 10).into())]));
+    let content = Buf::pattern(2, 64 << 10);
+    bench.commit(txn(vec![TxnOp::Write(key("b"), 0, content.clone().into())]));
+    let mut disk = bench.disk;
+    let block = content.slice(0..4096);
+    let place = (0..8 << 20).step_by(4096).find(|at| disk.peek(*at, 4096) == block).expect("it is there");
+    disk.unreadable = place + 512..place + 1024;
+    let mut bench = Bench::open(disk, small());
+    assert_eq!(bench.data("a", 0, 64 << 10), Ok(Buf::pattern(1, 64 << 10).to_vec()));
+    let error = bench.data("b", 0, 64 << 10).expect_err("it is damaged").to_string();
+    assert!(error.contains("b (head)") || error.contains("unreadable"), "{error}");
+    bench.disk.unreadable = 0..0;
+    assert_eq!(bench.data("b", 0, 64 << 10), Ok(content.to_vec()), "it was acknowledged");
+}
+
+#[test]
 fn the_last_log_record_rotten_is_told_from_torn() {
     let mut bench = Bench::new(8);
     for i in 0..3 {

@@ -173,6 +173,11 @@ impl Pg {
         Some((Some(TxnOp::Remove(ahead.object)), !ahead.no_room))
     }
 
+    /// Whether some of what goes ahead of this update is here.
+    pub(super) fn has_begun_ahead(&self, version: EVersion) -> bool {
+        self.ahead.as_ref().is_some_and(|ahead| ahead.version == version)
+    }
+
     /// The update of what has come will not come.
     pub fn drop_ahead(&mut self, core: &mut Core) {
         if let Some(ahead) = self.ahead.take() {

@@ -70,7 +70,7 @@ impl Pg {
 
     /// Whether an object is not durable here as it should be. What has just arrived may be lost again, while an update of it that is ordered
     /// already outlives us at a member: then nobody has the state before, and nobody else the one after.
-    fn lacks(&self, key: &ObjectKey) -> bool {
+    pub(super) fn lacks(&self, key: &ObjectKey) -> bool {
         if stdx::mutants::is_active("osd_has_what_is_not_durable") {
             return self.missing.contains_key(key);
         }
@@ -177,6 +177,9 @@ impl Pg {
             if !self.recovery.pulls.contains_key(key) && !core.is_without_room(core.config.id) {
                 self.pull(core, key, need, BTreeSet::new());
             }
+            return;
+        }
+        if self.recovery.unfound.contains(key) {
             return;
         }
         let members = self.members_copies();

@@ -145,15 +145,16 @@ impl Pg {
         }
         if msg.version.version > self.info.last_update.version + 1 {
             // An update before it was lost with its connection; the primary has seen that too and peers again.
-            return core.event(
-                Level::Info,
-                "update_gap_seen",
-                format!("pg {} {}: after {}", self.id, msg.version, self.info.last_update),
-            );
+            return self.gap_seen(core, msg.version);
         }
         if let Err(error) = self.take_rep_op(core, conn, tid, msg) {
             core.event(Level::Error, "update_refused", format!("pg {} {}: {error}", self.id, msg.version));
         }
+    }
+
+    fn gap_seen(&self, core: &mut Core, version: EVersion) {
+        let text = format!("pg {} {version}: after {}", self.id, self.info.last_update);
+        core.event(Level::Info, "update_gap_seen", text);
     }
 
     fn take_rep_op(
@@ -171,6 +172,11 @@ impl Pg {
             return Err(r.error(format!("follows {}", self.info.last_update)));
         }
         let Some((end_of_ahead, had_room)) = self.take_ahead(version, bytes_ahead) else {
+            if !self.has_begun_ahead(version) {
+                // It came before what this follows, over a newer connection; the primary has seen that too and peers again.
+                self.gap_seen(core, version);
+                return Ok(());
+            }
             return Err(r.error(format!("{bytes_ahead} bytes went ahead of it and are not here")));
         };
         let mut change = MetaChange::default();

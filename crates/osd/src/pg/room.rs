@@ -106,7 +106,9 @@ impl Pg {
     /// and it is not on its way there.
     pub(super) fn may_delete_first(&self, core: &Core, op: &ClientOp) -> bool {
         let deletes = op.trim.is_none() && op.request.ops.iter().all(|o| matches!(o.op, Op::Delete));
-        if !deletes || op.request.ops.is_empty() || self.missing.contains_key(&op.key) {
+        let compared =
+            self.scrub.holds(&op.key, true) && !stdx::mutants::is_active("osd_deletes_what_it_compares");
+        if !deletes || op.request.ops.is_empty() || self.lacks(&op.key) || compared {
             return false;
         }
         let mut members = self.members_copies();

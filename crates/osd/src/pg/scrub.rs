@@ -711,6 +711,9 @@ impl Pg {
         }
         if std::mem::take(&mut self.scrub.unsent) {
             self.repeer_at = Some(core.now.mono + core.config.options.reconnect_delay);
+        } else if self.repeer_at.is_none() && self.recovery.unfound.iter().any(|key| states.contains(key)) {
+            // Perhaps it can be read later.
+            self.repeer_at = Some(core.now.mono + HOPELESS_FOR);
         }
         self.scrub_changed(core);
         self.recover(core);

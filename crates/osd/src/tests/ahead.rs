@@ -153,7 +153,11 @@ fn an_update_whose_data_is_not_here_is_not_carried_out() {
         c.run(SECOND / 2);
         assert!(!c.replies.contains_key(&tid), "{lost}");
         let refused = std::mem::take(&mut c.complaints);
-        assert!(refused.len() == 1 && refused[0].contains("update_refused"), "{refused:?}");
+        // Where not even the first part is here, it may have come too early over another connection.
+        match lost {
+            0 => assert_eq!(refused, [""; 0]),
+            _ => assert!(refused.len() == 1 && refused[0].contains("update_refused"), "{refused:?}"),
+        }
         assert_eq!(c.objects(member)[&b"x"[..]].1.size, 6);
         c.filter = None;
         c.break_links(acting[0], member);

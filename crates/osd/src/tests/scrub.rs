@@ -254,24 +254,62 @@ fn recovery_from_a_decayed_copy_takes_another_one() {
     whole(&mut c);
 }
 
-#[test]
-fn updates_go_on_during_a_scrub() {
+/// What comes while a PG is scrubbed is carried out, and the copies are looked at in the same state.
+fn goes_on_during_a_scrub(op: impl Fn(usize) -> Op) {
     let mut c = cluster();
     let name = fill(&mut c);
     let (pgid, primary) = (c.pgid(&name), c.acting(&name)[0]);
+    let there: Vec<String> = (0..20).map(|i| format!("o{i}")).filter(|n| c.pgid(n) == pgid).collect();
     let before = c.counted("scrubs");
-    c.order_scrub(primary, pgid, true, false);
     let mut tids = Vec::new();
-    for round in 0..200 {
-        let name = format!("o{}", round % 20);
-        let primary = c.acting(&name)[0];
-        tids.push(c.send_op(primary, None, &name, vec![append("more")]));
-        c.run(Duration::from_micros(700));
+    for round in 0..2000 {
+        if round % 20 == 0 {
+            c.order_scrub(primary, pgid, true, false);
+        }
+        tids.push(c.send_op(primary, None, &there[round % there.len()], vec![op(round)]));
+        c.run(Duration::from_micros(50 + 10 * (round as u64 % 70)));
     }
     c.run_until("the scrub", |c| c.counted("scrubs") > before);
     c.run_until("all answers", |c| tids.iter().all(|tid| c.replies.contains_key(tid)));
-    assert_eq!(errors(&c, &name), 0, "copies are looked at in the same state");
+    assert_eq!((errors(&c, &name), c.counted("copies_mended")), (0, 0));
     whole(&mut c);
+}
+
+/// The one copy of an object that a member lacks can't be read.
+#[test]
+fn what_can_not_be_read_anywhere_is_not_tried_without_end() {
+    let mut c = Cluster::new(3, 3, 1, 4);
+    let name = fill(&mut c);
+    let members = c.acting(&name);
+    for osd in &members[1..] {
+        c.kill(*osd);
+        c.mark_down(*osd, true);
+    }
+    c.run(Duration::from_secs(1));
+    c.write(&name, &long(&name).repeat(2));
+    c.run(Duration::from_secs(1));
+    c.stop_at_rest(members[0]);
+    assert!(c.rot(members[0], format!("{PATTERN}{name} ").as_bytes()));
+    c.start(members[0]);
+    members[1..].iter().for_each(|osd| c.start(*osd));
+    c.run(Duration::from_secs(5));
+    c.send_op(members[0], None, &name, vec![append("more")]);
+    c.run(Duration::from_secs(20));
+    let told = c.complaints.iter().filter(|text| text.contains("object_damaged")).count();
+    assert!((1..5).contains(&told), "{told} times");
+    let pg = &c.osd(members[0]).pgs[&c.pgid(&name)];
+    assert_eq!(pg.state, crate::pg::state::State::Active, "not clean");
+    assert!(c.read("o1").is_ok(), "others are served");
+}
+
+#[test]
+fn updates_go_on_during_a_scrub() {
+    goes_on_during_a_scrub(|_| append("more"));
+}
+
+#[test]
+fn objects_are_made_and_deleted_during_a_scrub() {
+    goes_on_during_a_scrub(|round| if round / 7 % 2 == 0 { Op::Delete } else { append("again") });
 }
 
 #[test]

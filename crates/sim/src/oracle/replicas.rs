@@ -44,13 +44,29 @@ pub fn check(
     Ok(all.into_iter().map(|(key, mut found)| (key, found.swap_remove(0).1)).collect())
 }
 
-/// The first blocks of clients' objects that have such blocks, as a disk has them now; none where it is not sound now.
-pub fn blocks(disk: &mut SimDisk) -> Vec<Vec<u8>> {
-    let objects = Inspection::open(disk).and_then(|mut i| i.objects()).unwrap_or_default();
+/// The first blocks of clients' objects that have such blocks, as a disk has them now, of such objects as one of the other disks has too,
+/// durably and the same; none where it is not sound now.
+pub fn blocks(disk: &mut SimDisk, others: &mut [SimDisk]) -> Vec<Vec<u8>> {
+    let objects =
+        |disk: &mut SimDisk| Inspection::open(disk).and_then(|mut i| i.objects()).unwrap_or_default();
+    let copies: Vec<BTreeMap<_, _>> =
+        others.iter_mut().map(|disk| objects(disk).into_iter().collect()).collect();
+    let has_copy = |(key, view): &(ObjectKey, ObjectView)| {
+        copies.iter().any(|copy| copy.get(key).is_some_and(|other| difference(view, other).is_none()))
+    };
     let first = |(_, view): (ObjectKey, ObjectView)| Some(view.data.first()?.to_vec().get(..4096)?.to_vec());
-    let blocks = objects.into_iter().filter_map(first);
+    let blocks = objects(disk).into_iter().filter(has_copy).filter_map(first);
     // Zeros are everywhere.
     blocks.filter(|block| block.iter().any(|byte| *byte != 0)).collect()
+}
+
+/// Brings what is in a store's log to its place, so that nothing on the disk refers any more to what was overwritten or removed.
+pub fn settle(disk: &mut SimDisk) -> Result<(), String> {
+    let mut this = Inspection::open(disk)?;
+    let mut out = Vec::new();
+    this.store.request_checkpoint(&mut out);
+    this.drain(out)?;
+    if this.store.is_clean() { Ok(()) } else { Err("the log is not empty after a checkpoint".to_owned()) }
 }
 
 fn difference(a: &ObjectView, b: &ObjectView) -> Option<String> {

@@ -16,6 +16,8 @@ pub struct SimDisk {
     under_way: Vec<(DiskOpId, DiskOp)>,
     /// Fails the operation after so many.
     pub fail_after: Option<u64>,
+    /// Reads that touch these bytes fail.
+    pub unreadable: std::ops::Range<u64>,
     /// Says that it has flushed, and has not.
     pub lies: bool,
     pub writes: u64,
@@ -37,6 +39,7 @@ impl SimDisk {
             cached: BTreeMap::new(),
             under_way: Vec::new(),
             fail_after: None,
+            unreadable: 0..0,
             lies: false,
             writes: 0,
             flushes: 0,
@@ -104,6 +107,12 @@ impl SimDisk {
                 return Some((id, Err(DiskError { errno: 5, what: "a broken disk".to_owned() })));
             }
             *left -= 1;
+        }
+        if let DiskOp::Read { offset, len, .. } = &op
+            && *offset < self.unreadable.end
+            && self.unreadable.start < offset + *len as u64
+        {
+            return Some((id, Err(DiskError { errno: 5, what: "an unreadable sector".to_owned() })));
         }
         if self.refuses_discards && matches!(op, DiskOp::Discard { .. }) {
             self.refused += 1;
@@ -233,6 +242,7 @@ impl SimDisk {
         assert!(self.is_idle(), "only at rest");
         Self {
             rng: self.rng.clone(),
+            unreadable: self.unreadable.clone(),
             durable: self.durable.clone(),
             cached: self.cached.clone(),
             under_way: Vec::new(),
