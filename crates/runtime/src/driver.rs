@@ -245,7 +245,7 @@ where
     fn release_memory(&mut self) {
         let now = clock::now().mono;
         if now >= self.release_at {
-            crate::memory::release();
+            crate::memory::give_back();
             self.release_at = now + RELEASE_EVERY;
         }
     }

@@ -35,6 +35,6 @@ pub use disk::{
 pub use entropy::{nonce, rng};
 pub use handle::{Completion, Gone, Handle};
 pub use loops::{EventLoop, NodeSpec, Notice};
-pub use memory::give_back_by;
+pub use memory::{give_back, give_back_by};
 pub use metrics::Metrics;
 pub use net::{Limits, ListenError, Listener};

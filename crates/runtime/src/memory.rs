@@ -12,7 +12,8 @@ pub fn give_back_by(give_back: fn()) {
     let _ = ALLOCATOR.set(give_back);
 }
 
-pub(crate) fn release() {
+/// Gives back what nobody uses now.
+pub fn give_back() {
     stdx::release_unused();
     if let Some(give_back) = ALLOCATOR.get() {
         give_back();

@@ -39,6 +39,8 @@ impl Driven {
         while !driven.opened {
             driven.step()?;
         }
+        // What reading the log took; an OSD's event loop does it each second.
+        runtime::give_back();
         Ok(driven)
     }
 
