@@ -356,8 +356,12 @@ fn log(args: &Args, totals: &Totals) -> Result<()> {
         Err(e) => return Err(e).context(LOG),
     };
     let ran = totals.passed + totals.failures.len() as u64;
+    let profile = match args.profile {
+        Profile::Any => String::new(),
+        profile => format!("{} ", profile.name()),
+    };
     text.push_str(&format!(
-        "| {commit} | {}..{} | {} | {} | {} | {} | {:.1} | {:.2} | {}, {} |\n",
+        "| {commit} | {profile}{}..{} | {} | {} | {} | {} | {:.1} | {:.2} | {}, {} |\n",
         args.start,
         args.start + ran,
         totals.passed,

@@ -23,6 +23,8 @@ use wire::{EntityAddr, EntityType};
 pub(crate) const EPOCH: u64 = 1_767_225_600_000_000_000;
 /// A connection attempt that nobody answers ends after this.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// An operation of a disk takes no longer, however slow that is: kernels give up after half a minute.
+const LONGEST_OPERATION: Duration = Duration::from_secs(10);
 
 stdx::ids! {
     /// A place for a node: its host, address and disks, which outlive the node's process.
@@ -828,7 +830,8 @@ impl<Req, Rep> World<Req, Rep> {
         if self.faults.slow_disk_every > 0 && self.rng.chance(1, self.faults.slow_disk_every) {
             time *= 100;
         }
-        time *= self.places[slot.0].disk_slowness;
+        // All of this together would be minutes.
+        time = (time * self.places[slot.0].disk_slowness).min(LONGEST_OPERATION.as_nanos() as u64);
         self.places[slot.0].disks[disk.0 as usize].issue(id, op);
         self.due_input(self.now + Duration::from_nanos(time), slot, What::DiskEnd { disk, id });
     }

@@ -110,9 +110,13 @@ fn verify(seeds: u64) -> Result<()> {
     tests.env("NACRE_BIN", built("nacre")?);
     step("tests", tests)?;
     step("examples in the documentation", cargo(&["test", "--workspace", "--quiet", "--doc"]))?;
-    let mut simulation = Command::new(built("sim")?);
-    simulation.args(["--seeds", &seeds.to_string()]).current_dir(root());
-    step("simulation", simulation)
+    // Clusters of `rados` are larger, and take longer.
+    for (profile, seeds) in [("any", seeds), ("rados", seeds * 2 / 5)] {
+        let mut simulation = Command::new(built("sim")?);
+        simulation.args(["--profile", profile, "--seeds", &seeds.to_string()]).current_dir(root());
+        step(&format!("simulation, {profile}"), simulation)?;
+    }
+    Ok(())
 }
 
 fn fix() -> Result<()> {
