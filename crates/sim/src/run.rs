@@ -344,11 +344,16 @@ impl Scenario {
             }
         }
         let complaints = std::mem::take(&mut self.cluster.world.complaints);
-        let errors = self.decays || self.nemesis.counts.contains_key("disk_errors");
+        let errors = self.disks_err();
         match complaints.iter().find_map(|(node, event)| oracle::events::check(node, event, errors)) {
             Some(what) => Err(Found("unexpected_event", what)),
             None => Ok(()),
         }
+    }
+
+    /// Whether a disk has had errors, or may have.
+    fn disks_err(&self) -> bool {
+        self.decays || self.nemesis.counts.contains_key("disk_errors")
     }
 
     /// The cluster must be healthy soon. The load goes on meanwhile, but the answers of a status command end no wait of it.
@@ -362,7 +367,7 @@ impl Scenario {
             let changes = changes.iter().any(|kind| self.nemesis.counts.contains_key(kind));
             let settled = if changes { self.cluster.pools_are_settled() } else { Ok(()) };
             // An OSD that was marked out for its disk stays out until somebody looks.
-            let errors = self.decays || self.nemesis.counts.contains_key("disk_errors");
+            let errors = self.disks_err();
             match settled.and_then(|()| self.cluster.healthy_now(errors)) {
                 Ok(()) => return self.watch(),
                 Err(why) if self.cluster.world.now() >= until => {
