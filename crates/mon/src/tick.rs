@@ -52,11 +52,12 @@ impl<S: Storage> Mon<S> {
             self.want_ids(now, out);
         }
         self.publish_unasked(now.mono, out);
+        // Before anything can be agreed on again: that may need who is to have one.
+        self.tend_snapshots(now.mono);
         if !self.log.leads() {
             return;
         }
         self.look_at_members();
-        self.tend_snapshots(now.mono);
         self.rotate_keys(now);
         self.tick_osds(now);
         self.tick_disks(now);

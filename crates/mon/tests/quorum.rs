@@ -163,6 +163,23 @@ fn a_monitor_that_lost_its_store_fetches_everything_from_the_others() {
     assert_eq!(w.ok(0, &get("k0")), "1197");
 }
 
+/// Nothing can be agreed on before it has come, and what is on its way is lost again and again.
+#[test]
+fn the_only_one_who_has_everything_brings_it_to_a_monitor_that_is_far_behind() {
+    let mut w = three();
+    w.kill(1);
+    for i in 0..300 {
+        w.ok(0, &set(&format!("k{}", i % 7), &i.to_string()));
+    }
+    w.kill(0);
+    w.wipe(2);
+    w.snapshots_lost = 2;
+    w.start(0);
+    w.start(1);
+    w.wait_quorum(0, &["a", "b"]);
+    assert_eq!((w.ok(1, &get("k0")), w.snapshots_lost), ("294".to_owned(), 0));
+}
+
 #[test]
 fn monitors_are_added_and_removed_while_all_goes_on() {
     let mut w = World::new(1);

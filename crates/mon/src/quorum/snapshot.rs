@@ -46,6 +46,11 @@ impl Snapshots {
 impl<S: Storage> Mon<S> {
     /// Consensus wants somebody to have all.
     pub(crate) fn begin_snapshot(&mut self, now: Now, to: VoterId, out: &mut Vec<Out>) {
+        if self.links.name_of(to).is_none_or(|name| self.links.conn_to(name).is_none()) {
+            // Not now: consensus asks again when it next has something to say to it.
+            self.log.steer(|raft| raft.lost(to));
+            return;
+        }
         let (base, rows) = self.log.snapshot();
         let mut parts = vec![Rows::new()];
         let mut bytes = 0;

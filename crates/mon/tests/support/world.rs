@@ -1,7 +1,7 @@
 //! Several monitors that hear one another at once, or not at all: connections are made without a handshake, messages arrive in the
 //! order in which they were sent.
 
-use super::{Answer, Disk, EPOCH, FakeStore, config, name, peer};
+use super::{Answer, Disk, EPOCH, FakeStore, config, name};
 use mon::{Mon, MonConfig};
 use node::{Body, CloseReason, ConnId, Input, Msg, Node, Output, Peer};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -27,6 +27,10 @@ pub struct Place {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct End(usize, ConnId);
 
+fn is_snapshot(msg: &Msg) -> bool {
+    matches!(msg.body, Body::Peer(peer::Body::MonSnapshot(_)))
+}
+
 enum Due {
     Connected(End, Box<Peer>),
     Message(End, Msg),
@@ -47,6 +51,8 @@ pub struct World {
     cut: BTreeSet<(usize, usize)>,
     /// What was sent to clients' connections.
     pub sent: BTreeMap<ConnId, VecDeque<Msg>>,
+    /// So many times a connection breaks under the first part of a snapshot.
+    pub snapshots_lost: u32,
 }
 
 pub fn addr(n: usize) -> SocketAddr {
@@ -71,6 +77,7 @@ impl World {
             lives: Vec::new(),
             cut: BTreeSet::new(),
             sent: BTreeMap::new(),
+            snapshots_lost: 0,
         };
         for n in 0..count {
             world.add(n, &all);
@@ -190,6 +197,10 @@ impl World {
             }
             Output::Send { conn, msg } => match self.ends.get(&End(n, conn)).copied() {
                 Some(other) if self.cut.contains(&(n, other.0)) => {}
+                Some(other) if self.snapshots_lost > 0 && is_snapshot(&msg) => {
+                    self.snapshots_lost -= 1;
+                    self.break_links(n, other.0);
+                }
                 Some(other) => self.due(other.0, Due::Message(other, msg)),
                 None => self.sent.entry(conn).or_default().push_back(msg),
             },
@@ -258,7 +269,7 @@ impl World {
         self.next_conn += 1;
         let conn = ConnId(ConnId::ACCEPTED | self.next_conn);
         let global_id = 5000 + self.next_conn;
-        let peer = peer(name(who), global_id, &format!("v2:127.0.0.1:7000/{global_id}"), caps);
+        let peer = super::peer(name(who), global_id, &format!("v2:127.0.0.1:7000/{global_id}"), caps);
         self.feed(n, Input::Connected { conn, peer });
         conn
     }
@@ -338,5 +349,5 @@ impl World {
 }
 
 fn monitor() -> Box<Peer> {
-    peer(EntityName::new(EntityType::MON, ""), 1, "v2:127.0.0.1:7000/1", "")
+    super::peer(EntityName::new(EntityType::MON, ""), 1, "v2:127.0.0.1:7000/1", "")
 }
