@@ -141,8 +141,8 @@ fn disks(seed: u64, profile: Profile) -> (bool, bool) {
 }
 
 /// How much an update carries itself, and in parts of what size the rest goes ahead: little in every other cluster, as no client writes
-/// more here than some blocks at once. Not where a disk decays: such small parts go through the log, so that checkpoints have what is large too, and
-/// the one that a disk ends with is looked at as it is, with what was removed since. Drawn apart too.
+/// more here than some blocks at once. Not where a disk decays: such small parts go through the store's log, and what decays there, acknowledged
+/// and not at its place, is a disk that is refused as a whole. Drawn apart too.
 fn parts(seed: u64, decays: bool, usual: &osd::OsdOptions) -> (u64, u64) {
     let mut rng = Rng::from_seed(seed ^ 0x0070_6172_7473_0000);
     if rng.chance(1, 2) && !decays {

@@ -4,7 +4,7 @@
 //! It asks no OSD: it opens their stores on their disks after they have stopped, as a repairman would.
 
 use crate::disk::SimDisk;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use stdx::Rng;
 use store::{Config, ObjectKey, ObjectView, OmapRange, Read, ReadReply, Store, StoreOut};
 
@@ -45,7 +45,8 @@ pub fn check(
 }
 
 /// The first blocks of clients' objects that have such blocks, as a disk has them now, of such objects as one of the other disks has too,
-/// durably and the same; none where it is not sound now.
+/// durably and the same; none where it is not sound now. Not those that an object has too of which there is no such copy: what decays is
+/// found by its content.
 pub fn blocks(disk: &mut SimDisk, others: &mut [SimDisk]) -> Vec<Vec<u8>> {
     let objects =
         |disk: &mut SimDisk| Inspection::open(disk).and_then(|mut i| i.objects()).unwrap_or_default();
@@ -54,10 +55,16 @@ pub fn blocks(disk: &mut SimDisk, others: &mut [SimDisk]) -> Vec<Vec<u8>> {
     let has_copy = |(key, view): &(ObjectKey, ObjectView)| {
         copies.iter().any(|copy| copy.get(key).is_some_and(|other| difference(view, other).is_none()))
     };
-    let first = |(_, view): (ObjectKey, ObjectView)| Some(view.data.first()?.to_vec().get(..4096)?.to_vec());
-    let blocks = objects(disk).into_iter().filter(has_copy).filter_map(first);
+    let content = |view: &ObjectView| view.data.first().map(|data| data.to_vec()).unwrap_or_default();
+    let (copied, alone): (Vec<_>, Vec<_>) = objects(disk).into_iter().partition(has_copy);
+    let blocks_of = |(_, view): &(ObjectKey, ObjectView)| -> Vec<Vec<u8>> {
+        content(view).chunks_exact(4096).map(<[u8]>::to_vec).collect()
+    };
+    let mut spared: BTreeSet<Vec<u8>> = alone.iter().flat_map(blocks_of).collect();
     // Zeros are everywhere.
-    blocks.filter(|block| block.iter().any(|byte| *byte != 0)).collect()
+    spared.insert(vec![0; 4096]);
+    let first = |(_, view): (ObjectKey, ObjectView)| Some(content(&view).get(..4096)?.to_vec());
+    copied.into_iter().filter_map(first).filter(|block| !spared.contains(block)).collect()
 }
 
 /// Brings what is in a store's log to its place, so that nothing on the disk refers any more to what was overwritten or removed.
