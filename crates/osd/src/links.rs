@@ -81,14 +81,16 @@ impl Links {
         gone.into_iter().for_each(|key| self.remove(key, out));
     }
 
-    /// After a new map: ends what leads to OSDs that are down or have restarted. What was sent there is void, because the
-    /// map that says so also begins new intervals.
-    pub fn map_changed(&mut self, map: &OsdMap, out: &mut Vec<Out>) {
+    /// After a new map: ends what leads to OSDs that are down or have restarted. What was sent there is void. Gives those of which something
+    /// may be awaited: for the PGs that they are members of the map begins new intervals, not for those that they have copies of.
+    pub fn map_changed(&mut self, map: &OsdMap, out: &mut Vec<Out>) -> Vec<OsdId> {
         let stale = |((_, osd), link): (&(Purpose, OsdId), &Link)| {
             let up = map.osd(*osd).filter(|o| o.is_up()).map(|o| o.info.up_from);
             up.is_none() || link.conn.is_some() && up != Some(link.up_from)
         };
         let gone: Vec<_> = self.by_osd.iter().filter(|e| stale(*e)).map(|(key, _)| *key).collect();
+        let ended =
+            gone.iter().filter(|(purpose, _)| *purpose == Purpose::Data).map(|(_, osd)| *osd).collect();
         for key in gone {
             // A queue that has no connection yet was written for the incarnation that is up now.
             let queue = self.by_osd.get_mut(&key).map(|l| std::mem::take(&mut l.queue)).unwrap_or_default();
@@ -97,6 +99,7 @@ impl Links {
                 self.by_osd.entry(key).or_default().queue = queue;
             }
         }
+        ended
     }
 
     fn remove(&mut self, key: (Purpose, OsdId), out: &mut Vec<Out>) {

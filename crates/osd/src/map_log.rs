@@ -330,7 +330,7 @@ impl Osd {
         let map = self.core.map.clone();
         self.monc.got("osdmap", u64::from(map.epoch.0));
         let crate::core::Core { links, out, .. } = &mut self.core;
-        links.map_changed(&map, out);
+        let ended = links.map_changed(&map, out);
         self.save_acted_on(&began);
         began.extend(self.split_pgs());
         began.extend(self.merge_pgs());
@@ -341,6 +341,7 @@ impl Osd {
         let came_or_went = states(before) != states(&map);
         for (pgid, pg) in &mut self.pgs {
             if !began.contains(pgid) {
+                ended.iter().for_each(|osd| pg.on_link_lost(&self.core, *osd));
                 pg.on_same_interval(&mut self.core, came_or_went);
                 continue;
             }

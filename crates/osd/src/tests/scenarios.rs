@@ -756,3 +756,31 @@ fn a_copy_that_came_to_be_of_no_use_while_its_osd_was_away_is_removed() {
     assert_eq!(left, Vec::<Vec<u8>>::new(), "on osd.{}", acting[2]);
     c.check();
 }
+
+#[test]
+fn an_object_asked_of_a_copy_that_is_gone_without_a_word_is_asked_of_another() {
+    let mut c = Cluster::new(3, 3, 1, 1);
+    let pgid = c.pgid("x");
+    c.place(pgid, &[2, 0, 1]);
+    c.wait_clean();
+    c.write("x", "old");
+    c.kill(2);
+    c.mark_down(2, true);
+    c.write("x", "new");
+    // The first copy is of no member any more: nothing that becomes of it begins another interval.
+    c.place(pgid, &[2, 1]);
+    c.change(|map, _| map.pools.values_mut().for_each(|pool| pool.size = 2));
+    c.filter =
+        Some(Box::new(|_, to, msg| to == 0 && matches!(msg.body, node::Body::Peer(peer::Body::Pull(_)))));
+    c.start(2);
+    let asks = |c: &Cluster| c.acting("x")[0] == 2 && !c.osd(2).pgs[&pgid].recovery.pulls.is_empty();
+    c.run_until("the primary asks for it", asks);
+    c.run(Duration::from_millis(100));
+    c.freeze(0);
+    c.mark_down(0, false);
+    c.filter = None;
+    assert!(asks(&c), "it is still awaited");
+    let tid = c.send_op(2, None, "x", vec![msgs::Op::Read(msgs::Extent::new(0, 0))]);
+    c.run_until("an answer", |c| c.replies.contains_key(&tid));
+    assert_eq!(c.read("x"), Ok("new".into()));
+}
