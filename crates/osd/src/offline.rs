@@ -3,7 +3,7 @@
 
 use crate::boot::{SUPERBLOCK, SUPERBLOCK_KEY, Superblock, map_key};
 use crate::object::{INFO_ATTR, ObjectInfo};
-use crate::pg::info::{Info, trim_past};
+use crate::pg::info::{Info, add_past};
 use crate::pg::meta::{
     IMPORTING, INFO, MEMBERS, META_POOL, Members, PG_NUM_BEFORE, index_clone, meta_key, meta_pgid,
 };
@@ -139,8 +139,7 @@ pub fn carry_on(pgid: PgId, records: &mut [(Vec<u8>, Vec<u8>)], maps: &[OsdMap])
             ));
         }
         if let Some(ended) = members.advance(next, &pair[0]) {
-            members.past.push(ended);
-            trim_past(&mut members.past, info.history.last_epoch_clean);
+            add_past(&mut members.past, ended, info.history.last_epoch_clean);
         }
     }
     let record = records.iter_mut().find(|(k, _)| k == MEMBERS).ok_or("a record is missing")?;

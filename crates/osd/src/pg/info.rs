@@ -37,7 +37,7 @@ wire_structs! {
 
     /// One OSD's copy of a PG.
     #[derive(Eq)]
-    pub struct Info[v 2/1] {
+    pub struct Info[v 3/1] {
         /// Which.
         pub pgid: PgId,
         /// The newest log entry.
@@ -58,6 +58,9 @@ wire_structs! {
         pub stats: Stats,
         /// Updates up to here were durable, with their objects, on all members of the acting set of their time.
         pub sure_to: EVersion = since 2,
+        /// The update with which the log has begun to tell of what is not here for lack of room, and of nothing else; 0 where
+        /// that is not so. It was answered to nobody.
+        pub refused: EVersion = since 3,
     }
 
     /// A time in which the PG's membership did not change.
@@ -158,14 +161,33 @@ pub struct Delta {
 }
 
 /// Adds another OSD's knowledge of the past: intervals are facts, so those that begin in an epoch that is not covered here are
-/// simply added.
-pub fn merge_past(mine: &mut Vec<Interval>, theirs: &[Interval]) {
+/// simply added. Whether that changed anything.
+pub fn merge_past(mine: &mut Vec<Interval>, theirs: &[Interval]) -> bool {
     let known: BTreeSet<Epoch> = mine.iter().map(|i| i.first).collect();
     let covered = |e: Epoch| mine.iter().any(|i| i.first <= e && e <= i.last);
     let new: Vec<_> =
         theirs.iter().filter(|i| !known.contains(&i.first) && !covered(i.first)).cloned().collect();
+    let before = mine.clone();
     mine.extend(new);
     mine.sort_by_key(|i| i.first);
+    keep_newest(mine);
+    *mine != before
+}
+
+/// An interval has ended, and the PG was last clean at `clean`.
+pub fn add_past(past: &mut Vec<Interval>, ended: Interval, clean: Epoch) {
+    past.push(ended);
+    keep_newest(past);
+    trim_past(past, clean);
+}
+
+/// Of the intervals with the same members the newest tells all: who has to be heard, and until when they may have served. So the past
+/// of a PG that does not get clean while OSDs come and go has no more intervals than there were sets of members.
+fn keep_newest(past: &mut Vec<Interval>) {
+    let mut seen = BTreeSet::new();
+    let newest: BTreeSet<Epoch> =
+        past.iter().rev().filter(|i| seen.insert((&i.acting, i.maybe_rw))).map(|i| i.first).collect();
+    past.retain(|i| newest.contains(&i.first));
 }
 
 /// Forgets the intervals that ended before `clean`: everything that they wrote is on all members that were clean then.
@@ -178,7 +200,7 @@ mod tests {
     use super::*;
 
     fn interval(first: u32, last: u32) -> Interval {
-        Interval { first: Epoch(first), last: Epoch(last), acting: vec![OsdId(0)], maybe_rw: true }
+        Interval { first: Epoch(first), last: Epoch(last), acting: vec![OsdId(first as i32)], maybe_rw: true }
     }
 
     #[test]
@@ -188,6 +210,27 @@ mod tests {
         assert_eq!(past, [interval(3, 4), interval(5, 7), interval(8, 9), interval(10, 11)]);
         trim_past(&mut past, Epoch(8));
         assert_eq!(past, [interval(8, 9), interval(10, 11)]);
+    }
+
+    #[test]
+    fn of_intervals_with_the_same_members_the_newest_is_remembered() {
+        let of = |first: u32, osds: &[i32]| Interval {
+            acting: osds.iter().copied().map(OsdId).collect(),
+            ..interval(first, first)
+        };
+        let (mut past, clean) = (Vec::new(), Epoch(0));
+        for round in 0..1000 {
+            add_past(&mut past, of(3 * round + 1, &[0, 1]), clean);
+            add_past(&mut past, of(3 * round + 2, &[0]), clean);
+            add_past(&mut past, of(3 * round + 3, &[1]), clean);
+        }
+        let wanted = [of(2998, &[0, 1]), of(2999, &[0]), of(3000, &[1])];
+        assert_eq!(past, wanted);
+        assert!(!merge_past(&mut past, &[of(7, &[0, 1]), of(8, &[0])]), "nothing that is not known");
+        assert!(merge_past(&mut past, &[of(7, &[1, 0])]), "another primary");
+        let unwritten = Interval { maybe_rw: false, ..of(3001, &[1]) };
+        assert!(merge_past(&mut past, std::slice::from_ref(&unwritten)));
+        assert_eq!(past, [&[of(7, &[1, 0])], &wanted[..], &[unwritten]].concat());
     }
 
     #[test]

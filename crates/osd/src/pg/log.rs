@@ -175,6 +175,18 @@ impl PgLog {
         self.dups.iter()
     }
 
+    /// The entries from `version` on.
+    pub fn from(&self, version: EVersion) -> impl Iterator<Item = Entry> {
+        let at = self.entries.partition_point(|e| e.version < version);
+        self.entries.range(at..).map(Kept::entry)
+    }
+
+    /// The last version before `version`: where the log ends when it is cut there.
+    pub fn before(&self, version: EVersion) -> EVersion {
+        let at = self.entries.partition_point(|e| e.version < version);
+        self.entries.range(..at).next_back().map_or(self.tail, |e| e.version)
+    }
+
     /// The entries behind `version`.
     pub fn since(&self, version: EVersion) -> impl Iterator<Item = Entry> {
         let at = self.entries.partition_point(|e| e.version <= version);

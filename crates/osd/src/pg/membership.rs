@@ -1,6 +1,6 @@
 //! Intervals: the times in which a PG's membership does not change, and what each map means for them.
 
-use super::info::{Interval, trim_past};
+use super::info::{Interval, add_past};
 use super::meta::Members;
 use super::state::State;
 use super::{Pg, PriorLease, bits_of};
@@ -90,8 +90,7 @@ impl Pg {
             return false;
         };
         self.remember_leases(core, &before);
-        self.members.past.push(ended);
-        trim_past(&mut self.members.past, self.info.history.last_epoch_clean);
+        add_past(&mut self.members.past, ended, self.info.history.last_epoch_clean);
         if !self.is_primary(core) {
             self.watches.clear();
         }
@@ -112,8 +111,7 @@ impl Pg {
         let ended = self.members.ended(old);
         let before: Vec<_> = self.lease_holders().collect();
         self.remember_leases(core, &before);
-        self.members.past.push(ended);
-        trim_past(&mut self.members.past, self.info.history.last_epoch_clean);
+        add_past(&mut self.members.past, ended, self.info.history.last_epoch_clean);
         self.reset(core);
         self.pg_num_before = old.pools.get(&self.id.pool).map(|pool| pool.pg_num);
         self.drop_all_ops(core);
@@ -179,6 +177,7 @@ impl Pg {
             // New here: 0 would be taken for a notice that nobody asked for.
             self.round = core.next_round();
         }
+        self.forget_refused(core);
         if self.is_primary(core) {
             self.wait_until = self.wait_until.max(stdx::Instant(core.now.mono.0 + self.lease_left(core)));
             self.set_state(core, State::GetInfo);

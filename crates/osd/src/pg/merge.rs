@@ -56,6 +56,7 @@ impl Pg {
             trim_past(&mut pg.members.past, history.last_epoch_clean);
         }
         pg.missing.clear();
+        pg.refused_is_settled();
         pg.info.incomplete = !whole;
         if whole {
             let head = first_version(&pool.last_pg_merge_meta);

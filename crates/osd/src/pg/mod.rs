@@ -162,6 +162,8 @@ pub struct Pg {
     pub listings: Listings,
     /// Not primary: number of the primary's round that we take part in, 0 for none.
     pub activation: u64,
+    /// Not primary: objects for which there was no room since the activation, each with the first update of it that is not here.
+    pub refused: BTreeMap<ObjectKey, EVersion>,
     /// Not primary: data that has come for the next update.
     pub ahead: Option<ahead::Ahead>,
     /// Statistics have changed since they were reported.
@@ -213,6 +215,7 @@ impl Pg {
             scrub: scrub::Scrub::new(scrub),
             listings: Listings::default(),
             activation: 0,
+            refused: BTreeMap::new(),
             ahead: None,
             stats_changed: true,
             reported_seq: 0,

@@ -2,7 +2,8 @@
 //!
 //! Why it is sound: a write is acknowledged only when it is durable on the whole acting set, in an interval whose primary had
 //! the monitors record that it was up. So at least one member of each interval that may have been written in must answer,
-//! and among those who took part in the last activation the longest log has all that was acknowledged.
+//! and among those who took part in the last activation the longest log has all that was acknowledged. Everybody takes over only
+//! what is durable where it comes from: a log that tells of objects must not outlive them.
 
 use super::info::{Info, Interval, Notice, merge_past};
 use super::log::{Dup, Entry, Missing, PgLog};
@@ -93,10 +94,8 @@ impl Pg {
             return;
         }
         let mut learned = self.info.history.merge(&notice.info.history);
-        let known = self.members.past.len();
         let past: Vec<_> = notice.past.into_iter().filter(|i| i.last < self.members.interval).collect();
-        merge_past(&mut self.members.past, &past);
-        learned |= self.members.past.len() != known;
+        learned |= merge_past(&mut self.members.past, &past);
         self.wait_until = self.wait_until.max(Instant(core.now.mono.0 + notice.lease_left_ns));
         self.sure_to = self.sure_to.max(notice.info.sure_to);
         let keeps_it = exists || notice.info.history.epoch_created != Epoch(0);
@@ -355,7 +354,8 @@ impl Pg {
         }
     }
 
-    /// Tells all members what is right, and makes it durable here.
+    /// Makes durable here what is right. The members are told afterwards: what they take from our log must not be lost with us, or all
+    /// of them would look for its objects in vain.
     fn activate(&mut self, core: &mut Core) {
         self.set_state(core, State::Activating);
         // Only where writes may follow: an OSD that could not serve must not outrank those who could.
@@ -367,6 +367,11 @@ impl Pg {
         let mut change = MetaChange::default();
         change.info(&self.info);
         change.members(&self.members);
+        self.submit(core, Vec::new(), change, CommitFor::Activated(self.id, self.round));
+    }
+
+    /// Tells all members what is right.
+    fn activate_members(&self, core: &mut Core) {
         for osd in self.others(core) {
             let copy = &self.copies[&osd];
             let resync = copy.resync.is_some();
@@ -386,13 +391,13 @@ impl Pg {
             };
             core.send_osd(osd, self.round, peer::Body::from(body));
         }
-        self.submit(core, Vec::new(), change, CommitFor::Activated(self.id, self.round));
     }
 
     /// Our own part of the activation is durable.
     pub fn on_activated(&mut self, core: &mut Core, round: u64) {
         if round == self.round {
             self.activated = true;
+            self.activate_members(core);
             self.check_activated(core);
         }
     }

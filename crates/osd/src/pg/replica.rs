@@ -57,7 +57,9 @@ impl Pg {
             log: Writer::encode(&entries),
             missing: Writer::encode(&self.missing),
         };
-        core.send(conn, tid, peer::Body::from(body));
+        // What others take from our log is to be durable here: were it lost, all of them would look for its objects in vain.
+        let reply = Msg::new(tid, peer::Body::from(body));
+        self.submit(core, Vec::new(), MetaChange::default(), CommitFor::Send(conn, Box::new(reply)));
     }
 
     /// The primary's decision: our log and missing objects become what it says.
@@ -102,6 +104,7 @@ impl Pg {
         self.sure_to = self.sure_to.max(theirs.sure_to);
         self.info.sure_to = self.sure_to;
         self.info.history.merge(&theirs.history);
+        self.refused_is_settled();
         merge_past(&mut self.members.past, &activation.past);
         trim_past(&mut self.members.past, self.info.history.last_epoch_clean);
         self.take_log_ends(theirs.last_user_version);
@@ -184,6 +187,7 @@ impl Pg {
             || self.lacks_base(&update.entry)
             || self.would_refuse(core, &txn, msg.log.len()) == Some(Refusal::NoSpace);
         let changes = if lacks { update.entry.changes() } else { Vec::new() };
+        let before = self.info.stats;
         self.append_update(core, update, &mut change);
         if lacks {
             // Logged, so that what follows can be; its objects are missing here until there is room for them.
@@ -191,9 +195,11 @@ impl Pg {
             txn.ops = removed.collect();
             for made in changes.into_iter().filter(|c| !c.removed) {
                 change.add_missing(&made.key, version);
-                self.missing.insert(made.key, version);
+                self.refuse(made.key, version);
             }
-            self.info.missing = self.missing.len() as u64;
+            self.missing_changed();
+            // As they were: the update is not here.
+            self.info.stats = before;
             change.info(&self.info);
         }
         txn.ops.extend(end_of_ahead);
@@ -221,6 +227,7 @@ impl Pg {
             }
         }
         self.log.push(entry);
+        self.missing_changed();
         self.info.stats = stats;
         self.info.sure_to = self.sure_to;
         self.take_log_ends(last_user_version);
@@ -257,6 +264,7 @@ impl Pg {
     pub fn give_up(&mut self, core: &mut Core) {
         self.log = PgLog::default();
         self.missing.clear();
+        self.refused_is_settled();
         self.info.incomplete = true;
         (self.info.last_update, self.info.log_tail) = (EVersion::default(), EVersion::default());
         let mut change = MetaChange::default();

@@ -7,7 +7,7 @@
 
 use super::Pg;
 use super::info::Delta;
-use super::log::Entry;
+use super::log::{Entry, Missing};
 use super::meta::{MetaChange, temp_key};
 use super::request::ClientOp;
 use super::state::State;
@@ -90,8 +90,9 @@ impl Pg {
         };
         let brings = |op: &TxnOp| matches!(op, TxnOp::Write(..) | TxnOp::Clone(..) | TxnOp::CloneRange(..));
         let frees = txn.ops.iter().any(removes) && !txn.ops.iter().any(brings);
-        // What clients may not take: maps and the rest of the OSD's own records go on where nothing else does.
-        let own = if frees { 0 } else { (core.io.usage().total / 256).clamp(128 << 10, 16 << 20) };
+        // What clients may not take: maps and the rest of the OSD's own records go on where nothing else does. An OSD that was away
+        // takes the maps of that time at once, some hundred, each with a block of its own.
+        let own = if frees { 0 } else { (core.io.usage().total / 256).clamp(4 << 20, 16 << 20) };
         core.io.would_refuse(txn, RECORDS + update, own)
     }
 
@@ -100,6 +101,58 @@ impl Pg {
         let changes = entry.changes();
         let lacks = |key: &ObjectKey| self.missing.contains_key(key);
         changes.iter().any(|c| !c.removed) && (lacks(&entry.object) || changes.iter().any(|c| lacks(&c.key)))
+    }
+
+    /// There is no room for an object of an update that is logged.
+    pub(super) fn refuse(&mut self, key: ObjectKey, version: EVersion) {
+        if self.missing.insert(key.clone(), version).is_none() {
+            self.refused.insert(key, version);
+        }
+    }
+
+    /// The log has grown, or something is missing here or is not any more.
+    pub(super) fn missing_changed(&mut self) {
+        let Self { missing, refused, info, log, .. } = self;
+        info.missing = missing.len() as u64;
+        refused.retain(|key, _| missing.contains_key(key));
+        let first = refused.values().min().copied().unwrap_or_default();
+        let is_refused = |entry: &Entry| {
+            let not_here = |key: &ObjectKey| refused.get(key).is_some_and(|since| *since <= entry.version);
+            entry.changes().iter().all(|change| not_here(&change.key))
+        };
+        let only = !refused.is_empty() && log.from(first).all(|entry| is_refused(&entry));
+        info.refused = if only { first } else { EVersion::default() };
+    }
+
+    /// What we had no room for is missing here like other objects.
+    pub(super) fn refused_is_settled(&mut self) {
+        self.refused.clear();
+        self.info.refused = EVersion::default();
+    }
+
+    /// Forgets what only the log tells of, for lack of room: nobody was answered about it, and should the others lose it too, it must not
+    /// be looked for. The objects are here as they were before.
+    pub(super) fn forget_refused(&mut self, core: &mut Core) {
+        let first = self.info.refused;
+        self.refused_is_settled();
+        if first == EVersion::default() {
+            return;
+        }
+        let forgotten: Vec<Entry> = self.log.from(first).collect();
+        let mut change = MetaChange::default();
+        for key in forgotten.iter().flat_map(Entry::changes).map(|change| change.key) {
+            self.missing.remove(&key);
+            change.drop_missing(&key);
+        }
+        let to = self.log.before(first);
+        let text = format!("pg {}: {first} to {}", self.id, self.log.head());
+        core.event(Level::Info, "updates_without_room_forgotten", text);
+        for version in self.log.rewind(to, &mut Missing::new()).dropped {
+            change.drop_entry(version);
+        }
+        self.take_log_ends(0);
+        change.info(&self.info);
+        self.submit(core, Vec::new(), change, CommitFor::Nothing);
     }
 
     /// Whether a request that deletes an object need not wait until all members have it: one that lacks it has no room for it,

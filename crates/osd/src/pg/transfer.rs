@@ -268,7 +268,7 @@ impl Pg {
         }
         if lacked {
             change.drop_missing(&key);
-            self.info.missing = self.missing.len() as u64;
+            self.missing_changed();
             change.info(&self.info);
         }
         if msg.last && pulled {

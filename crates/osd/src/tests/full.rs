@@ -133,6 +133,35 @@ fn what_waits_for_room_survives_a_change_of_members() {
 }
 
 #[test]
+fn what_only_a_full_osd_has_heard_of_was_never_done() {
+    let (mut c, last, waiting) = filled();
+    let mut victims =
+        (0..last).map(|i| format!("o{i}")).filter(|o| c.acting(o)[0] != FULL).collect::<Vec<_>>();
+    assert_eq!(c.op(&victims.remove(0), vec![Op::Delete]).result, 0);
+    c.run_until("room", |c| c.replies.contains_key(&waiting));
+    // The primary loses power before the next update is durable there; the other one that had room never saw it.
+    let name = &(last + 1..).map(|i| format!("o{i}")).find(|o| c.acting(o)[0] != FULL).expect("a name");
+    let (primary, other) = (c.acting(name)[0], 1 - c.acting(name)[0]);
+    c.disk_time.insert(primary, Duration::from_secs(50));
+    c.filter = Some(Box::new(move |_, to, msg| {
+        to == other && matches!(msg.body, node::Body::Peer(peer::Body::RepOp(_)))
+    }));
+    let tid = c.send_op(primary, None, name, vec![write_full(&mib(1))]);
+    c.run_until("the refusal", |c| c.counted("update_without_room") > 1);
+    c.kill(primary);
+    c.disk_time.remove(&primary);
+    c.mark_down(primary, true);
+    c.filter = None;
+    c.run(Duration::from_secs(2));
+    c.start(primary);
+    c.wait_clean();
+    assert_eq!(c.read(name), Err(-2));
+    assert_eq!(c.op(&victims.remove(0), vec![Op::Delete]).result, 0);
+    assert_eq!(c.finish(tid, name, vec![write_full("small")]).result, 0);
+    c.check();
+}
+
+#[test]
 fn a_copy_that_has_no_room_to_recover_waits_and_its_osd_lives() {
     // What was written while it was away does not fit.
     let mut c = Cluster::with_disks(&[LARGE, LARGE, SMALL], 3, 2, 4);

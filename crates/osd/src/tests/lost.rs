@@ -147,3 +147,66 @@ fn what_was_sent_to_the_primary_is_not_changed_before_it_is_durable_there() {
         assert!(!early, "ordered before it was durable");
     }
 }
+
+/// An update of `x` is ordered by its primary, whose disk, like those of the OSDs of `slow`, takes longer than all that follows; it comes to
+/// the OSDs of `to` alone. Gives who serves `x` too, and the request.
+fn ordered_only(c: &mut Cluster, slow: &[usize], to: &[usize]) -> u64 {
+    let primary = c.acting("x")[0];
+    for osd in slow.iter().chain([&primary]) {
+        c.disk_time.insert(*osd, Duration::from_secs(50));
+    }
+    let lost = c.acting("x").into_iter().filter(|osd| !to.contains(osd)).collect::<Vec<_>>();
+    c.filter = Some(Box::new(move |_, to, msg| {
+        lost.contains(&to) && matches!(msg.body, node::Body::Peer(peer::Body::RepOp(_)))
+    }));
+    let tid = c.send_op(primary, None, "x", vec![append(" and new")]);
+    c.run(Duration::from_millis(20));
+    tid
+}
+
+/// OSDs lose power, and come back with what was durable there.
+fn lose_power(c: &mut Cluster, osds: &[usize]) {
+    c.filter = None;
+    for osd in osds {
+        c.kill(*osd);
+        c.disk_time.remove(osd);
+        c.mark_down(*osd, true);
+    }
+    c.run(Duration::from_secs(2));
+    osds.iter().for_each(|osd| c.start(*osd));
+    c.wait_clean();
+}
+
+fn was_done_once(c: &mut Cluster, tid: u64) {
+    assert_eq!(c.finish(tid, "x", vec![append(" and new")]).result, 0);
+    assert_eq!(c.read("x"), Ok("old and new".into()));
+    c.check();
+}
+
+#[test]
+fn members_take_from_a_primary_only_what_is_durable_there() {
+    let mut c = Cluster::new(3, 3, 1, 1);
+    c.write("x", "old");
+    let acting = c.acting("x");
+    let tid = ordered_only(&mut c, &[], &[]);
+    acting[1..].iter().for_each(|osd| c.break_links(acting[0], *osd));
+    c.run(Duration::from_secs(2));
+    let activating = c.osd(acting[0]).pgs.values().any(|pg| pg.state == crate::pg::state::State::Activating);
+    assert!(activating, "it has what the others never saw, and wants to tell them");
+    lose_power(&mut c, &acting[..1]);
+    was_done_once(&mut c, tid);
+}
+
+#[test]
+fn a_primary_takes_from_members_only_what_is_durable_there() {
+    let mut c = Cluster::new(3, 3, 1, 1);
+    c.write("x", "old");
+    let acting = c.acting("x");
+    let tid = ordered_only(&mut c, &acting[2..], &acting[2..]);
+    // The second is primary next, and asks the third, who knows more.
+    c.kill(acting[0]);
+    c.mark_down(acting[0], true);
+    c.run(Duration::from_secs(2));
+    lose_power(&mut c, &[acting[0], acting[2]]);
+    was_done_once(&mut c, tid);
+}

@@ -104,6 +104,8 @@ pub struct Cluster {
     pub rescue: bool,
     /// Delay of messages from one node to another, where it is not the usual one.
     pub latency: BTreeMap<(usize, usize), u64>,
+    /// How long an OSD's disk takes for an operation, where that is not the usual.
+    pub disk_time: BTreeMap<usize, Duration>,
     /// Under which the client writes.
     pub context: SnapContext,
     /// What the client reads.
@@ -197,6 +199,7 @@ impl Cluster {
             trace: std::env::var_os("OSD_TRACE").is_some(),
             rescue: false,
             latency: BTreeMap::new(),
+            disk_time: BTreeMap::new(),
             context: SnapContext::default(),
             at: SnapId::HEAD,
             asks_by: None,
@@ -449,7 +452,10 @@ impl Cluster {
                     self.close_end(other, CloseReason::Lost);
                 }
             }
-            Output::Disk { id, op } => self.push(DELAY / 4, node, Event::Disk(id, op)),
+            Output::Disk { id, op } => {
+                let time = self.disk_time.get(&node).map_or(DELAY / 4, |time| time.as_nanos() as u64);
+                self.push(time, node, Event::Disk(id, op));
+            }
             Output::Event(event) => {
                 if self.trace {
                     eprintln!("{:?} osd.{node} {:?} {} {}", self.now, event.level, event.name, event.detail);
