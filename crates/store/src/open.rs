@@ -57,7 +57,7 @@ struct LogReader {
     seq: u64,
     /// What the ring holds from `pos` on, as far as it was read.
     bytes: Vec<u8>,
-    /// The last record found.
+    /// The last record found; later, where its large writes lack their data, until it is known whether it was ever durable.
     last: Option<Record>,
 }
 
@@ -382,31 +382,39 @@ impl Store {
                 }
             }
             Phase::Verify(mut reader) => {
-                let last = reader.last.take();
-                if let Some(last) = last {
-                    if self.has_its_data(&last, &read)
-                        || stdx::mutants::is_active("store_believes_large_writes")
-                    {
-                        self.mark_bulk(&last)?;
-                    } else {
-                        // Its flush had not ended: nobody was told of it.
-                        reader.seq = last.seq;
-                    }
-                }
-                if reader.seq < self.sup.log_durable {
-                    let text = format!("log record {}: it was durable and is not there", reader.seq);
-                    return Err(corrupt(text));
+                let is_there = |last: &Record| {
+                    let was_durable = last.seq < self.sup.log_durable;
+                    let believed = stdx::mutants::is_active("store_believes_large_writes");
+                    self.has_its_data(last, &read) || was_durable || believed
+                };
+                if let Some(last) = reader.last.take_if(|last| is_there(last)) {
+                    self.mark_bulk(&last)?;
                 }
                 opening.phase = Phase::Tail(reader);
             }
             Phase::Tail(mut reader) => {
                 read.iter().for_each(|piece| reader.bytes.extend_from_slice(piece));
+                if let Some(last) = &reader.last
+                    && self.ring().later(&reader.bytes, last.seq).is_some()
+                {
+                    // It was durable, since what follows had begun: its data has decayed, which reads of it will say.
+                    self.mark_bulk(last)?;
+                    reader.last = None;
+                }
                 if let Some(later) = self.ring().later(&reader.bytes, reader.seq) {
                     let text = format!("log record {}: it is damaged, record {later} exists", reader.seq);
                     return Err(corrupt(text));
                 }
                 reader.skip(reader.bytes.len() as u64);
                 if self.is_all_read(&reader) {
+                    if let Some(last) = reader.last.take() {
+                        // Its flush had not ended: nobody was told of it.
+                        reader.seq = last.seq;
+                    }
+                    if reader.seq < self.sup.log_durable {
+                        let text = format!("log record {}: it was durable and is not there", reader.seq);
+                        return Err(corrupt(text));
+                    }
                     let replay = LogReader::new(&self.ring());
                     self.begin_log();
                     opening.log_end = reader.seq;

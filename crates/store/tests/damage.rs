@@ -160,6 +160,29 @@ fn a_large_write_of_the_last_record_that_cannot_be_read_costs_itself_and_not_the
     assert_eq!(bench.data("b", 0, 64 << 10), Ok(content.to_vec()), "it was acknowledged");
 }
 
+/// What follows was being written when the process died, which it only is once the record is durable.
+#[test]
+fn a_large_write_of_the_last_whole_record_that_has_decayed_costs_itself_and_not_the_store() {
+    let mut bench = Bench::new(8);
+    bench.commit(txn(vec![TxnOp::Write(key("a"), 0, Buf::pattern(1, 64 << 10).into())]));
+    let content = Buf::pattern(2, 64 << 10);
+    bench.commit(txn(vec![TxnOp::Write(key("b"), 0, content.clone().into())]));
+    bench.commit(txn(vec![TxnOp::SetAttr(key("c"), b"n".to_vec(), vec![3; 6000])]));
+    let mut disk = bench.disk;
+    let sectors = ((256 << 10) / 512..((256 + 512) << 10) / 512).rev();
+    let end =
+        sectors.into_iter().find(|s| disk.peek(s * 512, 512).iter().any(|b| *b != 0)).expect("a record");
+    disk.replace(end, vec![0; 512].into());
+    let block = content.slice(0..4096);
+    let place = (0..8 << 20).step_by(4096).find(|at| disk.peek(*at, 4096) == block).expect("it is there");
+    disk.flip(place + 700, 2);
+    let mut bench = Bench::open(disk, small());
+    assert_eq!(bench.data("a", 0, 64 << 10), Ok(Buf::pattern(1, 64 << 10).to_vec()));
+    let error = bench.data("b", 0, 64 << 10).expect_err("it is damaged").to_string();
+    assert!(error.contains("b (head)"), "{error}");
+    assert_eq!(bench.read(Read::attrs_of(&key("c"))), Ok(store::ReadReply::Object(None)), "it was torn");
+}
+
 #[test]
 fn the_last_log_record_rotten_is_told_from_torn() {
     let mut bench = Bench::new(8);
