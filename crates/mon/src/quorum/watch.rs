@@ -1,12 +1,12 @@
 //! What somebody may know who watches the messages between monitors: for checkers of the protocol.
 
 use super::codec;
-use crate::consensus::{Message, Timing};
+use crate::consensus::{Entry, Message, Timing};
 use node::Body;
 use std::time::Duration;
 
 /// What a message between monitors says of its sender.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Seen {
     /// It leads a term, and sent this at `sent` of its clock.
     Leads {
@@ -14,9 +14,13 @@ pub enum Seen {
         term: u64,
         /// Identifies the message for the answer.
         sent: u64,
+        /// Whose votes count from a number of the log on: their stores.
+        voters: Option<(u64, Vec<u64>)>,
     },
     /// It has heard the leader of a term.
     Hears {
+        /// Its store.
+        store: u64,
         /// The term.
         term: u64,
         /// Of the leader's message.
@@ -39,9 +43,16 @@ pub fn seen(body: &Body) -> Option<Seen> {
     match body {
         Body::Peer(peer::Body::MonForward(m)) => Some(Seen::HandsOn { tid: m.msg.tid }),
         Body::Peer(peer::Body::MonRaft(m)) => match codec::decode(&m.payload).ok()? {
-            Message::Append { term, sent, .. } => Some(Seen::Leads { term, sent }),
+            Message::Append { term, sent, entries, .. } => {
+                let with_voters = |entry: &Entry| Some((entry.at.index, entry.voters.clone()?));
+                let newest = entries.iter().rev().find_map(with_voters);
+                let voters = newest.map(|(index, voters)| (index, voters.keys().map(|id| id.0).collect()));
+                Some(Seen::Leads { term, sent, voters })
+            }
             Message::Resign { term, .. } => Some(Seen::Resigns { term }),
-            Message::AppendReply { term, sent, .. } if sent != 0 => Some(Seen::Hears { term, sent }),
+            Message::AppendReply { term, sent, .. } if sent != 0 => {
+                Some(Seen::Hears { store: m.from, term, sent })
+            }
             _ => None,
         },
         _ => None,

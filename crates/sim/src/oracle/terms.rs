@@ -17,12 +17,15 @@ const LATE: Duration = Duration::from_millis(150);
 /// Who led in which term, and what is known of the newest leader.
 #[derive(Default)]
 pub struct Terms {
-    voters: usize,
+    /// How many there are, before it is known who.
+    count: usize,
+    /// Whose votes count, by their stores, from which number of the log on: one that has lost its store is heard and does not count.
+    voters: Option<(u64, Vec<u64>)>,
     leaders: BTreeMap<u64, Slot>,
     /// When the newest leader's messages were sent, by what they say themselves.
     sent: BTreeMap<u64, Instant>,
-    /// When the newest of those was sent that each other monitor has heard.
-    heard: BTreeMap<Slot, Instant>,
+    /// When the newest of those was sent that each other monitor's store has heard.
+    heard: BTreeMap<u64, Instant>,
     /// When the newest leader said that it leads no more.
     resigned: Option<Instant>,
     /// Requests that somebody handed on: their answers are not the sender's own.
@@ -32,7 +35,7 @@ pub struct Terms {
 impl Terms {
     /// Of so many monitors.
     pub fn new(voters: usize) -> Self {
-        Self { voters, ..Self::default() }
+        Self { count: voters, ..Self::default() }
     }
 
     /// The newest term, and who leads in it.
@@ -47,11 +50,17 @@ impl Terms {
             return if reads { self.answered(now, from, msg.tid) } else { None };
         }
         match mon::seen(&msg.body)? {
-            Seen::Leads { term, sent } => self.leads(now, from, term, sent),
-            Seen::Hears { term, sent } => {
+            Seen::Leads { term, sent, voters } => {
+                let found = self.leads(now, from, term, sent);
+                if self.newest() == Some((term, from)) {
+                    self.voters = self.voters.take().max(voters);
+                }
+                found
+            }
+            Seen::Hears { store, term, sent } => {
                 if let Some(at) = self.sent.get(&sent).filter(|_| self.newest().is_some_and(|n| n.0 == term))
                 {
-                    let heard = self.heard.entry(from).or_insert(*at);
+                    let heard = self.heard.entry(store).or_insert(*at);
                     *heard = (*heard).max(*at);
                 }
                 None
@@ -103,10 +112,12 @@ impl Terms {
 
     /// When the newest leader's lease ends; `None` before a quorum has heard it.
     fn lease_ends(&self) -> Option<Instant> {
-        let mut heard: Vec<Instant> = self.heard.values().copied().collect();
+        let counts = |store: &u64| self.voters.as_ref().is_none_or(|(_, voters)| voters.contains(store));
+        let mut heard: Vec<Instant> =
+            self.heard.iter().filter(|(store, _)| counts(store)).map(|(_, at)| *at).collect();
         heard.sort_unstable();
         // With itself.
-        let others = self.voters / 2;
+        let others = self.voters.as_ref().map_or(self.count, |(_, voters)| voters.len()) / 2;
         let nth = heard.len().checked_sub(others).filter(|_| others > 0)?;
         let ends = heard[nth] + mon::read_lease();
         Some(self.resigned.map_or(ends, |at| at.min(ends)))
