@@ -81,9 +81,9 @@ pub fn at_snap(key: &ObjectKey, snap: u64) -> ObjectKey {
     ObjectKey { snap, ..key.clone() }
 }
 
-/// The first key that any clone of the object can have; its head is the last.
+/// A key before those of all clones of the object; its head is the last. [`head_of`] it is that head.
 pub fn first_of(key: &ObjectKey) -> ObjectKey {
-    ObjectKey { snap: 0, generation: 0, ..key.clone() }
+    at_snap(key, 0)
 }
 
 /// The wire's name of an object that the store keeps under `key`.
@@ -102,6 +102,14 @@ pub fn hobject_of(key: &ObjectKey) -> HObject {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_key_of_an_object_leads_to_its_head_again() {
+        let head = ObjectKey::head(1, 7, b"ns", b"", b"name");
+        let first = first_of(&at_snap(&head, 5));
+        assert_eq!(head_of(&first), head);
+        assert!(first < at_snap(&head, 1) && (first..=head_of(&first_of(&head))).contains(&head));
+    }
 
     #[test]
     fn client_attrs_never_collide_with_ours() {

@@ -497,6 +497,7 @@ impl Pg {
             answer: Answer { result: reply.result, ops, user_version: shown },
             mtime: op.request.mtime,
             clones: made.map(|id| CloneChange { id, prior: EVersion::default() }).into_iter().collect(),
+            undoes: EVersion::default(),
         };
         let delta = match kind {
             entry_kind::ERROR => Delta::default(),

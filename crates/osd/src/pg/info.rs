@@ -61,6 +61,9 @@ wire_structs! {
         /// The update with which the log has begun to tell of what is not here for lack of room, and of nothing else; 0 where
         /// that is not so. It was answered to nobody.
         pub refused: EVersion = since 3,
+        /// The first update since the copy last took part in an active PG that was logged without its objects for lack of room, and still is;
+        /// 0 where there is none. Nobody was answered about it or what is behind it.
+        pub short_of: EVersion = since 3,
     }
 
     /// A time in which the PG's membership did not change.
@@ -106,6 +109,14 @@ impl Info {
     /// Nothing was ever written to it.
     pub fn is_empty(&self) -> bool {
         self.last_update == EVersion::default()
+    }
+
+    /// Number of the newest update up to which the copy had room for all that it was sent.
+    pub fn had_room_to(&self) -> u64 {
+        match self.short_of == EVersion::default() {
+            true => self.last_update.version,
+            false => self.short_of.version.saturating_sub(1),
+        }
     }
 }
 

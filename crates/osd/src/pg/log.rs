@@ -41,7 +41,7 @@ wire_structs! {
     }
 
     /// One update.
-    pub struct Entry[v 2/1] {
+    pub struct Entry[v 3/1] {
         /// Its version.
         pub version: EVersion,
         /// The version of the object before it; 0 where it did not exist.
@@ -58,6 +58,9 @@ wire_structs! {
         pub mtime: Utime,
         /// Clones of the object that came or went with it, in the same transaction.
         pub clones: Vec<CloneChange> = since 2,
+        /// It takes the object back to before this entry: what was asked for with that one and later ones of the object is to be
+        /// asked for again. 0 for none.
+        pub undoes: EVersion = since 3,
     }
 
     /// What is left of an update whose entry was cut off.
@@ -218,7 +221,23 @@ impl PgLog {
             self.requests.insert(&entry.reqid, entry.version);
         }
         self.head = entry.version;
+        if entry.undoes != EVersion::default() {
+            self.set_undone(&entry.object, entry.undoes, true);
+        }
         push(&mut self.entries, entry.into());
+    }
+
+    /// The entries of an object from `first` on are undone, or are not any more.
+    fn set_undone(&mut self, object: &ObjectKey, first: EVersion, undone: bool) {
+        let at = self.entries.partition_point(|e| e.version < first);
+        let asked = |e: &&mut Kept| e.reqid != ReqId::default() && e.undone != undone && e.is_of(object);
+        for kept in self.entries.range_mut(at..).filter(asked) {
+            kept.undone = undone;
+            match undone {
+                true => self.requests.remove(&kept.reqid, kept.version),
+                false => self.requests.insert(&kept.reqid, kept.version),
+            }
+        }
     }
 
     fn push_dup(&mut self, dup: Dup) {
@@ -286,6 +305,9 @@ impl PgLog {
         for entry in divergent.into_iter().rev() {
             out.dropped.push(entry.version);
             self.requests.remove(&entry.reqid, entry.version);
+            if entry.undoes() != EVersion::default() {
+                self.set_undone(&entry.entry().object, entry.undoes(), false);
+            }
             if stdx::mutants::is_active("osd_keeps_divergent_objects") {
                 continue;
             }
@@ -414,6 +436,29 @@ mod tests {
         assert_eq!(missing, Missing::from([(key("a"), v(1, 1)), (key("b"), v(3, 3))]));
         assert_eq!(old.head(), v(3, 3));
         assert!(old.find(&entry(v(1, 3), v(0, 0), "a").reqid).is_none(), "a dropped request may come again");
+    }
+
+    #[test]
+    fn what_is_undone_may_be_asked_for_again_until_that_is_dropped() {
+        let mut log = log(&[
+            (v(1, 1), v(0, 0), "a"),
+            (v(1, 2), v(1, 1), "a"),
+            (v(1, 3), v(0, 0), "b"),
+            (v(1, 4), v(1, 2), "a"),
+        ]);
+        let asked = |n| entry(v(1, n), v(0, 0), "").reqid;
+        let found = |log: &PgLog| (1..=4).map(|n| log.find(&asked(n)).is_some()).collect::<Vec<_>>();
+        let reqid = ReqId::default();
+        log.push(Entry { reqid, undoes: v(1, 2), ..entry(v(2, 5), v(1, 4), "a") });
+        assert_eq!(found(&log), [true, false, true, false]);
+        let stored: Vec<Entry> = log.from(v(0, 0)).collect();
+        assert_eq!(stored[1].reqid, asked(2), "who reads it later finds the same");
+        assert_eq!(found(&PgLog::new(v(0, 0), stored, Vec::new())), [true, false, true, false]);
+        let mut trimmed = PgLog::new(v(0, 0), log.from(v(0, 0)).collect(), Vec::new());
+        let (_, dups, _) = trimmed.trim(v(1, 4), 1);
+        assert_eq!(dups.iter().map(|d| d.version).collect::<Vec<_>>(), [v(1, 1), v(1, 3)]);
+        log.rewind(v(1, 4), &mut Missing::new());
+        assert_eq!(found(&log), [true; 4]);
     }
 
     #[test]

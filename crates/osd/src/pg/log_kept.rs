@@ -16,6 +16,8 @@ pub(super) struct Kept {
     pub reqid: ReqId,
     pub hash: u32,
     kind: u8,
+    /// Undone by a later entry: whoever asked for it is to ask again.
+    pub undone: bool,
     result: i32,
     prior: EVersion,
     user_version: u64,
@@ -35,25 +37,28 @@ struct Rest {
     generation: u64,
     ops: Vec<(i32, Vec<u8>)>,
     clones: Vec<CloneChange>,
+    undoes: EVersion,
 }
 
 impl Default for Rest {
     fn default() -> Self {
         let ObjectKey { shard, namespace, locator, snap, generation, .. } =
             ObjectKey::head(0, 0, b"", b"", b"");
-        Self { shard, namespace, locator, snap, generation, ops: Vec::new(), clones: Vec::new() }
+        let (ops, clones, undoes) = (Vec::new(), Vec::new(), EVersion::default());
+        Self { shard, namespace, locator, snap, generation, ops, clones, undoes }
     }
 }
 
 impl From<Entry> for Kept {
     fn from(entry: Entry) -> Self {
-        let Entry { version, prior, kind, object, reqid, answer, mtime, clones } = entry;
+        let Entry { version, prior, kind, object, reqid, answer, mtime, clones, undoes } = entry;
         let ObjectKey { pool, shard, hash, namespace, locator, name, snap, generation } = object;
         let Answer { result, ops, user_version } = answer;
-        let rest = Rest { shard, namespace, locator, snap, generation, ops, clones };
+        let rest = Rest { shard, namespace, locator, snap, generation, ops, clones, undoes };
         let rest = (rest != Rest::default()).then(|| Box::new(rest));
         let name = name.into_boxed_slice();
-        Self { version, reqid, hash, kind, result, prior, user_version, mtime, pool, name, rest }
+        let undone = false;
+        Self { version, reqid, hash, kind, undone, result, prior, user_version, mtime, pool, name, rest }
     }
 }
 
@@ -61,7 +66,7 @@ impl Kept {
     /// As it is sent and stored.
     pub(super) fn entry(&self) -> Entry {
         let rest = self.rest.as_deref().cloned().unwrap_or_default();
-        let Rest { shard, namespace, locator, snap, generation, ops, clones } = rest;
+        let Rest { shard, namespace, locator, snap, generation, ops, clones, undoes } = rest;
         let (pool, hash, name) = (self.pool, self.hash, self.name.to_vec());
         Entry {
             version: self.version,
@@ -72,6 +77,7 @@ impl Kept {
             answer: Answer { result: self.result, ops, user_version: self.user_version },
             mtime: self.mtime,
             clones,
+            undoes,
         }
     }
 
@@ -86,9 +92,14 @@ impl Kept {
         self.hash == object.hash && *self.name == *object.name && self.entry().object == *object
     }
 
-    /// Whether a client asked for it, who may ask again.
+    /// Whether a client asked for it, who may ask again and is to be answered the same.
     pub(super) fn is_asked_for(&self) -> bool {
-        self.reqid != ReqId::default()
+        self.reqid != ReqId::default() && !self.undone
+    }
+
+    /// The first entry that it undoes; 0 for none.
+    pub(super) fn undoes(&self) -> EVersion {
+        self.rest.as_ref().map(|rest| rest.undoes).unwrap_or_default()
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Why it is sound: a write is acknowledged only when it is durable on the whole acting set, in an interval whose primary had
 //! the monitors record that it was up. So at least one member of each interval that may have been written in must answer,
-//! and among those who took part in the last activation the longest log has all that was acknowledged. Everybody takes over only
-//! what is durable where it comes from: a log that tells of objects must not outlive them.
+//! and those who took part in the last activation have logged all that was acknowledged; of them the one is followed that can serve most.
+//! Everybody takes over only what is durable where it comes from: a log that tells of objects must not outlive them.
 
 use super::info::{Info, Interval, Notice, merge_past};
 use super::log::{Dup, Entry, Missing, PgLog};
@@ -15,6 +15,7 @@ use super::{Copy, Pg};
 use crate::core::{CommitFor, Core};
 use maps::{EVersion, Epoch, OsdId};
 use node::Level;
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use stdx::Instant;
 use store::TxnOp;
@@ -147,7 +148,8 @@ impl Pg {
         }
     }
 
-    /// The best copy: complete, of the newest activation, with the newest update, then the longest log, then ours.
+    /// The best copy: complete, of the newest activation, with the newest update that it had room for, then the longest log, then
+    /// ours. All of them have logged what was acknowledged, so none is wrong.
     fn choose_authority(&self, us: OsdId) -> Option<OsdId> {
         let copies = self.copies.iter().filter(|(_, c)| c.exists).map(|(osd, c)| (*osd, &c.info));
         let all: Vec<(OsdId, &Info)> = std::iter::once((us, &self.info)).chain(copies).collect();
@@ -156,7 +158,8 @@ impl Pg {
         let started = started.max(self.info.history.last_epoch_started);
         let able = all.into_iter().filter(|(_, i)| !i.incomplete && i.last_epoch_started >= started);
         let best = able.max_by_key(|(osd, i)| {
-            (i.last_update, std::cmp::Reverse(i.log_tail), *osd == us, std::cmp::Reverse(*osd))
+            let whole = i.short_of == EVersion::default();
+            (i.had_room_to(), whole, i.last_update, Reverse(i.log_tail), *osd == us, Reverse(*osd))
         });
         best.map(|(osd, _)| osd)
     }
@@ -361,6 +364,8 @@ impl Pg {
         // Only where writes may follow: an OSD that could not serve must not outrank those who could.
         if self.members.acting.len() >= usize::from(self.members.min_size) {
             self.info.last_epoch_started = core.epoch();
+            // What is not here is looked for now, and undone where nobody has it.
+            (self.info.refused, self.info.short_of) = Default::default();
         }
         self.info.sure_to = self.sure_to;
         self.info.missing = self.missing.len() as u64;

@@ -205,6 +205,7 @@ impl Pg {
         let Some(from) = self.copies.iter().find(has).map(|(osd, _)| *osd) else {
             if self.recovery.unfound.insert(key.clone()) {
                 core.event(Level::Warn, "object_unfound", format!("pg {} {key:?}@{need}", self.id));
+                self.undo_refused(core, key);
             }
             return;
         };

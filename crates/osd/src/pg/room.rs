@@ -112,7 +112,7 @@ impl Pg {
 
     /// The log has grown, or something is missing here or is not any more.
     pub(super) fn missing_changed(&mut self) {
-        let Self { missing, refused, info, log, .. } = self;
+        let Self { missing, refused, info, log, state, .. } = self;
         info.missing = missing.len() as u64;
         refused.retain(|key, _| missing.contains_key(key));
         let first = refused.values().min().copied().unwrap_or_default();
@@ -120,24 +120,28 @@ impl Pg {
             let not_here = |key: &ObjectKey| refused.get(key).is_some_and(|since| *since <= entry.version);
             entry.changes().iter().all(|change| not_here(&change.key))
         };
+        if *state != State::ReplicaActive {
+            return;
+        }
         let only = !refused.is_empty() && log.from(first).all(|entry| is_refused(&entry));
         info.refused = if only { first } else { EVersion::default() };
+        info.short_of = first;
     }
 
     /// What we had no room for is missing here like other objects.
     pub(super) fn refused_is_settled(&mut self) {
         self.refused.clear();
-        self.info.refused = EVersion::default();
+        (self.info.refused, self.info.short_of) = Default::default();
     }
 
     /// Forgets what only the log tells of, for lack of room: nobody was answered about it, and should the others lose it too, it must not
     /// be looked for. The objects are here as they were before.
     pub(super) fn forget_refused(&mut self, core: &mut Core) {
         let first = self.info.refused;
-        self.refused_is_settled();
         if first == EVersion::default() {
             return;
         }
+        self.refused_is_settled();
         let forgotten: Vec<Entry> = self.log.from(first).collect();
         let mut change = MetaChange::default();
         for key in forgotten.iter().flat_map(Entry::changes).map(|change| change.key) {

@@ -22,6 +22,8 @@ type Refusal = (i32, String);
 pub struct Reverting {
     awaited: usize,
     found: BTreeMap<ObjectKey, Option<ObjectInfo>>,
+    /// Those that nobody was told of, with the first update that is undone.
+    undoes: BTreeMap<ObjectKey, EVersion>,
 }
 
 /// Whether nothing is to be expected any more of what an OSD had in an interval that began with `first`.
@@ -122,6 +124,20 @@ impl Pg {
         Ok(said)
     }
 
+    /// Nobody has an object that we had no room for: nobody was told of it either, so that it goes back to what is here by itself, and
+    /// clients ask again. Not where clones of it came or went.
+    pub(super) fn undo_refused(&mut self, core: &mut Core, key: &ObjectKey) {
+        let Some(first) = self.refused.get(key).copied() else { return };
+        let of_clones = self.log.from(first).any(|e| e.object == *key && !e.clones.is_empty());
+        if !self.state.is_active() || key.snap != ObjectKey::HEAD || of_clones || self.members.is_premerge() {
+            return;
+        }
+        self.recovery.reverting.undoes.insert(key.clone(), first);
+        self.recovery.reverting.awaited += 1;
+        let read = Read::attrs_of(key);
+        core.io.read(core.now, read, ReadFor::Reverted(self.id, self.round, Box::new(key.clone())));
+    }
+
     /// What is here of an object that is to go back.
     pub fn on_revert_read(
         &mut self,
@@ -135,7 +151,12 @@ impl Pg {
         }
         let view = match result {
             Ok(ReadReply::Object(view)) => view,
-            _ => None,
+            other => {
+                let why = other.err().map_or_else(String::new, |error| error.to_string());
+                core.event(Level::Error, "object_not_given_up", format!("pg {} {key:?}: {why}", self.id));
+                self.recovery.reverting = Reverting::default();
+                return;
+            }
         };
         let reverting = &mut self.recovery.reverting;
         reverting.awaited -= 1;
@@ -148,7 +169,7 @@ impl Pg {
     /// Logs the decision as updates of our own. A new round of peering brings them to the others, who find these objects missing at
     /// their new versions, and so takes them from here.
     fn give_up_unfound(&mut self, core: &mut Core) {
-        let found = std::mem::take(&mut self.recovery.reverting.found);
+        let Reverting { found, undoes, .. } = std::mem::take(&mut self.recovery.reverting);
         let (mut change, mut ops) = (MetaChange::default(), Vec::new());
         for (key, info) in found {
             let Some(need) = self.missing.remove(&key) else { continue };
@@ -157,7 +178,13 @@ impl Pg {
             let kind = if info.is_some() { entry_kind::MODIFY } else { entry_kind::DELETE };
             let user_version = info.as_ref().map_or(0, |info| info.user_version);
             let what = if info.is_some() { "goes back to what is here" } else { "is deleted" };
-            core.event(Level::Warn, "object_given_up", format!("pg {} {key:?}@{need} {what}", self.id));
+            let undoes = undoes.get(&key).copied().unwrap_or_default();
+            // Nobody was told of what is undone; what a person gives up may have been acknowledged.
+            let (level, name) = match undoes == EVersion::default() {
+                true => (Level::Warn, "object_given_up"),
+                false => (Level::Info, "update_without_room_undone"),
+            };
+            core.event(level, name, format!("pg {} {key:?}@{need} {what}", self.id));
             match info {
                 Some(info) => {
                     let info = ObjectInfo { version, ..info };
@@ -177,11 +204,13 @@ impl Pg {
                 answer: Answer { user_version, ..Answer::default() },
                 mtime: core.now.wall.into(),
                 clones: Vec::new(),
+                undoes,
             };
             change.add_entry(&entry);
             self.log.push(entry);
             self.take_log_ends(user_version);
         }
+        self.missing_changed();
         change.info(&self.info);
         self.submit(core, ops, change, CommitFor::Nothing);
         self.restart(core);

@@ -1,7 +1,7 @@
 //! What must hold when an OSD has no room: nothing stops, nothing is lost, what frees space goes on, and what waits goes on
 //! once there is room.
 
-use super::cluster::{Cluster, write_full};
+use super::cluster::{Cluster, append, write_full};
 use maps::OsdId;
 use msgs::Op;
 use peer::pg_state;
@@ -132,33 +132,89 @@ fn what_waits_for_room_survives_a_change_of_members() {
     c.check();
 }
 
-#[test]
-fn what_only_a_full_osd_has_heard_of_was_never_done() {
-    let (mut c, last, waiting) = filled();
-    let mut victims =
-        (0..last).map(|i| format!("o{i}")).filter(|o| c.acting(o)[0] != FULL).collect::<Vec<_>>();
+/// What the OSD that is full has heard of beside what it had no room for.
+#[derive(Clone, Copy, PartialEq)]
+enum Then {
+    Nothing,
+    /// Another update of the same PG, for which it had room.
+    Another,
+    /// As before, and the one that had room for everything goes on without it first.
+    AnotherAlone,
+}
+
+/// An update that a full OSD has no room for, whose primary loses power before it is durable there, and that nobody else has seen.
+fn only_a_full_osd_has_heard_of(then: Then) {
+    let min_size = if then == Then::AnotherAlone { 1 } else { 2 };
+    let (mut c, last, waiting) = filled_by(Cluster::with_disks(&[LARGE, LARGE, SMALL], 3, min_size, 4));
+    let mut victims: Vec<String> =
+        (0..last).map(|i| format!("o{i}")).filter(|o| c.acting(o)[0] != FULL).collect();
+    let name = victims.pop().expect("one of them");
+    let others: Vec<String> =
+        (0..1000).map(|i| format!("small{i}")).filter(|o| c.pgid(o) == c.pgid(&name)).collect();
+    c.write(&others[0], "old");
     assert_eq!(c.op(&victims.remove(0), vec![Op::Delete]).result, 0);
     c.run_until("room", |c| c.replies.contains_key(&waiting));
-    // The primary loses power before the next update is durable there; the other one that had room never saw it.
-    let name = &(last + 1..).map(|i| format!("o{i}")).find(|o| c.acting(o)[0] != FULL).expect("a name");
-    let (primary, other) = (c.acting(name)[0], 1 - c.acting(name)[0]);
+    let (primary, other) = (c.acting(&name)[0], 1 - c.acting(&name)[0]);
     c.disk_time.insert(primary, Duration::from_secs(50));
     c.filter = Some(Box::new(move |_, to, msg| {
         to == other && matches!(msg.body, node::Body::Peer(peer::Body::RepOp(_)))
     }));
-    let tid = c.send_op(primary, None, name, vec![write_full(&mib(1))]);
+    let before = c.read(&name);
+    let (grown, small) = (mib(1).repeat(3), vec![write_full("new")]);
+    let tid = c.send_op(primary, None, &name, vec![append(&grown)]);
     c.run_until("the refusal", |c| c.counted("update_without_room") > 1);
-    c.kill(primary);
-    c.disk_time.remove(&primary);
-    c.mark_down(primary, true);
+    let also = (then != Then::Nothing).then(|| c.send_op(primary, None, &others[0], small.clone()));
+    c.run(Duration::from_millis(50));
+    let down: &[usize] = if then == Then::AnotherAlone { &[primary, other] } else { &[primary] };
+    for osd in down {
+        c.kill(*osd);
+        c.disk_time.remove(osd);
+        c.mark_down(*osd, true);
+    }
     c.filter = None;
     c.run(Duration::from_secs(2));
-    c.start(primary);
+    down.iter().for_each(|osd| c.start(*osd));
+    assert_eq!(c.read(&name), before, "nobody was told of more");
+    assert_eq!(c.counted("update_without_room_undone") > 0, then == Then::AnotherAlone);
+    for victim in victims.drain(..6) {
+        assert_eq!(c.op(&victim, vec![Op::Delete]).result, 0);
+    }
     c.wait_clean();
-    assert_eq!(c.read(name), Err(-2));
-    assert_eq!(c.op(&victims.remove(0), vec![Op::Delete]).result, 0);
-    assert_eq!(c.finish(tid, name, vec![write_full("small")]).result, 0);
+    let after = before.map(|text| text + &grown);
+    assert_eq!(
+        c.finish(tid, &name, vec![append(&grown)]).result,
+        0,
+        "it is asked for again, and carried out"
+    );
+    assert_eq!(c.read(&name), after);
+    if let Some(tid) = also {
+        assert_eq!(c.finish(tid, &others[0], small).result, 0);
+        assert_eq!(c.read(&others[0]), Ok("new".into()));
+    }
+    // Who has the log tells that too.
+    let now = c.acting(&name)[0];
+    c.kill(now);
+    c.mark_down(now, true);
+    assert_eq!(c.finish(tid, &name, vec![append(&grown)]).result, 0);
+    assert_eq!(c.read(&name), after, "not twice");
+    c.start(now);
+    c.complaints.retain(|text| !text.contains("object_unfound"));
     c.check();
+}
+
+#[test]
+fn what_only_a_full_osd_has_heard_of_was_never_done() {
+    only_a_full_osd_has_heard_of(Then::Nothing);
+}
+
+#[test]
+fn what_it_had_room_for_behind_that_is_taken_back_with_it() {
+    only_a_full_osd_has_heard_of(Then::Another);
+}
+
+#[test]
+fn where_only_the_full_osd_is_left_what_it_had_no_room_for_alone_is_undone() {
+    only_a_full_osd_has_heard_of(Then::AnotherAlone);
 }
 
 #[test]
