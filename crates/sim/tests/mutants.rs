@@ -42,7 +42,6 @@ mutants! {
     osd_balances_what_is_not_sure in Primary within 200 by "objects_linearizable";
     osd_loses_parts in Objects within 50 by "replicas_identical" | "objects_linearizable";
     osd_removes_copies_too_early in Objects within 400 by "converges" | "objects_linearizable" | "replicas_identical";
-    osd_deletes_what_it_compares in Rados within 1 from 4933 by "converges" | "answers_everything";
     osd_forgets_to_unblock in Objects within 10 from 5 by "backoffs_end" | "answers_everything";
     osd_backs_off_wrong_range in Objects within 20 by "backoffs_hold";
     osd_takes_what_is_held_back in Primary within 10 from 30 by "backoffs_hold";

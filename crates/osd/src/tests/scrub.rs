@@ -412,4 +412,28 @@ fn planted_faults_are_seen() {
         c.read(&name).is_ok()
     };
     assert_eq!((reads(), stdx::mutants::with("osd_reads_do_not_mend", reads)), (true, false));
+    let deletes = || {
+        let mut c = cluster();
+        let name = fill(&mut c);
+        let (pgid, members) = (c.pgid(&name), c.acting(&name));
+        c.set_scrub(members[0], |scrub| scrub.chunk_max = 1000);
+        let before = c.counted("scrubs");
+        // A member does not answer, and the scrub has given way as often as it does.
+        c.freeze(members[2]);
+        c.order_scrub(members[0], pgid, true, false);
+        for _ in 0..5 {
+            c.run(Duration::from_millis(300));
+            c.send_op(members[0], None, &name, vec![append("more")]);
+        }
+        c.run(Duration::from_millis(300));
+        let ordered = |c: &Cluster| c.osd(members[0]).pgs[&pgid].info.last_update;
+        let last = ordered(&c);
+        let tid = c.send_op(members[0], None, &name, vec![Op::Delete]);
+        c.run(Duration::from_millis(300));
+        let waits = ordered(&c) == last;
+        c.thaw(members[2]);
+        c.run_until("the scrub", |c| c.counted("scrubs") > before && c.replies.contains_key(&tid));
+        waits
+    };
+    assert_eq!((deletes(), stdx::mutants::with("osd_deletes_what_it_compares", deletes)), (true, false));
 }
