@@ -37,8 +37,8 @@ pub struct OsdConfig {
     pub options: OsdOptions,
 }
 
-/// What this version understands. 2: PGs are merged. 3: data of updates goes ahead.
-const FEATURE_LEVEL: u32 = 3;
+/// What this version understands. 2: PGs are merged. 3: data of updates goes ahead. 4: log entries undo others.
+const FEATURE_LEVEL: u32 = 4;
 
 /// Tunables of an OSD.
 #[derive(Clone, Debug)]

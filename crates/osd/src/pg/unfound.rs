@@ -14,6 +14,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use store::{ObjectKey, Read, ReadReply, StoreError, TxnOp};
 
+/// From which level on OSDs know entries that undo others. One below it would answer a repeated request as if it had been carried out.
+const UNDOING: u32 = 4;
+
 /// Why not: an errno and what to say.
 type Refusal = (i32, String);
 
@@ -125,11 +128,13 @@ impl Pg {
     }
 
     /// Nobody has an object that we had no room for: nobody was told of it either, so that it goes back to what is here by itself, and
-    /// clients ask again. Not where clones of it came or went.
+    /// clients ask again. Not where clones of it came or went, or an OSD of an older version takes part.
     pub(super) fn undo_refused(&mut self, core: &mut Core, key: &ObjectKey) {
         let Some(first) = self.refused.get(key).copied() else { return };
+        let older = self.copies.values().any(|copy| copy.exists && copy.feature_level < UNDOING);
         let of_clones = self.log.from(first).any(|e| e.object == *key && !e.clones.is_empty());
-        if !self.state.is_active() || key.snap != ObjectKey::HEAD || of_clones || self.members.is_premerge() {
+        let not_now = !self.state.is_active() || self.members.is_premerge();
+        if key.snap != ObjectKey::HEAD || of_clones || older || not_now {
             return;
         }
         self.recovery.reverting.undoes.insert(key.clone(), first);
