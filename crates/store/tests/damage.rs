@@ -142,15 +142,26 @@ fn a_log_record_before_the_last_that_is_damaged_refuses_to_open() {
     assert!(what.contains("log record 1"), "{what}");
 }
 
-#[test]
-fn a_large_write_of_the_last_record_that_cannot_be_read_costs_itself_and_not_the_store() {
+/// A store with two objects of 64 KiB, a and b, and the second one's content.
+fn two_large_writes() -> (Bench, Buf) {
     let mut bench = Bench::new(8);
     bench.commit(txn(vec![TxnOp::Write(key("a"), 0, Buf::pattern(1, 64 << 10).into())]));
     let content = Buf::pattern(2, 64 << 10);
     bench.commit(txn(vec![TxnOp::Write(key("b"), 0, content.clone().into())]));
-    let mut disk = bench.disk;
+    (bench, content)
+}
+
+/// Where on the device an object's data begins.
+fn place_of(disk: &SimDisk, content: &Buf) -> u64 {
     let block = content.slice(0..4096);
-    let place = (0..8 << 20).step_by(4096).find(|at| disk.peek(*at, 4096) == block).expect("it is there");
+    (0..8 << 20).step_by(4096).find(|at| disk.peek(*at, 4096) == block).expect("it is there")
+}
+
+#[test]
+fn a_large_write_of_the_last_record_that_cannot_be_read_costs_itself_and_not_the_store() {
+    let (bench, content) = two_large_writes();
+    let mut disk = bench.disk;
+    let place = place_of(&disk, &content);
     disk.unreadable = place + 512..place + 1024;
     let mut bench = Bench::open(disk, small());
     assert_eq!(bench.data("a", 0, 64 << 10), Ok(Buf::pattern(1, 64 << 10).to_vec()));
@@ -163,18 +174,14 @@ fn a_large_write_of_the_last_record_that_cannot_be_read_costs_itself_and_not_the
 /// What follows was being written when the process died, which it only is once the record is durable.
 #[test]
 fn a_large_write_of_the_last_whole_record_that_has_decayed_costs_itself_and_not_the_store() {
-    let mut bench = Bench::new(8);
-    bench.commit(txn(vec![TxnOp::Write(key("a"), 0, Buf::pattern(1, 64 << 10).into())]));
-    let content = Buf::pattern(2, 64 << 10);
-    bench.commit(txn(vec![TxnOp::Write(key("b"), 0, content.clone().into())]));
+    let (mut bench, content) = two_large_writes();
     bench.commit(txn(vec![TxnOp::SetAttr(key("c"), b"n".to_vec(), vec![3; 6000])]));
     let mut disk = bench.disk;
     let sectors = ((256 << 10) / 512..((256 + 512) << 10) / 512).rev();
     let end =
         sectors.into_iter().find(|s| disk.peek(s * 512, 512).iter().any(|b| *b != 0)).expect("a record");
     disk.replace(end, vec![0; 512].into());
-    let block = content.slice(0..4096);
-    let place = (0..8 << 20).step_by(4096).find(|at| disk.peek(*at, 4096) == block).expect("it is there");
+    let place = place_of(&disk, &content);
     disk.flip(place + 700, 2);
     let mut bench = Bench::open(disk, small());
     assert_eq!(bench.data("a", 0, 64 << 10), Ok(Buf::pattern(1, 64 << 10).to_vec()));

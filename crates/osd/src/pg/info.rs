@@ -58,12 +58,11 @@ wire_structs! {
         pub stats: Stats,
         /// Updates up to here were durable, with their objects, on all members of the acting set of their time.
         pub sure_to: EVersion = since 2,
-        /// The update with which the log has begun to tell of what is not here for lack of room, and of nothing else; 0 where
-        /// that is not so. It was answered to nobody.
-        pub refused: EVersion = since 3,
         /// The first update since the copy last took part in an active PG that was logged without its objects for lack of room, and still is;
         /// 0 where there is none. Nobody was answered about it or what is behind it.
         pub short_of: EVersion = since 3,
+        /// Whether from there on the log tells of nothing that is here, so that it can be forgotten.
+        pub forgettable: bool = since 3,
     }
 
     /// A time in which the PG's membership did not change.

@@ -365,7 +365,7 @@ impl Pg {
         if self.members.acting.len() >= usize::from(self.members.min_size) {
             self.info.last_epoch_started = core.epoch();
             // What is not here is looked for now, and undone where nobody has it.
-            (self.info.refused, self.info.short_of) = Default::default();
+            (self.info.short_of, self.info.forgettable) = Default::default();
         }
         self.info.sure_to = self.sure_to;
         self.info.missing = self.missing.len() as u64;

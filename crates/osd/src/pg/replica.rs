@@ -12,7 +12,7 @@ use crate::pack::unpack;
 use maps::{EVersion, Epoch, OsdId};
 use msgs::errno::ENOSPC;
 use node::{ConnId, Level, Msg};
-use store::{Refusal, TxnOp};
+use store::{Refusal, Transaction, TxnOp};
 use wire::{DecodeError, Reader, Writer};
 
 impl Pg {
@@ -59,7 +59,7 @@ impl Pg {
         };
         // What others take from our log is to be durable here: were it lost, all of them would look for its objects in vain.
         let reply = Msg::new(tid, peer::Body::from(body));
-        self.submit(core, Vec::new(), MetaChange::default(), CommitFor::Send(conn, Box::new(reply)));
+        core.submit_own(Transaction::default(), CommitFor::Send(conn, Box::new(reply)));
     }
 
     /// The primary's decision: our log and missing objects become what it says.

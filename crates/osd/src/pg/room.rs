@@ -112,35 +112,33 @@ impl Pg {
 
     /// The log has grown, or something is missing here or is not any more.
     pub(super) fn missing_changed(&mut self) {
-        let Self { missing, refused, info, log, state, .. } = self;
+        let Self { missing, refused, info, log, .. } = self;
         info.missing = missing.len() as u64;
         refused.retain(|key, _| missing.contains_key(key));
-        let first = refused.values().min().copied().unwrap_or_default();
-        let is_refused = |entry: &Entry| {
-            let not_here = |key: &ObjectKey| refused.get(key).is_some_and(|since| *since <= entry.version);
-            entry.changes().iter().all(|change| not_here(&change.key))
-        };
-        if *state != State::ReplicaActive {
+        if self.state != State::ReplicaActive {
             return;
         }
-        let only = !refused.is_empty() && log.from(first).all(|entry| is_refused(&entry));
-        info.refused = if only { first } else { EVersion::default() };
-        info.short_of = first;
+        info.short_of = refused.values().min().copied().unwrap_or_default();
+        let not_here = |entry: &Entry| {
+            let is_refused = |key| refused.get(key).is_some_and(|since| *since <= entry.version);
+            entry.changes().iter().all(|change| is_refused(&change.key))
+        };
+        info.forgettable = !refused.is_empty() && log.from(info.short_of).all(|entry| not_here(&entry));
     }
 
     /// What we had no room for is missing here like other objects.
     pub(super) fn refused_is_settled(&mut self) {
         self.refused.clear();
-        (self.info.refused, self.info.short_of) = Default::default();
+        (self.info.short_of, self.info.forgettable) = Default::default();
     }
 
     /// Forgets what only the log tells of, for lack of room: nobody was answered about it, and should the others lose it too, it must not
     /// be looked for. The objects are here as they were before.
     pub(super) fn forget_refused(&mut self, core: &mut Core) {
-        let first = self.info.refused;
-        if first == EVersion::default() {
+        if !self.info.forgettable {
             return;
         }
+        let first = self.info.short_of;
         self.refused_is_settled();
         let forgotten: Vec<Entry> = self.log.from(first).collect();
         let mut change = MetaChange::default();
