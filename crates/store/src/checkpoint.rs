@@ -184,7 +184,7 @@ impl Store {
             },
             Phase::Space(changes) => {
                 if changes.is_empty() {
-                    let merge = Merge::new(self.core.tree, self.sup.generation + 1);
+                    let merge = Merge::new(self.core.tree, checkpoint.next_id, self.sup.generation + 1);
                     checkpoint.phase = Phase::Merge(Box::new(merge));
                 } else {
                     self.change_space(changes)?;

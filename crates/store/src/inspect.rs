@@ -347,6 +347,9 @@ impl<'a, 'r> Walk<'a, 'r> {
         let size = key.len() + value.len();
         let id = || key::number(key, 1).ok_or_else(|| "its key is too short".to_owned());
         let Some(&tag) = key.first() else { return Err("it has no key".to_owned()) };
+        if let Some(id) = key::id(key) {
+            self.given(id)?;
+        }
         if let Some((_, name)) = KINDS.iter().find(|(kind, _)| *kind == tag) {
             self.count(name, size);
         }
@@ -370,6 +373,12 @@ impl<'a, 'r> Walk<'a, 'r> {
             other => return Err(format!("of unknown kind {other}")),
         }
         Ok(())
+    }
+
+    /// Nothing is looked for under ids that the superblock says are not given yet.
+    fn given(&self, id: u64) -> Result<(), String> {
+        let last = self.sup.next_id;
+        if id <= last { Ok(()) } else { Err(format!("id {id} is not given yet, {last} is the last")) }
     }
 
     fn part(&mut self, id: u64, key: &[u8], value: &[u8]) -> Result<(), String> {
@@ -400,6 +409,7 @@ impl<'a, 'r> Walk<'a, 'r> {
         let object = key::parse_object(key).ok_or("the name of an object")?;
         let name = key::describe(&object);
         let onode: Onode = Reader::new(value).get().map_err(|e| format!("{name}: {e}"))?;
+        self.given(onode.id.max(onode.omap)).map_err(|what| format!("{name}: {what}"))?;
         self.report.objects.0 += 1;
         self.report.objects.1 += onode.size;
         if !self.ids.insert(onode.id) {

@@ -16,23 +16,121 @@
 //! All integers are big-endian, so that they order as bytes.
 
 use crate::ObjectKey;
+use std::cmp::Ordering;
+use std::fmt;
+use std::ops::Deref;
 
-pub(crate) type Key = Vec<u8>;
+/// Keys of at most so many bytes are kept in place: all but those of objects and of omap entries with long names.
+const SHORT: usize = 38;
+/// The bytes that are compared before any others.
+const HEAD: usize = 16;
+
+/// A key in memory. Tables compare keys all the time, so neither finding one nor comparing it with most others needs more memory than where it
+/// lies itself: it holds what is short, and the head of what is long.
+#[derive(Clone)]
+pub(crate) enum Key {
+    Short { len: u8, bytes: [u8; SHORT] },
+    Long { head: [u8; HEAD], bytes: Box<[u8]> },
+}
+
+impl Key {
+    /// The least key.
+    pub fn new() -> Self {
+        Self::of([])
+    }
+
+    /// These parts in a row.
+    pub fn of<const N: usize>(parts: [&[u8]; N]) -> Self {
+        let len = parts.iter().map(|part| part.len()).sum::<usize>();
+        if len > SHORT {
+            return Self::long(parts.concat());
+        }
+        let (mut bytes, mut at) = ([0; SHORT], 0);
+        for part in parts {
+            bytes[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+        Self::Short { len: len as u8, bytes }
+    }
+
+    fn long(bytes: Vec<u8>) -> Self {
+        let head = *bytes.first_chunk().expect("it is long");
+        Self::Long { head, bytes: bytes.into() }
+    }
+
+    /// The first bytes as a number; what a shorter key lacks counts as zeros, so that who has a lesser head is less.
+    fn head(&self) -> u128 {
+        u128::from_be_bytes(match self {
+            Self::Short { bytes, .. } => *bytes.first_chunk().expect("there are more"),
+            Self::Long { head, .. } => *head,
+        })
+    }
+}
+
+impl Deref for Key {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Short { len, bytes } => &bytes[..usize::from(*len)],
+            Self::Long { bytes, .. } => bytes,
+        }
+    }
+}
+
+impl From<Vec<u8>> for Key {
+    fn from(bytes: Vec<u8>) -> Self {
+        if bytes.len() > SHORT { Self::long(bytes) } else { Self::of([&bytes]) }
+    }
+}
+
+impl From<&[u8]> for Key {
+    fn from(bytes: &[u8]) -> Self {
+        Self::of([bytes])
+    }
+}
+
+impl Default for Key {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.head().cmp(&other.head()).then_with(|| self[..].cmp(&other[..]))
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self[..] == other[..]
+    }
+}
+
+impl Eq for Key {}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self[..].fmt(f)
+    }
+}
 
 /// The longest key that a page must hold (three of them fit).
 pub(crate) const KEY_MAX: usize = 2600;
 
 pub(crate) fn prefixed(tag: u8, id: u64) -> Key {
-    let mut key = Vec::with_capacity(24);
-    key.push(tag);
-    key.extend_from_slice(&id.to_be_bytes());
-    key
+    Key::of([&[tag], &id.to_be_bytes()])
 }
 
 pub(crate) fn blob(id: u64, chunk: u32) -> Key {
-    let mut key = prefixed(b'B', id);
-    key.extend_from_slice(&chunk.to_be_bytes());
-    key
+    Key::of([b"B", &id.to_be_bytes(), &chunk.to_be_bytes()])
 }
 
 pub(crate) fn space(chunk: u64) -> Key {
@@ -48,11 +146,7 @@ pub(crate) fn refs(chunk: u64) -> Key {
 }
 
 pub(crate) fn omap(id: u64, key: &[u8]) -> Key {
-    let mut out = Vec::with_capacity(OMAP_KEY_AT + key.len());
-    out.push(b'M');
-    out.extend_from_slice(&id.to_be_bytes());
-    out.extend_from_slice(key);
-    out
+    Key::of([b"M", &id.to_be_bytes(), key])
 }
 
 pub(crate) fn part(id: u64) -> Key {
@@ -60,24 +154,16 @@ pub(crate) fn part(id: u64) -> Key {
 }
 
 pub(crate) fn attr(id: u64, name: &[u8]) -> Key {
-    let mut out = part(id);
-    out.push(b'a');
-    out.extend_from_slice(name);
-    out
+    Key::of([b"X", &id.to_be_bytes(), b"a", name])
 }
 
 pub(crate) fn extent(id: u64, block: u64) -> Key {
-    let mut out = part(id);
-    out.push(b'e');
-    out.extend_from_slice(&block.to_be_bytes());
-    out
+    Key::of([b"X", &id.to_be_bytes(), b"e", &block.to_be_bytes()])
 }
 
 /// Data that is kept in the index.
 pub(crate) fn inline(id: u64) -> Key {
-    let mut out = part(id);
-    out.push(b'd');
-    out
+    Key::of([b"X", &id.to_be_bytes(), b"d"])
 }
 
 /// Whether it is the key of an extent.
@@ -86,9 +172,17 @@ pub(crate) fn is_extent(key: &[u8]) -> bool {
 }
 
 pub(crate) fn header(id: u64) -> Key {
-    let mut out = part(id);
-    out.push(b'h');
-    out
+    Key::of([b"X", &id.to_be_bytes(), b"h"])
+}
+
+/// The key that follows this one.
+pub(crate) fn after(key: &[u8]) -> Key {
+    Key::of([key, &[0]])
+}
+
+/// A key under another id.
+pub(crate) fn rebased(key: &[u8], id: u64) -> Key {
+    Key::of([&key[..1], &id.to_be_bytes(), &key[9..]])
 }
 
 /// The bytes before the name in keys of xattrs and omap entries; also the offset of the block in an extent's key.
@@ -100,13 +194,18 @@ pub(crate) fn number(key: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_be_bytes(key.get(at..at + 8)?.try_into().ok()?))
 }
 
+/// The id that this is under, or that it names; none where it is under no id.
+pub(crate) fn id(key: &[u8]) -> Option<u64> {
+    matches!(key.first()?, b'B' | b'G' | b'M' | b'X').then(|| number(key, 1)).flatten()
+}
+
 /// The smallest key greater than all that begin with `prefix`, which must not be all 0xff.
 pub(crate) fn end_of(prefix: &[u8]) -> Key {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {
         if last < 0xff {
             end.push(last + 1);
-            return end;
+            return end.into();
         }
     }
     unreachable!("every key begins with a letter")
@@ -114,7 +213,7 @@ pub(crate) fn end_of(prefix: &[u8]) -> Key {
 
 /// A byte string that orders before all longer ones that begin with it, whatever follows: a zero is written as
 /// 00 ff, the end as 00 01.
-fn put_string(out: &mut Key, bytes: &[u8]) {
+fn put_string(out: &mut Vec<u8>, bytes: &[u8]) {
     for (i, part) in bytes.split(|byte| *byte == 0).enumerate() {
         if i > 0 {
             out.extend_from_slice(&[0, 0xff]);
@@ -163,7 +262,7 @@ pub(crate) fn object(key: &ObjectKey) -> Key {
     put_string(&mut out, &key.name);
     out.extend_from_slice(&key.snap.to_be_bytes());
     out.extend_from_slice(&key.generation.to_be_bytes());
-    out
+    out.into()
 }
 
 pub(crate) fn parse_object(bytes: &[u8]) -> Option<ObjectKey> {
@@ -242,11 +341,36 @@ mod tests {
     }
 
     #[test]
+    fn keys_in_memory_order_as_their_bytes_do() {
+        let mut rng = Rng::from_seed(2);
+        // Around the ends of what is compared first and of what is kept in place.
+        let lens = [0, 1, HEAD - 1, HEAD, HEAD + 1, SHORT - 1, SHORT, SHORT + 1, 100];
+        let mut heads = 0;
+        for _ in 0..20_000 {
+            let mut a = vec![0; *rng.pick(&lens)];
+            let mut b = vec![0; *rng.pick(&lens)];
+            for bytes in [&mut a, &mut b] {
+                for _ in 0..rng.below(3) {
+                    if !bytes.is_empty() {
+                        let at = rng.below(bytes.len() as u64) as usize;
+                        bytes[at] = *rng.pick(&[1, 0xff]);
+                    }
+                }
+            }
+            let (x, y) = (Key::from(&a[..]), Key::from(b.clone()));
+            assert_eq!((&x[..], &y[..]), (&a[..], &b[..]));
+            assert_eq!((x.cmp(&y), x == y), (a.cmp(&b), a == b), "{a:?} {b:?}");
+            heads += usize::from(x.head() == y.head() && a != b);
+        }
+        assert!(heads > 2000, "only {heads} differed behind their heads");
+    }
+
+    #[test]
     fn damaged_object_keys_are_refused() {
         let bytes = object(&ObjectKey::head(3, 7, b"n", b"", b"name"));
         for cut in 0..bytes.len() {
             assert_eq!(parse_object(&bytes[..cut]), None, "{cut}");
         }
-        assert_eq!(end_of(&[b'a', 0xff, 0xff]), b"b");
+        assert_eq!(end_of(&[b'a', 0xff, 0xff])[..], *b"b");
     }
 }

@@ -132,7 +132,9 @@ impl Run {
 const SPARSE: usize = CAPACITY / 4;
 
 impl Merge {
-    pub fn new(old: Tree, generation: u64) -> Self {
+    /// Of a tree, and of changes with ids up to this.
+    pub fn new(old: Tree, last_id: u64, generation: u64) -> Self {
+        let old = Tree { last_id, ..old };
         Self {
             old,
             generation,
@@ -217,7 +219,7 @@ impl Merge {
             if let Some(found) = &found {
                 let at = found.page.search(key).max(done);
                 result = result.and(self.push_old(done..at, ground));
-                let is_there = at < found.page.count() && found.page.entry(at).0 == key;
+                let is_there = at < found.page.count() && found.page.entry(at).0 == &key[..];
                 done = at + usize::from(is_there);
             }
             if let Some(value) = value {
@@ -275,10 +277,10 @@ impl Merge {
         };
         let name = match self.run.cut {
             0 => self.run.lower.clone(),
-            _ if self.level > 0 => first.first_key().to_vec(),
+            _ if self.level > 0 => first.first_key().into(),
             _ => separator(&self.run.last_key, first.first_key()),
         };
-        let last_key = last.last_key().to_vec();
+        let last_key = last.last_key().into();
         let place = ground.alloc.page().ok_or_else(full)?;
         let (ptr, page) = page::build(self.level, place, self.generation, pieces);
         ground.cache.insert(place.first, page.clone());
@@ -330,8 +332,8 @@ impl Merge {
     }
 
     fn root(&mut self, pointer: Option<&[u8]>) -> Tree {
-        let mut tree =
-            Tree { root: None, levels: 0, pages: self.old.pages + self.made - self.freed.len() as u64 };
+        let pages = self.old.pages + self.made - self.freed.len() as u64;
+        let mut tree = Tree { root: None, levels: 0, pages, ..self.old };
         let Some(pointer) = pointer else { return tree };
         let mut ptr = Ptr::from_bytes(pointer).expect("made here");
         tree.levels = self.level + 1;
@@ -352,5 +354,5 @@ impl Merge {
 /// A short key that is greater than `left` and at most `right`.
 fn separator(left: &[u8], right: &[u8]) -> Key {
     let same = left.iter().zip(right).take_while(|(a, b)| a == b).count();
-    right[..right.len().min(same + 1)].to_vec()
+    right[..right.len().min(same + 1)].into()
 }

@@ -167,7 +167,7 @@ impl Store {
             },
             Phase::Grow(_) => self.grow(opening, out)?,
             Phase::Walk(todo) => match todo.pop() {
-                None => opening.phase = Phase::Space(b"F".to_vec()),
+                None => opening.phase = Phase::Space(Key::of([b"F"])),
                 Some((ptr, level)) => {
                     if let Err(stop) = self.walk(ptr, level, todo) {
                         todo.push((ptr, level));
@@ -310,7 +310,7 @@ impl Store {
 
     /// Loads one entry of the map of blocks; true when there are no more.
     fn load_space(&mut self, from: &mut Key) -> Result<bool, Stop> {
-        let next = self.core.view().scan(from, b"G").next()?.map(|(key, bits)| (key.to_vec(), bits.to_vec()));
+        let next = self.core.view().scan(from, &Key::of([b"G"])).next()?.map(|(key, bits)| (key.to_vec(), bits.to_vec()));
         let Some((key, bits)) = next else { return Ok(true) };
         let bad = || corrupt("an entry of the map of blocks");
         let chunk = key::number(&key, 1).ok_or_else(bad)?;
@@ -322,8 +322,7 @@ impl Store {
                 return Err(corrupt(format!("block {} is in use twice", chunk * SPACE_CHUNK + block)));
             }
         }
-        from.clone_from(&key);
-        from.push(0);
+        *from = key::after(&key);
         self.core.cache.trim();
         Ok(false)
     }

@@ -186,20 +186,20 @@ impl<'a> Plan<'a> {
         View { layers: [Some(&self.done.changes), first, second], ..self.base.view }
     }
 
-    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
+    pub fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, Stop> {
         self.view().get(key)
     }
 
-    pub fn scan(&self, from: &[u8], to: &[u8]) -> Scan<'_> {
+    pub fn scan(&self, from: &Key, to: &Key) -> Scan<'_> {
         self.view().scan(from, to)
     }
 
     /// All entries whose keys begin with `prefix`.
-    pub fn all(&self, prefix: &[u8]) -> Result<Vec<(Key, Vec<u8>)>, Stop> {
+    pub fn all(&self, prefix: &Key) -> Result<Vec<(Key, Vec<u8>)>, Stop> {
         let mut scan = self.scan(prefix, &key::end_of(prefix));
         let mut out = Vec::new();
         while let Some(entry) = scan.next()? {
-            out.push((entry.0.to_vec(), entry.1.to_vec()));
+            out.push((entry.0.into(), entry.1.to_vec()));
         }
         Ok(out)
     }
@@ -310,7 +310,7 @@ impl<'a> Plan<'a> {
 
     /// Forgets what a cell holds beside itself, where there is one, which is then to be put or deleted; gives the length
     /// of its value.
-    fn vacate(&mut self, key: &[u8]) -> Result<Option<u64>, Stop> {
+    fn vacate(&mut self, key: &Key) -> Result<Option<u64>, Stop> {
         let look = |old: &[u8]| Cell::parse(old).map(|cell| (cell.blob(), cell.len()));
         let Some(old) = self.view().with(key, |old| old.map(look))? else { return Ok(None) };
         let (blob, len) = old?;

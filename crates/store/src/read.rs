@@ -393,7 +393,7 @@ fn list(
 ) -> Result<(), Stop> {
     let from = match out.last() {
         // The next possible key.
-        Some(last) => [&key::object(last)[..], &[0]].concat(),
+        Some(last) => key::after(&key::object(last)),
         None => key::object(from),
     };
     let mut scan = view.scan(&from, &key::object(to));
@@ -447,7 +447,7 @@ fn omap(
     let mut from = prefix.clone();
     if let Some(after) = &range.after {
         // The next possible key.
-        from = from.max([&key::omap(onode.omap, after)[..], &[0]].concat());
+        from = from.max(key::after(&key::omap(onode.omap, after)));
     }
     let mut scan = view.scan(&from, &key::end_of(&prefix));
     let mut bytes = 0;

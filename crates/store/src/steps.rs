@@ -240,14 +240,14 @@ impl<'a> Plan<'a> {
         let mut cells = self.all(&key::attr(source.id, b""))?;
         cells.extend(self.all(&key::inline(source.id))?);
         cells.extend(self.all(&key::header(source.id))?);
-        let mut moved: Vec<_> = cells.into_iter().map(|(k, v)| (rebased(&k, copy.id), v)).collect();
+        let mut moved: Vec<_> = cells.into_iter().map(|(k, v)| (key::rebased(&k, copy.id), v)).collect();
         if let Some(staged) = self.take_staged(source.omap) {
             copy.omap = staged;
             self.follow(source.omap, staged)?;
         } else if source.omap != 0 {
             copy.omap = self.new_id();
             let entries = self.all(&key::prefixed(b'M', source.omap))?;
-            moved.extend(entries.into_iter().map(|(k, v)| (rebased(&k, copy.omap), v)));
+            moved.extend(entries.into_iter().map(|(k, v)| (key::rebased(&k, copy.omap), v)));
         }
         for (key, value) in moved {
             self.copy_cell(key, value)?;
@@ -341,7 +341,7 @@ impl<'a> Plan<'a> {
         {
             let mut scan = self.scan(&key::omap(onode.omap, from), &key::omap(onode.omap, to));
             while let Some(entry) = scan.next()? {
-                gone.push((entry.0.to_vec(), entry.1.to_vec()));
+                gone.push((Key::from(entry.0), entry.1.to_vec()));
             }
         }
         for (key, value) in gone {
@@ -355,7 +355,7 @@ impl<'a> Plan<'a> {
 
     /// Removes some entries of objects and omaps that were parted with; false where there are no more.
     pub(crate) fn collect_garbage(&mut self, entries: usize) -> Result<bool, Stop> {
-        let first = self.scan(b"G", b"H").next()?.map(|(name, _)| name.to_vec());
+        let first = self.scan(&Key::of([b"G"]), &Key::of([b"H"])).next()?.map(|(name, _)| Key::from(name));
         let Some(name) = first else { return Ok(false) };
         let id = key::number(&name, 1).ok_or_else(|| crate::tree::corrupt("name of something removed"))?;
         let (of_omap, of_object) = (key::prefixed(b'M', id), key::part(id));
@@ -375,13 +375,13 @@ impl<'a> Plan<'a> {
     }
 
     /// At most `max` entries whose keys begin with `prefix`, from `from` on.
-    fn some(&self, prefix: &[u8], from: &[u8], max: usize) -> Result<Vec<(Key, Vec<u8>)>, Stop> {
+    fn some(&self, prefix: &Key, from: &Key, max: usize) -> Result<Vec<(Key, Vec<u8>)>, Stop> {
         let mut scan = self.scan(from, &key::end_of(prefix));
         let mut out = Vec::new();
         while out.len() < max
             && let Some(entry) = scan.next()?
         {
-            out.push((entry.0.to_vec(), entry.1.to_vec()));
+            out.push((entry.0.into(), entry.1.to_vec()));
         }
         Ok(out)
     }
@@ -395,13 +395,13 @@ impl<'a> Plan<'a> {
             self.done.garbage = true;
         }
         let prefix = key::prefixed(b'M', staged.source);
-        let found = self.some(&prefix, staged.from.as_deref().unwrap_or(&prefix), entries)?;
+        let found = self.some(&prefix, staged.from.as_ref().unwrap_or(&prefix), entries)?;
         staged.done = found.len() < entries;
         if let Some((last, _)) = found.last() {
-            staged.from = Some([&last[..], &[0]].concat());
+            staged.from = Some(key::after(last));
         }
         for (key, value) in found {
-            self.copy_cell(rebased(&key, staged.copy), value)?;
+            self.copy_cell(key::rebased(&key, staged.copy), value)?;
         }
         Ok(())
     }
@@ -422,11 +422,11 @@ impl<'a> Plan<'a> {
     /// Repeats on a copy what this transaction has done to the original since it was copied.
     fn follow(&mut self, source: u64, copy: u64) -> Result<(), Stop> {
         let prefix = key::prefixed(b'M', source);
-        let since: Vec<_> = self.done.changes.range(prefix.clone()..key::end_of(&prefix)).collect();
+        let since: Vec<_> = self.done.changes.range(&prefix..&key::end_of(&prefix)).collect();
         let since: Vec<(Key, Option<Vec<u8>>)> =
             since.into_iter().map(|(k, v)| (k.clone(), v.clone())).collect();
         for (key, value) in since {
-            let key = rebased(&key, copy);
+            let key = key::rebased(&key, copy);
             self.remove_cell(key.clone())?;
             if let Some(value) = value {
                 self.copy_cell(key, value)?;
@@ -457,9 +457,4 @@ pub(crate) fn inline_data(view: &View<'_>, onode: &Onode) -> Result<Vec<u8>, Sto
         Some(cell) => Cell::parse(&cell)?.load(view),
         None => Err(crate::tree::corrupt(format!("data of object id {}", onode.id))),
     }
-}
-
-/// A key under another id.
-fn rebased(key: &[u8], id: u64) -> Vec<u8> {
-    [&key[..1], &id.to_be_bytes(), &key[9..]].concat()
 }

@@ -115,7 +115,7 @@ impl Super {
             second: self.root_second,
             crc: self.root_crc,
         });
-        Tree { root, levels: self.levels, pages: self.pages }
+        Tree { root, levels: self.levels, pages: self.pages, last_id: self.next_id }
     }
 
     pub fn stats(&self) -> Stats {

@@ -122,12 +122,12 @@ pub(crate) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
+    pub fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, Stop> {
         self.with(key, |value| value.map(<[u8]>::to_vec))
     }
 
     /// What `take` makes of the value of `key`, lent to it.
-    pub fn with<T>(&self, key: &[u8], take: impl FnOnce(Option<&[u8]>) -> T) -> Result<T, Stop> {
+    pub fn with<T>(&self, key: &Key, take: impl FnOnce(Option<&[u8]>) -> T) -> Result<T, Stop> {
         for layer in self.layers.iter().flatten() {
             if let Some(value) = layer.get(key) {
                 return Ok(take(value.as_deref()));
@@ -137,29 +137,28 @@ impl<'a> View<'a> {
     }
 
     /// Entries from `from`, inclusive, to `to`, exclusive.
-    pub fn scan(&self, from: &[u8], to: &[u8]) -> Scan<'a> {
+    pub fn scan(&self, from: &Key, to: &Key) -> Scan<'a> {
         Scan { layers: self.ranges(from, to), tree: Cursor::new(self.tree, self.cache, from, to) }
     }
 
-    fn ranges(&self, from: &[u8], to: &[u8]) -> [Option<Peekable<LayerRange<'a>>>; 3] {
+    fn ranges(&self, from: &Key, to: &Key) -> [Option<Peekable<LayerRange<'a>>>; 3] {
         self.layers.map(|layer| {
             let layer = layer?;
-            (from < to)
-                .then(|| layer.range::<[u8], _>((bound(from), std::ops::Bound::Excluded(to))).peekable())
+            (from < to).then(|| layer.range(from..to).peekable())
         })
     }
 
     /// Entries from the last one that is at most `at`, or from one before it, but not before `least`, to `to`, exclusive.
-    pub fn scan_around(&self, least: &[u8], at: &[u8], to: &[u8]) -> Result<Scan<'a>, Stop> {
+    pub fn scan_around(&self, least: &Key, at: &Key, to: &Key) -> Result<Scan<'a>, Stop> {
         if at >= to {
             return Ok(self.scan(least, to));
         }
         let (mut tree, sure) = Cursor::around(self.tree, self.cache, at, to)?;
-        let in_tree = tree.peek()?.map(|e| e.0.to_vec()).filter(|key| key[..] <= *at);
+        let in_tree = tree.peek()?.map(|e| Key::from(e.0)).filter(|key| key <= at);
         // The newest layer that has an entry that late decides whether it is there.
         let mut last = in_tree.map(|key| (key, true));
         for layer in self.layers.iter().rev().flatten() {
-            let found = layer.range::<[u8], _>((bound(least), std::ops::Bound::Included(at))).next_back();
+            let found = layer.range(least..=at).next_back();
             if let Some((key, value)) = found
                 && last.as_ref().is_none_or(|(last, _)| key >= last)
             {
@@ -167,7 +166,7 @@ impl<'a> View<'a> {
             }
         }
         match last {
-            Some((from, true)) if sure && from[..] > *least => {
+            Some((from, true)) if sure && from > *least => {
                 if tree.peek()?.is_some_and(|e| e.0 < &from[..]) {
                     tree.advance();
                 }
@@ -177,10 +176,6 @@ impl<'a> View<'a> {
             _ => Ok(self.scan(least, to)),
         }
     }
-}
-
-fn bound(from: &[u8]) -> std::ops::Bound<&[u8]> {
-    std::ops::Bound::Included(from)
 }
 
 type LayerRange<'a> = Range<'a, Key, Option<Vec<u8>>>;
@@ -200,7 +195,7 @@ impl Scan<'_> {
                 (None, None) => return Ok(None),
                 (Some(_), None) => Ordering::Less,
                 (None, Some(_)) => Ordering::Greater,
-                (Some((in_tree, _)), Some(newest)) => in_tree.cmp(newest),
+                (Some((in_tree, _)), Some(newest)) => in_tree.cmp(&&newest[..]),
             };
             if order.is_le() {
                 self.tree.advance();
@@ -225,6 +220,10 @@ mod tests {
     use super::*;
     use crate::page::{self, Piece, Place};
 
+    fn key(byte: u8) -> Key {
+        Key::of([&[byte]])
+    }
+
     /// A tree of two leaves with these keys.
     fn tree(cache: &mut Cache, keys: &[Key]) -> Tree {
         let mut children = Vec::new();
@@ -238,10 +237,10 @@ mod tests {
         let place = Place { first: 30, second: 31 };
         let (root, page) = page::build(1, place, 1, children.iter().map(|(k, v)| Piece::Entry(k, v)));
         cache.insert(30, page);
-        Tree { root: Some(root), levels: 2, pages: 3 }
+        Tree { root: Some(root), levels: 2, pages: 3, last_id: 0 }
     }
 
-    fn all(mut scan: Scan<'_>) -> Vec<(Key, Vec<u8>)> {
+    fn all(mut scan: Scan<'_>) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut out = Vec::new();
         while let Some((key, value)) = scan.next().expect("all pages are there") {
             out.push((key.to_vec(), value.to_vec()));
@@ -255,18 +254,18 @@ mod tests {
         let mut shorter = 0;
         for _ in 0..2000 {
             let mut cache = Cache::new(1 << 20);
-            let keys: Vec<Key> = (0..20u8).filter(|_| rng.below(3) == 0).map(|i| vec![i]).collect();
+            let keys: Vec<Key> = (0..20u8).filter(|_| rng.below(3) == 0).map(|i| key(i)).collect();
             let tree = if keys.len() < 2 { Tree::default() } else { tree(&mut cache, &keys) };
             let layers: [Changes; 3] = std::array::from_fn(|n| {
                 let named = |rng: &mut stdx::Rng| (rng.below(3) > 0).then(|| vec![n as u8]);
                 let count = rng.below(6);
-                (0..count).map(|_| (vec![rng.below(20) as u8], named(&mut rng))).collect()
+                (0..count).map(|_| (key(rng.below(20) as u8), named(&mut rng))).collect()
             });
             let view = View { cache: &cache, tree: &tree, layers: layers.each_ref().map(Some) };
             let (least, to) = (rng.below(10) as u8, 10 + rng.below(11) as u8);
             let at = least + rng.below(u64::from(to - least) + 1) as u8;
-            let whole = all(view.scan(&[least], &[to]));
-            let around = all(view.scan_around(&[least], &[at], &[to]).expect("all pages are there"));
+            let whole = all(view.scan(&key(least), &key(to)));
+            let around = all(view.scan_around(&key(least), &key(at), &key(to)).expect("all pages are there"));
             assert!(whole.ends_with(&around), "{around:?} of {whole:?}");
             let before = whole.iter().filter(|e| e.0[0] <= at).count();
             assert!(

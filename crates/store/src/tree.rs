@@ -2,7 +2,7 @@
 
 use crate::StoreError;
 use crate::cache::Cache;
-use crate::key::Key;
+use crate::key::{self, Key};
 use crate::page::{Page, Place, Ptr};
 
 /// Why something could not be done now: it is tried again from scratch when the cause is gone.
@@ -35,6 +35,8 @@ pub(crate) struct Tree {
     pub levels: u8,
     /// Pages in all.
     pub pages: u64,
+    /// No id of an object or of anything else in it is greater.
+    pub last_id: u64,
 }
 
 /// A page above the leaves, and the number of one of its entries.
@@ -69,13 +71,13 @@ impl Tree {
                 return Err(corrupt(format!("index page at block {}: empty", ptr.block)));
             }
             let i = page.child_index(key);
-            name = page.entry(i).0.to_vec();
+            name = page.entry(i).0.into();
             if i > 0 {
                 lower.clone_from(&name);
             }
             sibling = i + 1 < page.count();
             if sibling {
-                upper = Some(page.entry(i + 1).0.to_vec());
+                upper = Some(page.entry(i + 1).0.into());
             }
             ptr = page.child(i);
             at -= 1;
@@ -104,7 +106,7 @@ impl Tree {
     /// The leaf whose part of the key space holds `key`, and where that part ends; `None` in an empty tree.
     pub fn leaf(&self, cache: &Cache, key: &[u8]) -> Result<Option<(Page, Option<Key>)>, Stop> {
         let found = self.descend(cache, key)?;
-        Ok(found.map(|(page, upper)| (page, upper.map(|(above, i)| above.entry(i).0.to_vec()))))
+        Ok(found.map(|(page, upper)| (page, upper.map(|(above, i)| above.entry(i).0.into()))))
     }
 
     /// Leaves that follow the one of `key` under the same parent and are not in memory, at most `max`.
@@ -118,6 +120,11 @@ impl Tree {
         leaves.filter(|ptr| cache.get(*ptr).is_none()).collect()
     }
 
+    /// Whether `key` is under an id that was given later, so that it has nothing of it. That is so of most of what new objects consist of.
+    fn is_older_than(&self, key: &[u8]) -> bool {
+        key::id(key).is_some_and(|id| id > self.last_id)
+    }
+
     /// What `take` makes of the value of `key`, lent to it.
     pub fn with<T>(
         &self,
@@ -125,6 +132,9 @@ impl Tree {
         key: &[u8],
         take: impl FnOnce(Option<&[u8]>) -> T,
     ) -> Result<T, Stop> {
+        if self.is_older_than(key) {
+            return Ok(take(None));
+        }
         let found = self.descend(cache, key)?;
         Ok(take(found.as_ref().and_then(|(page, _)| page.get(key))))
     }
@@ -144,17 +154,26 @@ pub(crate) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    pub fn new(tree: &'a Tree, cache: &'a Cache, from: &[u8], to: &[u8]) -> Self {
-        Self { tree, cache, leaf: None, from: Some(from.to_vec()), to: to.to_vec() }
+    pub fn new(tree: &'a Tree, cache: &'a Cache, from: &Key, to: &Key) -> Self {
+        let from = (!Self::is_in_vain(tree, from, to)).then(|| from.clone());
+        Self { tree, cache, leaf: None, from, to: to.clone() }
+    }
+
+    /// Whether all that it looks for are of an id that the tree can't have.
+    fn is_in_vain(tree: &Tree, from: &[u8], to: &[u8]) -> bool {
+        tree.is_older_than(from) && from.first() == to.first()
     }
 
     /// The same from the last entry that is at most `at`, or else the first behind it. An entry of the leaf before is not
     /// looked for: says whether the entry is surely the last.
-    pub fn around(tree: &'a Tree, cache: &'a Cache, at: &[u8], to: &[u8]) -> Result<(Self, bool), Stop> {
-        let mut cursor = Self { tree, cache, leaf: None, from: None, to: to.to_vec() };
+    pub fn around(tree: &'a Tree, cache: &'a Cache, at: &Key, to: &Key) -> Result<(Self, bool), Stop> {
+        let mut cursor = Self { tree, cache, leaf: None, from: None, to: to.clone() };
+        if Self::is_in_vain(tree, at, to) {
+            return Ok((cursor, true));
+        }
         let Some((page, upper)) = tree.leaf(cache, at)? else { return Ok((cursor, true)) };
         let next = page.search(at);
-        let exact = next < page.count() && page.entry(next).0 == at;
+        let exact = next < page.count() && page.entry(next).0 == &at[..];
         let i = if exact { next } else { next.saturating_sub(1) };
         let sure = exact || next > 0;
         cursor.leaf = Some((page, i, upper));
