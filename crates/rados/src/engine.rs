@@ -194,17 +194,21 @@ impl Rados {
     /// Maps, from a monitor or an OSD.
     pub fn osd_map(&mut self, m: &msgs::OsdMap, out: &mut Vec<RadosOut>) {
         let before = self.map.epoch;
-        let lingers = &mut self.lingers;
-        let took = maps_in::take(&mut self.map, m, |map, whole| lingers.follow(map, whole));
+        let Self { map, lingers, ops, placement, .. } = self;
+        let took = maps_in::take(map, m, |map, whole| {
+            lingers.follow(map, whole);
+            placement.clear();
+            ops.iter_mut().for_each(|(tid, op)| op.follow(*tid, map, placement, whole));
+        });
         if let Took::Gap(from) = took {
             out.push(RadosTold::WantMap(from).into());
         }
         if self.map.epoch > before {
-            self.placement.clear();
             out.push(RadosTold::Map(self.map.clone()).into());
             self.drop_dead_sessions(out);
             self.register_lost(out);
-            self.retarget(out);
+            self.fail_without_pool(out);
+            self.dispatch_unsent(out);
             self.admit(out);
         }
     }
@@ -341,30 +345,6 @@ impl Rados {
         });
         dead.iter().for_each(|osd| self.lingers.session_lost(*osd));
         self.unsend(|op| op.target.is_some_and(|t| t.osd.is_some_and(|osd| dead.contains(&osd))));
-    }
-
-    /// Computes all targets anew after a change of the map, and sends what must be sent again.
-    fn retarget(&mut self, out: &mut Vec<RadosOut>) {
-        for (tid, op) in &mut self.ops {
-            let locator = &op.request.locator;
-            let target = self.placement.target(&self.map, &op.request, &op.place, *tid);
-            match (&op.target, &target) {
-                (Some(old), Some(new)) if !old.must_resend(new) => {}
-                (Some(_), None) => {
-                    // The pool was there and is not any more: this map proves it.
-                    op.gone_if_at = Some(self.map.epoch);
-                    op.sent = false;
-                }
-                _ => op.sent = false,
-            }
-            if is_paused(&self.map, locator.pool, op.request.flags) {
-                // An OSD that knew this map before us has passed over it.
-                op.sent = false;
-            }
-            op.target = target;
-        }
-        self.fail_without_pool(out);
-        self.dispatch_unsent(out);
     }
 
     /// There is no such pool on our map: find out whether there is on the newest.

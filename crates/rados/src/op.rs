@@ -2,8 +2,8 @@
 
 use crate::Request;
 use crate::linger::Attempt;
-use crate::target::{Place, Target};
-use maps::{Epoch, HObject};
+use crate::target::{Place, Placement, Target, is_paused};
+use maps::{Epoch, HObject, OsdMap};
 use msgs::{OsdOp, osd_flag};
 
 /// What becomes of the answer.
@@ -36,6 +36,26 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
+    /// A map has come, perhaps not the newest: sees where the operation goes now, and whether it must be sent again because whoever has
+    /// it forgets it by this map. `skipped`: there were maps before that we have not seen, by any of which it may have.
+    pub(crate) fn follow(&mut self, tid: u64, map: &OsdMap, placement: &mut Placement, skipped: bool) {
+        let target = placement.target(map, &self.request, &self.place, tid);
+        match (&self.target, &target) {
+            (Some(old), Some(new)) if !old.must_resend(new) && !skipped => {}
+            (Some(_), None) => {
+                // The pool was there and is not any more: this map proves it.
+                self.gone_if_at = Some(map.epoch);
+                self.sent = false;
+            }
+            _ => self.sent = false,
+        }
+        if is_paused(map, self.request.locator.pool, self.request.flags) {
+            // An OSD that knew this map before us has passed over it.
+            self.sent = false;
+        }
+        self.target = target;
+    }
+
     /// The message for the next attempt.
     pub(crate) fn message(&mut self, epoch: Epoch) -> OsdOp {
         let target = self.target.expect("sent only where there is a target");

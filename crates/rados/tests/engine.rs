@@ -108,6 +108,36 @@ fn a_new_map_moves_only_what_it_sends_elsewhere() {
     assert!(lines.contains(&format!("close {}", down_conn.0 & 0xff)), "{lines:?}");
 }
 
+/// Two maps at once: somebody else is primary in the first, and who was it before in the second.
+#[test]
+fn what_a_primary_has_forgotten_is_sent_to_it_again_when_it_is_primary_again() {
+    let (mut r, mut out, m) = (engine(), Vec::new(), map(5));
+    r.osd_map(&full(&m), &mut out);
+    let names: Vec<String> = (0..20).map(|i| format!("o{i}")).collect();
+    for (token, name) in names.iter().enumerate() {
+        r.submit(at(0), token as u64, read(name), &mut out);
+    }
+    out.clear();
+    let pg = m.object_pg(&read("o3").locator, b"o3").expect("a pool");
+    let mut away = map(6);
+    away.primary_temp.insert(pg, m.pg_up_acting(pg).acting[1]);
+    let back = map(7);
+    let fulls = [&away, &back].map(|m| (m.epoch, wire::Writer::encode(m).into())).into();
+    let both = msgs::OsdMap { fsid: m.fsid, fulls, newest: back.epoch, ..Default::default() };
+    r.osd_map(&both, &mut out);
+    let of_it = |name: &String| m.object_pg(&read(name).locator, name.as_bytes()) == Some(pg);
+    let wanted: Vec<_> =
+        names.iter().filter(|name| of_it(name)).map(|name| name.as_bytes().to_vec()).collect();
+    let again: Vec<_> = sent(&out).into_iter().map(|(_, _, op)| op.oid).collect();
+    assert_eq!(again, wanted, "and no others");
+    assert!(wanted.len() < 20);
+    out.clear();
+    r.osd_map(&full(&map(8)), &mut out);
+    assert_eq!(sent(&out).len(), 0, "nothing has changed");
+    r.osd_map(&full(&map(11)), &mut out);
+    assert_eq!(sent(&out).len(), 20, "who knows what was between");
+}
+
 #[test]
 fn an_osd_that_restarted_at_another_address_is_connected_anew() {
     let (mut r, mut out, m) = (engine(), Vec::new(), map(5));

@@ -46,6 +46,8 @@ pub struct SimDisk {
     pub fails_every: u64,
     /// Counts operations that ended, for [`Self::fails_every`].
     operations: u64,
+    /// How many of them failed for that.
+    pub refused: u64,
     /// Sectors that can't be read until they are written again.
     unreadable: BTreeSet<u64>,
 }
@@ -90,6 +92,7 @@ impl SimDisk {
         let InFlight { op, issued_at } = self.in_flight.remove(&id).expect("an operation in flight");
         self.operations += 1;
         if self.fails_every > 0 && self.operations.is_multiple_of(self.fails_every) {
+            self.refused += 1;
             return Err(self.fail(op));
         }
         match op {

@@ -85,10 +85,19 @@ struct Place<Req, Rep> {
     paused: Option<Paused<Req>>,
     /// It was asked to end.
     winding_up: bool,
+    /// What its disks had refused when it was started.
+    refused_before: u64,
     /// Its disks take so many times as long.
     disk_slowness: u64,
     /// By how much its wall clock is wrong, in nanoseconds.
     wall_error: i64,
+}
+
+impl<Req, Rep> Place<Req, Rep> {
+    /// Operations that its disks have refused since it was made.
+    fn refused(&self) -> u64 {
+        self.disks.iter().map(|disk| disk.refused).sum()
+    }
 }
 
 struct Paused<Req> {
@@ -268,6 +277,7 @@ impl<Req, Rep> World<Req, Rep> {
             dark: false,
             paused: None,
             winding_up: false,
+            refused_before: 0,
             disk_slowness: 1,
             wall_error: 0,
         });
@@ -286,6 +296,7 @@ impl<Req, Rep> World<Req, Rep> {
         place.ready = false;
         place.dark = false;
         place.stopped = None;
+        place.refused_before = place.refused();
         place.keys = None;
         place.global_ids = Arc::new(auth::GlobalIds::new());
         let disks = place.disks.iter().enumerate().map(|(i, d)| DiskInfo {
@@ -794,9 +805,10 @@ impl<Req, Rep> World<Req, Rep> {
             }
             Output::Ready => self.places[slot.0].ready = true,
             Output::Stop(result) => {
-                // Whose disk fails may well give up; whoever broke it starts it again.
-                let fails = self.places[slot.0].disks.iter().any(|d| d.fails_every > 0);
-                let expected = if result.is_ok() { self.places[slot.0].winding_up } else { fails };
+                // Whose disk fails may well give up, also where it hears of it only when it goes on; whoever broke it starts it again.
+                let place = &self.places[slot.0];
+                let fails = place.refused() > place.refused_before;
+                let expected = if result.is_ok() { place.winding_up } else { fails };
                 self.crash(slot, Crash::Process);
                 self.places[slot.0].stopped = Some(result).filter(|_| !expected);
             }

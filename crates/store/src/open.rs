@@ -310,7 +310,12 @@ impl Store {
 
     /// Loads one entry of the map of blocks; true when there are no more.
     fn load_space(&mut self, from: &mut Key) -> Result<bool, Stop> {
-        let next = self.core.view().scan(from, &Key::of([b"G"])).next()?.map(|(key, bits)| (key.to_vec(), bits.to_vec()));
+        let next = self
+            .core
+            .view()
+            .scan(from, &Key::of([b"G"]))
+            .next()?
+            .map(|(key, bits)| (key.to_vec(), bits.to_vec()));
         let Some((key, bits)) = next else { return Ok(true) };
         let bad = || corrupt("an entry of the map of blocks");
         let chunk = key::number(&key, 1).ok_or_else(bad)?;

@@ -99,22 +99,36 @@ impl Pg {
         learned |= merge_past(&mut self.members.past, &past);
         self.wait_until = self.wait_until.max(Instant(core.now.mono.0 + notice.lease_left_ns));
         self.sure_to = self.sure_to.max(notice.info.sure_to);
-        let keeps_it = exists || notice.info.history.epoch_created != Epoch(0);
+        let feature_level = notice.feature_level;
+        let copy = Copy { exists, info: notice.info, feature_level, ..Copy::default() };
+        let keeps_it = exists || copy.info.history.epoch_created != Epoch(0);
         if keeps_it && !self.takes_part(from) {
             self.strays.insert(from);
             self.remove_strays(core);
         }
         match self.state {
             State::GetInfo => {
-                let feature_level = notice.feature_level;
-                self.copies
-                    .insert(from, Copy { exists, info: notice.info, feature_level, ..Copy::default() });
+                self.copies.insert(from, copy);
                 if learned { self.get_info(core) } else { self.check_info(core) }
             }
             State::Incomplete | State::Down if learned || exists && !self.copies.contains_key(&from) => {
                 self.restart(core);
             }
+            State::Active if exists && !self.copies.contains_key(&from) => {
+                self.found_another_copy(core, from, copy)
+            }
             _ => {}
+        }
+    }
+
+    /// Whoever took part before the PG was last active has not been asked, but may have what its members have only heard of and nobody else has.
+    fn found_another_copy(&mut self, core: &mut Core, from: OsdId, copy: Copy) {
+        let lacking = &self.missing;
+        let before = self.recovery.unfound.len();
+        self.recovery.unfound.retain(|key| !lacking.contains_key(key));
+        if self.recovery.unfound.len() < before {
+            self.copies.insert(from, copy);
+            self.recover(core);
         }
     }
 
@@ -217,7 +231,32 @@ impl Pg {
                 want.push(osd);
             }
         }
+        let leader = self.who_leads(core, &want);
+        if leader > 0 {
+            want[..=leader].rotate_right(1);
+        }
         want
+    }
+
+    /// Which of those who should serve is to be primary: the first; but another while that one lacks objects and has no room for
+    /// them. It could not even remove them, nor let anybody read them.
+    fn who_leads(&self, core: &Core, want: &[OsdId]) -> usize {
+        let us = core.config.id;
+        let lacks = |osd: &OsdId| match self.copies.get(osd) {
+            _ if *osd == us => !self.missing.is_empty(),
+            Some(copy) if copy.activated => !copy.missing.is_empty(),
+            Some(copy) => copy.info.missing > 0,
+            None => false,
+        };
+        let we_lead = core.map.pg_temp.get(&self.id).is_some_and(|temp| temp.first() == Some(&us));
+        match want.first() {
+            Some(first) if lacks(first) && (we_lead || core.is_without_room(*first)) => {
+                let able = |osd: &OsdId| !lacks(osd) && !core.is_without_room(*osd);
+                let others = want.iter().position(able).unwrap_or(0);
+                want.iter().position(|osd| *osd == us && !lacks(osd)).unwrap_or(others)
+            }
+            _ => 0,
+        }
     }
 
     /// Has the monitors change who serves the PG for the time being, where others should. Whether that is so.
@@ -239,6 +278,7 @@ impl Pg {
         let Members { up, acting, size, .. } = &self.members;
         let settled = acting == up
             && acting.len() >= usize::from(*size)
+            && self.who_leads(core, acting) == 0
             && self.copies.values().all(|copy| copy.resync.is_none());
         let serves = self.state.is_active() && self.is_primary(core);
         if !serves || settled && !core.map.pg_temp.contains_key(&self.id) {

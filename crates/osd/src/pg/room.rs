@@ -255,6 +255,7 @@ impl Pg {
     pub fn on_pulled_without_room(&mut self, core: &mut Core, key: &ObjectKey, need: EVersion) {
         let us = core.config.id;
         self.on_sent_without_room(core, us, key);
+        self.follow_acting(core);
         if self.state == State::SelfResync {
             self.self_resync_again(key, need);
         }

@@ -80,6 +80,42 @@ fn waits_until_something_is_deleted((mut c, last, waiting): (Cluster, usize, u64
     c
 }
 
+/// Written while the full OSD, which is to be their primary, was away.
+#[test]
+fn a_primary_without_room_for_what_it_lacks_lets_another_lead_until_it_has_it() {
+    let mut c = Cluster::with_disks(&[LARGE, LARGE, SMALL], 3, 2, 16);
+    let names = (0..100).map(|i| format!("new{i}"));
+    let names: Vec<String> = names.filter(|name| c.acting(name)[0] == FULL).take(3).collect();
+    for name in &names {
+        c.write(name, "small");
+    }
+    let (mut c, last, _) = filled_by(c);
+    let old = (0..last).map(|i| format!("o{i}"));
+    let old: Vec<String> = old.filter(|name| c.acting(name)[0] != FULL).collect();
+    c.kill(FULL);
+    c.mark_down(FULL, true);
+    c.run(Duration::from_secs(1));
+    for name in &names {
+        c.write(name, &mib(1));
+    }
+    c.start(FULL);
+    c.run(Duration::from_secs(10));
+    assert!(c.acting(&names[0])[0] != FULL, "another leads");
+    let led = c.map.epoch;
+    c.run(Duration::from_secs(10));
+    assert_eq!(c.map.epoch, led, "and goes on to");
+    assert_eq!(c.read(&names[0]), Ok(mib(1)));
+    assert_eq!(c.op(&names[1], vec![Op::Delete]).result, 0);
+    assert_eq!(c.read(&names[1]), Err(-2));
+    for name in &old[..8] {
+        assert_eq!(c.op(name, vec![Op::Delete]).result, 0);
+    }
+    c.wait_clean();
+    assert_eq!(c.acting(&names[0])[0], FULL);
+    assert_eq!(c.read(&names[0]), Ok(mib(1)));
+    c.check();
+}
+
 #[test]
 fn what_is_left_for_the_osd_s_own_records_takes_nothing_from_a_large_disk() {
     let mut c = Cluster::with_disks(&[8 << 30; 3], 3, 2, 4);

@@ -6,8 +6,8 @@ use std::time::Duration;
 use stdx::Instant;
 
 /// Two copies, one is enough. `x` is written on both, then on the first alone while the other is away.
-fn newer_on_one() -> (Cluster, usize, usize) {
-    let mut c = Cluster::new(2, 2, 1, 8);
+fn newer_on_one(osds: usize) -> (Cluster, usize, usize) {
+    let mut c = Cluster::new(osds, 2, 1, 8);
     c.write("x", "old");
     c.write("y", "old");
     let (alone, away) = (c.acting("x")[0], c.acting("x")[1]);
@@ -35,7 +35,7 @@ fn give_up(c: &mut Cluster, osd: usize, how: &str) -> (i32, String) {
 
 #[test]
 fn an_osd_that_is_lost_blocks_nobody_any_more() {
-    let (mut c, alone, away) = newer_on_one();
+    let (mut c, alone, away) = newer_on_one(2);
     c.kill(alone);
     c.mark_down(alone, true);
     c.start(away);
@@ -53,8 +53,8 @@ fn an_osd_that_is_lost_blocks_nobody_any_more() {
 }
 
 /// The one that was away learns of the newer version and does not get it before the other dies.
-fn unfound() -> (Cluster, usize, usize) {
-    let (mut c, alone, away) = newer_on_one();
+fn unfound(osds: usize) -> (Cluster, usize, usize) {
+    let (mut c, alone, away) = newer_on_one(osds);
     let is_part =
         |msg: &node::Msg| matches!(msg.body, node::Body::Peer(peer::Body::Push(_) | peer::Body::Pull(_)));
     c.filter = Some(Box::new(move |_, _, msg| is_part(msg)));
@@ -70,7 +70,7 @@ fn unfound() -> (Cluster, usize, usize) {
 #[test]
 fn objects_that_only_a_lost_osd_had_go_back_to_what_there_is() {
     for how in ["revert", "delete"] {
-        let (mut c, gone, left) = unfound();
+        let (mut c, gone, left) = unfound(2);
         let pgid = c.pgid("x");
         let found = query(&mut c, left);
         assert_eq!(found["unfound"], 1, "{found}");
@@ -98,6 +98,27 @@ fn objects_that_only_a_lost_osd_had_go_back_to_what_there_is() {
         c.complaints.retain(|text| !text.contains("object_unfound") && !text.contains("object_given_up"));
         c.check();
     }
+}
+
+#[test]
+fn what_nobody_had_is_taken_from_whoever_comes_back_with_it_and_is_no_member_any_more() {
+    let (mut c, gone, left) = unfound(3);
+    let pgid = c.pgid("x");
+    c.place(pgid, &[left, 3 - gone - left]);
+    c.run(Duration::from_secs(3));
+    assert_eq!(query(&mut c, left)["unfound"], 1, "the third one has nothing");
+    // What it says comes when the others have agreed already, without asking it.
+    let notice = |msg: &node::Msg| matches!(msg.body, node::Body::Peer(peer::Body::PgNotify(_)));
+    c.filter = Some(Box::new(move |from, _, msg| from == gone && msg.tid == 0 && notice(msg)));
+    c.start(gone);
+    c.run(Duration::from_secs(1));
+    c.filter = None;
+    c.run(Duration::from_secs(5));
+    assert!(!c.acting("x").contains(&gone));
+    assert_eq!(c.read("x"), Ok("new".into()));
+    c.wait_clean();
+    c.complaints.retain(|text| !text.contains("object_unfound"));
+    c.check();
 }
 
 /// A primary that lacks `x` gets it. When it is there and not durable yet, and, where a write is sent to it at a given time, whether that was
