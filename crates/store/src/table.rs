@@ -195,7 +195,7 @@ impl Scan<'_> {
                 (None, None) => return Ok(None),
                 (Some(_), None) => Ordering::Less,
                 (None, Some(_)) => Ordering::Greater,
-                (Some((in_tree, _)), Some(newest)) => in_tree.cmp(&&newest[..]),
+                (Some((in_tree, _)), Some(newest)) => in_tree.cmp(&newest[..]),
             };
             if order.is_le() {
                 self.tree.advance();
@@ -254,7 +254,7 @@ mod tests {
         let mut shorter = 0;
         for _ in 0..2000 {
             let mut cache = Cache::new(1 << 20);
-            let keys: Vec<Key> = (0..20u8).filter(|_| rng.below(3) == 0).map(|i| key(i)).collect();
+            let keys: Vec<Key> = (0..20u8).filter(|_| rng.below(3) == 0).map(key).collect();
             let tree = if keys.len() < 2 { Tree::default() } else { tree(&mut cache, &keys) };
             let layers: [Changes; 3] = std::array::from_fn(|n| {
                 let named = |rng: &mut stdx::Rng| (rng.below(3) > 0).then(|| vec![n as u8]);
