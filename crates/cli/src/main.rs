@@ -30,7 +30,7 @@ const PURGE_DELAY: std::ffi::c_int = 15;
 fn main() -> ExitCode {
     raise_file_limit();
     // SAFETY: an option of the allocator, set before there are threads. Its own second lets bursts add up.
-    unsafe { mi_option_set_default(PURGE_DELAY, 50) };
+    unsafe { mi_option_set_default(PURGE_DELAY, 10) };
     // SAFETY: it is thread-safe, and concerns only memory that is free.
     runtime::give_back_by(|| unsafe { mi_collect(false) });
     let args = match cmd::Args::try_parse() {

@@ -115,8 +115,8 @@ impl Default for OsdOptions {
             maps_kept: 200,
             limits: Limits::default(),
             scrub: Default::default(),
-            store_cache: 16 << 20,
-            data_cache: 16 << 20,
+            store_cache: 12 << 20,
+            data_cache: 12 << 20,
             memory_shares: 1,
         }
     }

@@ -17,9 +17,9 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
 /// Rows of fewer pages are not kept: the allocator does as well.
 const KEPT_FROM: usize = 16;
-/// The most pages kept in a process, 32 MiB.
-const KEPT: usize = (32 << 20) / BLOCK;
-/// The most pages kept and in use, 64 MiB; where more are in use none is kept.
+/// The most pages kept in a process, 16 MiB.
+const KEPT: usize = (16 << 20) / BLOCK;
+/// The most pages kept and in use, 32 MiB; where more are in use none is kept.
 const ALL: usize = (64 << 20) / BLOCK;
 
 #[derive(Clone, FromBytes, IntoBytes, Immutable)]
@@ -185,14 +185,14 @@ mod tests {
 
     #[test]
     fn a_row_is_kept_for_one_of_its_size_and_no_more_than_the_budget_stays() {
-        let mut spare = spare(1024 + 6 * 2000);
-        assert!(spare.keep(row(1024)).is_empty());
-        assert!(spare.take(800).is_none(), "too much of it would lie idle");
-        assert!(spare.take(1025).is_none());
-        assert_eq!(len_of(spare.take(1000)), Some(1024));
-        assert_eq!((spare.pages, spare.used), (0, 1024 + 6 * 2000));
-        let surplus: usize = (0..6).flat_map(|_| spare.keep(row(2000))).map(|r| r.len()).sum();
-        assert_eq!((surplus, spare.pages, spare.used), (4000, 8000, 1024));
+        let mut spare = spare(512 + 6 * 1000);
+        assert!(spare.keep(row(512)).is_empty());
+        assert!(spare.take(400).is_none(), "too much of it would lie idle");
+        assert!(spare.take(513).is_none());
+        assert_eq!(len_of(spare.take(500)), Some(512));
+        assert_eq!((spare.pages, spare.used), (0, 512 + 6 * 1000));
+        let surplus: usize = (0..6).flat_map(|_| spare.keep(row(1000))).map(|r| r.len()).sum();
+        assert_eq!((surplus, spare.pages, spare.used), (2000, 4000, 512));
     }
 
     #[test]
