@@ -363,6 +363,8 @@ impl Pg {
 
     /// Goes on, where it is time: first what requests wait for.
     pub fn scrub_go_on(&mut self, core: &mut Core) {
+        // A pause that is over is no time to wait for, also where something else is waited for.
+        self.scrub.pause = self.scrub.pause.filter(|at| *at > core.now.mono);
         let busy = self.scrub.check.is_some() || self.scrub.listing.is_some();
         if !self.state.is_active() || !self.is_primary(core) || busy {
             return;
@@ -370,10 +372,9 @@ impl Pg {
         if let Some(head) = self.scrub.objects.pop_front() {
             return self.check_range(core, (first_of(&head), successor(&head)), Purpose::Object);
         }
-        if self.scrub.pause.is_some_and(|at| at > core.now.mono) {
+        if self.scrub.pause.is_some() {
             return;
         }
-        self.scrub.pause = None;
         let Some(run) = &self.scrub.run else { return };
         // Copies of the last chunk are being replaced.
         if self.state != State::Clean {

@@ -254,6 +254,28 @@ fn recovery_from_a_decayed_copy_takes_another_one() {
     whole(&mut c);
 }
 
+/// A member stands still meanwhile.
+#[test]
+fn a_pause_that_ends_while_an_object_is_compared_for_a_request_keeps_nobody_busy() {
+    let mut c = cluster();
+    let name = fill(&mut c);
+    let (pgid, primary) = (c.pgid(&name), c.acting(&name)[0]);
+    rot(&mut c, primary, &name);
+    c.set_scrub(primary, |scrub| (scrub.chunk_max, scrub.sleep) = (1, Duration::from_secs(1)));
+    c.order_scrub(primary, pgid, true, false);
+    c.run_until("a pause", |c| c.osd(primary).pgs[&pgid].scrub.pause.is_some());
+    let member = c.acting(&name)[1];
+    c.freeze(member);
+    let read = c.send_op(primary, None, &name, vec![Op::Read(msgs::Extent::new(0, 0))]);
+    c.run(Duration::from_secs(2));
+    assert!(!c.replies.contains_key(&read), "it waits for what the others have");
+    c.thaw(member);
+    c.run_until("the answer", |c| c.replies.contains_key(&read));
+    assert_eq!(c.replies[&read][0].result, 0);
+    c.set_scrub(primary, |scrub| scrub.sleep = Duration::ZERO);
+    c.run_until("the scrub", |c| c.counted("scrubs") > 0);
+}
+
 /// What comes while a PG is scrubbed is carried out, and the copies are looked at in the same state.
 fn goes_on_during_a_scrub(op: impl Fn(usize) -> Op) {
     let mut c = cluster();

@@ -106,6 +106,8 @@ pub struct Cluster {
     pub latency: BTreeMap<(usize, usize), u64>,
     /// How long an OSD's disk takes for an operation, where that is not the usual.
     pub disk_time: BTreeMap<usize, Duration>,
+    /// Timers that came one after another while no time passed.
+    timers: usize,
     /// Under which the client writes.
     pub context: SnapContext,
     /// What the client reads.
@@ -200,6 +202,7 @@ impl Cluster {
             rescue: false,
             latency: BTreeMap::new(),
             disk_time: BTreeMap::new(),
+            timers: 0,
             context: SnapContext::default(),
             at: SnapId::HEAD,
             asks_by: None,
@@ -376,6 +379,8 @@ impl Cluster {
                 if at > end.0 {
                     return false;
                 }
+                self.timers = if at == self.now.0 { self.timers + 1 } else { 0 };
+                assert!(self.timers < 1000, "osd.{node} has nothing to do and does it all the time");
                 self.now = Instant(at);
                 self.input(node, Input::Timer);
             }
