@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{POOL, answer, at, conn, engine, full, map, osd_addr, primary, read, sent, show, write};
+use common::{POOL, answer, at, conn, engine, full, fulls, map, osd_addr, primary, read, sent, show, write};
 use maps::{Epoch, HObject, osd_flags, osd_state, pool_flags};
 use msgs::op::input::{self, ListEntry, PgNlsReply};
 use msgs::{Body, backoff_op, errno, osd_flag};
@@ -121,10 +121,7 @@ fn what_a_primary_has_forgotten_is_sent_to_it_again_when_it_is_primary_again() {
     let pg = m.object_pg(&read("o3").locator, b"o3").expect("a pool");
     let mut away = map(6);
     away.primary_temp.insert(pg, m.pg_up_acting(pg).acting[1]);
-    let back = map(7);
-    let fulls = [&away, &back].map(|m| (m.epoch, wire::Writer::encode(m).into())).into();
-    let both = msgs::OsdMap { fsid: m.fsid, fulls, newest: back.epoch, ..Default::default() };
-    r.osd_map(&both, &mut out);
+    r.osd_map(&fulls([&away, &map(7)]), &mut out);
     let of_it = |name: &String| m.object_pg(&read(name).locator, name.as_bytes()) == Some(pg);
     let wanted: Vec<_> =
         names.iter().filter(|name| of_it(name)).map(|name| name.as_bytes().to_vec()).collect();

@@ -2,13 +2,12 @@
 
 mod common;
 
-use common::{POOL, answer, at, conn, engine, full, map, sent, show};
+use common::{POOL, answer, at, conn, engine, full, fulls, map, sent, show};
 use maps::{Epoch, ObjectLocator, OsdMap};
 use msgs::op::{input, watch_op};
 use msgs::{Body, Op, OpResult, OsdOp, OsdOpReply, WatchNotify, errno, notify_op};
 use node::{CloseReason, Msg};
 use rados::{Rados, RadosOut};
-use wire::Writer;
 
 const NOTHING: [&str; 0] = [];
 
@@ -98,10 +97,7 @@ fn an_interval_between_two_others_that_are_alike_is_one() {
     let other = m.object_pg(&locator(), b"o").map(|pg| m.pg_up_acting(pg).acting[1]).expect("two");
     let mut away = map(6);
     away.osds[other.0 as usize].state = maps::osd_state::EXISTS;
-    let back = map(7);
-    let fulls = [&away, &back].map(|m| (m.epoch, Writer::encode(m).into())).into();
-    let both = msgs::OsdMap { fsid: m.fsid, fulls, newest: back.epoch, ..Default::default() };
-    r.osd_map(&both, &mut out);
+    r.osd_map(&fulls([&away, &map(7)]), &mut out);
     assert_eq!(asked(&out), [u16::from(watch_op::RECONNECT)]);
     out.clear();
     r.osd_map(&full(&map(8)), &mut out);

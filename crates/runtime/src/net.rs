@@ -78,7 +78,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// An OSD's. Its clients lose nothing by a lost connection, and its answers are counted one by one. With full caches it has 73 to 79 MiB
+    /// An OSD's. Its clients lose nothing by a lost connection, and its answers are counted one by one. With full caches of 16 MiB each, now 12, it had 73 to 79 MiB
     /// (`docs/performance.md`) and is to have 96 and a message: so much is left for large messages, in either direction. Of what clients write with three copies
     /// twice as much comes from other OSDs, so they have twice the room; where clients had more, what they send would only wait there for members that
     /// have none.

@@ -54,8 +54,14 @@ pub fn osd_addr(osd: u16, nonce: u32) -> EntityAddr {
 
 /// The map as a monitor sends it.
 pub fn full(map: &OsdMap) -> msgs::OsdMap {
-    let fulls = [(map.epoch, Writer::encode(map).into())].into();
-    msgs::OsdMap { fsid: map.fsid, fulls, newest: map.epoch, ..Default::default() }
+    fulls([map])
+}
+
+/// Whole maps at once, the newest last.
+pub fn fulls<const N: usize>(maps: [&OsdMap; N]) -> msgs::OsdMap {
+    let newest = maps[N - 1];
+    let fulls = maps.map(|map| (map.epoch, Writer::encode(map).into())).into();
+    msgs::OsdMap { fsid: newest.fsid, fulls, newest: newest.epoch, ..Default::default() }
 }
 
 pub fn primary(map: &OsdMap, oid: &str) -> OsdId {
