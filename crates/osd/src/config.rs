@@ -115,8 +115,8 @@ impl Default for OsdOptions {
             maps_kept: 200,
             limits: Limits::default(),
             scrub: Default::default(),
-            store_cache: 12 << 20,
-            data_cache: 12 << 20,
+            store_cache: 10 << 20,
+            data_cache: 6 << 20,
             memory_shares: 1,
         }
     }
@@ -146,8 +146,9 @@ impl OsdOptions {
             .filter(|n| *n >= LEAST_MEMORY)
             .map(|n| n / self.memory_shares.max(1))
             .map_or(default.store_cache + default.data_cache, |n| n.saturating_sub(BESIDE_CACHES).max(n / 4));
-        // Neither is of use without the other: what an object's data is read by is the index.
-        (self.store_cache, self.data_cache) = (caches / 2, caches - caches / 2);
+        // Neither is of use without the other: what an object's data is read by is the index, which each write needs too.
+        self.store_cache = caches / 8 * 5;
+        self.data_cache = caches - self.store_cache;
         self.scrub.apply(settings);
     }
 }
@@ -187,12 +188,12 @@ mod tests {
             (given.store_cache >> 20, given.data_cache >> 20),
             "it says what there is without it"
         );
-        assert_eq!(caches("4G"), (2032, 2032));
-        assert_eq!(caches("20M"), (2, 2), "a little of everything");
+        assert_eq!(caches("4G"), (2540, 1524));
+        assert_eq!(caches("20M"), (3, 1), "a little of everything");
         assert_eq!(caches("1M"), caches(default), "too little to be meant");
         let file = BTreeMap::from([("osd_memory_target".to_owned(), "256M".to_owned())]);
         let mut one_of_two = OsdOptions { memory_shares: 2, ..OsdOptions::default() };
         one_of_two.apply(&decl::Settings::new("osd.0", file));
-        assert_eq!((one_of_two.store_cache >> 20, one_of_two.data_cache >> 20), (48, 48));
+        assert_eq!((one_of_two.store_cache >> 20, one_of_two.data_cache >> 20), (60, 36));
     }
 }

@@ -15,6 +15,7 @@ use msgs::OsdOpReply;
 use node::{ConnId, Event, Level, Msg, Never, Output};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 use stdx::{Hold, Instant, Now};
 use store::{ObjectKey, Transaction};
 
@@ -288,10 +289,30 @@ impl Core {
 
     /// Whether another object may be recovered now; if not, that is looked at again when it is time.
     pub fn may_recover(&mut self) -> bool {
-        let Some(wait) = self.qos.may_start(Class::Recovery, self.now.mono) else { return true };
+        let wait = self.qos.wait(self.now.mono);
+        self.pace(wait)
+    }
+
+    /// The same of copies' next objects that are compared.
+    pub fn may_compare(&mut self) -> bool {
+        let wait = self.qos.may_start(Class::Recovery, self.now.mono);
+        self.pace(wait)
+    }
+
+    fn pace(&mut self, wait: Option<Duration>) -> bool {
+        let Some(wait) = wait else { return true };
         let at = self.now.mono + wait;
         self.paced_until = Some(self.paced_until.map_or(at, |until| until.min(at)));
         false
+    }
+
+    /// An object that is being recovered has so many bytes: where that is less than was reckoned with, another may follow.
+    pub fn recovered_object_has(&mut self, bytes: u64) {
+        self.qos.object_has(bytes, self.now.mono);
+        if self.paced_until.is_some() && self.qos.wait(self.now.mono).is_none() {
+            self.paced_until = None;
+            self.recovery_freed = true;
+        }
     }
 
     /// An OSD, or we ourselves, had no room for an object.

@@ -1,8 +1,8 @@
 //! Quality of service: background work (recovery, scrub, snapshot trimming and the rest) goes as fast as clients do not notice.
 //!
 //! What clients see is how long their writes take to be durable. The reference is how long that took while nothing ran in the
-//! background. Where it is more than half again as long, the background goes slower, and the more so the longer it is; where not,
-//! faster. Some share is never taken away, and that share grows with how long recovery has been at work: the longer objects lack
+//! background, neither here nor, as far as messages tell, at those who have copies of the same PGs. Where it is more than half
+//! again as long, the background goes slower, and the more so the longer it is; where not, faster. Some share is never taken away, and that share grows with how long recovery has been at work: the longer objects lack
 //! copies, the more likely it is that another disk fails meanwhile. Without clients there is no limit.
 //!
 //! A state machine of its own: time and latencies come in, permissions go out.
@@ -51,8 +51,26 @@ const CLIENTS_GONE: Duration = Duration::from_secs(1);
 const BOUND: (u32, u32) = (3, 2);
 /// A reference forgets at this rate when latencies without background work are longer than it, as a part of the difference.
 const FORGETS: u32 = 8;
+/// A period may raise the reference by this part of it at most: a pause of clients, for peering or a hanging device, says little.
+const RISES: u32 = 8;
+/// While background work is done, shorter latencies are believed at this rate: they scatter, and longer ones can't be believed.
+const LOWERS: u32 = 64;
+/// What an object is taken to have before its first part is read, to begin with: what block devices and files are cut into.
+const USUAL: u64 = 4 << 20;
+/// Bytes of objects that clients' writes have to wait for while they are sent.
+const HELD: u64 = 16 << 20;
+/// What was done beyond what was allowed is made up for in this time at most.
+const DEBT: Duration = Duration::from_secs(1);
 /// Nobody waits longer before it asks again.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
+
+/// How long the slow ones among clients' writes take (the 99th percentile of a period).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Reference {
+    slow: Duration,
+    /// It was seen without background work; otherwise it is the least that was seen.
+    alone: bool,
+}
 
 /// The controller of one OSD.
 #[derive(Debug)]
@@ -64,13 +82,15 @@ pub struct Qos {
     /// Latencies of clients' writes in this period.
     seen: Vec<Duration>,
     period_began: Instant,
-    /// Background work was done in this period.
+    /// Background work was done in this period, or waited.
     worked: bool,
+    /// What objects that were recovered lately had, bytes: what one is charged before it is known.
+    usual: u64,
     last_client: Option<Instant>,
     /// The first and the last step of recovery without a pause between them.
     recovery: Option<(Instant, Instant)>,
-    /// The slow ones among writes without background work (the 99th percentile of a period).
-    idle: Option<Duration>,
+    /// What clients' writes take without background work.
+    idle: Option<Reference>,
     /// Steps of each class.
     done: [u64; 4],
 }
@@ -84,6 +104,7 @@ impl Default for Qos {
             seen: Vec::new(),
             period_began: Instant(0),
             worked: false,
+            usual: USUAL,
             last_client: None,
             recovery: None,
             idle: None,
@@ -102,26 +123,72 @@ impl Qos {
 
     /// Whether a step of a class may start; otherwise after how long to ask again.
     pub fn may_start(&mut self, class: Class, now: Instant) -> Option<Duration> {
+        let wait = self.wait(now);
+        if wait.is_none() {
+            self.charge(class, LEAST_COST, now);
+        }
+        wait
+    }
+
+    /// Whether anything may start; otherwise after how long to ask again.
+    pub fn wait(&mut self, now: Instant) -> Option<Duration> {
         self.turn(now);
         if self.has_no_clients(now) || self.credit >= 0 {
-            self.charge(class, 0, now);
             return None;
         }
         let missing = self.credit.unsigned_abs().saturating_mul(1_000_000_000) / self.rate.max(1);
         Some(Duration::from_nanos(missing.max(1_000_000) + 1000).min(LONGEST_WAIT))
     }
 
-    /// A step that was started moves so many bytes.
-    pub fn charge(&mut self, class: Class, bytes: u64, now: Instant) {
+    /// An object is being recovered, whether that was allowed or a client waits for it. How large it is will be said.
+    pub fn object_begins(&mut self, now: Instant) {
+        self.charge(Class::Recovery, self.usual.max(LEAST_COST), now);
+    }
+
+    /// An object that is being recovered has so many bytes.
+    pub fn object_has(&mut self, bytes: u64, now: Instant) {
+        let charged = self.usual.max(LEAST_COST);
+        if !self.has_no_clients(now) {
+            self.credit = self.credit.saturating_add_unsigned(charged).min(self.most());
+            self.spend(bytes.max(LEAST_COST));
+        }
+        // A large one is reckoned with at once.
+        self.usual = if bytes > self.usual { bytes } else { self.usual - (self.usual - bytes) / 8 };
+    }
+
+    /// How many objects, of at most so many, may be kept from clients at once.
+    pub fn objects_held(&self, most: usize, now: Instant) -> usize {
+        if self.has_no_clients(now) {
+            return most;
+        }
+        usize::try_from(HELD / self.usual.max(1)).unwrap_or(most).clamp(1, most)
+    }
+
+    /// Another OSD's background work is done here.
+    pub fn helped(&mut self) {
+        self.worked = true;
+    }
+
+    /// A step moves so many bytes.
+    pub(crate) fn charge(&mut self, class: Class, bytes: u64, now: Instant) {
         self.worked = true;
         self.done[class as usize] += 1;
         if class == Class::Recovery {
             self.recovery = Some((self.recovering_since(now).unwrap_or(now), now));
         }
         if !self.has_no_clients(now) {
-            let cost = bytes.max(LEAST_COST).saturating_mul(COST[class as usize]);
-            self.credit = self.credit.saturating_sub_unsigned(cost);
+            self.spend(bytes.saturating_mul(COST[class as usize]));
         }
+    }
+
+    fn spend(&mut self, cost: u64) {
+        let debt = part_of(self.rate, DEBT).max(i64::try_from(cost).unwrap_or(i64::MAX));
+        self.credit = self.credit.saturating_sub_unsigned(cost).max(self.credit.min(-debt));
+    }
+
+    /// How much may be saved up.
+    fn most(&self) -> i64 {
+        part_of(self.rate, BURST)
     }
 
     /// For whoever looks: what the background may move beside clients, how slow clients' slow writes are without it, and how
@@ -137,7 +204,7 @@ impl Qos {
             .iter()
             .map(|(class, name)| ((*name).to_owned(), self.done[*class as usize].into()))
             .collect();
-        json!({ "bytes_per_second": self.rate, "idle_commit_s": self.idle.map(|d| d.as_secs_f64()), "steps": done })
+        json!({ "bytes_per_second": self.rate, "idle_commit_s": self.idle.map(|r| r.slow.as_secs_f64()), "steps": done })
     }
 
     fn has_no_clients(&self, now: Instant) -> bool {
@@ -159,9 +226,9 @@ impl Qos {
     fn turn(&mut self, now: Instant) {
         let passed = now.since(self.credited);
         self.credited = now;
-        let earned = (u128::from(self.rate) * passed.as_nanos() / 1_000_000_000).min(1 << 40) as i64;
-        let most = (u128::from(self.rate) * BURST.as_nanos() / 1_000_000_000) as i64;
-        self.credit = self.credit.saturating_add(earned).min(most);
+        // Until the debt is paid, what was begun may be under way.
+        self.worked |= self.credit < 0;
+        self.credit = self.credit.saturating_add(part_of(self.rate, passed)).min(self.most());
         if now.since(self.period_began) < PERIOD {
             return;
         }
@@ -180,18 +247,16 @@ impl Qos {
     fn judge(&mut self, now: Instant) {
         self.seen.sort_unstable();
         let slow = self.seen[(self.seen.len() * 99).div_ceil(100) - 1];
-        let Some(idle) = self.idle.filter(|_| self.worked) else {
-            // Disks and load change: a longer time is believed slowly, a shorter one at once.
-            let known = self.idle.unwrap_or(slow);
-            let grown = known + slow.saturating_sub(known) / FORGETS;
-            // A first period with background work in it tells at most too much.
-            self.idle = Some(grown.min(slow).max(known.min(slow)));
+        let Some(idle) = self.idle.as_mut() else {
+            self.idle = Some(Reference { slow, alone: !self.worked });
             return;
         };
-        if slow < idle {
-            // It can be no longer without the work than with it.
-            self.idle = Some(slow);
+        if !self.worked {
+            idle.learn(slow);
+            return;
         }
+        idle.lower(slow);
+        let idle = idle.slow;
         let bound = idle * BOUND.0 / BOUND.1;
         self.rate = match slow.as_nanos().checked_div(bound.as_nanos()) {
             Some(0) => self.rate.saturating_add(self.rate / 8).min(FASTEST),
@@ -202,6 +267,31 @@ impl Qos {
         }
         .max(self.least(now));
     }
+}
+
+impl Reference {
+    /// A period without background work.
+    fn learn(&mut self, slow: Duration) {
+        if !self.alone {
+            *self = Self { slow, alone: true };
+        } else if slow > self.slow {
+            // Disks and load change: a longer time is believed slowly, a shorter one soon.
+            self.slow += ((slow - self.slow) / FORGETS).min(self.slow / RISES);
+        } else {
+            self.slow -= (self.slow - slow) / 2;
+        }
+    }
+
+    /// A period with background work: it would be no longer without it.
+    fn lower(&mut self, slow: Duration) {
+        let less = self.slow.saturating_sub(slow);
+        self.slow -= if self.alone { less / LOWERS } else { less };
+    }
+}
+
+/// What comes in a time, at so many bytes a second.
+fn part_of(rate: u64, time: Duration) -> i64 {
+    (u128::from(rate) * time.as_nanos() / 1_000_000_000).min(1 << 40) as i64
 }
 
 #[cfg(test)]
@@ -225,7 +315,9 @@ mod tests {
             let last = tick >= (seconds - 1) * 1000;
             // As many steps of 64 KiB as it lets us, at most 64 at once.
             let mut steps = 0;
-            while steps < 64 && qos.may_start(Class::Recovery, now).is_none() {
+            while steps < 64 && qos.wait(now).is_none() {
+                qos.object_begins(now);
+                qos.object_has(4096, now);
                 steps += 1;
             }
             moved += steps * LEAST_COST;
@@ -239,6 +331,19 @@ mod tests {
             }
         }
         (now, in_last, latency)
+    }
+
+    /// A step of a class, of recovery with an object of 4 KiB.
+    fn may_start(qos: &mut Qos, class: Class, now: Instant) -> Option<Duration> {
+        if class != Class::Recovery {
+            return qos.may_start(class, now);
+        }
+        let wait = qos.wait(now);
+        if wait.is_none() {
+            qos.object_begins(now);
+            qos.object_has(4096, now);
+        }
+        wait
     }
 
     /// Clients alone.
@@ -255,7 +360,7 @@ mod tests {
     fn clients_stay_within_two_times_what_they_have_alone_and_recovery_goes_on() {
         let mut qos = Qos::default();
         let now = idle(&mut qos, Instant(1_000_000_000), 3);
-        assert_eq!(qos.idle, Some(2 * MS));
+        assert_eq!(qos.idle, Some(Reference { slow: 2 * MS, alone: true }));
         let (now, moved, latency) = run(&mut qos, now, 20, 100 << 20, true);
         assert!(latency <= 4 * MS, "{latency:?}");
         assert!(moved >= 30 << 20, "{} MiB a second of about 50", moved >> 20);
@@ -295,7 +400,7 @@ mod tests {
         let (now, ..) = run(&mut qos, now, 5, 1 << 20, true);
         let later = now + Duration::from_secs(2);
         for _ in 0..10_000 {
-            assert_eq!(qos.may_start(Class::Recovery, later), None);
+            assert_eq!(may_start(&mut qos, Class::Recovery, later), None);
         }
     }
 
@@ -307,17 +412,89 @@ mod tests {
             now = now + Duration::from_millis(100);
             qos.client_wrote(2 * MS, now);
             let mut steps = 0;
-            while qos.may_start(class, now).is_none() {
+            while may_start(qos, class, now).is_none() {
                 steps += 1;
             }
-            let wait = qos.may_start(class, now).expect("it waits");
+            let wait = may_start(qos, class, now).expect("it waits");
             assert!(wait <= LONGEST_WAIT);
             now = now + wait;
-            assert_eq!(qos.may_start(class, now), None, "after that time it may");
+            assert_eq!(may_start(qos, class, now), None, "after that time it may");
             steps
         };
         let recovery = steps(Class::Recovery, &mut qos);
         let trim = steps(Class::SnapTrim, &mut qos);
         assert!(recovery >= trim * 3 / 2 && trim > 0, "{recovery} and {trim}");
+    }
+
+    #[test]
+    fn large_objects_are_begun_one_after_another_though_nobody_knows_their_size_before() {
+        let mut qos = Qos::default();
+        let mut now = idle(&mut qos, Instant(1_000_000_000), 1);
+        let (mut begun, mut at_once, mut unknown) = (0u64, 0, 0);
+        for ms in 0..10_000u64 {
+            now = now + MS;
+            if ms % 10 == 0 {
+                // So slow that the background gets the least.
+                qos.client_wrote(20 * MS, now);
+            }
+            while qos.wait(now).is_none() {
+                qos.object_begins(now);
+                (begun, unknown) = (begun + 1, unknown + 1);
+                at_once = at_once.max(unknown);
+            }
+            if ms % 5 == 4 {
+                (0..std::mem::take(&mut unknown)).for_each(|_| qos.object_has(8 << 20, now));
+            }
+        }
+        assert!(at_once <= 2, "{at_once} of 8 MiB at once");
+        let moved = begun * (8 << 20) / 10;
+        assert!(moved.abs_diff(SLOWEST) <= SLOWEST / 5, "{} MiB a second", moved >> 20);
+    }
+
+    #[test]
+    fn what_clients_wait_for_beside_other_work_or_once_is_no_measure_of_what_they_have_alone() {
+        let alone = |qos: &Qos| qos.idle.expect("it was seen").slow;
+        let mut qos = Qos::default();
+        let mut now = idle(&mut qos, Instant(1_000_000_000), 3);
+        // A pause of a quarter of a second.
+        for _ in 0..100 {
+            now = now + 5 * MS / 2;
+            qos.client_wrote(200 * MS, now);
+        }
+        assert!(alone(&qos) <= 3 * MS, "{:?}", alone(&qos));
+        now = idle(&mut qos, now, 3);
+        assert!(alone(&qos) < 2 * MS + MS / 10, "{:?}", alone(&qos));
+        for _ in 0..2000 {
+            now = now + 5 * MS;
+            // Another OSD fills a copy here.
+            qos.helped();
+            qos.client_wrote(20 * MS, now);
+        }
+        assert!(alone(&qos) < 2 * MS + MS / 10, "{:?}", alone(&qos));
+        // It began without anybody being there, and its transfers are still under way while nothing may begin.
+        qos.object_begins(now);
+        qos.charge(Class::Recovery, 1 << 40, now);
+        for _ in 0..2000 {
+            now = now + 5 * MS;
+            assert!(qos.wait(now).is_some());
+            qos.client_wrote(20 * MS, now);
+        }
+        assert!(alone(&qos) < 2 * MS + MS / 10, "{:?}", alone(&qos));
+    }
+
+    #[test]
+    fn what_was_only_seen_beside_work_is_replaced_by_what_is_seen_without() {
+        let mut qos = Qos::default();
+        let mut now = Instant(1_000_000_000);
+        for took in [30, 10, 20, 10] {
+            for _ in 0..100 {
+                now = now + 5 * MS / 2;
+                qos.helped();
+                qos.client_wrote(took * MS, now);
+            }
+        }
+        assert_eq!(qos.idle, Some(Reference { slow: 10 * MS, alone: false }));
+        idle(&mut qos, now + Duration::from_secs(1), 1);
+        assert_eq!(qos.idle, Some(Reference { slow: 2 * MS, alone: true }));
     }
 }

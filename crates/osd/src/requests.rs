@@ -305,6 +305,9 @@ impl Osd {
             return self.no_such_pg(conn, tid, body);
         };
         let core = &mut self.core;
+        if is_background(&body) {
+            core.qos.helped();
+        }
         match body {
             peer::Body::PgQuery(m) => pg.on_query(core, conn, tid, &m),
             peer::Body::PgNotify(m) => match wire::Reader::new(&m.info).get() {
@@ -420,4 +423,18 @@ fn bad_snapshot(op: &OsdOp) -> Option<i32> {
     let writes_badly = may_write(op) && (op.snapid != SnapId::HEAD || !context.is_valid());
     let lists = op.ops.iter().any(|sub| matches!(sub.op, Op::ListSnaps));
     (writes_badly || lists && op.snapid != SnapId::DIR).then_some(EINVAL)
+}
+
+/// Whether a message is of recovery or scrub, which make clients' writes take longer at whoever sends and gets it.
+fn is_background(body: &peer::Body) -> bool {
+    matches!(
+        body,
+        peer::Body::Push(_)
+            | peer::Body::PushReply(_)
+            | peer::Body::Pull(_)
+            | peer::Body::PgScan(_)
+            | peer::Body::PgScanReply(_)
+            | peer::Body::PgScrub(_)
+            | peer::Body::PgScrubMap(_)
+    )
 }

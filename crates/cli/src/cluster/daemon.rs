@@ -316,11 +316,11 @@ mod tests {
         };
         assert_eq!(of(None, 1), (8, 16, 16));
         assert_eq!(
-            (of(None, 12), of(Some(56), 1), of(Some(168), 3)),
+            (of(None, 12), of(Some(48), 1), of(Some(144), 3)),
             (of(None, 1), of(None, 1), of(None, 1))
         );
-        assert_eq!(of(Some(112), 1), (16, 32, 32));
-        assert_eq!(of(Some(112), 8), (2, 4, 4));
+        assert_eq!(of(Some(96), 1), (16, 32, 32));
+        assert_eq!(of(Some(96), 8), (2, 4, 4));
         assert_eq!(of(Some(1 << 20), 1), (64, 64, 64));
     }
 }

@@ -115,7 +115,9 @@ impl Pg {
         self.state == State::Active
             && self.is_primary(core)
             && self.holds_slots()
-            && (self.next_to_recover(core).is_some() || self.copies.values().any(super::Copy::is_to_be_sent))
+            && (self.next_to_recover(core).is_some()
+                || self.copies.values().any(super::Copy::is_to_be_sent)
+                || self.to_be_compared(core).next().is_some())
     }
 
     /// Starts as many transfers as are allowed.
@@ -220,6 +222,7 @@ impl Pg {
         };
         core.send_osd(from, tid, peer::Body::from(body));
         core.recovering += 1;
+        core.qos.object_begins(core.now.mono);
         self.recovery.pulls.insert(key.clone(), Pulling { tid, from, need, tried });
     }
 

@@ -122,6 +122,11 @@ impl super::Copy {
         let sendable = |r: &Resync| r.compared && !r.to_send.is_empty() && r.sending.len() < AT_ONCE;
         self.resync.as_ref().is_some_and(sendable)
     }
+
+    /// Whether the next objects of it are to be compared, and no writes wait for any.
+    pub fn is_to_be_compared(&self) -> bool {
+        self.resync.as_ref().is_some_and(|r| r.bound.is_none() && !r.ending)
+    }
 }
 
 /// Our own copy being compared, before the PG is active.
@@ -264,27 +269,25 @@ impl Pg {
         core.send_osd(osd, tid, peer::Body::from(body));
     }
 
-    /// Begins or goes on with the comparison of members' copies, once our own lacks nothing.
+    /// The members the next objects of whose copies are to be compared; none while our own lacks something.
+    pub(super) fn to_be_compared(&self, core: &Core) -> impl Iterator<Item = OsdId> {
+        let copies = self.copies.iter().filter(|_| self.missing.is_empty());
+        copies.filter(|(osd, c)| c.is_to_be_compared() && !core.is_without_room(**osd)).map(|(osd, _)| *osd)
+    }
+
+    /// Begins or goes on with the comparison of members' copies. Between two steps nothing waits for it, so this is where it
+    /// keeps to its pace; a step that clients wait for is done as fast as can be.
     pub fn resync_members(&mut self, core: &mut Core) {
-        if !self.missing.is_empty() {
-            return;
-        }
-        let idle: Vec<OsdId> = self
-            .copies
-            .iter()
-            .filter(|(osd, c)| {
-                let begins = c.resync.as_ref().is_some_and(|r| r.bound.is_none() && !r.ending);
-                begins && !core.is_without_room(**osd)
-            })
-            .map(|(osd, _)| *osd)
-            .collect();
-        for osd in idle {
+        for osd in self.to_be_compared(core).collect::<Vec<_>>() {
+            if !core.may_compare() {
+                return;
+            }
             let Some(resync) = self.copies.get_mut(&osd).and_then(|c| c.resync.as_mut()) else { continue };
             let (from, to) = (resync.cursor.clone(), self.range.1.clone());
             // From now on writes to the rest of the PG wait, until the list says how far this step goes.
             resync.bound = Some(to.clone());
             (resync.compared, resync.tid) = (false, 0);
-            let max = core.config.options.scan_max;
+            let max = core.qos.objects_held(core.config.options.scan_max, core.now.mono);
             self.list(core, from, to, max, Purpose::Member(osd));
         }
     }
@@ -293,7 +296,8 @@ impl Pg {
     fn compare_member(&mut self, core: &mut Core, osd: OsdId, listing: Listing) {
         let tid = core.next_round();
         let Some(resync) = self.copies.get_mut(&osd).and_then(|c| c.resync.as_mut()) else { return };
-        (resync.tid, resync.ours) = (tid, listing.versions);
+        // Who still waits, now that the step's end is known, says so again.
+        (resync.tid, resync.ours, resync.hurry) = (tid, listing.versions, false);
         let (from, to) = (resync.cursor.clone(), listing.until);
         resync.bound = Some(to.clone());
         self.ask_scan(core, osd, tid, Some((&from, &to, SCAN_LIMIT)));

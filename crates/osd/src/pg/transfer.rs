@@ -7,7 +7,6 @@ use super::Pg;
 use super::meta::{MetaChange, index_clone, temp_key};
 use crate::core::{CommitFor, Core, ReadFor};
 use crate::object::{INFO_ATTR, ObjectInfo, at_snap, hobject_of, key_of};
-use crate::qos::Class;
 use maps::{EVersion, OsdId, SnapId};
 use msgs::errno::{EIO, ENOENT};
 use node::{ConnId, Level, Msg};
@@ -74,7 +73,9 @@ impl Pg {
             last_sent: deleted,
         };
         core.recovering += 1;
+        core.qos.object_begins(core.now.mono);
         if deleted {
+            core.recovered_object_has(0);
             let body = self.push_message(core, &sender, PartAttributes::default(), Bufs::new(), (true, true));
             core.send_osd(to, tid, peer::Body::from(peer::Push { deleted: true, ..body }));
         } else {
@@ -145,7 +146,9 @@ impl Pg {
             return self.refuse_part(core, &sender, -ENOENT);
         };
         let (attributes, data, last) = sender.part_of(view);
-        core.qos.charge(Class::Recovery, data.len() as u64, core.now.mono);
+        if sender.first && matches!(sender.to, Destination::Member(_)) {
+            core.recovered_object_has(attributes.size);
+        }
         let mut body = self.push_message(core, &sender, attributes, data.clone(), (sender.first, last));
         body.offset = sender.offset;
         sender.offset += data.len() as u64;
@@ -252,6 +255,9 @@ impl Pg {
         };
         let mut ops = Vec::new();
         if msg.first {
+            if pulled {
+                core.recovered_object_has(attributes.size);
+            }
             ops.extend(self.index_part(core, &key, &attributes));
         }
         write_part(&key, msg, attributes, &mut ops);

@@ -69,10 +69,11 @@ fn as_many_as_are_allowed_are_filled_at_a_time() {
     assert_eq!(fill(3, 5), 3);
 }
 
-#[test]
-fn what_a_client_waits_for_is_compared_without_regard_for_the_pace() {
+/// An OSD is back whose copy of 30 objects is too old for the log: it is about to be compared, so many objects at a time, at an OSD
+/// that has no turn for anything in the background for minutes.
+fn about_to_compare(at_a_time: usize) -> Cluster {
     let mut c = Cluster::new(3, 3, 2, 1);
-    (c.options.log_entries, c.options.log_entries_total) = ((4, 4), 4);
+    (c.options.log_entries, c.options.log_entries_total, c.options.scan_max) = ((4, 4), 4, at_a_time);
     for osd in 0..3 {
         c.kill(osd);
         c.start(osd);
@@ -86,8 +87,13 @@ fn what_a_client_waits_for_is_compared_without_regard_for_the_pace() {
     c.start(away);
     c.run_until("it is up", |c| c.map.is_up(OsdId(away as i32)));
     let now = c.now();
-    // For minutes there is no turn for anything in the background.
     c.osd_mut(primary).core.qos.charge(crate::qos::Class::Recovery, 1 << 34, now);
+    c
+}
+
+#[test]
+fn what_a_client_waits_for_is_compared_without_regard_for_the_pace() {
+    let mut c = about_to_compare(64);
     for i in 0..30 {
         let asked = c.now();
         c.write(&format!("o{i}"), "newest");
@@ -96,5 +102,21 @@ fn what_a_client_waits_for_is_compared_without_regard_for_the_pace() {
     }
     c.run(Duration::from_secs(2));
     assert!(c.counted("copy_resynced") > 0, "the log was too short");
+    c.check();
+}
+
+#[test]
+fn between_the_steps_of_a_comparison_clients_writes_do_not_drive_it() {
+    let mut c = about_to_compare(4);
+    let began = c.now();
+    while c.now().since(began) < Duration::from_secs(5) {
+        for i in 0..30 {
+            c.write(&format!("o{i}"), "newest");
+            c.run(Duration::from_millis(5));
+        }
+    }
+    assert_eq!(c.counted("copy_resynced"), 0, "nobody waits for what is not compared yet");
+    c.run(Duration::from_secs(5));
+    assert!(c.counted("copy_resynced") > 0, "without clients nothing is waited for");
     c.check();
 }
