@@ -6,7 +6,7 @@ use crate::copies::CopyFor;
 use crate::history::History;
 use crate::links::Links;
 use crate::ops::CopySource;
-use crate::qos::{Class, Qos};
+use crate::qos::{Charge, Class, Qos};
 use crate::session::Session;
 use crate::slots::Slots;
 use crate::store_io::StoreIo;
@@ -289,11 +289,11 @@ impl Core {
 
     /// Whether another object may be recovered now; if not, that is looked at again when it is time.
     pub fn may_recover(&mut self) -> bool {
-        let wait = self.qos.wait(self.now.mono);
+        let wait = self.qos.wait_before_next(self.now.mono);
         self.pace(wait)
     }
 
-    /// The same of copies' next objects that are compared.
+    /// Whether a copy's next objects may be compared now, as a step of recovery of its own.
     pub fn may_compare(&mut self) -> bool {
         let wait = self.qos.may_start(Class::Recovery, self.now.mono);
         self.pace(wait)
@@ -307,9 +307,9 @@ impl Core {
     }
 
     /// An object that is being recovered has so many bytes: where that is less than was reckoned with, another may follow.
-    pub fn recovered_object_has(&mut self, bytes: u64) {
-        self.qos.object_has(bytes, self.now.mono);
-        if self.paced_until.is_some() && self.qos.wait(self.now.mono).is_none() {
+    pub fn recovered_object_has(&mut self, bytes: u64, charged: &mut Charge) {
+        self.qos.object_has(bytes, charged, self.now.mono);
+        if self.paced_until.is_some() && self.qos.wait_before_next(self.now.mono).is_none() {
             self.paced_until = None;
             self.recovery_freed = true;
         }

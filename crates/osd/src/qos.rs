@@ -2,8 +2,9 @@
 //!
 //! What clients see is how long their writes take to be durable. The reference is how long that took while nothing ran in the
 //! background, neither here nor, as far as messages tell, at those who have copies of the same PGs. Where it is more than half
-//! again as long, the background goes slower, and the more so the longer it is; where not, faster. Some share is never taken away, and that share grows with how long recovery has been at work: the longer objects lack
-//! copies, the more likely it is that another disk fails meanwhile. Without clients there is no limit.
+//! again as long, the background goes slower, and the more so the longer it is; where not and some of it waits, faster. Some
+//! share is never taken away, and that share grows with how long recovery has been at work: the longer objects lack copies, the
+//! more likely it is that another disk fails meanwhile. Without clients there is no limit.
 //!
 //! A state machine of its own: time and latencies come in, permissions go out.
 
@@ -57,10 +58,10 @@ const RISES: u32 = 8;
 const LOWERS: u32 = 64;
 /// What an object is taken to have before its first part is read, to begin with: what block devices and files are cut into.
 const USUAL: u64 = 4 << 20;
-/// Bytes of objects that clients' writes have to wait for while they are sent.
+/// The most bytes of objects that clients' writes have to wait for while they are sent.
 const HELD: u64 = 16 << 20;
 /// What was done beyond what was allowed is made up for in this time at most.
-const DEBT: Duration = Duration::from_secs(1);
+const DEBT: Duration = Duration::from_secs(8);
 /// Nobody waits longer before it asks again.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
@@ -71,6 +72,11 @@ struct Reference {
     /// It was seen without background work; otherwise it is the least that was seen.
     alone: bool,
 }
+
+/// What an object was charged when its recovery began, bytes, to be made right once its size is known.
+#[must_use]
+#[derive(Default, Debug)]
+pub struct Charge(u64);
 
 /// The controller of one OSD.
 #[derive(Debug)]
@@ -84,6 +90,8 @@ pub struct Qos {
     period_began: Instant,
     /// Background work was done in this period, or waited.
     worked: bool,
+    /// Some of it had to wait in this period.
+    refused: bool,
     /// What objects that were recovered lately had, bytes: what one is charged before it is known.
     usual: u64,
     last_client: Option<Instant>,
@@ -104,6 +112,7 @@ impl Default for Qos {
             seen: Vec::new(),
             period_began: Instant(0),
             worked: false,
+            refused: false,
             usual: USUAL,
             last_client: None,
             recovery: None,
@@ -123,37 +132,48 @@ impl Qos {
 
     /// Whether a step of a class may start; otherwise after how long to ask again.
     pub fn may_start(&mut self, class: Class, now: Instant) -> Option<Duration> {
-        let wait = self.wait(now);
+        let wait = self.wait_before_next(now);
         if wait.is_none() {
-            self.charge(class, LEAST_COST, now);
+            self.step(class, LEAST_COST, now);
         }
         wait
     }
 
-    /// Whether anything may start; otherwise after how long to ask again.
-    pub fn wait(&mut self, now: Instant) -> Option<Duration> {
+    /// Whether anything may start, of which is said then what it costs; otherwise after how long to ask again.
+    pub fn wait_before_next(&mut self, now: Instant) -> Option<Duration> {
         self.turn(now);
         if self.has_no_clients(now) || self.credit >= 0 {
             return None;
         }
+        self.refused = true;
         let missing = self.credit.unsigned_abs().saturating_mul(1_000_000_000) / self.rate.max(1);
         Some(Duration::from_nanos(missing.max(1_000_000) + 1000).min(LONGEST_WAIT))
     }
 
     /// An object is being recovered, whether that was allowed or a client waits for it. How large it is will be said.
-    pub fn object_begins(&mut self, now: Instant) {
-        self.charge(Class::Recovery, self.usual.max(LEAST_COST), now);
+    pub fn object_begins(&mut self, now: Instant) -> Charge {
+        Charge(self.step(Class::Recovery, self.usual.max(LEAST_COST), now))
     }
 
-    /// An object that is being recovered has so many bytes.
-    pub fn object_has(&mut self, bytes: u64, now: Instant) {
-        let charged = self.usual.max(LEAST_COST);
-        if !self.has_no_clients(now) {
-            self.credit = self.credit.saturating_add_unsigned(charged).min(self.most());
-            self.spend(bytes.max(LEAST_COST));
-        }
+    /// An object that is being recovered has so many bytes of data.
+    pub fn object_has(&mut self, bytes: u64, charged: &mut Charge, now: Instant) {
+        self.turn(now);
+        let back = std::mem::take(&mut charged.0);
+        self.credit = self.credit.saturating_add_unsigned(back).min(self.most_credit());
+        self.spend(bytes.max(LEAST_COST), now);
         // A large one is reckoned with at once.
         self.usual = if bytes > self.usual { bytes } else { self.usual - (self.usual - bytes) / 8 };
+    }
+
+    /// Recovery moves so many bytes besides objects' data.
+    pub fn moved(&mut self, bytes: u64, now: Instant) {
+        self.turn(now);
+        self.spend(bytes, now);
+    }
+
+    /// An object is removed from a copy.
+    pub fn object_goes(&mut self, now: Instant) {
+        self.step(Class::Recovery, LEAST_COST, now);
     }
 
     /// How many objects, of at most so many, may be kept from clients at once.
@@ -164,30 +184,43 @@ impl Qos {
         usize::try_from(HELD / self.usual.max(1)).unwrap_or(most).clamp(1, most)
     }
 
-    /// Another OSD's background work is done here.
-    pub fn helped(&mut self) {
+    /// Background work is done here that another OSD began, or that was begun before.
+    pub fn helped(&mut self, now: Instant) {
+        self.turn(now);
         self.worked = true;
     }
 
-    /// A step moves so many bytes.
-    pub(crate) fn charge(&mut self, class: Class, bytes: u64, now: Instant) {
+    /// A step that costs so many bytes of recovery; gives what was taken for it.
+    fn step(&mut self, class: Class, bytes: u64, now: Instant) -> u64 {
+        self.turn(now);
         self.worked = true;
         self.done[class as usize] += 1;
         if class == Class::Recovery {
             self.recovery = Some((self.recovering_since(now).unwrap_or(now), now));
         }
-        if !self.has_no_clients(now) {
-            self.spend(bytes.saturating_mul(COST[class as usize]));
+        self.spend(bytes.saturating_mul(COST[class as usize]), now)
+    }
+
+    fn spend(&mut self, cost: u64, now: Instant) -> u64 {
+        if self.has_no_clients(now) {
+            return 0;
         }
+        let least = self.credit.min(-part_of(self.rate, DEBT));
+        let left = self.credit.saturating_sub_unsigned(cost).max(least);
+        let taken = self.credit.abs_diff(left);
+        self.credit = left;
+        taken
     }
 
-    fn spend(&mut self, cost: u64) {
-        let debt = part_of(self.rate, DEBT).max(i64::try_from(cost).unwrap_or(i64::MAX));
-        self.credit = self.credit.saturating_sub_unsigned(cost).max(self.credit.min(-debt));
+    /// Owes so much that nothing in the background gets its turn while clients are there.
+    #[cfg(test)]
+    pub(crate) fn owe(&mut self, bytes: u32, now: Instant) {
+        self.turn(now);
+        self.credit = -i64::from(bytes);
     }
 
-    /// How much may be saved up.
-    fn most(&self) -> i64 {
+    /// The most that may be saved up.
+    fn most_credit(&self) -> i64 {
         part_of(self.rate, BURST)
     }
 
@@ -228,7 +261,7 @@ impl Qos {
         self.credited = now;
         // Until the debt is paid, what was begun may be under way.
         self.worked |= self.credit < 0;
-        self.credit = self.credit.saturating_add(part_of(self.rate, passed)).min(self.most());
+        self.credit = self.credit.saturating_add(part_of(self.rate, passed)).min(self.most_credit());
         if now.since(self.period_began) < PERIOD {
             return;
         }
@@ -237,7 +270,7 @@ impl Qos {
             self.judge(now);
         }
         self.seen.clear();
-        self.worked = false;
+        (self.worked, self.refused) = (false, false);
         if self.has_no_clients(now) {
             (self.rate, self.credit) = (FIRST, 0);
         }
@@ -259,6 +292,7 @@ impl Qos {
         let idle = idle.slow;
         let bound = idle * BOUND.0 / BOUND.1;
         self.rate = match slow.as_nanos().checked_div(bound.as_nanos()) {
+            Some(0) if !self.refused => self.rate,
             Some(0) => self.rate.saturating_add(self.rate / 8).min(FASTEST),
             // The further beyond, the more.
             Some(1) => self.rate / 4 * 3,
@@ -273,10 +307,12 @@ impl Reference {
     /// A period without background work.
     fn learn(&mut self, slow: Duration) {
         if !self.alone {
-            *self = Self { slow, alone: true };
+            // Without the work it takes no longer than it was seen to take with it.
+            *self = Self { slow: slow.min(self.slow), alone: true };
         } else if slow > self.slow {
             // Disks and load change: a longer time is believed slowly, a shorter one soon.
-            self.slow += ((slow - self.slow) / FORGETS).min(self.slow / RISES);
+            self.slow +=
+                ((slow - self.slow) / FORGETS).min((self.slow / RISES).max(Duration::from_micros(1)));
         } else {
             self.slow -= (self.slow - slow) / 2;
         }
@@ -315,9 +351,9 @@ mod tests {
             let last = tick >= (seconds - 1) * 1000;
             // As many steps of 64 KiB as it lets us, at most 64 at once.
             let mut steps = 0;
-            while steps < 64 && qos.wait(now).is_none() {
-                qos.object_begins(now);
-                qos.object_has(4096, now);
+            while steps < 64 && qos.wait_before_next(now).is_none() {
+                let mut charge = qos.object_begins(now);
+                qos.object_has(4096, &mut charge, now);
                 steps += 1;
             }
             moved += steps * LEAST_COST;
@@ -338,10 +374,10 @@ mod tests {
         if class != Class::Recovery {
             return qos.may_start(class, now);
         }
-        let wait = qos.wait(now);
+        let wait = qos.wait_before_next(now);
         if wait.is_none() {
-            qos.object_begins(now);
-            qos.object_has(4096, now);
+            let mut charge = qos.object_begins(now);
+            qos.object_has(4096, &mut charge, now);
         }
         wait
     }
@@ -430,20 +466,20 @@ mod tests {
     fn large_objects_are_begun_one_after_another_though_nobody_knows_their_size_before() {
         let mut qos = Qos::default();
         let mut now = idle(&mut qos, Instant(1_000_000_000), 1);
-        let (mut begun, mut at_once, mut unknown) = (0u64, 0, 0);
+        let (mut begun, mut at_once, mut unknown) = (0u64, 0, Vec::new());
         for ms in 0..10_000u64 {
             now = now + MS;
             if ms % 10 == 0 {
                 // So slow that the background gets the least.
                 qos.client_wrote(20 * MS, now);
             }
-            while qos.wait(now).is_none() {
-                qos.object_begins(now);
-                (begun, unknown) = (begun + 1, unknown + 1);
-                at_once = at_once.max(unknown);
+            while qos.wait_before_next(now).is_none() {
+                unknown.push(qos.object_begins(now));
+                begun += 1;
+                at_once = at_once.max(unknown.len());
             }
             if ms % 5 == 4 {
-                (0..std::mem::take(&mut unknown)).for_each(|_| qos.object_has(8 << 20, now));
+                unknown.drain(..).for_each(|mut charge| qos.object_has(8 << 20, &mut charge, now));
             }
         }
         assert!(at_once <= 2, "{at_once} of 8 MiB at once");
@@ -467,16 +503,15 @@ mod tests {
         for _ in 0..2000 {
             now = now + 5 * MS;
             // Another OSD fills a copy here.
-            qos.helped();
+            qos.helped(now);
             qos.client_wrote(20 * MS, now);
         }
         assert!(alone(&qos) < 2 * MS + MS / 10, "{:?}", alone(&qos));
         // It began without anybody being there, and its transfers are still under way while nothing may begin.
-        qos.object_begins(now);
-        qos.charge(Class::Recovery, 1 << 40, now);
+        qos.owe(u32::MAX, now);
         for _ in 0..2000 {
             now = now + 5 * MS;
-            assert!(qos.wait(now).is_some());
+            assert!(qos.wait_before_next(now).is_some());
             qos.client_wrote(20 * MS, now);
         }
         assert!(alone(&qos) < 2 * MS + MS / 10, "{:?}", alone(&qos));
@@ -489,12 +524,45 @@ mod tests {
         for took in [30, 10, 20, 10] {
             for _ in 0..100 {
                 now = now + 5 * MS / 2;
-                qos.helped();
+                qos.helped(now);
                 qos.client_wrote(took * MS, now);
             }
         }
         assert_eq!(qos.idle, Some(Reference { slow: 10 * MS, alone: false }));
         idle(&mut qos, now + Duration::from_secs(1), 1);
         assert_eq!(qos.idle, Some(Reference { slow: 2 * MS, alone: true }));
+    }
+
+    #[test]
+    fn a_charge_is_given_back_as_it_was_taken_whatever_objects_turn_out_to_be() {
+        let mut qos = Qos::default();
+        let mut now = idle(&mut qos, Instant(1_000_000_000), 1);
+        // Clients wait for all of these: they begin though nothing may. One large one, then small ones.
+        let mut begun: Vec<Charge> = (0..100).map(|_| qos.object_begins(now)).collect();
+        begun.iter_mut().for_each(|charge| qos.object_has(4096, charge, now));
+        let small = 100 * LEAST_COST as i64;
+        assert!((qos.credit + small).abs() < 2 << 20, "{}", qos.credit);
+        // Small ones were usual, and then come large ones.
+        now = now + Duration::from_millis(900);
+        qos.client_wrote(2 * MS, now);
+        let before = qos.credit;
+        let mut begun: Vec<Charge> = (0..10).map(|_| qos.object_begins(now)).collect();
+        begun.iter_mut().for_each(|charge| qos.object_has(8 << 20, charge, now));
+        assert_eq!(before - qos.credit, 10 * (8 << 20));
+        // What has no data has entries.
+        qos.moved(1 << 20, now);
+        assert_eq!(before - qos.credit, 81 << 20);
+    }
+
+    #[test]
+    fn who_helps_others_does_not_earn_speed_for_its_own_work() {
+        let mut qos = Qos::default();
+        let mut now = idle(&mut qos, Instant(1_000_000_000), 3);
+        for _ in 0..4000 {
+            now = now + 5 * MS;
+            qos.helped(now);
+            qos.client_wrote(2 * MS, now);
+        }
+        assert_eq!(qos.rate, FIRST);
     }
 }

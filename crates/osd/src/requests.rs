@@ -306,7 +306,7 @@ impl Osd {
         };
         let core = &mut self.core;
         if is_background(&body) {
-            core.qos.helped();
+            core.qos.helped(core.now.mono);
         }
         match body {
             peer::Body::PgQuery(m) => pg.on_query(core, conn, tid, &m),

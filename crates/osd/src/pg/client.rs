@@ -308,8 +308,10 @@ impl Pg {
             return self.fail(core, id);
         }
         let (key, target, writes) = (op.key.clone(), op.target.clone(), op.writes);
-        let must = self.must_recover_first(&key, writes) || self.must_recover_first(&target, writes);
-        if must && !self.ops.get(&id).is_some_and(|op| self.may_delete_first(core, op)) {
+        let lacking = [&key, &target].into_iter().find(|key| self.must_recover_first(key, writes)).cloned();
+        if let Some(lacking) = lacking
+            && !self.ops.get(&id).is_some_and(|op| self.may_delete_first(core, op))
+        {
             // A comparison has begun while the request was loading; it must not miss what the request changes.
             if let Some(op) = self.ops.get_mut(&id) {
                 op.enter(Stage::Waiting, core.now.mono);
@@ -318,7 +320,7 @@ impl Pg {
             if !self.queues.get(&key).is_some_and(|queue| queue.contains(&id)) {
                 self.enqueue(core, id);
             }
-            return;
+            return self.recover_first(core, &lacking);
         }
         if self.waits_for_sources(core, id) {
             return;

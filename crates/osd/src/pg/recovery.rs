@@ -6,6 +6,7 @@ use super::state::State;
 use super::transfer::Sender;
 use crate::core::Core;
 use crate::object::{head_of, hobject_of};
+use crate::qos::Charge;
 use maps::{EVersion, OsdId};
 use node::Level;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -20,6 +21,8 @@ pub struct Pulling {
     /// The version asked for.
     pub need: EVersion,
     tried: BTreeSet<OsdId>,
+    /// What recovery paid for it before its size was known.
+    pub charged: Charge,
 }
 
 /// Objects on their way.
@@ -222,8 +225,8 @@ impl Pg {
         };
         core.send_osd(from, tid, peer::Body::from(body));
         core.recovering += 1;
-        core.qos.object_begins(core.now.mono);
-        self.recovery.pulls.insert(key.clone(), Pulling { tid, from, need, tried });
+        let charged = core.qos.object_begins(core.now.mono);
+        self.recovery.pulls.insert(key.clone(), Pulling { tid, from, need, tried, charged });
     }
 
     /// Whom we asked does not have it.

@@ -58,7 +58,7 @@ pub struct Resync {
     ending: bool,
     /// There was no room for an object: what is being compared is compared again when there is some.
     failed: bool,
-    /// A client waits for what is being compared: it is sent as fast as can be.
+    /// A client waits for what is being compared: it is sent as fast as can be. Asked anew once it is known how far a step goes.
     hurry: bool,
 }
 
@@ -123,7 +123,7 @@ impl super::Copy {
         self.resync.as_ref().is_some_and(sendable)
     }
 
-    /// Whether the next objects of it are to be compared, and no writes wait for any.
+    /// Whether the next objects of it are to be compared.
     pub fn is_to_be_compared(&self) -> bool {
         self.resync.as_ref().is_some_and(|r| r.bound.is_none() && !r.ending)
     }
@@ -139,6 +139,13 @@ pub struct SelfResync {
     theirs: Versions,
     to_fetch: Vec<(ObjectKey, EVersion)>,
     fetching: BTreeSet<ObjectKey>,
+}
+
+/// Where a step that begins at a cursor ends so that it has an object's clones with its head: before this object, or after it
+/// where it is the first.
+fn before(cursor: &ObjectKey, key: &ObjectKey) -> ObjectKey {
+    let first = first_of(key);
+    if first > *cursor { first } else { successor(&head_of(key)) }
 }
 
 /// Listings in progress.
@@ -275,19 +282,19 @@ impl Pg {
         copies.filter(|(osd, c)| c.is_to_be_compared() && !core.is_without_room(**osd)).map(|(osd, _)| *osd)
     }
 
-    /// Begins or goes on with the comparison of members' copies. Between two steps nothing waits for it, so this is where it
-    /// keeps to its pace; a step that clients wait for is done as fast as can be.
+    /// Begins or goes on with the comparison of members' copies. Between two steps nothing waits for it but writes to an object of
+    /// which only clones were compared, so this is where it keeps to its pace; a step that clients wait for is done as fast as can be.
     pub fn resync_members(&mut self, core: &mut Core) {
         for osd in self.to_be_compared(core).collect::<Vec<_>>() {
-            if !core.may_compare() {
-                return;
-            }
             let Some(resync) = self.copies.get_mut(&osd).and_then(|c| c.resync.as_mut()) else { continue };
+            if !resync.hurry && !core.may_compare() {
+                continue;
+            }
             let (from, to) = (resync.cursor.clone(), self.range.1.clone());
             // From now on writes to the rest of the PG wait, until the list says how far this step goes.
             resync.bound = Some(to.clone());
             (resync.compared, resync.tid) = (false, 0);
-            let max = core.qos.objects_held(core.config.options.scan_max, core.now.mono);
+            let max = core.config.options.scan_max;
             self.list(core, from, to, max, Purpose::Member(osd));
         }
     }
@@ -325,9 +332,16 @@ impl Pg {
         let ours = std::mem::take(&mut resync.ours);
         let differing = ours.range(..&bound).filter(|(key, version)| theirs.get(*key) != Some(version));
         let mut to_send: Vec<_> = differing.map(|(k, v)| (k.clone(), *v, false)).collect();
+        let held = core.qos.objects_held(core.config.options.scan_max, core.now.mono);
+        let bound =
+            to_send.get(held).map_or(bound.clone(), |(key, ..)| before(&resync.cursor, key).min(bound));
+        to_send.retain(|(key, ..)| *key < bound);
         let extra = theirs.range(..&bound).filter(|(key, _)| !ours.contains_key(*key));
         to_send.extend(extra.map(|(k, v)| (k.clone(), *v, true)));
         (resync.bound, resync.to_send, resync.compared) = (Some(bound), to_send, true);
+        resync.hurry = false;
+        // Who need not wait goes on, who still does says so again.
+        self.kick_waiting(core);
         self.resync_go_on(core, from);
     }
 

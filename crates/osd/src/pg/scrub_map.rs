@@ -116,6 +116,7 @@ impl Pg {
 
     /// The store has answered something that scrub asked.
     pub fn on_scrub_read(&mut self, core: &mut Core, id: u64, result: Result<ReadReply, StoreError>) {
+        core.qos.helped(core.now.mono);
         if self.scrub.is_listing(id) {
             return self.on_chunk_listed(core, result);
         }

@@ -7,6 +7,7 @@ use super::Pg;
 use super::meta::{MetaChange, index_clone, temp_key};
 use crate::core::{CommitFor, Core, ReadFor};
 use crate::object::{INFO_ATTR, ObjectInfo, at_snap, hobject_of, key_of};
+use crate::qos::Charge;
 use maps::{EVersion, OsdId, SnapId};
 use msgs::errno::{EIO, ENOENT};
 use node::{ConnId, Level, Msg};
@@ -26,6 +27,17 @@ wire_structs! {
         pub omap_header: Vec<u8>,
         /// Omap entries.
         pub omap: Vec<(Vec<u8>, Vec<u8>)>,
+    }
+}
+
+impl PartAttributes {
+    /// Has recovery pay for a part: for all of the object's data with the first one, of which `charged` was paid, and for entries.
+    fn pay(&self, core: &mut Core, charged: Option<&mut Charge>) {
+        if let Some(charged) = charged {
+            core.recovered_object_has(self.size, charged);
+        }
+        let omap: usize = self.omap.iter().map(|(key, value)| key.len() + value.len()).sum();
+        core.qos.moved(omap as u64, core.now.mono);
     }
 }
 
@@ -52,6 +64,7 @@ pub struct Sender {
     first: bool,
     /// The last part is on its way.
     last_sent: bool,
+    charged: Charge,
 }
 
 /// Omap entries and bytes of one part.
@@ -62,7 +75,7 @@ impl Pg {
     /// Sends an object to a member; `None` for the version: that it does not exist.
     pub fn push(&mut self, core: &mut Core, to: OsdId, key: ObjectKey, version: EVersion, deleted: bool) {
         let tid = core.next_round();
-        let sender = Sender {
+        let mut sender = Sender {
             to: Destination::Member(to),
             tid,
             key,
@@ -71,14 +84,15 @@ impl Pg {
             omap_after: None,
             first: true,
             last_sent: deleted,
+            charged: Charge::default(),
         };
         core.recovering += 1;
-        core.qos.object_begins(core.now.mono);
         if deleted {
-            core.recovered_object_has(0);
+            core.qos.object_goes(core.now.mono);
             let body = self.push_message(core, &sender, PartAttributes::default(), Bufs::new(), (true, true));
             core.send_osd(to, tid, peer::Body::from(peer::Push { deleted: true, ..body }));
         } else {
+            sender.charged = core.qos.object_begins(core.now.mono);
             self.read_part(core, &sender);
         }
         self.recovery.sends.insert(tid, sender);
@@ -98,6 +112,7 @@ impl Pg {
             omap_after: None,
             first: true,
             last_sent: false,
+            charged: Charge::default(),
         };
         core.recovering += 1;
         self.read_part(core, &sender);
@@ -146,8 +161,8 @@ impl Pg {
             return self.refuse_part(core, &sender, -ENOENT);
         };
         let (attributes, data, last) = sender.part_of(view);
-        if sender.first && matches!(sender.to, Destination::Member(_)) {
-            core.recovered_object_has(attributes.size);
+        if matches!(sender.to, Destination::Member(_)) {
+            attributes.pay(core, sender.first.then_some(&mut sender.charged));
         }
         let mut body = self.push_message(core, &sender, attributes, data.clone(), (sender.first, last));
         body.offset = sender.offset;
@@ -254,10 +269,10 @@ impl Pg {
             return;
         };
         let mut ops = Vec::new();
+        if pulled && let Some(pulling) = self.recovery.pulls.get_mut(&key) {
+            attributes.pay(core, msg.first.then_some(&mut pulling.charged));
+        }
         if msg.first {
-            if pulled {
-                core.recovered_object_has(attributes.size);
-            }
             ops.extend(self.index_part(core, &key, &attributes));
         }
         write_part(&key, msg, attributes, &mut ops);

@@ -69,7 +69,7 @@ fn as_many_as_are_allowed_are_filled_at_a_time() {
     assert_eq!(fill(3, 5), 3);
 }
 
-/// An OSD is back whose copy of 30 objects is too old for the log: it is about to be compared, so many objects at a time, at an OSD
+/// An OSD is back whose copy of 30 objects, which have a clone each now, is too old for the log: it is about to be compared, so many objects at a time, at an OSD
 /// that has no turn for anything in the background for minutes.
 fn about_to_compare(at_a_time: usize) -> Cluster {
     let mut c = Cluster::new(3, 3, 2, 1);
@@ -80,6 +80,7 @@ fn about_to_compare(at_a_time: usize) -> Cluster {
     }
     c.wait_clean();
     (0..30).for_each(|i| c.write(&format!("o{i}"), "old"));
+    c.take_snap();
     let (primary, away) = (c.acting("o0")[0], c.acting("o0")[2]);
     c.kill(away);
     c.run_until("it is down", |c| !c.map.is_up(OsdId(away as i32)));
@@ -87,7 +88,7 @@ fn about_to_compare(at_a_time: usize) -> Cluster {
     c.start(away);
     c.run_until("it is up", |c| c.map.is_up(OsdId(away as i32)));
     let now = c.now();
-    c.osd_mut(primary).core.qos.charge(crate::qos::Class::Recovery, 1 << 34, now);
+    c.osd_mut(primary).core.qos.owe(u32::MAX, now);
     c
 }
 
@@ -118,5 +119,31 @@ fn between_the_steps_of_a_comparison_clients_writes_do_not_drive_it() {
     assert_eq!(c.counted("copy_resynced"), 0, "nobody waits for what is not compared yet");
     c.run(Duration::from_secs(5));
     assert!(c.counted("copy_resynced") > 0, "without clients nothing is waited for");
+    c.check();
+}
+
+#[test]
+fn a_write_to_an_object_whose_clones_alone_were_compared_does_not_wait_for_the_pace() {
+    let mut c = about_to_compare(1);
+    let primary = c.acting("o0")[0];
+    let begun = |c: &mut Cluster| c.osd_mut(primary).core.qos.dump()["steps"]["recovery"].as_u64();
+    let mut turns = 0;
+    while c.counted("copy_resynced") == 0 {
+        turns += 1;
+        let (now, before) = (c.now(), begun(&mut c));
+        c.osd_mut(primary).core.qos.owe(0, now);
+        while begun(&mut c) == before && c.counted("copy_resynced") == 0 {
+            c.run(Duration::from_millis(1));
+        }
+        let now = c.now();
+        c.osd_mut(primary).core.qos.owe(u32::MAX, now);
+        for i in 0..30 {
+            let asked = c.now();
+            c.write(&format!("o{i}"), "newest");
+            let pause = c.now().since(asked);
+            assert!(pause < Duration::from_millis(300), "o{i}: {pause:?}");
+        }
+    }
+    assert!(turns > 20, "{turns}");
     c.check();
 }
