@@ -132,6 +132,8 @@ pub struct Found {
     pub objects: BTreeMap<ObjectKey, Finding>,
     /// Sets of clones.
     pub snapsets: Vec<SnapFinding>,
+    /// A request met some of it: no scrub has seen it yet.
+    unconfirmed: bool,
 }
 
 impl Found {
@@ -248,11 +250,21 @@ impl Pg {
         let (light, deep) = self.scrub_due(core);
         let wanted = |deep| Wanted { deep, repair: false, ordered: false };
         let now = core.now.wall;
+        if self.scrub_to_confirm() && !no_deep {
+            return Some((wanted(true), Wall(0)));
+        }
         match (light <= now && !no_light, deep <= now && !no_deep) {
             (_, true) => Some((wanted(true), deep)),
             (true, false) => Some((wanted(false), light)),
             _ => None,
         }
+    }
+
+    /// Whether damage is on record of which no scrub of this membership knows. A disk that could not be read may be well again, an
+    /// object may have been written anew or be gone: without looking, the PG would be called inconsistent until its next turn.
+    fn scrub_to_confirm(&self) -> bool {
+        let found = &self.scrub.found;
+        self.scrub.record.errors() > 0 && (found.unconfirmed || found.interval != self.members.interval)
     }
 
     /// An administrator orders a scrub. It begins when nothing else is in its way.
@@ -707,6 +719,7 @@ impl Pg {
             let record = &mut self.scrub.record;
             record.deep_errors = record.deep_errors.max(lost.len() as u32);
             self.scrub.found.interval = self.members.interval;
+            self.scrub.found.unconfirmed = true;
             self.scrub.found.add(lost, Vec::new());
             self.scrub_save(core);
         }

@@ -162,6 +162,28 @@ fn without_a_right_copy_a_read_fails_and_the_pg_is_inconsistent() {
 }
 
 #[test]
+fn damage_on_record_is_looked_at_again_by_the_next_membership() {
+    let mut c = cluster();
+    let name = fill(&mut c);
+    let members = c.acting(&name);
+    members.iter().for_each(|osd| rot(&mut c, *osd, &name));
+    assert_eq!(c.read(&name), Err(-5));
+    c.run(Duration::from_secs(5));
+    assert_eq!(errors(&c, &name), 3, "a scrub came by itself and saw all copies");
+    c.write(&name, "anew");
+    c.run(Duration::from_secs(5));
+    assert_eq!(errors(&c, &name), 3, "nobody has looked");
+    c.kill(members[1]);
+    c.mark_down(members[1], true);
+    c.run(Duration::from_secs(1));
+    c.start(members[1]);
+    c.wait_clean();
+    c.run(Duration::from_secs(5));
+    assert_eq!(errors(&c, &name), 0);
+    whole(&mut c);
+}
+
+#[test]
 fn copies_that_differ_without_damage_follow_the_majority() {
     for at in 0..3 {
         let mut c = cluster();
