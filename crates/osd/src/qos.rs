@@ -351,9 +351,7 @@ mod tests {
             let last = tick >= (seconds - 1) * 1000;
             // As many steps of 64 KiB as it lets us, at most 64 at once.
             let mut steps = 0;
-            while steps < 64 && qos.wait_before_next(now).is_none() {
-                let mut charge = qos.object_begins(now);
-                qos.object_has(4096, &mut charge, now);
+            while steps < 64 && may_start(qos, Class::Recovery, now).is_none() {
                 steps += 1;
             }
             moved += steps * LEAST_COST;

@@ -69,8 +69,8 @@ fn as_many_as_are_allowed_are_filled_at_a_time() {
     assert_eq!(fill(3, 5), 3);
 }
 
-/// An OSD is back whose copy of 30 objects, which have a clone each now, is too old for the log: it is about to be compared, so many objects at a time, at an OSD
-/// that has no turn for anything in the background for minutes.
+/// An OSD is back whose copy of 30 objects, which have a clone each now, is too old for the log: it is about to be compared, so
+/// many objects at a time, at an OSD that has no turn for anything in the background for minutes.
 fn about_to_compare(at_a_time: usize) -> Cluster {
     let mut c = Cluster::new(3, 3, 2, 1);
     (c.options.log_entries, c.options.log_entries_total, c.options.scan_max) = ((4, 4), 4, at_a_time);
@@ -92,15 +92,20 @@ fn about_to_compare(at_a_time: usize) -> Cluster {
     c
 }
 
-#[test]
-fn what_a_client_waits_for_is_compared_without_regard_for_the_pace() {
-    let mut c = about_to_compare(64);
+/// Writes to all of the objects, none of which waits long.
+fn writes_are_quick(c: &mut Cluster) {
     for i in 0..30 {
         let asked = c.now();
         c.write(&format!("o{i}"), "newest");
         let pause = c.now().since(asked);
         assert!(pause < Duration::from_millis(300), "o{i}: {pause:?}");
     }
+}
+
+#[test]
+fn what_a_client_waits_for_is_compared_without_regard_for_the_pace() {
+    let mut c = about_to_compare(64);
+    writes_are_quick(&mut c);
     c.run(Duration::from_secs(2));
     assert!(c.counted("copy_resynced") > 0, "the log was too short");
     c.check();
@@ -137,12 +142,7 @@ fn a_write_to_an_object_whose_clones_alone_were_compared_does_not_wait_for_the_p
         }
         let now = c.now();
         c.osd_mut(primary).core.qos.owe(u32::MAX, now);
-        for i in 0..30 {
-            let asked = c.now();
-            c.write(&format!("o{i}"), "newest");
-            let pause = c.now().since(asked);
-            assert!(pause < Duration::from_millis(300), "o{i}: {pause:?}");
-        }
+        writes_are_quick(&mut c);
     }
     assert!(turns > 20, "{turns}");
     c.check();
