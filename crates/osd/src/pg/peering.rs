@@ -239,7 +239,8 @@ impl Pg {
     }
 
     /// Which of those who should serve is to be primary: the first; but another while that one lacks objects and has no room for
-    /// them. It could not even remove them, nor let anybody read them.
+    /// them. It could not even remove them, nor let anybody read them. Where each of them lacks something, whoever leads goes on,
+    /// until a client deletes what it lacks: then one who has that.
     fn who_leads(&self, core: &Core, want: &[OsdId]) -> usize {
         let us = core.config.id;
         let lacks = |osd: &OsdId| match self.copies.get(osd) {
@@ -248,12 +249,21 @@ impl Pg {
             Some(copy) => copy.info.missing > 0,
             None => false,
         };
+        let position = |is_one: &dyn Fn(&OsdId) -> bool| want.iter().position(is_one);
         let we_lead = core.map.pg_temp.get(&self.id).is_some_and(|temp| temp.first() == Some(&us));
         match want.first() {
             Some(first) if lacks(first) && (we_lead || core.is_without_room(*first)) => {
                 let able = |osd: &OsdId| !lacks(osd) && !core.is_without_room(*osd);
-                let others = want.iter().position(able).unwrap_or(0);
-                want.iter().position(|osd| *osd == us && !lacks(osd)).unwrap_or(others)
+                let deletes = self.deletes_without_room(core);
+                let has_it = |osd: &OsdId| {
+                    let copy = self.copies.get(osd).filter(|copy| copy.activated);
+                    copy.is_some_and(|copy| deletes.is_some_and(|key| !copy.missing.contains_key(key)))
+                };
+                position(&|osd| *osd == us && !lacks(osd))
+                    .or_else(|| position(&able))
+                    .or_else(|| position(&has_it))
+                    .or_else(|| position(&|osd| *osd == us))
+                    .unwrap_or(0)
             }
             _ => 0,
         }

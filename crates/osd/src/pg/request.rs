@@ -179,6 +179,12 @@ impl ClientOp {
         Self { conn: None, ours: Some(tid), ..Self::new(ConnId(0), tid, from, request, key, now) }
     }
 
+    /// Whether it deletes its object and does nothing else.
+    pub(super) fn deletes(&self) -> bool {
+        let ops = &self.request.ops;
+        self.trim.is_none() && !ops.is_empty() && ops.iter().all(|o| matches!(o.op, Op::Delete))
+    }
+
     pub(super) fn is_pg_op(&self) -> bool {
         self.request.flags & osd_flag::PGOP != 0 || self.request.ops.iter().any(|o| o.op.code().is_pg_op())
     }

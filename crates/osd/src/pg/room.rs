@@ -15,7 +15,7 @@ use crate::core::{CommitFor, Core};
 use crate::object::key_of;
 use maps::{EVersion, OsdId, pool_flags};
 use msgs::errno::{EDQUOT, ENOSPC};
-use msgs::{Op, OsdOpReply, osd_flag};
+use msgs::{OsdOpReply, osd_flag};
 use node::{ConnId, Level, Msg};
 use store::{ObjectKey, Refusal, Transaction, TxnOp};
 use wire::EntityType;
@@ -160,10 +160,9 @@ impl Pg {
     /// Whether a request that deletes an object need not wait until all members have it: one that lacks it has no room for it,
     /// and it is not on its way there.
     pub(super) fn may_delete_first(&self, core: &Core, op: &ClientOp) -> bool {
-        let deletes = op.trim.is_none() && op.request.ops.iter().all(|o| matches!(o.op, Op::Delete));
         let compared =
             self.scrub.holds(&op.key, true) && !stdx::mutants::is_active("osd_deletes_what_it_compares");
-        if !deletes || op.request.ops.is_empty() || self.lacks(&op.key) || compared {
+        if !op.deletes() || self.lacks(&op.key) || compared {
             return false;
         }
         let mut members = self.members_copies();
@@ -173,6 +172,19 @@ impl Pg {
             let compared = copy.resync.as_ref().is_some_and(|r| r.holds(&op.key));
             !compared && (!lacks || core.is_without_room(*osd) && !on_its_way())
         })
+    }
+
+    /// What a client that waits deletes, and we neither have nor have room for.
+    pub(super) fn deletes_without_room(&self, core: &Core) -> Option<&ObjectKey> {
+        if !core.is_without_room(core.config.id) {
+            return None;
+        }
+        // What waits before the deletion is not carried out either.
+        let deletes = |key: &&ObjectKey| {
+            let mut waiting = self.queues.get(*key).into_iter().flatten().filter_map(|id| self.ops.get(id));
+            waiting.any(ClientOp::deletes)
+        };
+        self.missing.keys().find(deletes)
     }
 
     /// An update is sent to the members: what they lacked and it removes they lack no more.

@@ -3,7 +3,7 @@
 
 use super::cluster::{Cluster, append, write_full};
 use maps::OsdId;
-use msgs::Op;
+use msgs::{Extent, Op};
 use peer::pg_state;
 use std::time::Duration;
 
@@ -113,6 +113,49 @@ fn a_primary_without_room_for_what_it_lacks_lets_another_lead_until_it_has_it() 
     c.wait_clean();
     assert_eq!(c.acting(&names[0])[0], FULL);
     assert_eq!(c.read(&names[0]), Ok(mib(1)));
+    c.check();
+}
+
+/// One lacks what was written while it was away, the other what its disk has damaged, and neither has room for it.
+#[test]
+fn where_each_lacks_something_whoever_has_what_a_client_deletes_leads() {
+    let (first, other) = (0, 1);
+    let mut c = Cluster::with_disks(&[SMALL, SMALL + (12 << 20)], 2, 1, 1);
+    c.place(c.pgid("o0"), &[first, other]);
+    c.write("o0", &mib(0).repeat(6));
+    (1..8).for_each(|i| c.write(&format!("o{i}"), &mib(i)));
+    c.kill(first);
+    c.mark_down(first, true);
+    let full = (8..200).find(|i| c.op(&format!("o{i}"), vec![write_full(&mib(*i))]).result != 0);
+    let full = full.expect("the disk is full at some time");
+    c.start(first);
+    c.run(Duration::from_secs(20));
+    assert_eq!(c.acting("o0")[0], other, "it lacks nothing");
+    c.stop_at_rest(other);
+    assert!(c.rot(other, &mib(0).as_bytes()[..512]));
+    c.start(other);
+    c.run(Duration::from_secs(20));
+    assert_eq!(c.acting("o0")[0], other);
+    let read = c.send_op(other, None, "o0", vec![Op::Read(Extent::new(0, 0))]);
+    c.run(Duration::from_secs(20));
+    assert!(!c.replies.contains_key(&read), "there is no room for it");
+    let lacks =
+        |c: &Cluster, osd: usize| c.osd(osd).pgs[&c.pgid("o0")].missing.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(lacks(&c, other), [c.key("o0")]);
+    let names = (0..full).map(|i| format!("o{i}"));
+    let lacking = lacks(&c, first);
+    let name = names.clone().find(|name| lacking.contains(&c.key(name))).expect("it lacks some");
+    // Neither makes room for the other.
+    for name in [&name, "o0"] {
+        assert_eq!(c.op(name, vec![Op::Delete]).result, 0);
+    }
+    for name in names.filter(|n| n != "o0" && *n != name).take(14) {
+        assert_eq!(c.op(&name, vec![Op::Delete]).result, 0);
+    }
+    c.wait_clean();
+    assert_eq!(c.acting("o0")[0], first);
+    // It was damaged, and while the other was stopped, nobody had what the first lacks.
+    c.complaints.retain(|text| !text.contains("object_"));
     c.check();
 }
 
