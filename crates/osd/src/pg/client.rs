@@ -137,6 +137,9 @@ impl Pg {
                 if version > self.sure_to
                     && let Some(lacking) = self.lacking_state(key)
                 {
+                    if self.deletion_passes(core, key) {
+                        continue;
+                    }
                     return self.recover_first(core, &lacking);
                 }
                 self.pop_queue(key, id);

@@ -249,24 +249,24 @@ impl Pg {
             Some(copy) => copy.info.missing > 0,
             None => false,
         };
-        let position = |is_one: &dyn Fn(&OsdId) -> bool| want.iter().position(is_one);
         let we_lead = core.map.pg_temp.get(&self.id).is_some_and(|temp| temp.first() == Some(&us));
-        match want.first() {
-            Some(first) if lacks(first) && (we_lead || core.is_without_room(*first)) => {
-                let able = |osd: &OsdId| !lacks(osd) && !core.is_without_room(*osd);
-                let deletes = self.deletes_without_room(core);
-                let has_it = |osd: &OsdId| {
-                    let copy = self.copies.get(osd).filter(|copy| copy.activated);
-                    copy.is_some_and(|copy| deletes.is_some_and(|key| !copy.missing.contains_key(key)))
-                };
-                position(&|osd| *osd == us && !lacks(osd))
-                    .or_else(|| position(&able))
-                    .or_else(|| position(&has_it))
-                    .or_else(|| position(&|osd| *osd == us))
-                    .unwrap_or(0)
-            }
-            _ => 0,
+        let Some(first) = want.first().filter(|first| lacks(first)) else { return 0 };
+        if !we_lead && !core.is_without_room(*first) {
+            return 0;
         }
+        let able = |osd: &OsdId| !lacks(osd) && !core.is_without_room(*osd);
+        let position = |is_one: &dyn Fn(&OsdId) -> bool| want.iter().position(is_one);
+        let complete = position(&|osd| *osd == us && !lacks(osd)).or_else(|| position(&able));
+        complete.unwrap_or_else(|| {
+            let missing = |osd: &OsdId| self.copies.get(osd).filter(|c| c.activated).map(|c| &c.missing);
+            let deletes = self.deletes_without_room(core);
+            let has_one = |missing: &Missing| deletes.iter().any(|key| !missing.contains_key(*key));
+            let lacks_more = |missing: &Missing| missing.keys().any(|key| !self.missing.contains_key(key));
+            let stays = !core.is_without_room(us) || missing(first).is_none_or(lacks_more);
+            position(&|osd| missing(osd).is_some_and(has_one))
+                .or_else(|| position(&|osd| stays && *osd == us))
+                .unwrap_or(0)
+        })
     }
 
     /// Has the monitors change who serves the PG for the time being, where others should. Whether that is so.

@@ -179,10 +179,7 @@ impl Pg {
 
     fn recover_object(&mut self, core: &mut Core, key: &ObjectKey) {
         if let Some(need) = self.missing.get(key).copied() {
-            if core.is_without_room(core.config.id) {
-                // Who has it may lead, should a client delete it.
-                self.follow_acting(core);
-            } else if !self.recovery.pulls.contains_key(key) {
+            if !self.recovery.pulls.contains_key(key) && !core.is_without_room(core.config.id) {
                 self.pull(core, key, need, BTreeSet::new());
             }
             return;

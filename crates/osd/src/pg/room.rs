@@ -174,17 +174,48 @@ impl Pg {
         })
     }
 
-    /// What a client that waits deletes, and we neither have nor have room for.
-    pub(super) fn deletes_without_room(&self, core: &Core) -> Option<&ObjectKey> {
+    /// What clients that wait delete, and we neither have nor have room for. Nothing while there is a deletion that we can
+    /// carry out: it comes first, and may make room.
+    pub(super) fn deletes_without_room(&self, core: &Core) -> Vec<&ObjectKey> {
         if !core.is_without_room(core.config.id) {
-            return None;
+            return Vec::new();
         }
-        // What waits before the deletion is not carried out either.
-        let deletes = |key: &&ObjectKey| {
-            let mut waiting = self.queues.get(*key).into_iter().flatten().filter_map(|id| self.ops.get(id));
-            waiting.any(ClientOp::deletes)
+        let mut lacking = Vec::new();
+        for key in self.queues.keys().filter(|key| self.next_in_turn(key).is_some_and(ClientOp::deletes)) {
+            if !self.missing.contains_key(key) {
+                return Vec::new();
+            }
+            lacking.push(key);
+        }
+        lacking
+    }
+
+    /// The request for an object that whoever has the object would have to carry out next: what is only to be answered again
+    /// has its place in the log, and whoever has the object can let it be read, unless nobody may see it yet.
+    fn next_in_turn(&self, key: &ObjectKey) -> Option<&ClientOp> {
+        let unsure = self.missing.get(key).is_some_and(|need| *need > self.sure_to);
+        let waiting = self.queues.get(key)?.iter().filter_map(|id| self.ops.get(id));
+        let in_turn = |op: &&ClientOp| if op.writes { self.log.find(&op.reqid).is_none() } else { unsure };
+        waiting.into_iter().find(in_turn)
+    }
+
+    /// Has a deletion pass requests for its object that are only to be answered again, once it is on all members: they have
+    /// their place in the log before it, and where there is no room, what they wait for may need the deletion. Whether there is
+    /// one that can be carried out.
+    pub(super) fn deletion_passes(&mut self, core: &Core, key: &ObjectKey) -> bool {
+        let next = self.next_in_turn(key).filter(|op| self.may_delete_first(core, op));
+        let reqid = next.map(|op| op.reqid);
+        let Some(queue) = self.queues.get_mut(key) else { return false };
+        let ops = &self.ops;
+        let Some(at) = reqid
+            .and_then(|reqid| queue.iter().position(|id| ops.get(id).is_some_and(|op| op.reqid == reqid)))
+        else {
+            return false;
         };
-        self.missing.keys().find(deletes)
+        let id = queue.remove(at);
+        queue.extend(id);
+        queue.rotate_right(1);
+        true
     }
 
     /// An update is sent to the members: what they lacked and it removes they lack no more.

@@ -116,9 +116,9 @@ fn a_primary_without_room_for_what_it_lacks_lets_another_lead_until_it_has_it() 
     c.check();
 }
 
-/// One lacks what was written while it was away, the other what its disk has damaged, and neither has room for it.
-#[test]
-fn where_each_lacks_something_whoever_has_what_a_client_deletes_leads() {
+/// Two full OSDs: the first lacks what was written while it was away, the other, which leads, "o0", which its disk has damaged.
+/// Gives the names of all objects, and of one that the first lacks.
+fn each_lacks_something() -> (Cluster, Vec<String>, String) {
     let (first, other) = (0, 1);
     let mut c = Cluster::with_disks(&[SMALL, SMALL + (12 << 20)], 2, 1, 1);
     c.place(c.pgid("o0"), &[first, other]);
@@ -139,24 +139,62 @@ fn where_each_lacks_something_whoever_has_what_a_client_deletes_leads() {
     let read = c.send_op(other, None, "o0", vec![Op::Read(Extent::new(0, 0))]);
     c.run(Duration::from_secs(20));
     assert!(!c.replies.contains_key(&read), "there is no room for it");
-    let lacks =
-        |c: &Cluster, osd: usize| c.osd(osd).pgs[&c.pgid("o0")].missing.keys().cloned().collect::<Vec<_>>();
-    assert_eq!(lacks(&c, other), [c.key("o0")]);
-    let names = (0..full).map(|i| format!("o{i}"));
-    let lacking = lacks(&c, first);
-    let name = names.clone().find(|name| lacking.contains(&c.key(name))).expect("it lacks some");
-    // Neither makes room for the other.
-    for name in [&name, "o0"] {
+    let missing = |osd: usize| &c.osd(osd).pgs[&c.pgid("o0")].missing;
+    assert!(missing(other).keys().eq([&c.key("o0")]));
+    let names: Vec<String> = (0..full).map(|i| format!("o{i}")).collect();
+    let lacking = names.iter().find(|name| missing(first).contains_key(&c.key(name))).cloned();
+    (c, names, lacking.expect("the first lacks some"))
+}
+
+/// Deletes some that both have, and all becomes clean.
+fn makes_room(mut c: Cluster, names: &[String], but: &str) {
+    for name in names.iter().filter(|n| *n != "o0" && *n != but).take(14) {
         assert_eq!(c.op(name, vec![Op::Delete]).result, 0);
     }
-    for name in names.filter(|n| n != "o0" && *n != name).take(14) {
-        assert_eq!(c.op(&name, vec![Op::Delete]).result, 0);
-    }
     c.wait_clean();
-    assert_eq!(c.acting("o0")[0], first);
+    assert_eq!(c.acting("o0")[0], 0);
     // It was damaged, and while the other was stopped, nobody had what the first lacks.
     c.complaints.retain(|text| !text.contains("object_"));
     c.check();
+}
+
+#[test]
+fn where_each_lacks_something_whoever_has_what_a_client_deletes_leads() {
+    let (mut c, names, lacking) = each_lacks_something();
+    // Neither makes room for the other.
+    for name in [&lacking, "o0"] {
+        assert_eq!(c.op(name, vec![Op::Delete]).result, 0);
+    }
+    makes_room(c, &names, &lacking);
+}
+
+#[test]
+fn so_do_both_in_turn() {
+    let (mut c, names, lacking) = each_lacks_something();
+    let delete = |c: &mut Cluster, name: &str| (c.send_op(1, None, name, vec![Op::Delete]), name.to_owned());
+    let waiting = [delete(&mut c, "o0"), delete(&mut c, &lacking)];
+    for (tid, name) in waiting {
+        assert_eq!(c.finish(tid, &name, vec![Op::Delete]).result, 0);
+    }
+    makes_room(c, &names, &lacking);
+}
+
+#[test]
+fn nobody_else_leads_for_a_deletion_that_could_not_be_carried_out_there_either() {
+    let (mut c, names, lacking) = each_lacks_something();
+    let before = c.map.epoch;
+    let ops = [append("more"), Op::Delete];
+    let waiting = ops.map(|op| (c.send_op(1, None, "o0", vec![op.clone()]), op));
+    c.run(Duration::from_secs(20));
+    assert_eq!(c.map.epoch, before);
+    assert_eq!(c.op(&lacking, vec![Op::Delete]).result, 0, "others go on");
+    for name in &names[1..15] {
+        c.op(name, vec![Op::Delete]);
+    }
+    for (tid, op) in waiting {
+        assert_eq!(c.finish(tid, "o0", vec![op]).result, 0);
+    }
+    makes_room(c, &names[15..], &lacking);
 }
 
 #[test]
@@ -208,6 +246,24 @@ fn what_waits_for_room_survives_a_change_of_members() {
     }
     assert_eq!(c.finish(waiting, &name, vec![write_full(&mib(last))]).result, 0);
     assert_eq!(c.read(&name), Ok(mib(last)));
+    c.check();
+}
+
+#[test]
+fn its_deletion_need_not_wait_for_what_is_only_to_be_answered_again() {
+    let (mut c, last, waiting) = filled();
+    let name = format!("o{last}");
+    let primary = c.acting(&name)[0];
+    c.kill(primary);
+    c.start(primary);
+    c.run_until("it is up", |c| c.map.is_up(OsdId(primary as i32)));
+    c.run(Duration::from_secs(5));
+    c.send_op(c.acting(&name)[0], Some(waiting), &name, vec![write_full(&mib(last))]);
+    c.run(Duration::from_secs(5));
+    assert!(!c.replies.contains_key(&waiting), "there is no room for it");
+    assert_eq!(c.op(&name, vec![Op::Delete]).result, 0);
+    assert_eq!(c.finish(waiting, &name, vec![write_full(&mib(last))]).result, 0);
+    assert_eq!(c.read(&name), Err(-2), "the write came first");
     c.check();
 }
 
