@@ -136,8 +136,8 @@ pub struct Store {
     pub(crate) next_read: u64,
 }
 
-/// What reads of at most so many bytes found is kept in memory.
-const READ_KEPT: usize = 64 << 10;
+/// What reads of at most so many bytes found is kept in memory. Each larger one would push out many small ones, and keeping it costs more than it saves.
+const READ_KEPT: usize = 16 << 10;
 /// Places that are freed after one input …
 const RELEASED: usize = 64;
 /// … and changes forgotten.
