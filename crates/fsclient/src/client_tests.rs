@@ -187,6 +187,27 @@ fn new_pages_during_an_invalidation_are_dropped_too() {
 }
 
 #[test]
+fn pages_that_are_to_be_dropped_are_not_kept_by_who_opens_the_file_meanwhile() {
+    let mut rig = Rig::new();
+    let open = |rig: &mut Rig| {
+        let out = rig.ask(FsRequest::Open { ino: INO, flags: 0 });
+        match answers(&out)[..] {
+            [Ok(Answer::Opened { keep_cache, .. })] => *keep_cache,
+            ref other => panic!("{other:?}"),
+        }
+    };
+    rig.write(0, 10);
+    assert!(open(&mut rig));
+    // What a restarted MDS says to who comes late; it gives them again before they are dropped.
+    let dropped = invalidation(&rig.caps(cap_op::REVOKE, 2, cap::PIN)).expect("pages are dropped");
+    rig.writes_arrive();
+    rig.caps(cap_op::GRANT, 3, READERS);
+    assert!(!open(&mut rig));
+    rig.input(Input::Request { id: RequestId(0), request: Request::Invalidated { id: dropped } });
+    assert!(!open(&mut rig), "there are none");
+}
+
+#[test]
 fn mode_and_times_change_here_and_travel_in_one_flush() {
     let mut rig = Rig::new();
     rig.write(0, 10);

@@ -349,7 +349,8 @@ impl Client {
         }
         let fh = self.add_handle(ino, flags);
         let inode = &self.inodes[&ino];
-        let keep_cache = inode.pages_cached && inode.may_keep_pages();
+        // Pages that are still to be dropped are of before a capability that has come back meanwhile: a restarted MDS gives it again where we lost it.
+        let keep_cache = inode.pages_cached && inode.may_keep_pages() && inode.invalidating.is_none();
         Step::Done(Ok(Answer::Opened { fh, keep_cache }))
     }
 
