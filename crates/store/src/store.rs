@@ -134,10 +134,15 @@ pub struct Store {
     pub(crate) trim: Trim,
     pub(crate) reads: BTreeMap<ReadId, Job>,
     pub(crate) next_read: u64,
+    /// Times that blocks which a transaction waits for could not be read.
+    unfetched: u32,
 }
 
 /// What reads of at most so many bytes found is kept in memory. Each larger one would push out many small ones, and keeping it costs more than it saves.
 const READ_KEPT: usize = 16 << 10;
+/// How often blocks that a transaction changes in part are read again where they can't be read. Once it goes on without them they are damaged for good, and the
+/// object may be nowhere else as the transaction leaves it.
+const FETCHES: u32 = 3;
 /// Places that are freed after one input …
 const RELEASED: usize = 64;
 /// … and changes forgotten.
@@ -188,6 +193,7 @@ impl Store {
             trim: Trim::default(),
             reads: BTreeMap::new(),
             next_read: 1,
+            unfetched: 0,
         }
     }
 
@@ -409,9 +415,16 @@ impl Store {
                 }
             }
             Purpose::Fetch(first, count) => {
-                // What can't be read is damaged like what has a wrong checksum: zeros have the checksum only of zeros.
                 let bytes = result
                     .and_then(|b| expect_len(b, count as usize * BLOCK, || "a block of data".to_owned()));
+                if bytes.is_err() && self.unfetched < FETCHES {
+                    // Not there, it is asked for again.
+                    self.unfetched += 1;
+                    self.commit.fetched();
+                    return Ok(());
+                }
+                self.unfetched = 0;
+                // What can't be read is damaged like what has a wrong checksum: zeros have the checksum only of zeros.
                 let bytes = bytes.unwrap_or_else(|_| Buf::zeros(count as usize * BLOCK));
                 for i in 0..count {
                     let at = i as usize * BLOCK;

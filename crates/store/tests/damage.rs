@@ -6,7 +6,7 @@ use common::disk::SimDisk;
 use common::model::Model;
 use common::work::{Scale, any_txn, state};
 use common::*;
-use stdx::{Buf, Rng};
+use stdx::{Buf, Bufs, Rng};
 use store::{Config, ObjectKey, OmapRange, Read, StoreError, TxnOp};
 
 const SCALE: Scale = Scale { objects: 60, size: 200_000, write: 90_000, omap_keys: 60, value: 300 };
@@ -188,6 +188,29 @@ fn a_large_write_of_the_last_whole_record_that_has_decayed_costs_itself_and_not_
     let error = bench.data("b", 0, 64 << 10).expect_err("it is damaged").to_string();
     assert!(error.contains("b (head)"), "{error}");
     assert_eq!(bench.read(Read::attrs_of(&key("c"))), Ok(store::ReadReply::Object(None)), "it was torn");
+}
+
+/// A write to a part of a block that can't be read so many times.
+fn changed_in_part(unreadable_times: u32) -> (Result<Vec<u8>, StoreError>, Vec<u8>) {
+    let (bench, content) = two_large_writes();
+    let place = place_of(&bench.disk, &content);
+    // With nothing in memory.
+    let mut bench = Bench::open(bench.disk, small());
+    (bench.disk.unreadable, bench.disk.unreadable_times) = (place + 512..place + 1024, unreadable_times);
+    bench.commit(txn(vec![TxnOp::Write(key("b"), 100, Bufs::from(b"new".to_vec()))]));
+    bench.run();
+    bench.disk.unreadable = 0..0;
+    let mut wanted = content.to_vec();
+    wanted[100..103].copy_from_slice(b"new");
+    (bench.data("b", 0, 64 << 10), wanted)
+}
+
+#[test]
+fn a_block_that_could_not_be_read_for_a_moment_is_not_damaged_by_a_write_to_a_part_of_it() {
+    let (found, wanted) = changed_in_part(3);
+    assert_eq!(found, Ok(wanted));
+    let error = changed_in_part(u32::MAX).0.expect_err("nobody knows the rest of it").to_string();
+    assert!(error.contains("b (head)"), "{error}");
 }
 
 #[test]

@@ -18,6 +18,8 @@ pub struct SimDisk {
     pub fail_after: Option<u64>,
     /// Reads that touch these bytes fail.
     pub unreadable: std::ops::Range<u64>,
+    /// Reads of those that fail; then they can be read.
+    pub unreadable_times: u32,
     /// Says that it has flushed, and has not.
     pub lies: bool,
     pub writes: u64,
@@ -40,6 +42,7 @@ impl SimDisk {
             under_way: Vec::new(),
             fail_after: None,
             unreadable: 0..0,
+            unreadable_times: u32::MAX,
             lies: false,
             writes: 0,
             flushes: 0,
@@ -111,7 +114,9 @@ impl SimDisk {
         if let DiskOp::Read { offset, len, .. } = &op
             && *offset < self.unreadable.end
             && self.unreadable.start < offset + *len as u64
+            && self.unreadable_times > 0
         {
+            self.unreadable_times -= 1;
             return Some((id, Err(DiskError { errno: 5, what: "an unreadable sector".to_owned() })));
         }
         if self.refuses_discards && matches!(op, DiskOp::Discard { .. }) {
@@ -243,6 +248,7 @@ impl SimDisk {
         Self {
             rng: self.rng.clone(),
             unreadable: self.unreadable.clone(),
+            unreadable_times: self.unreadable_times,
             durable: self.durable.clone(),
             cached: self.cached.clone(),
             under_way: Vec::new(),
