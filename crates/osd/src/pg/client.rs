@@ -107,9 +107,11 @@ impl Pg {
             // What is read for a copy sees what is ordered, and waits for nothing that may wait for the copy.
             return self.load(core, id);
         }
+        let deletes = op.deletes();
         let queue = self.queues.entry(key.clone()).or_default();
         queue.push_back(id);
-        if queue.len() == 1 {
+        // A deletion may pass what waits.
+        if queue.len() == 1 || deletes {
             self.run_queue(core, &key);
         }
     }
@@ -143,7 +145,9 @@ impl Pg {
                     return self.recover_first(core, &lacking);
                 }
                 self.pop_queue(key, id);
-                self.answer_when_durable(core, id, version, Box::new(reply));
+                // What passed it is what all members have of it, once they have that.
+                let passed = self.last_write.get(key).copied().unwrap_or_default();
+                self.answer_when_durable(core, id, version.max(passed), Box::new(reply));
                 continue;
             }
             if self.must_recover_first(key, writes)

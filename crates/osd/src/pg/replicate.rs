@@ -141,7 +141,13 @@ impl Pg {
             return;
         }
         match msg.result {
-            0 => self.durable_at(core, from, msg.version),
+            0 => {
+                self.durable_at(core, from, msg.version);
+                // What it had no room for before may have gone with this.
+                if self.in_flight.iter().any(|update| !update.lacking.is_empty()) {
+                    self.lacking_arrived(core, from);
+                }
+            }
             _ if msg.result == -ENOSPC => self.on_no_room(core, from, msg.version),
             _ => {}
         }

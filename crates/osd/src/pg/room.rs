@@ -9,6 +9,7 @@ use super::Pg;
 use super::info::Delta;
 use super::log::{Entry, Missing};
 use super::meta::{MetaChange, temp_key};
+use super::replicate::InFlight;
 use super::request::ClientOp;
 use super::state::State;
 use crate::core::{CommitFor, Core};
@@ -17,6 +18,7 @@ use maps::{EVersion, OsdId, pool_flags};
 use msgs::errno::{EDQUOT, ENOSPC};
 use msgs::{OsdOpReply, osd_flag};
 use node::{ConnId, Level, Msg};
+use std::collections::VecDeque;
 use store::{ObjectKey, Refusal, Transaction, TxnOp};
 use wire::EntityType;
 
@@ -193,25 +195,30 @@ impl Pg {
     /// The request for an object that whoever has the object would have to carry out next: what is only to be answered again
     /// has its place in the log, and whoever has the object can let it be read, unless nobody may see it yet.
     fn next_in_turn(&self, key: &ObjectKey) -> Option<&ClientOp> {
-        let unsure = self.missing.get(key).is_some_and(|need| *need > self.sure_to);
+        let unsure = |missing: &Missing| missing.get(key).is_some_and(|need| *need > self.sure_to);
+        let unsure = unsure(&self.missing) || self.members_copies().any(|(_, copy)| unsure(&copy.missing));
         let waiting = self.queues.get(key)?.iter().filter_map(|id| self.ops.get(id));
-        let in_turn = |op: &&ClientOp| if op.writes { self.log.find(&op.reqid).is_none() } else { unsure };
+        let in_turn = |op: &&ClientOp| if op.writes { !self.is_repeat(op) } else { unsure };
         waiting.into_iter().find(in_turn)
     }
 
-    /// Has a deletion pass requests for its object that are only to be answered again, once it is on all members: they have
+    /// Whether a request was ordered before, and is only to be answered.
+    fn is_repeat(&self, op: &ClientOp) -> bool {
+        op.writes && self.log.find(&op.reqid).is_some()
+    }
+
+    /// Has a deletion pass requests for its object that are only to be answered again, once all members have what it leaves: they have
     /// their place in the log before it, and where there is no room, what they wait for may need the deletion. Whether there is
     /// one that can be carried out.
     pub(super) fn deletion_passes(&mut self, core: &Core, key: &ObjectKey) -> bool {
-        let next = self.next_in_turn(key).filter(|op| self.may_delete_first(core, op));
-        let reqid = next.map(|op| op.reqid);
-        let Some(queue) = self.queues.get_mut(key) else { return false };
-        let ops = &self.ops;
-        let Some(at) = reqid
-            .and_then(|reqid| queue.iter().position(|id| ops.get(id).is_some_and(|op| op.reqid == reqid)))
-        else {
-            return false;
+        let queued = |queue: &VecDeque<u64>| {
+            let is_next = |id: &u64| self.ops.get(id).is_some_and(|op| !self.is_repeat(op));
+            let at = queue.iter().position(is_next)?;
+            let op = self.ops.get(queue.get(at)?)?;
+            self.may_delete_first(core, op).then_some(at)
         };
+        let Some(at) = self.queues.get(key).and_then(queued) else { return false };
+        let Some(queue) = self.queues.get_mut(key) else { return false };
         let id = queue.remove(at);
         queue.extend(id);
         queue.rotate_right(1);
@@ -264,9 +271,16 @@ impl Pg {
     pub fn lacking_arrived(&mut self, core: &mut Core, osd: OsdId) {
         let Some(copy) = self.copies.get(&osd) else { return };
         let mut durable = Vec::new();
-        for update in self.in_flight.iter().filter(|f| f.waiting.contains(&osd)) {
-            let there = |keys: &Vec<ObjectKey>| keys.iter().all(|key| !copy.missing.contains_key(key));
-            durable.extend(update.lacking.get(&osd).filter(|keys| there(keys)).map(|_| update.version));
+        let not_there = |update: &&InFlight| update.waiting.contains(&osd);
+        for update in self.in_flight.iter().filter(not_there) {
+            let Some(keys) = update.lacking.get(&osd) else { continue };
+            // What is not missing any more because it was ordered to go may not have gone yet.
+            let mut later = self.in_flight.iter().rev().take_while(|f| f.version > update.version);
+            let comes =
+                |f: &InFlight| f.object == update.object && not_there(&f) && !f.lacking.contains_key(&osd);
+            if keys.iter().all(|key| !copy.missing.contains_key(key)) && !later.any(comes) {
+                durable.push(update.version);
+            }
         }
         for version in durable {
             self.durable_at(core, osd, version);

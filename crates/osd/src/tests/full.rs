@@ -4,6 +4,7 @@
 use super::cluster::{Cluster, append, write_full};
 use maps::OsdId;
 use msgs::{Extent, Op};
+use node::{Body, Msg};
 use peer::pg_state;
 use std::time::Duration;
 
@@ -249,18 +250,56 @@ fn what_waits_for_room_survives_a_change_of_members() {
     c.check();
 }
 
-#[test]
-fn its_deletion_need_not_wait_for_what_is_only_to_be_answered_again() {
-    let (mut c, last, waiting) = filled();
+/// A write that a replica has no room for, and the deletion of its object behind it: neither is answered before the replica has the deletion, then both are.
+fn its_own_deletion_goes_first((mut c, last, waiting): (Cluster, usize, u64)) {
     let name = format!("o{last}");
+    c.filter =
+        Some(Box::new(|_, to, msg: &Msg| to == FULL && matches!(msg.body, Body::Peer(peer::Body::RepOp(_)))));
     let primary = c.acting(&name)[0];
-    c.kill(primary);
-    c.start(primary);
-    c.run_until("it is up", |c| c.map.is_up(OsdId(primary as i32)));
-    c.run(Duration::from_secs(5));
-    c.send_op(c.acting(&name)[0], Some(waiting), &name, vec![write_full(&mib(last))]);
-    c.run(Duration::from_secs(5));
-    assert!(!c.replies.contains_key(&waiting), "there is no room for it");
+    let delete = c.send_op(primary, None, &name, vec![Op::Delete]);
+    c.run(Duration::from_millis(500));
+    let (pgid, osd) = (c.pgid(&name), c.osd_mut(primary));
+    // As where another object arrives there meanwhile.
+    osd.pgs.get_mut(&pgid).expect("it leads").lacking_arrived(&mut osd.core, OsdId(FULL as i32));
+    c.run(Duration::from_millis(500));
+    assert!(!c.replies.contains_key(&waiting) && !c.replies.contains_key(&delete));
+    c.filter = None;
+    c.kill(FULL);
+    c.start(FULL);
+    assert_eq!(c.finish(waiting, &name, vec![write_full(&mib(last))]).result, 0);
+    assert_eq!(c.finish(delete, &name, vec![Op::Delete]).result, 0);
+    assert_eq!(c.read(&name), Err(-2), "the write came first");
+    c.check();
+}
+
+#[test]
+fn its_own_deletion_does_not_wait_for_a_write_that_a_replica_has_no_room_for() {
+    its_own_deletion_goes_first(filled());
+    let (mut c, last, waiting) = filled();
+    assert_eq!(c.op(&format!("o{last}"), vec![Op::Delete]).result, 0);
+    c.run(Duration::from_secs(1));
+    assert_eq!(c.replies[&waiting][0].result, 0);
+    c.check();
+}
+
+#[test]
+fn nor_for_one_that_is_only_to_be_answered_again() {
+    let repeated = || {
+        let (mut c, last, waiting) = filled();
+        let name = format!("o{last}");
+        let primary = c.acting(&name)[0];
+        c.kill(primary);
+        c.start(primary);
+        c.run_until("it is up", |c| c.map.is_up(OsdId(primary as i32)));
+        c.run(Duration::from_secs(5));
+        c.send_op(c.acting(&name)[0], Some(waiting), &name, vec![write_full(&mib(last))]);
+        c.run(Duration::from_secs(5));
+        assert!(!c.replies.contains_key(&waiting), "there is no room for it");
+        (c, last, waiting)
+    };
+    its_own_deletion_goes_first(repeated());
+    let (mut c, last, waiting) = repeated();
+    let name = format!("o{last}");
     assert_eq!(c.op(&name, vec![Op::Delete]).result, 0);
     assert_eq!(c.finish(waiting, &name, vec![write_full(&mib(last))]).result, 0);
     assert_eq!(c.read(&name), Err(-2), "the write came first");
