@@ -414,24 +414,7 @@ impl Store {
                     Err(error) => self.io.page_failed(ptr.block, error),
                 }
             }
-            Purpose::Fetch(first, count) => {
-                let bytes = result
-                    .and_then(|b| expect_len(b, count as usize * BLOCK, || "a block of data".to_owned()));
-                if bytes.is_err() && self.unfetched < FETCHES {
-                    // Not there, it is asked for again.
-                    self.unfetched += 1;
-                    self.commit.fetched();
-                    return Ok(());
-                }
-                self.unfetched = 0;
-                // What can't be read is damaged like what has a wrong checksum: zeros have the checksum only of zeros.
-                let bytes = bytes.unwrap_or_else(|_| Buf::zeros(count as usize * BLOCK));
-                for i in 0..count {
-                    let at = i as usize * BLOCK;
-                    self.core.fetched.insert(first + i, bytes.slice(at..at + BLOCK));
-                }
-                self.commit.fetched();
-            }
+            Purpose::Fetch(first, count) => self.fetched(first, count, result),
             Purpose::Part(read, part, ..) => {
                 if let Some(job) = self.reads.get_mut(&read)
                     && let Some((place, content)) = job.part_ended(part, result)
@@ -478,6 +461,25 @@ impl Store {
             }
         }
         Ok(())
+    }
+
+    /// Blocks that a transaction changes in part were read.
+    fn fetched(&mut self, first: u64, count: u64, result: Result<Buf, StoreError>) {
+        let bytes =
+            result.and_then(|b| expect_len(b, count as usize * BLOCK, || "a block of data".to_owned()));
+        if bytes.is_err() && self.unfetched < FETCHES {
+            // Not there, they are asked for again.
+            self.unfetched += 1;
+            return self.commit.fetched();
+        }
+        self.unfetched = 0;
+        // What can't be read is damaged like what has a wrong checksum: zeros have the checksum only of zeros.
+        let bytes = bytes.unwrap_or_else(|_| Buf::zeros(count as usize * BLOCK));
+        for i in 0..count {
+            let at = i as usize * BLOCK;
+            self.core.fetched.insert(first + i, bytes.slice(at..at + BLOCK));
+        }
+        self.commit.fetched();
     }
 
     pub(crate) fn fail(&mut self, error: StoreError, out: &mut Vec<StoreOut>) {
