@@ -39,6 +39,8 @@ pub struct InFlight {
     pub waiting: BTreeSet<OsdId>,
     /// Who has logged it and had no room for these objects: it is durable there once they have been sent.
     pub lacking: BTreeMap<OsdId, Vec<ObjectKey>>,
+    /// It removes its object.
+    pub deletes: bool,
     /// The request and what it will be answered.
     pub reply: Option<(u64, Box<Reply>)>,
 }
@@ -66,6 +68,7 @@ impl Pg {
         update.last_user_version = self.info.last_user_version.max(update.entry.answer.user_version);
         update.stats.apply(&delta);
         let (version, object) = (update.entry.version, update.entry.object.clone());
+        let deletes = update.entry.kind == entry_kind::DELETE;
         let mut change = MetaChange::default();
         let txn = Transaction { ops };
         let log = Writer::encode(&update);
@@ -86,6 +89,7 @@ impl Pg {
             object: object.clone(),
             waiting,
             lacking: BTreeMap::new(),
+            deletes,
             reply: Some((op, reply)),
         });
         self.last_write.insert(object, version);
@@ -169,5 +173,29 @@ impl Pg {
         }
         self.update_sure();
         self.answer_waiting(core);
+        self.answer_deletions(core);
+    }
+
+    /// Answers deletions that are durable behind updates that are not only because members had no room for them. Who waits for them may be
+    /// about to make room with the next one. Should those updates be undone, the deletions are not.
+    fn answer_deletions(&mut self, core: &mut Core) {
+        if self.in_flight.front().is_none_or(|first| first.lacking.is_empty()) {
+            return;
+        }
+        let mut without_room = BTreeSet::new();
+        let mut answers = Vec::new();
+        for update in &mut self.in_flight {
+            if update.waiting.iter().any(|osd| !update.lacking.contains_key(osd)) {
+                break;
+            }
+            if !update.waiting.is_empty() {
+                without_room.insert(&update.object);
+            } else if update.deletes && !without_room.contains(&update.object) {
+                answers.extend(update.reply.take());
+            }
+        }
+        for (op, reply) in answers {
+            self.answer(core, op, *reply);
+        }
     }
 }

@@ -250,6 +250,31 @@ fn what_waits_for_room_survives_a_change_of_members() {
     c.check();
 }
 
+#[test]
+fn a_deletion_behind_a_write_that_waits_for_room_is_answered() {
+    let mut c = Cluster::with_disks(&[LARGE, LARGE, SMALL], 3, 2, 4);
+    let names: Vec<String> = (0..40).map(|i| format!("small{i}")).collect();
+    names.iter().for_each(|name| c.write(name, "small"));
+    let (mut c, last, waiting) = filled_by(c);
+    let pgid = c.pgid(&format!("o{last}"));
+    let beside: Vec<&String> = names.iter().filter(|name| c.pgid(name) == pgid).collect();
+    for name in &beside[..2] {
+        assert_eq!(c.op(name, vec![Op::Delete]).result, 0);
+        assert!(!c.replies.contains_key(&waiting), "that made no room");
+    }
+    // Nobody has what waits but one that loses it; the deletions stay.
+    let primary = c.acting(&format!("o{last}"))[0];
+    c.kill(primary);
+    c.start(primary);
+    c.run(Duration::from_secs(5));
+    for i in 0..8 {
+        c.op(&format!("o{i}"), vec![Op::Delete]);
+    }
+    assert_eq!(c.finish(waiting, &format!("o{last}"), vec![write_full(&mib(last))]).result, 0);
+    assert_eq!(c.read(beside[0]), Err(-2));
+    c.check();
+}
+
 /// A write that a replica has no room for, and the deletion of its object behind it: neither is answered before the replica has the deletion, then both are.
 fn its_own_deletion_goes_first((mut c, last, waiting): (Cluster, usize, u64)) {
     let name = format!("o{last}");
