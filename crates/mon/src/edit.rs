@@ -29,6 +29,8 @@ pub struct Edit<'a> {
     fs: Option<Box<FsMap>>,
     /// Lines for the cluster log once it is committed.
     pub notes: Vec<String>,
+    /// A command was carried out, also where it found nothing to change: what comes of it again later, late, must not find something.
+    pub is_done: bool,
 }
 
 impl<'a> Edit<'a> {
@@ -45,6 +47,7 @@ impl<'a> Edit<'a> {
             crush: None,
             fs: None,
             notes: Vec::new(),
+            is_done: false,
         }
     }
 

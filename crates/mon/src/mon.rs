@@ -238,7 +238,9 @@ impl<S: Storage> Mon<S> {
         let value = decide(&mut edit);
         match self.origin {
             Some(origin) if origin.is_again => edit.discard(),
-            Some(Origin { client, tid, .. }) if !edit.is_empty() => edit.push(Change::Done(client, tid)),
+            Some(Origin { client, tid, .. }) if edit.is_done || !edit.is_empty() => {
+                edit.push(Change::Done(client, tid));
+            }
             _ => {}
         }
         let notes = std::mem::take(&mut edit.notes);

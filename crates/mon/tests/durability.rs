@@ -252,3 +252,28 @@ fn an_empty_store_of_a_monitor_that_was_in_a_cluster_makes_no_other_one() {
     assert!(said.is_some_and(|why| why.contains("mon.a/joined")), "{:?}", rig.outs);
     assert!(!rig.outs.iter().any(|o| matches!(o, Output::Ready)));
 }
+
+/// A client asks another monitor where its own does not answer; what that one had of it may come to the leader later.
+#[test]
+fn a_command_that_comes_late_once_more_finds_nothing_to_do() {
+    let mut rig = Rig::new();
+    let conn = rig.connect("client.admin", "allow *", 4000);
+    let ask = |rig: &mut Rig, tid, json: &str| {
+        rig.send_command(conn, tid, json, b"");
+        rig.answer(conn).unwrap_or_else(|| panic!("no answer to {json}"))
+    };
+    let remove = r#"{"prefix":"config-key rm","key":"k"}"#;
+    let set = r#"{"prefix":"config-key set","key":"k","val":"v"}"#;
+    let get = r#"{"prefix":"config-key get","key":"k"}"#;
+    let first = ask(&mut rig, 1, remove);
+    assert_eq!((first.code, first.status.as_str()), (0, "no such key 'k'"));
+    assert_eq!(ask(&mut rig, 2, set).code, 0);
+    assert_eq!(ask(&mut rig, 1, remove).code, 0);
+    assert_eq!(ask(&mut rig, 3, get).data, "v");
+    rig.crash_and_restart();
+    let conn = rig.connect("client.admin", "allow *", 4000);
+    rig.send_command(conn, 1, remove, b"");
+    assert_eq!(rig.answer(conn).expect("an answer").code, 0);
+    assert_eq!(rig.ok(get), "v");
+    assert_eq!(rig.command(remove).status, "key deleted", "one of its own");
+}

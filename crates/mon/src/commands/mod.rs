@@ -265,8 +265,9 @@ impl<S: Storage> Mon<S> {
                 // A refusal may rest on what is not committed yet: it waits like everything else.
                 self.edit(now, |edit| {
                     let outcome = change(edit, args, input);
-                    if outcome.is_err() {
-                        edit.discard();
+                    match outcome {
+                        Ok(_) => edit.is_done = true,
+                        Err(_) => edit.discard(),
                     }
                     outcome
                 })

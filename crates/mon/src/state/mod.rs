@@ -33,7 +33,7 @@ pub struct State {
     pub term: u64,
     /// Which stores vote in consensus, with the names of their monitors; none in stores of before there was more than one.
     pub voters: Arc<BTreeMap<u64, String>>,
-    /// The last commands that changed something: client's global id and tid.
+    /// The last commands that were carried out and may change something: client's global id and tid.
     pub done: Arc<VecDeque<(u64, u64)>>,
     /// Monitors.
     pub monmap: Arc<MonMap>,
