@@ -174,6 +174,7 @@ impl Pg {
         self.update_sure();
         self.answer_waiting(core);
         self.answer_deletions(core);
+        self.scrub_compare(core);
     }
 
     /// Answers deletions that are durable behind updates that are not only because members had no room for them. Who waits for them may be

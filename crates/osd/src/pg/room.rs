@@ -265,6 +265,7 @@ impl Pg {
         core.stats_due = true;
         core.has_no_room(osd);
         self.lacking_arrived(core, osd);
+        self.scrub_compare(core);
     }
 
     /// Something has arrived at a member, or is not wanted there any more: updates that it had no room for may be durable.

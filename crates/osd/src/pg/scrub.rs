@@ -9,6 +9,7 @@
 
 use super::Pg;
 use super::meta::MetaChange;
+use super::replicate::InFlight;
 use super::request::Stage;
 use super::scrub_compare::{Finding, Maps, SnapFinding, compare};
 use super::scrub_map::{Asker, Scan, Scanned};
@@ -501,13 +502,22 @@ impl Pg {
             Some(map) => drop(check.maps.insert(from, map)),
             None => check.failed = true,
         }
-        if check.waiting.is_empty()
-            && let Some(check) = self.scrub.check.take()
-        {
-            self.checked(core, check);
-            self.kick_waiting(core);
-            self.scrub_go_on(core);
+        self.scrub_compare(core);
+    }
+
+    /// Compares what all members have, once they have answered and what was ordered before has reached all of them: who has not heard of an update,
+    /// because it was lost with a connection, has another state, and rightly. Who has no room for it has said so.
+    pub(super) fn scrub_compare(&mut self, core: &mut Core) {
+        let Some(check) = self.scrub.check.take_if(|check| check.waiting.is_empty()) else { return };
+        let inside = |key: &ObjectKey| check.from <= *key && *key < check.until;
+        let unheard = |f: &InFlight| f.waiting.iter().any(|osd| !f.lacking.contains_key(osd));
+        if self.in_flight.iter().any(|f| inside(&f.object) && unheard(f)) {
+            self.scrub.check = Some(check);
+            return;
         }
+        self.checked(core, check);
+        self.kick_waiting(core);
+        self.scrub_go_on(core);
     }
 
     fn checked(&mut self, core: &mut Core, check: Check) {

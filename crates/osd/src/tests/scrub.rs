@@ -6,6 +6,7 @@ use maps::{OsdId, PgId, SnapId};
 use msgs::op::scrub::{ScrubLs, ScrubLsReply, shard_error};
 use msgs::op::{RawOp, input};
 use msgs::{Op, OpCode};
+use node::{Body, Msg};
 use peer::pg_state;
 use std::time::Duration;
 use stdx::Bufs;
@@ -216,6 +217,31 @@ fn copies_that_differ_without_damage_follow_the_majority() {
         scrub(&mut c, &name, true, true);
         whole(&mut c);
     }
+}
+
+/// With the connection that carried it, whose end has not been noticed.
+#[test]
+fn an_update_that_a_member_has_not_heard_of_is_no_damage() {
+    let mut c = Cluster::new(3, 3, 2, 4);
+    let name = fill(&mut c);
+    let acting = c.acting(&name);
+    let member = acting[2];
+    c.filter = Some(Box::new(move |_, to, msg: &Msg| {
+        to == member && matches!(msg.body, Body::Peer(peer::Body::RepOp(_)))
+    }));
+    let lost = c.send_op(acting[0], None, &name, vec![append("more")]);
+    c.run(Duration::from_millis(50));
+    c.order_scrub(acting[0], c.pgid(&name), true, true);
+    c.run(Duration::from_millis(500));
+    c.filter = None;
+    c.break_links(acting[0], member);
+    let reply = c.finish(lost, &name, vec![append("more")]);
+    assert_eq!(reply.result, 0);
+    assert_eq!(c.counted("objects_recovered"), 1, "by the log, and no other");
+    scrub(&mut c, &name, true, false);
+    assert_eq!(errors(&c, &name), 0);
+    assert_eq!(c.read(&name), Ok(long(&name) + "more"));
+    c.check();
 }
 
 #[test]
