@@ -1,5 +1,6 @@
 //! Client requests at the primary: one object's requests are executed strictly in their order of arrival; each sees the effect of
-//! those before it at once, and is answered only when everything that it saw is durable on all members (DESIGN, decision 5).
+//! those before it at once, and is answered only when everything that it saw is durable on all members (DESIGN, decision 5); what came before it in the log too,
+//! but for deletions behind what waits for room.
 
 use super::Pg;
 use super::info::Delta;
@@ -145,8 +146,9 @@ impl Pg {
                     return self.recover_first(core, &lacking);
                 }
                 self.pop_queue(key, id);
-                // What passed it is what all members have of it, once they have that.
-                let passed = self.last_write.get(key).copied().unwrap_or_default();
+                // A deletion that has passed it is what all members have of it, once they have that.
+                let may_be_passed = version > self.sure_to;
+                let passed = self.last_write.get(key).filter(|_| may_be_passed).copied().unwrap_or_default();
                 self.answer_when_durable(core, id, version.max(passed), Box::new(reply));
                 continue;
             }

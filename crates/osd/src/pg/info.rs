@@ -59,7 +59,7 @@ wire_structs! {
         /// Updates up to here were durable, with their objects, on all members of the acting set of their time.
         pub sure_to: EVersion = since 2,
         /// The first update since the copy last took part in an active PG that was logged without its objects for lack of room, and still is;
-        /// 0 where there is none. Nobody was answered about it or what is behind it.
+        /// 0 where there is none. Nobody was answered about it or what is behind it, but for deletions that all members have.
         pub short_of: EVersion = since 3,
         /// Whether from there on the log tells of nothing that is here, so that it can be forgotten.
         pub forgettable: bool = since 3,

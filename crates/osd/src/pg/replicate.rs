@@ -6,7 +6,7 @@ use super::ahead::Sent;
 use super::info::{Delta, Stats};
 use super::log::{Entry, entry_kind};
 use super::meta::MetaChange;
-use super::request::Reply;
+use super::request::{ClientOp, Reply};
 use crate::core::{CommitFor, Core};
 use crate::object::{first_of, hobject_of};
 use maps::{EVersion, OsdId};
@@ -39,7 +39,7 @@ pub struct InFlight {
     pub waiting: BTreeSet<OsdId>,
     /// Who has logged it and had no room for these objects: it is durable there once they have been sent.
     pub lacking: BTreeMap<OsdId, Vec<ObjectKey>>,
-    /// It removes its object.
+    /// It leaves no object, nor had it to.
     pub deletes: bool,
     /// The request and what it will be answered.
     pub reply: Option<(u64, Box<Reply>)>,
@@ -68,7 +68,9 @@ impl Pg {
         update.last_user_version = self.info.last_user_version.max(update.entry.answer.user_version);
         update.stats.apply(&delta);
         let (version, object) = (update.entry.version, update.entry.object.clone());
-        let deletes = update.entry.kind == entry_kind::DELETE;
+        // Also where there was nothing to delete.
+        let deletes =
+            update.entry.kind == entry_kind::DELETE || self.ops.get(&op).is_some_and(ClientOp::deletes);
         let mut change = MetaChange::default();
         let txn = Transaction { ops };
         let log = Writer::encode(&update);
@@ -178,20 +180,24 @@ impl Pg {
     }
 
     /// Answers deletions that are durable behind updates that are not only because members had no room for them. Who waits for them may be
-    /// about to make room with the next one. Should those updates be undone, the deletions are not.
+    /// about to make room with the next one. Should those updates be undone, the deletions are not. What was ordered before for their objects is
+    /// answered first.
     fn answer_deletions(&mut self, core: &mut Core) {
         if self.in_flight.front().is_none_or(|first| first.lacking.is_empty()) {
             return;
         }
-        let mut without_room = BTreeSet::new();
+        let durable = |update: &&InFlight| update.waiting.is_empty();
+        let heard = |update: &&InFlight| update.waiting.iter().all(|osd| update.lacking.contains_key(osd));
+        let heard_of = || self.in_flight.iter().take_while(heard);
+        let without_room: BTreeSet<_> = heard_of().filter(|f| !durable(f)).map(|f| &f.object).collect();
+        let deletions = heard_of().filter(|f| f.deletes && f.reply.is_some() && durable(f));
+        let to_answer: BTreeMap<ObjectKey, EVersion> = deletions
+            .filter(|deletion| !without_room.contains(&deletion.object))
+            .map(|deletion| (deletion.object.clone(), deletion.version))
+            .collect();
         let mut answers = Vec::new();
         for update in &mut self.in_flight {
-            if update.waiting.iter().any(|osd| !update.lacking.contains_key(osd)) {
-                break;
-            }
-            if !update.waiting.is_empty() {
-                without_room.insert(&update.object);
-            } else if update.deletes && !without_room.contains(&update.object) {
+            if to_answer.get(&update.object).is_some_and(|to| update.version <= *to) {
                 answers.extend(update.reply.take());
             }
         }
