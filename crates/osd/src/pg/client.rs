@@ -539,6 +539,7 @@ impl Pg {
             op.enter(Stage::Durable, core.now.mono);
             op.reply = Some(reply);
             self.waiting_commit.push((version, id));
+            self.answer_deletions(core);
         }
     }
 

@@ -272,7 +272,7 @@ impl Pg {
             }
         }
         self.recovery.pushes.remove(&(osd, key.clone()));
-        self.lacking_arrived(core, osd);
+        self.lacking_arrived(core, osd, &head_of(&key));
         self.resync_go_on(core, osd);
         self.arrived(core, &key);
     }

@@ -148,10 +148,13 @@ impl Pg {
         }
         match msg.result {
             0 => {
+                let without_room = self.in_flight.iter().any(|f| f.lacking.contains_key(&from));
+                let at = self.in_flight_at(msg.version).filter(|_| without_room);
+                let object = at.map(|at| self.in_flight[at].object.clone());
                 self.durable_at(core, from, msg.version);
                 // What it had no room for before may have gone with this.
-                if self.in_flight.iter().any(|update| !update.lacking.is_empty()) {
-                    self.lacking_arrived(core, from);
+                if let Some(object) = object {
+                    self.lacking_arrived(core, from, &object);
                 }
             }
             _ if msg.result == -ENOSPC => self.on_no_room(core, from, msg.version),
@@ -159,8 +162,13 @@ impl Pg {
         }
     }
 
+    /// Where an update is among those under way.
+    pub(super) fn in_flight_at(&self, version: EVersion) -> Option<usize> {
+        self.in_flight.binary_search_by_key(&version, |f| f.version).ok()
+    }
+
     pub(super) fn durable_at(&mut self, core: &mut Core, osd: OsdId, version: EVersion) {
-        if let Ok(at) = self.in_flight.binary_search_by_key(&version, |f| f.version) {
+        if let Some(at) = self.in_flight_at(version) {
             self.in_flight[at].waiting.remove(&osd);
         }
         while self.in_flight.front().is_some_and(|f| f.waiting.is_empty()) {
@@ -181,8 +189,8 @@ impl Pg {
 
     /// Answers deletions that are durable behind updates that are not only because members had no room for them. Who waits for them may be
     /// about to make room with the next one. Should those updates be undone, the deletions are not. What was ordered before for their objects is
-    /// answered first.
-    fn answer_deletions(&mut self, core: &mut Core) {
+    /// answered first, and who asks again, or what they leave, does not wait either.
+    pub(super) fn answer_deletions(&mut self, core: &mut Core) {
         if self.in_flight.front().is_none_or(|first| first.lacking.is_empty()) {
             return;
         }
@@ -190,17 +198,25 @@ impl Pg {
         let heard = |update: &&InFlight| update.waiting.iter().all(|osd| update.lacking.contains_key(osd));
         let heard_of = || self.in_flight.iter().take_while(heard);
         let without_room: BTreeSet<_> = heard_of().filter(|f| !durable(f)).map(|f| &f.object).collect();
-        let deletions = heard_of().filter(|f| f.deletes && f.reply.is_some() && durable(f));
+        let deletions = heard_of().filter(|f| f.deletes && durable(f));
         let to_answer: BTreeMap<ObjectKey, EVersion> = deletions
             .filter(|deletion| !without_room.contains(&deletion.object))
             .map(|deletion| (deletion.object.clone(), deletion.version))
             .collect();
         let mut answers = Vec::new();
-        for update in &mut self.in_flight {
-            if to_answer.get(&update.object).is_some_and(|to| update.version <= *to) {
-                answers.extend(update.reply.take());
-            }
+        let answered =
+            |object: &ObjectKey, version: EVersion| to_answer.get(object).is_some_and(|to| version <= *to);
+        for update in self.in_flight.iter_mut().filter(|f| answered(&f.object, f.version)) {
+            answers.extend(update.reply.take());
         }
+        let ops = &mut self.ops;
+        self.waiting_commit.retain(|(version, id)| {
+            let op = ops.get_mut(id).filter(|op| !op.is_pg_op() && answered(&op.key, *version));
+            let reply = op.and_then(|op| op.reply.take());
+            let waits = reply.is_none();
+            answers.extend(reply.map(|reply| (*id, reply)));
+            waits
+        });
         for (op, reply) in answers {
             self.answer(core, op, *reply);
         }

@@ -237,8 +237,8 @@ impl Pg {
     /// A member has logged an update and had no room for its objects. They are sent to it as soon as there is some; until then
     /// the update is not durable there and nobody is answered. What frees space goes on meanwhile.
     pub(super) fn on_no_room(&mut self, core: &mut Core, osd: OsdId, version: EVersion) {
+        let Some(at) = self.in_flight_at(version) else { return };
         let Some(copy) = self.copies.get_mut(&osd) else { return };
-        let Ok(at) = self.in_flight.binary_search_by_key(&version, |f| f.version) else { return };
         let head = self.in_flight[at].object.clone();
         let mut lacking = Vec::new();
         // What was ordered for the object since is lacking there too, or has removed it again.
@@ -264,26 +264,26 @@ impl Pg {
         self.stats_changed = true;
         core.stats_due = true;
         core.has_no_room(osd);
-        self.lacking_arrived(core, osd);
+        self.lacking_arrived(core, osd, &head);
         self.scrub_compare(core);
     }
 
-    /// Something has arrived at a member, or is not wanted there any more: updates that it had no room for may be durable.
-    pub fn lacking_arrived(&mut self, core: &mut Core, osd: OsdId) {
+    /// Something of an object has arrived at a member, or is not wanted there any more: updates of it that the member had no room for
+    /// may be durable.
+    pub fn lacking_arrived(&mut self, core: &mut Core, osd: OsdId, object: &ObjectKey) {
         let Some(copy) = self.copies.get(&osd) else { return };
         let mut durable = Vec::new();
-        let not_there = |update: &&InFlight| update.waiting.contains(&osd);
-        for update in self.in_flight.iter().filter(not_there) {
-            let Some(keys) = update.lacking.get(&osd) else { continue };
-            // What is not missing any more because it was ordered to go may not have gone yet.
-            let mut later = self.in_flight.iter().rev().take_while(|f| f.version > update.version);
-            let comes =
-                |f: &InFlight| f.object == update.object && not_there(&f) && !f.lacking.contains_key(&osd);
-            if keys.iter().all(|key| !copy.missing.contains_key(key)) && !later.any(comes) {
+        let not_there = |update: &&InFlight| update.object == *object && update.waiting.contains(&osd);
+        for update in self.in_flight.iter().rev().filter(not_there) {
+            let Some(keys) = update.lacking.get(&osd) else {
+                // What is not missing any more because it was ordered to go may not have gone yet.
+                break;
+            };
+            if keys.iter().all(|key| !copy.missing.contains_key(key)) {
                 durable.push(update.version);
             }
         }
-        for version in durable {
+        for version in durable.into_iter().rev() {
             self.durable_at(core, osd, version);
         }
     }
