@@ -118,10 +118,11 @@ impl Client {
     /// Cached pages must go before the capability may that they rest on.
     fn invalidate_pages(&mut self, ino: Ino, out: &mut Outs) {
         let Some(inode) = self.inodes.get_mut(&ino) else { return };
-        if inode.pages_cached && inode.invalidating.is_none() && !inode.may_keep_pages() {
+        if inode.has_pages_to_drop() {
             let id = self.next_invalidation;
             self.next_invalidation += 1;
             inode.invalidating = Some(id);
+            inode.pages_unsure = false;
             self.invalidations.insert(id, ino);
             let what = Invalidate::Inode { ino, offset: 0, len: 0 };
             out.push(Output::Reply { id: RequestId(0), reply: Ok(Answer::Invalidate { id, what }) });

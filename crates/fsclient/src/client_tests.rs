@@ -208,6 +208,28 @@ fn pages_that_are_to_be_dropped_are_not_kept_by_who_opens_the_file_meanwhile() {
 }
 
 #[test]
+fn pages_of_before_a_right_to_keep_them_came_back_are_dropped_too() {
+    // Read while those of before are dropped, under what is revoked; then the right comes back.
+    let mut rig = Rig::new();
+    rig.write(0, 10);
+    let first = invalidation(&rig.caps(cap_op::REVOKE, 2, READERS & !cap::FILE_CACHE)).expect("pages");
+    rig.writes_arrive();
+    rig.ask(FsRequest::Read { fh: FH, offset: 0, len: 10 });
+    rig.caps(cap_op::GRANT, 3, READERS);
+    let dropped = |id| Input::Request { id: RequestId(0), request: Request::Invalidated { id } };
+    let second = invalidation(&rig.input(dropped(first))).expect("they are dropped once more");
+    assert!(!rig.inode().has_true_pages());
+    rig.ask(FsRequest::Read { fh: FH, offset: 0, len: 10 });
+    assert!(invalidation(&rig.input(dropped(second))).is_none(), "what was read under the right stays");
+    assert!(rig.inode().has_true_pages());
+    // Another capability: there was a time without any, and nobody had to say so.
+    let cap = msgs::InodeStatCap { caps: READERS, cap_id: 10, seq: 1, ..msgs::InodeStatCap::default() };
+    rig.client.learn_inode(&msgs::InodeStat { ino: INO, mode: 0o100_644, cap, ..msgs::InodeStat::default() });
+    assert!(rig.inode().may_keep_pages());
+    assert!(!rig.inode().has_true_pages());
+}
+
+#[test]
 fn mode_and_times_change_here_and_travel_in_one_flush() {
     let mut rig = Rig::new();
     rig.write(0, 10);

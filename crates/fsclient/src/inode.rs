@@ -116,6 +116,8 @@ pub(crate) struct Inode {
     pub(crate) pages_cached: bool,
     /// They got more of them while an invalidation was under way.
     pub(crate) pages_again: bool,
+    /// The right to keep them was lost since, or was not there: although it may have come back, they are to be dropped.
+    pub(crate) pages_unsure: bool,
     /// Invalidations that were overtaken by new pages, in a row.
     pub(crate) invalidation_rounds: u8,
     /// Directories: counts gains and losses of `Fs`; what was learnt under another count is not believed. A name that was learnt
@@ -158,6 +160,7 @@ impl Inode {
         let turned = (cap.issued.0 ^ bits.0) & cap::FILE_SHARED != 0;
         cap.issued = bits;
         cap.implemented = cap.implemented | bits;
+        self.pages_unsure |= !self.may_keep_pages();
         if turned {
             self.shared_gen += 1;
             self.complete = None;
@@ -167,6 +170,7 @@ impl Inode {
     /// The capability is gone, and the belief in whatever rested on it.
     pub(crate) fn lose_cap(&mut self) {
         self.cap = None;
+        self.pages_unsure = true;
         self.requested_max_size = 0;
         self.shared_gen += 1;
         self.complete = None;
@@ -199,8 +203,20 @@ impl Inode {
 
     /// Local callers get pages of it.
     pub(crate) fn note_pages(&mut self) {
+        self.pages_unsure = self.pages_unsure && self.pages_cached || !self.may_keep_pages();
         self.pages_cached = true;
         self.pages_again = self.invalidating.is_some();
+    }
+
+    /// Whether there are pages that are not known to be true, and that nobody has begun to drop.
+    pub(crate) fn has_pages_to_drop(&self) -> bool {
+        self.pages_cached && self.invalidating.is_none() && (self.pages_unsure || !self.may_keep_pages())
+    }
+
+    /// Whether all pages that local callers have are true.
+    pub(crate) fn has_true_pages(&self) -> bool {
+        let unsure = self.pages_unsure || !self.may_keep_pages() || self.invalidating.is_some();
+        self.pages_cached && !unsure
     }
 
     /// Whether I/O under `bit` may go on although it is revoked: dropping pages may wait for I/O on them, and the revocation

@@ -350,7 +350,7 @@ impl Client {
         let fh = self.add_handle(ino, flags);
         let inode = &self.inodes[&ino];
         // Pages that are still to be dropped are of before a capability that has come back meanwhile: a restarted MDS gives it again where we lost it.
-        let keep_cache = inode.pages_cached && inode.may_keep_pages() && inode.invalidating.is_none();
+        let keep_cache = inode.has_true_pages();
         Step::Done(Ok(Answer::Opened { fh, keep_cache }))
     }
 
