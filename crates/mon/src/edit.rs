@@ -1,6 +1,7 @@
 //! A decision in the making: handlers read the proposed state and describe the next one; nothing takes effect before the
 //! log has committed it.
 
+use crate::commands::Failure;
 use crate::config::{FromOption, MonConfig, Target, lookup};
 use crate::entry::Change;
 use crate::soft::Soft;
@@ -29,8 +30,9 @@ pub struct Edit<'a> {
     fs: Option<Box<FsMap>>,
     /// Lines for the cluster log once it is committed.
     pub notes: Vec<String>,
-    /// A command was carried out, also where it found nothing to change: what comes of it again later, late, must not find something.
-    pub is_done: bool,
+    /// What has come of a command, also where it found nothing to change or was refused: what comes of it again later, late, must not find
+    /// something.
+    pub came_to: Option<Result<(), Failure>>,
 }
 
 impl<'a> Edit<'a> {
@@ -47,7 +49,7 @@ impl<'a> Edit<'a> {
             crush: None,
             fs: None,
             notes: Vec::new(),
-            is_done: false,
+            came_to: None,
         }
     }
 

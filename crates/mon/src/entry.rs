@@ -53,6 +53,9 @@ pub enum Change {
     Voters(BTreeMap<u64, String>),
     /// The entry carries out the command with this tid of the client with this global id: sent again, it is not carried out again.
     Done(u64, u64),
+    /// The command with this tid of the client with this global id was refused, with this errno (positive) and text: sent again, it is not
+    /// carried out either.
+    Refused(u64, u64, i32, String),
     /// Lines of the cluster log; then those with numbers before `first` are dropped.
     Log {
         /// The oldest line that is kept.
@@ -119,6 +122,7 @@ changes! {
     32 Voters(voters);
     33 Done(client, tid);
     34 Log { first, lines };
+    35 Refused(client, tid, errno, text);
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The monitor as a node: takes inputs, hands them to the services, and at the end of each input proposes, publishes and
 //! answers.
 
+use crate::commands::Failure;
 use crate::config::MonConfig;
 use crate::consensus::VoterId;
 use crate::edit::{Edit, option};
@@ -54,8 +55,8 @@ pub struct Mon<S = store::Store> {
 /// Where a command comes from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
-    client: u64,
-    tid: u64,
+    pub client: u64,
+    pub tid: u64,
     /// It was carried out already, and its answer was lost with a leader or a connection: now it changes nothing.
     pub is_again: bool,
 }
@@ -238,10 +239,13 @@ impl<S: Storage> Mon<S> {
         let value = decide(&mut edit);
         match self.origin {
             Some(origin) if origin.is_again => edit.discard(),
-            Some(Origin { client, tid, .. }) if edit.is_done || !edit.is_empty() => {
-                edit.push(Change::Done(client, tid));
-            }
-            _ => {}
+            Some(Origin { client, tid, .. }) => match edit.came_to.take() {
+                Some(Err(Failure { errno, text })) => edit.push(Change::Refused(client, tid, errno, text)),
+                Some(Ok(())) => edit.push(Change::Done(client, tid)),
+                None if !edit.is_empty() => edit.push(Change::Done(client, tid)),
+                None => {}
+            },
+            None => {}
         }
         let notes = std::mem::take(&mut edit.notes);
         let mut changes = if edit.is_empty() { Vec::new() } else { edit.into_changes() };

@@ -258,22 +258,32 @@ fn an_empty_store_of_a_monitor_that_was_in_a_cluster_makes_no_other_one() {
 fn a_command_that_comes_late_once_more_finds_nothing_to_do() {
     let mut rig = Rig::new();
     let conn = rig.connect("client.admin", "allow *", 4000);
-    let ask = |rig: &mut Rig, tid, json: &str| {
+    let ask = |rig: &mut Rig, conn, tid, json: &str| {
         rig.send_command(conn, tid, json, b"");
         rig.answer(conn).unwrap_or_else(|| panic!("no answer to {json}"))
     };
     let remove = r#"{"prefix":"config-key rm","key":"k"}"#;
     let set = r#"{"prefix":"config-key set","key":"k","val":"v"}"#;
     let get = r#"{"prefix":"config-key get","key":"k"}"#;
-    let first = ask(&mut rig, 1, remove);
+    let first = ask(&mut rig, conn, 1, remove);
     assert_eq!((first.code, first.status.as_str()), (0, "no such key 'k'"));
-    assert_eq!(ask(&mut rig, 2, set).code, 0);
-    assert_eq!(ask(&mut rig, 1, remove).code, 0);
-    assert_eq!(ask(&mut rig, 3, get).data, "v");
+    assert_eq!(ask(&mut rig, conn, 2, set).code, 0);
+    assert_eq!(ask(&mut rig, conn, 1, remove).code, 0);
+    assert_eq!(ask(&mut rig, conn, 3, get).data, "v");
     rig.crash_and_restart();
     let conn = rig.connect("client.admin", "allow *", 4000);
-    rig.send_command(conn, 1, remove, b"");
-    assert_eq!(rig.answer(conn).expect("an answer").code, 0);
+    assert_eq!(ask(&mut rig, conn, 1, remove).code, 0);
     assert_eq!(rig.ok(get), "v");
     assert_eq!(rig.command(remove).status, "key deleted", "one of its own");
+    // What was refused stays refused, though it could be carried out now.
+    let rename = r#"{"prefix":"osd pool rename","srcpool":"p","destpool":"q"}"#;
+    let refused = ask(&mut rig, conn, 11, rename);
+    assert!(refused.code < 0, "{}", refused.status);
+    rig.ok(r#"{"prefix":"osd pool create","pool":"p"}"#);
+    let again = ask(&mut rig, conn, 11, rename);
+    assert_eq!((again.code, again.status), (refused.code, refused.status.clone()));
+    rig.crash_and_restart();
+    let conn = rig.connect("client.admin", "allow *", 4000);
+    assert_eq!(ask(&mut rig, conn, 11, rename).status, refused.status);
+    assert_eq!(ask(&mut rig, conn, 12, rename).code, 0, "one of its own");
 }

@@ -35,7 +35,7 @@ mod weight_set;
 
 use crate::config::MonConfig;
 use crate::edit::Edit;
-use crate::mon::{Mon, Out};
+use crate::mon::{Mon, Origin, Out};
 use crate::session::Sessions;
 use crate::soft::Soft;
 use crate::state::State;
@@ -259,16 +259,17 @@ impl<S: Storage> Mon<S> {
                 (read(&View { state, ..self.view(now) }, args), 0)
             }
             Handler::Change(change) => {
-                if let Err(failure) = self.may_change_fs(conn, cmd, args) {
-                    return (Err(failure), 0);
+                if let Some(failure) = self.refused_before() {
+                    return (Err(failure), self.log.proposed());
                 }
+                let may_change = self.may_change_fs(conn, cmd, args);
                 // A refusal may rest on what is not committed yet: it waits like everything else.
                 self.edit(now, |edit| {
-                    let outcome = change(edit, args, input);
-                    match outcome {
-                        Ok(_) => edit.is_done = true,
-                        Err(_) => edit.discard(),
+                    let outcome = may_change.and_then(|()| change(edit, args, input));
+                    if outcome.is_err() {
+                        edit.discard();
                     }
+                    edit.came_to = Some(outcome.as_ref().map(|_| ()).map_err(Failure::clone));
                     outcome
                 })
             }
@@ -281,6 +282,15 @@ impl<S: Storage> Mon<S> {
                 })
             }
         }
+    }
+
+    /// How the command that is being looked at was refused, where this is not the first time that it comes. The client has heard of that, and may
+    /// have gone on to what would let it be carried out.
+    fn refused_before(&self) -> Option<Failure> {
+        let Origin { client, tid, .. } = self.origin?;
+        let refused = &self.log.tail().refused;
+        let (_, (errno, text)) = refused.iter().find(|(command, _)| *command == (client, tid))?;
+        Some(Failure::new(*errno, text.clone()))
     }
 
     /// The state with the file systems alone that the session may see, where that is not all of it.

@@ -21,6 +21,12 @@ use wire::{DecodeError, EntityName, EntityType};
 /// Commands whose being done is remembered.
 const DONE: usize = 1024;
 
+/// Commands whose being refused is remembered.
+const REFUSED: usize = 128;
+
+/// A command that was refused: client's global id and tid; errno (positive) and why.
+pub type Refused = ((u64, u64), (i32, String));
+
 /// What a daemon says of itself and its host.
 pub type Metadata = BTreeMap<String, String>;
 
@@ -35,6 +41,8 @@ pub struct State {
     pub voters: Arc<BTreeMap<u64, String>>,
     /// The last commands that were carried out and may change something: client's global id and tid.
     pub done: Arc<VecDeque<(u64, u64)>>,
+    /// The last ones that were refused.
+    pub refused: Arc<VecDeque<Refused>>,
     /// Monitors.
     pub monmap: Arc<MonMap>,
     /// OSDs, pools, placement, with history.
@@ -123,12 +131,12 @@ impl State {
                 rows.push(Row::Kv(key.clone()));
             }
             Change::Done(client, tid) => {
-                let done = Arc::make_mut(&mut self.done);
-                done.push_back((*client, *tid));
-                if done.len() > DONE {
-                    done.pop_front();
-                }
+                remember(&mut self.done, (*client, *tid), DONE);
                 rows.push(Row::Done);
+            }
+            Change::Refused(client, tid, errno, text) => {
+                remember(&mut self.refused, ((*client, *tid), (*errno, text.clone())), REFUSED);
+                rows.push(Row::Refused);
             }
             Change::Log { first, lines } => {
                 let log = Arc::make_mut(&mut self.log);
@@ -171,6 +179,15 @@ impl State {
                 rows.push(Row::ReconnectMap(*id));
             }
         }
+    }
+}
+
+/// Adds the newest to what is remembered, of which there are at most `most`.
+fn remember<T: Clone>(all: &mut Arc<VecDeque<T>>, new: T, most: usize) {
+    let all = Arc::make_mut(all);
+    all.push_back(new);
+    if all.len() > most {
+        all.pop_front();
     }
 }
 

@@ -44,6 +44,8 @@ pub enum Row {
     Term,
     /// The last commands.
     Done,
+    /// The last commands that were refused.
+    Refused,
     /// A segment of the cluster log.
     Log(u64),
 }
@@ -88,6 +90,7 @@ impl Row {
             Self::Voters => w.put(&32u8),
             Self::Term => w.put(&33u8),
             Self::Done => w.put(&34u8),
+            Self::Refused => w.put(&36u8),
             Self::Log(segment) => {
                 w.put(&35u8);
                 w.raw(&segment.to_be_bytes());
@@ -120,6 +123,7 @@ impl Row {
             33 => Self::Term,
             34 => Self::Done,
             35 => Self::Log(u64::from_be_bytes(r.array()?)),
+            36 => Self::Refused,
             14 => Self::ReconnectMap(r.get()?),
             tag => return Err(r.error(format!("a row of kind {tag}: written by a newer version?"))),
         })
@@ -148,13 +152,22 @@ impl State {
             Row::Term => Writer::encode(&self.term),
             Row::Log(segment) => self.log.segment(*segment)?,
             Row::Done => Writer::encode(&self.done.iter().copied().collect::<Vec<_>>()),
+            Row::Refused => Writer::encode(&self.refused.iter().cloned().collect::<Vec<_>>()),
         })
     }
 
     /// All rows, for a monitor that is too far behind to be told the changes.
     pub fn all_rows(&self) -> Vec<Row> {
-        let mut rows =
-            vec![Row::Version, Row::Term, Row::Voters, Row::Done, Row::MonMap, Row::FsMap, Row::GlobalIds];
+        let mut rows = vec![
+            Row::Version,
+            Row::Term,
+            Row::Voters,
+            Row::Done,
+            Row::Refused,
+            Row::MonMap,
+            Row::FsMap,
+            Row::GlobalIds,
+        ];
         rows.extend([Row::OsdFull, Row::OsdOldest, Row::Nacre]);
         rows.extend((self.osd.oldest().0 + 1..=self.osd.epoch().0).map(|e| Row::OsdInc(Epoch(e))));
         rows.extend(self.auth.keys().cloned().map(Row::Auth));
@@ -217,7 +230,8 @@ impl State {
             Row::Voters => self.voters = Arc::new(get(value)?),
             Row::Term => self.term = get(value)?,
             Row::Log(segment) => Arc::make_mut(&mut self.log).load(segment, value)?,
-            Row::Done => self.done = Arc::new(get::<Vec<(u64, u64)>>(value)?.into()),
+            Row::Done => self.done = Arc::new(get::<Vec<_>>(value)?.into()),
+            Row::Refused => self.refused = Arc::new(get::<Vec<_>>(value)?.into()),
             Row::ReconnectMap(id) => {
                 Arc::make_mut(&mut self.reconnect_maps).insert(id, get(value)?);
             }
