@@ -180,9 +180,10 @@ impl Pg {
             if let Some((op, reply)) = done.reply {
                 self.answer(core, op, *reply);
             }
+            // Who waits for it comes before what was ordered later: a watch that goes on, say, before it ends with its object.
+            self.answer_waiting(core);
         }
         self.update_sure();
-        self.answer_waiting(core);
         self.answer_deletions(core);
         self.scrub_compare(core);
     }
@@ -207,17 +208,19 @@ impl Pg {
         let answered =
             |object: &ObjectKey, version: EVersion| to_answer.get(object).is_some_and(|to| version <= *to);
         for update in self.in_flight.iter_mut().filter(|f| answered(&f.object, f.version)) {
-            answers.extend(update.reply.take());
+            answers.extend(update.reply.take().map(|(op, reply)| (update.version, op, reply)));
         }
         let ops = &mut self.ops;
         self.waiting_commit.retain(|(version, id)| {
             let op = ops.get_mut(id).filter(|op| !op.is_pg_op() && answered(&op.key, *version));
             let reply = op.and_then(|op| op.reply.take());
             let waits = reply.is_none();
-            answers.extend(reply.map(|reply| (*id, reply)));
+            answers.extend(reply.map(|reply| (*version, *id, reply)));
             waits
         });
-        for (op, reply) in answers {
+        // An update first, then who waits for it, then what was ordered later.
+        answers.sort_by_key(|(version, ..)| *version);
+        for (_, op, reply) in answers {
             self.answer(core, op, *reply);
         }
     }

@@ -1,12 +1,14 @@
 //! What must hold when an OSD has no room: nothing stops, nothing is lost, what frees space goes on, and what waits goes on
 //! once there is room.
 
-use super::cluster::{Cluster, append, write_full};
+use super::cluster::{Cluster, GID, append, write_full};
 use maps::OsdId;
-use msgs::{Extent, Op};
+use msgs::op::watch_op;
+use msgs::{Extent, Op, notify_op};
 use node::{Body, Msg};
 use peer::pg_state;
 use std::time::Duration;
+use wire::{EntityId, EntityType};
 
 const MIB: usize = 1 << 20;
 const SMALL: u64 = 64 << 20;
@@ -255,6 +257,10 @@ fn a_deletion_behind_a_write_that_waits_for_room_is_answered() {
     let mut c = Cluster::with_disks(&[LARGE, LARGE, SMALL], 3, 2, 4);
     let names: Vec<String> = (0..40).map(|i| format!("small{i}")).collect();
     names.iter().for_each(|name| c.write(name, "small"));
+    let watch = |op| Op::Watch { cookie: 1, ver: 0, op, generation: 0, timeout: 10_000 };
+    for name in &names {
+        assert_eq!(c.op(name, vec![watch(watch_op::WATCH)]).result, 0);
+    }
     let (mut c, last, waiting) = filled_by(c);
     let pgid = c.pgid(&format!("o{last}"));
     let beside: Vec<&String> = names.iter().filter(|name| c.pgid(name) == pgid).collect();
@@ -270,6 +276,21 @@ fn a_deletion_behind_a_write_that_waits_for_room_is_answered() {
         assert_eq!(c.read(name), Err(-2));
         assert!(!c.replies.contains_key(&waiting), "that made no room");
     }
+    // What was ordered before a deletion, or saw that, is answered before it: the watch goes on and then ends, and does not begin on nothing.
+    let (primary, name) = (c.acting(beside[2])[0], beside[2]);
+    c.heard.clear();
+    let asked =
+        [vec![write_full("smaller")], vec![watch(watch_op::RECONNECT)], vec![Op::Delete]].map(|ops| {
+            let tid = c.send_op(primary, None, name, ops);
+            c.run(Duration::from_millis(100));
+            tid
+        });
+    assert_eq!(asked.map(|tid| c.replies[&tid][0].result), [0, 0, 0]);
+    let heard = c.heard.iter().filter(|(_, m)| m.cookie == 1).map(|(_, m)| m.opcode);
+    assert_eq!(heard.collect::<Vec<_>>(), [notify_op::DISCONNECT]);
+    let object = c.key(name);
+    let watcher = (1, EntityId::new(EntityType::CLIENT, GID as i64));
+    assert!(!c.osd_mut(primary).pgs[&pgid].watches.is_connected(&object, watcher));
     // Nobody has what waits but one that loses it; the deletions stay.
     let primary = c.acting(&format!("o{last}"))[0];
     c.kill(primary);
