@@ -137,8 +137,10 @@ impl Client {
         {
             inode.invalidating = None;
             inode.pages_cached = std::mem::take(&mut inode.pages_again);
+            // Pages that are true overtake nothing.
+            let overtaken = inode.pages_cached && !inode.has_true_pages();
             inode.invalidation_rounds =
-                if inode.pages_cached { inode.invalidation_rounds.saturating_add(1) } else { 0 };
+                if overtaken { inode.invalidation_rounds.saturating_add(1) } else { 0 };
             self.touch(ino);
         }
     }

@@ -222,6 +222,7 @@ fn pages_of_before_a_right_to_keep_them_came_back_are_dropped_too() {
     rig.ask(FsRequest::Read { fh: FH, offset: 0, len: 10 });
     assert!(invalidation(&rig.input(dropped(second))).is_none(), "what was read under the right stays");
     assert!(rig.inode().has_true_pages());
+    assert_eq!(rig.inode().invalidation_rounds, 0, "each revocation has all its rounds");
     // Another capability: there was a time without any, and nobody had to say so.
     let cap = msgs::InodeStatCap { caps: READERS, cap_id: 10, seq: 1, ..msgs::InodeStatCap::default() };
     rig.client.learn_inode(&msgs::InodeStat { ino: INO, mode: 0o100_644, cap, ..msgs::InodeStat::default() });
