@@ -168,6 +168,16 @@ impl Pg {
         if let Some(key) = own {
             return Some(key.clone());
         }
+        // What an update waits for may be less than what comes before it, and have room where that has none.
+        let awaited = self.in_flight.iter().flat_map(|update| &update.lacking);
+        let mut awaited = awaited.flat_map(|(osd, keys)| keys.iter().map(move |key| (osd, key)));
+        let is_due = |(osd, key): &(&OsdId, &ObjectKey)| {
+            let lacks = self.copies.get(osd).is_some_and(|copy| copy.missing.contains_key(*key));
+            lacks && self.is_push_due(core, **osd, key) && !r.unfound.contains(*key)
+        };
+        if let Some((_, key)) = awaited.find(is_due) {
+            return Some(key.clone());
+        }
         let members = self.members_copies();
         members
             .filter_map(|(osd, c)| {

@@ -225,11 +225,16 @@ impl Pg {
         true
     }
 
-    /// An update is sent to the members: what they lacked and it removes they lack no more.
+    /// An update is sent to the members: what they lacked and it removes they lack no more, and what it leaves otherwise they lack as it is then.
+    /// They have no room for it, or it would have gone there first.
     pub(super) fn members_will_have(&mut self, entry: &Entry) {
-        for change in entry.changes().into_iter().filter(|c| c.removed) {
+        for change in entry.changes() {
             for copy in self.copies.values_mut() {
-                copy.missing.remove(&change.key);
+                if change.removed {
+                    copy.missing.remove(&change.key);
+                } else if let Some(need) = copy.missing.get_mut(&change.key) {
+                    *need = entry.version;
+                }
             }
         }
     }

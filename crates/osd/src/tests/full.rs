@@ -2,7 +2,8 @@
 //! once there is room.
 
 use super::cluster::{Cluster, GID, append, write_full};
-use maps::OsdId;
+use crate::snapset::SnapContext;
+use maps::{OsdId, SnapId};
 use msgs::op::watch_op;
 use msgs::{Extent, Op, notify_op};
 use node::{Body, Msg};
@@ -464,6 +465,48 @@ fn a_copy_that_has_no_room_to_recover_waits_and_its_osd_lives() {
     }
     c.check();
     assert_eq!(c.read("o60"), Ok(mib(60)));
+}
+
+/// A deleted object with snapshots is one that says so: a member that has no room for the object lacks that too, from then on.
+#[test]
+fn an_object_that_was_deleted_before_it_was_sent_is_sent_as_it_is_then() {
+    let mut c = Cluster::with_disks(&[LARGE, LARGE, SMALL], 3, 2, 1);
+    let names: Vec<String> = (0..80).map(|i| format!("o{i}")).collect();
+    let pgid = c.pgid(&names[0]);
+    c.place(pgid, &[0, 1, FULL]);
+    c.kill(FULL);
+    c.run_until("it is down", |c| !c.map.is_up(OsdId(FULL as i32)));
+    for (i, name) in names.iter().enumerate() {
+        c.write(name, "first");
+        c.context = SnapContext { seq: SnapId(1), snaps: vec![SnapId(1)] };
+        c.write(name, &mib(i));
+        c.context = SnapContext::default();
+    }
+    c.start(FULL);
+    c.run_until("it is up", |c| c.map.is_up(OsdId(FULL as i32)));
+    c.run(Duration::from_secs(20));
+    let lacked = |c: &Cluster| c.osd(0).pgs[&pgid].copies[&OsdId(FULL as i32)].missing.clone();
+    let is_next = |c: &Cluster, name: &String| {
+        lacked(c).keys().find(|k| k.snap == store::ObjectKey::HEAD) == Some(&c.key(name))
+    };
+    let name = names.iter().find(|name| is_next(&c, name)).expect("there is no room for all");
+    c.run_until("it is not tried", |c| c.osd(0).core.is_without_room(OsdId(FULL as i32)));
+    // What it says of the deletion comes late.
+    let reply = |msg: &Msg| matches!(msg.body, Body::Peer(peer::Body::RepOpReply(_)));
+    c.filter = Some(Box::new(move |from, _, msg: &Msg| from == FULL && reply(msg)));
+    c.context = SnapContext { seq: SnapId(1), snaps: vec![SnapId(1)] };
+    let delete = c.send_op(0, None, name, vec![Op::Delete]);
+    c.run(Duration::from_secs(10));
+    assert_eq!(c.counted("pushed_object_not_here"), 0);
+    c.filter = None;
+    c.kill(FULL);
+    c.start(FULL);
+    assert_eq!(c.finish(delete, name, vec![Op::Delete]).result, 0);
+    // One after the other: the little that says that an object is gone has room where the next whole one has none.
+    for name in names.iter().filter(|other| *other != name) {
+        assert_eq!(c.op(name, vec![Op::Delete]).result, 0);
+    }
+    c.check();
 }
 
 #[test]
