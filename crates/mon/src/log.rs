@@ -25,8 +25,10 @@ const CHECKPOINT_EVERY: u64 = 64;
 const KEEP: u64 = 512;
 /// Omap entries and bytes of one read while opening.
 const PAGE: (usize, usize) = (512, 1 << 20);
-/// Bytes of one transaction, but for a single row or entry that is longer: a store takes at most a quarter of its log at once.
+/// Bytes of the rows or entries of one transaction, but for a single one that is longer, and where the store takes as many.
 const TXN: usize = 1 << 20;
+/// What the store needs for a row beside key and value.
+const ROW: usize = 100;
 /// Version of this layout.
 const FORMAT: u32 = 1;
 
@@ -356,7 +358,7 @@ impl<S: Storage> Log<S> {
             ));
         }
         let rows = unsaved.entries.iter().map(|e| (e.at.index.to_be_bytes().to_vec(), e.data.to_vec()));
-        let mut pieces = pieces(rows);
+        let mut pieces = pieces(rows, self.piece_bytes());
         let last = pieces.pop();
         // A crash between two leaves the first entries of those that were to be added, none of which is promised to anyone.
         for piece in pieces {
@@ -377,6 +379,11 @@ impl<S: Storage> Log<S> {
             false => None,
         };
         self.submit(now, ops, unsaved.mark, checkpoint, events);
+    }
+
+    /// Bytes of a piece; a transaction has at most two and little else.
+    fn piece_bytes(&self) -> usize {
+        TXN.min(self.store.largest_txn() / 3)
     }
 
     /// Submits what another transaction completes.
@@ -429,7 +436,7 @@ impl<S: Storage> Log<S> {
     /// Writes the rows of a whole state beside the old one.
     fn submit_rows(&mut self, rows: Rows, now: Now, events: &mut Vec<LogEvent>) -> Result<(), String> {
         let mut ops = vec![TxnOp::Remove(key(3))];
-        for piece in pieces(rows) {
+        for piece in pieces(rows, self.piece_bytes()) {
             ops.push(TxnOp::OmapSet(key(3), piece));
             self.submit_piece(now, std::mem::take(&mut ops), events)?;
         }
@@ -453,10 +460,12 @@ impl<S: Storage> Log<S> {
                 None => remove.push(row.key()),
             }
         }
-        if set.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>() > TXN {
-            if !ops.is_empty() {
-                self.submit_piece(now, std::mem::take(ops), events)?;
-            }
+        let bytes = rows_len(&set) + remove.iter().map(|key| key.len() + ROW).sum::<usize>();
+        let is_long = bytes > self.piece_bytes();
+        if !ops.is_empty() && (is_long || ops.iter().map(op_len).sum::<usize>() > self.piece_bytes()) {
+            self.submit_piece(now, std::mem::take(ops), events)?;
+        }
+        if is_long {
             let (_, rows) = self.snapshot();
             self.submit_rows(rows, now, events)?;
             ops.push(TxnOp::Rename(key(3), key(1)));
@@ -602,20 +611,29 @@ pub fn parse_entry(data: Arc<Vec<u8>>) -> Result<Entry, DecodeError> {
     Ok(Entry { at, voters: voters_of(&entry).map(Arc::new), data })
 }
 
-/// Parts of which each fits into one transaction.
-fn pieces(rows: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) -> Vec<Vec<(Vec<u8>, Vec<u8>)>> {
+/// Parts of at most so many bytes, but for a single row that is longer.
+fn pieces(rows: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>, most: usize) -> Vec<Vec<(Vec<u8>, Vec<u8>)>> {
     let (mut pieces, mut bytes) = (Vec::<Vec<_>>::new(), 0);
-    for (key, value) in rows {
-        bytes += key.len() + value.len();
+    for row in rows {
+        let len = rows_len(std::slice::from_ref(&row));
+        bytes += len;
         match pieces.last_mut() {
-            Some(piece) if bytes <= TXN => piece.push((key, value)),
+            Some(piece) if bytes <= most => piece.push(row),
             _ => {
-                bytes = key.len() + value.len();
-                pieces.push(vec![(key, value)]);
+                bytes = len;
+                pieces.push(vec![row]);
             }
         }
     }
     pieces
+}
+
+fn rows_len(rows: &[(Vec<u8>, Vec<u8>)]) -> usize {
+    rows.iter().map(|(key, value)| key.len() + value.len() + ROW).sum()
+}
+
+fn op_len(op: &TxnOp) -> usize {
+    if let TxnOp::OmapSet(_, rows) = op { rows_len(rows) } else { 0 }
 }
 
 fn voters_of(entry: &LogEntry) -> Option<Voters> {

@@ -10,6 +10,8 @@ pub trait Storage {
     fn open(&mut self, out: &mut Vec<StoreOut>);
     /// Submits a transaction; ends in `Committed` when it is durable. `Err` says why it can't be (no space).
     fn submit(&mut self, txn: Transaction, out: &mut Vec<StoreOut>) -> Result<TxnId, String>;
+    /// So many bytes a transaction may have, keys with 100 more each counted; only once it is open.
+    fn largest_txn(&self) -> usize;
     /// Starts a read; ends in `Read`, possibly within this call.
     fn read(&mut self, read: Read, out: &mut Vec<StoreOut>) -> ReadId;
     /// A disk operation of the store has ended.
@@ -30,9 +32,16 @@ impl Storage for store::Store {
     fn submit(&mut self, txn: Transaction, out: &mut Vec<StoreOut>) -> Result<TxnId, String> {
         self.fits(&txn).map_err(|refusal| match refusal {
             store::Refusal::NoSpace => "its disk is full: make room or move its directory".to_owned(),
+            store::Refusal::TooLarge => {
+                "it is larger than what its device takes at once: a larger one is needed".to_owned()
+            }
             other => format!("{other:?}"),
         })?;
         Ok(Self::submit(self, txn, out))
+    }
+
+    fn largest_txn(&self) -> usize {
+        Self::largest_txn(self) as usize
     }
 
     fn read(&mut self, read: Read, out: &mut Vec<StoreOut>) -> ReadId {

@@ -49,6 +49,8 @@ enum Kind {
     DiskErrors,
 }
 
+/// Between two orders of the administrator.
+const BETWEEN_ORDERS: Duration = Duration::from_millis(50);
 /// Pools get no more PGs than that.
 const MOST_PGS: u32 = 24;
 
@@ -228,6 +230,9 @@ pub struct Nemesis {
     /// middle of it. At most so many inputs between two.
     inputs: Option<u64>,
     next_input: u64,
+    /// No order by an administrator comes before. Each makes maps, and these are inputs: counted by those alone, orders would come faster
+    /// and faster.
+    next_order: Instant,
     /// What ends when.
     ends: BTreeMap<(Instant, u64), End>,
     next_end: u64,
@@ -314,6 +319,7 @@ impl Nemesis {
             next_at: now + pause,
             inputs: by_inputs,
             next_input: inputs + by_inputs.unwrap_or(0),
+            next_order: now,
             ends: BTreeMap::new(),
             next_end: 0,
             armed: None,
@@ -466,9 +472,7 @@ impl Nemesis {
             Kind::MonStopped | Kind::MonForgets | Kind::SlowDisk | Kind::ClockJumps => {
                 self.strike_later(kind, mon, osd, cluster)
             }
-            Kind::OsdOut => self.take_out(cluster),
-            Kind::MorePgs => self.raise_pg_num(cluster),
-            Kind::FewerPgs => self.lower_pg_num(cluster),
+            Kind::OsdOut | Kind::MorePgs | Kind::FewerPgs => self.order(kind, cluster),
             Kind::Decay => self.decay(cluster),
             Kind::OsdsParted => self.part_osds(cluster),
             Kind::DiskErrors => self.fail_disk(osd, cluster),
@@ -493,6 +497,20 @@ impl Nemesis {
                 let until = cluster.world.now() + Duration::from_millis(self.rng.range(100, 9_000));
                 cluster.world.pause(slot, until)
             }
+        }
+    }
+
+    /// An administrator changes something, unless he just did.
+    fn order(&mut self, kind: Kind, cluster: &mut Cluster) -> Option<()> {
+        let now = cluster.world.now();
+        if now < self.next_order {
+            return None;
+        }
+        self.next_order = now + BETWEEN_ORDERS;
+        match kind {
+            Kind::OsdOut => self.take_out(cluster),
+            Kind::MorePgs => self.raise_pg_num(cluster),
+            _ => self.lower_pg_num(cluster),
         }
     }
 

@@ -225,6 +225,12 @@ impl Store {
         self.room_for(txn, None, 0).map(drop)
     }
 
+    /// About so many bytes a transaction may have, names and keys with 100 more each counted: more are [`Refusal::TooLarge`].
+    pub fn largest_txn(&self) -> u64 {
+        let quarter = self.commit.ring().len() / 4;
+        quarter - quarter / 16
+    }
+
     /// The same for a transaction in which an entry of an omap with so many bytes will be set too, and that is to leave room for `left` bytes of
     /// such entries on the device.
     pub fn fits_beside(&self, txn: &Transaction, bytes: u64, left: u64) -> Result<(), Refusal> {

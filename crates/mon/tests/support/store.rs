@@ -16,6 +16,7 @@ struct Inner {
     pending: Vec<(TxnId, Transaction)>,
     /// Nothing becomes durable by itself.
     hold: bool,
+    largest_txn: Option<usize>,
     committed: Vec<TxnId>,
 }
 
@@ -27,6 +28,11 @@ impl Disk {
     /// From now on nothing becomes durable before [`Self::commit`].
     pub fn hold(&self, hold: bool) {
         self.0.borrow_mut().hold = hold;
+    }
+
+    /// No transaction has more bytes.
+    pub fn is_small(&self, largest_txn: usize) {
+        self.0.borrow_mut().largest_txn = Some(largest_txn);
     }
 
     /// Everything submitted becomes durable.
@@ -120,11 +126,11 @@ impl Storage for FakeStore {
 
     fn submit(&mut self, txn: Transaction, out: &mut Vec<StoreOut>) -> Result<TxnId, String> {
         let len = |op: &TxnOp| match op {
-            TxnOp::OmapSet(_, rows) => rows.iter().map(|(k, v)| k.len() + v.len()).sum(),
+            TxnOp::OmapSet(_, rows) => rows.iter().map(|(k, v)| k.len() + v.len() + 100).sum(),
+            TxnOp::OmapRemove(_, keys) => keys.iter().map(|k| k.len() + 100).sum(),
             _ => 0,
         };
-        // A quarter of a real one's log.
-        if txn.ops.iter().map(len).sum::<usize>() > 4 << 20 {
+        if txn.ops.iter().map(len).sum::<usize>() > self.largest_txn() {
             return Err("TooLarge".to_owned());
         }
         let id = TxnId(self.next);
@@ -136,6 +142,10 @@ impl Storage for FakeStore {
             self.tell(out);
         }
         Ok(id)
+    }
+
+    fn largest_txn(&self) -> usize {
+        self.disk.0.borrow().largest_txn.unwrap_or(4 << 20)
     }
 
     fn read(&mut self, read: Read, out: &mut Vec<StoreOut>) -> ReadId {
