@@ -67,15 +67,6 @@ pub fn blocks(disk: &mut SimDisk, others: &mut [SimDisk]) -> Vec<Vec<u8>> {
     copied.into_iter().filter_map(first).filter(|block| !spared.contains(block)).collect()
 }
 
-/// Brings what is in a store's log to its place, so that nothing on the disk refers any more to what was overwritten or removed.
-pub fn settle(disk: &mut SimDisk) -> Result<(), String> {
-    let mut this = Inspection::open(disk)?;
-    let mut out = Vec::new();
-    this.store.request_checkpoint(&mut out);
-    this.drain(out)?;
-    if this.store.is_clean() { Ok(()) } else { Err("the log is not empty after a checkpoint".to_owned()) }
-}
-
 fn difference(a: &ObjectView, b: &ObjectView) -> Option<String> {
     if a.size != b.size {
         return Some(format!("{} and {} bytes", a.size, b.size));
