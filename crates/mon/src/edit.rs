@@ -11,6 +11,9 @@ use maps::{FsMap, Fscid, NacreMap, OsdMap, OsdMapIncremental, Pool};
 use stdx::{Now, Rng};
 use wire::{Utime, Writer};
 
+/// Bytes of a name that is part of a key of the store.
+const NAME: usize = 1024;
+
 /// What handlers of changes work with.
 pub struct Edit<'a> {
     /// The state with everything proposed so far.
@@ -173,6 +176,19 @@ impl<'a> Edit<'a> {
     pub fn discard(&mut self) {
         (self.changes, self.osd, self.crush, self.fs) = (Vec::new(), None, None, None);
         self.notes.clear();
+    }
+
+    /// A name that the store has no room for in a key.
+    pub fn too_long_name(&self) -> Option<&str> {
+        self.changes.iter().find_map(|change| {
+            let names = match change {
+                Change::Kv(key, _) => [key.as_str(), ""],
+                Change::Config(who, name, _) => [who.as_str(), name.as_str()],
+                Change::Auth(name, _) | Change::Metadata(name, _) => [name.id.as_str(), ""],
+                _ => return None,
+            };
+            names.into_iter().find(|name| name.len() > NAME)
+        })
     }
 
     /// What to propose.

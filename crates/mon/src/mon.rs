@@ -52,6 +52,9 @@ pub struct Mon<S = store::Store> {
     members_due: bool,
 }
 
+/// Bytes that are remembered of why a command was refused: all of them are one row of the store.
+const REFUSAL: usize = 1024;
+
 /// Where a command comes from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
@@ -237,10 +240,16 @@ impl<S: Storage> Mon<S> {
     pub(crate) fn edit<T>(&mut self, now: Now, decide: impl FnOnce(&mut Edit<'_>) -> T) -> (T, u64) {
         let mut edit = Edit::new(self.log.tail(), &self.soft, &self.config, now, &mut self.rng);
         let value = decide(&mut edit);
+        if edit.too_long_name().is_some() {
+            // Of a daemon: what can't be kept is not agreed on.
+            edit.discard();
+        }
         match self.origin {
             Some(origin) if origin.is_again => edit.discard(),
             Some(Origin { client, tid, .. }) => match edit.came_to.take() {
-                Some(Err(Failure { errno, text })) => edit.push(Change::Refused(client, tid, errno, text)),
+                Some(Err(Failure { errno, text })) => {
+                    edit.push(Change::Refused(client, tid, errno, crate::syslog::cut(text, REFUSAL)));
+                }
                 Some(Ok(())) => edit.push(Change::Done(client, tid)),
                 None if !edit.is_empty() => edit.push(Change::Done(client, tid)),
                 None => {}

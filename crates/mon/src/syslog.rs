@@ -154,7 +154,7 @@ impl Said {
 }
 
 /// A text of at most `max` bytes.
-fn cut(mut text: String, max: usize) -> String {
+pub(crate) fn cut(mut text: String, max: usize) -> String {
     if text.len() > max {
         let end = (0..=max).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         text.truncate(end);

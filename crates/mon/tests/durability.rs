@@ -284,6 +284,32 @@ fn thousands_of_changes_at_once_go_to_a_small_disk_in_pieces() {
     assert!(rig.disk.entries() < 2000, "{}", rig.disk.entries());
 }
 
+/// What is refused, or has a name that the store can't keep, must not end all monitors at their next checkpoint.
+#[test]
+fn long_names_and_long_refusals_are_no_burden() {
+    let mut rig = Rig::new();
+    rig.disk.is_small(512 << 10);
+    let conn = rig.connect("client.admin", "allow *", 4000);
+    let long = "p".repeat(100_000);
+    for tid in 1..=200 {
+        let rename = format!(r#"{{"prefix":"osd pool rename","srcpool":"{long}","destpool":"q"}}"#);
+        rig.send_command(conn, tid, &rename, b"");
+        assert!(rig.answer(conn).expect("an answer").code < 0);
+    }
+    let key = "k".repeat(3000);
+    for command in [
+        format!(r#"{{"prefix":"config-key set","key":"{key}","val":"v"}}"#),
+        format!(r#"{{"prefix":"auth get-or-create","entity":"client.{key}"}}"#),
+    ] {
+        assert_eq!(rig.command(&command).code, -msgs::errno::ENAMETOOLONG);
+    }
+    for i in 0..100 {
+        rig.ok(&format!(r#"{{"prefix":"config-key set","key":"k","val":"{i}"}}"#));
+    }
+    rig.crash_and_restart();
+    assert_eq!(rig.ok(r#"{"prefix":"config-key get","key":"k"}"#), "99");
+}
+
 /// A client asks another monitor where its own does not answer; what that one had of it may come to the leader later.
 #[test]
 fn a_command_that_comes_late_once_more_finds_nothing_to_do() {

@@ -266,6 +266,13 @@ impl<S: Storage> Mon<S> {
                 // A refusal may rest on what is not committed yet: it waits like everything else.
                 self.edit(now, |edit| {
                     let outcome = may_change.and_then(|()| change(edit, args, input));
+                    let outcome = outcome.and_then(|reply| match edit.too_long_name() {
+                        Some(name) => {
+                            let text = format!("a name of {} bytes, which is too long", name.len());
+                            Err(Failure::new(errno::ENAMETOOLONG, text))
+                        }
+                        None => Ok(reply),
+                    });
                     if outcome.is_err() {
                         edit.discard();
                     }

@@ -155,7 +155,7 @@ impl Pg {
         }
     }
 
-    fn gap_seen(&self, core: &mut Core, version: EVersion) {
+    pub(super) fn gap_seen(&self, core: &mut Core, version: EVersion) {
         let text = format!("pg {} {version}: after {}", self.id, self.info.last_update);
         core.event(Level::Info, "update_gap_seen", text);
     }

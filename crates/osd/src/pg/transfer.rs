@@ -264,6 +264,10 @@ impl Pg {
         if !self.is_current(msg.interval) || !pulled && !from_primary {
             return;
         }
+        if !pulled && !msg.deleted && msg.version > self.info.last_update {
+            // The update that left it so was lost with its connection; the primary has seen that too and peers again.
+            return self.gap_seen(core, msg.version);
+        }
         let Ok(attributes) = Reader::new(&msg.attributes).get::<PartAttributes>() else {
             core.event(Level::Warn, "push_undecodable", format!("pg {} {:?}", self.id, msg.object));
             return;
