@@ -302,7 +302,8 @@ impl Scenario {
             let provoked = self.nemesis.is_provoked(&self.cluster);
             if struck && (provoked || self.nemesis.next_at() <= self.cluster.world.now()) {
                 for slot in self.nemesis.strike(&mut self.cluster) {
-                    self.loads.iter_mut().for_each(|l| l.died(slot));
+                    let now = self.cluster.world.now();
+                    self.loads.iter_mut().for_each(|l| l.died(slot, now));
                 }
             }
             self.loads.iter_mut().for_each(|l| l.issue(&mut self.cluster.world));

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// A watch of one life of a client; cookies are unique over all of them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Watch {
     object: String,
     /// When it was asked for.
@@ -21,6 +21,8 @@ struct Watch {
     registered: Option<u64>,
     /// When its client ended it or died.
     ended: Option<u64>,
+    /// Its client died when nothing had come to it for so long that an OSD may have ended it, and told a client that it could not reach.
+    unreached: bool,
     /// When its client was told that it is no more.
     broken: Option<u64>,
     /// What it heard: which notification, by the OSD's number for it.
@@ -49,7 +51,7 @@ impl Watch {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Notify {
     object: String,
     called: u64,
@@ -58,7 +60,7 @@ struct Notify {
     ended: Option<Ended>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Ended {
     at: u64,
     result: i32,
@@ -67,7 +69,7 @@ struct Ended {
 }
 
 /// What clients did and heard, in order.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct History {
     step: u64,
     watches: BTreeMap<u64, Watch>,
@@ -121,7 +123,14 @@ impl History {
         }
     }
 
-    /// A client ends its watch, or dies.
+    /// A client dies, so long after the last that it heard as this watch.
+    pub fn died(&mut self, cookie: u64, unheard: Duration) {
+        self.ended(cookie);
+        let watch = self.watch(cookie);
+        watch.unreached = unheard >= watch.timeout;
+    }
+
+    /// A client ends its watch.
     pub fn ended(&mut self, cookie: u64) {
         let now = self.next();
         self.watch(cookie).ended.get_or_insert(now);
@@ -294,9 +303,9 @@ impl History {
             }
             // That there is no object is no answer about its watchers; they are told.
             let is_named = acked.contains(cookie) || missed.contains(cookie);
-            // Who ends a watch does not hear any more that it was gone by then.
-            let is_told =
-                watch.broken.is_some() || watch.ended.is_some() && watch.may_be_deleted(&self.deletes);
+            // Who ends a watch, or dies, does not hear any more that it was gone by then.
+            let may_be_gone = || watch.unreached || watch.may_be_deleted(&self.deletes);
+            let is_told = watch.broken.is_some() || watch.ended.is_some() && may_be_gone();
             if !is_named && ended.result != -ENOENT && !is_told {
                 return Some(format!(
                     "it passed over {}, which was not told either",
@@ -354,6 +363,12 @@ mod tests {
         let one = says(&mut h, 1, 6, n);
         h.notify_ended(n, 0, &reply(&[(11, 1, &one)], &[]), 1);
         assert!(h.check().wrong.is_some_and(|w| w.contains("passed over watch 2")));
+        let mut dies = h.clone();
+        dies.died(2, Duration::from_secs(9));
+        assert!(dies.check().wrong.is_some(), "it would have been told");
+        let mut dies = h.clone();
+        dies.died(2, Duration::from_secs(10));
+        assert_eq!(dies.check().wrong, None);
         h.broken(2, Duration::from_secs(12));
         assert_eq!(h.check().wrong, None);
         h.listed("o", [1]);

@@ -221,7 +221,7 @@ impl Load for CommandLoad {
         true
     }
 
-    fn died(&mut self, slot: Slot) {
+    fn died(&mut self, slot: Slot, _: Instant) {
         self.pending.retain(|_, p| self.clients[p.client].0 != slot);
         self.clients.iter_mut().filter(|(s, ..)| *s == slot).for_each(|(_, _, busy)| *busy = false);
     }

@@ -636,7 +636,7 @@ impl Load for FileLoad {
         true
     }
 
-    fn died(&mut self, slot: Slot) {
+    fn died(&mut self, slot: Slot, _: Instant) {
         self.pending.retain(|_, client| self.clients[*client].slot != slot);
         self.clients.iter_mut().filter(|c| c.slot == slot).for_each(ClientState::forget);
     }

@@ -126,7 +126,7 @@ impl Load for FillLoad {
         true
     }
 
-    fn died(&mut self, _: Slot) {}
+    fn died(&mut self, _: Slot, _: Instant) {}
 
     fn faults_ended(&mut self) {
         self.is_over = true;

@@ -33,7 +33,7 @@ pub trait Load {
     /// An answer; `false` where the request was not of this load.
     fn answered(&mut self, world: &mut ClientWorld, slot: Slot, id: RequestId, reply: &Reply) -> bool;
     /// A client is gone, with everything that it was asked.
-    fn died(&mut self, slot: Slot);
+    fn died(&mut self, slot: Slot, now: Instant);
     /// Nothing fails from now on, and nothing should.
     fn faults_ended(&mut self) {}
     /// Nothing more is asked, but for one look at everything.

@@ -198,7 +198,7 @@ impl Load for ObjectLoad {
         true
     }
 
-    fn died(&mut self, slot: Slot) {
+    fn died(&mut self, slot: Slot, _: Instant) {
         self.pending.retain(|_, p| self.clients[p.client].slot != slot);
         self.clients.iter_mut().filter(|c| c.slot == slot).for_each(|c| c.flying = 0);
     }

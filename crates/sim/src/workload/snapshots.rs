@@ -233,7 +233,7 @@ impl Load for SnapshotLoad {
         true
     }
 
-    fn died(&mut self, slot: Slot) {
+    fn died(&mut self, slot: Slot, _: Instant) {
         let clients = &self.clients;
         let (gone, rest) =
             std::mem::take(&mut self.pending).into_iter().partition(|(_, p)| clients[p.client].slot == slot);

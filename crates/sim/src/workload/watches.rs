@@ -26,6 +26,8 @@ const LONGEST: u64 = 15;
 /// See the module.
 pub struct WatchLoad {
     history: History,
+    /// When something last came to a watch, by its cookie.
+    heard_at: BTreeMap<u64, Instant>,
     rng: Rng,
     clients: Vec<ClientState>,
     names: Vec<String>,
@@ -94,6 +96,7 @@ impl WatchLoad {
         });
         Self {
             history: History::default(),
+            heard_at: BTreeMap::new(),
             clients: clients.collect(),
             rng,
             to_make: names.clone(),
@@ -177,6 +180,7 @@ impl WatchLoad {
     }
 
     fn heard(&mut self, world: &mut ClientWorld, slot: Slot, (cookie, id): (u64, u64), payload: &[u8]) {
+        self.heard_at.insert(cookie, world.now());
         let Some(number) = self.history.heard(cookie, id, payload) else { return };
         let Some(client) = self.clients.iter().position(|c| c.slot == slot) else { return };
         let ack = Ack { client, cookie, id, number };
@@ -284,6 +288,7 @@ impl Load for WatchLoad {
         self.answered += 1;
         match (what, reply) {
             (What::Watch(cookie), Ok(Answer::Watching { result, client: gid })) => {
+                self.heard_at.insert(cookie, world.now());
                 self.history.watch_answered(cookie, *result, *gid);
                 if *result < 0 {
                     self.clients[client].watches.remove(&cookie);
@@ -308,14 +313,15 @@ impl Load for WatchLoad {
         true
     }
 
-    fn died(&mut self, slot: Slot) {
+    fn died(&mut self, slot: Slot, now: Instant) {
         let clients = &self.clients;
         self.pending.retain(|_, p| clients[p.client].slot != slot);
         self.late.retain(|_, ack| clients[ack.client].slot != slot);
         for client in self.clients.iter_mut().filter(|c| c.slot == slot) {
             client.flying = 0;
             for cookie in std::mem::take(&mut client.watches).into_keys() {
-                self.history.ended(cookie);
+                let heard_at = self.heard_at.get(&cookie).copied().unwrap_or(now);
+                self.history.died(cookie, now.since(heard_at));
             }
         }
     }
