@@ -215,8 +215,7 @@ impl Inode {
 
     /// Whether all pages that local callers have are true.
     pub(crate) fn has_true_pages(&self) -> bool {
-        let unsure = self.pages_unsure || !self.may_keep_pages() || self.invalidating.is_some();
-        self.pages_cached && !unsure
+        self.pages_cached && self.invalidating.is_none() && !self.has_pages_to_drop()
     }
 
     /// Whether I/O under `bit` may go on although it is revoked: dropping pages may wait for I/O on them, and the revocation

@@ -256,30 +256,26 @@ fn an_empty_store_of_a_monitor_that_was_in_a_cluster_makes_no_other_one() {
 /// As many as come while the disk is busy, on a device that takes little at once.
 #[test]
 fn thousands_of_changes_at_once_go_to_a_small_disk_in_pieces() {
+    let thousands = |rig: &mut Rig| {
+        let conn = rig.connect("client.admin", "allow *", 4000);
+        rig.disk.hold(true);
+        for tid in 1..=3000 {
+            let flag = if tid % 2 == 0 { "unset" } else { "set" };
+            rig.send_command(conn, tid, &format!(r#"{{"prefix":"osd {flag}","key":"noout"}}"#), b"");
+        }
+        rig.disk.hold(false);
+        rig.commit();
+    };
     let mut rig = Rig::new();
     rig.disk.is_small(64 << 10);
-    let conn = rig.connect("client.admin", "allow *", 4000);
-    rig.disk.hold(true);
-    for tid in 1..=3000 {
-        let flag = if tid % 2 == 0 { "unset" } else { "set" };
-        rig.send_command(conn, tid, &format!(r#"{{"prefix":"osd {flag}","key":"noout"}}"#), b"");
-    }
-    rig.disk.hold(false);
-    rig.commit();
+    thousands(&mut rig);
     rig.ok(r#"{"prefix":"config-key set","key":"k","val":"v"}"#);
     let epoch = rig.ok(r#"{"prefix":"osd dump"}"#);
     rig.crash_and_restart();
     assert_eq!(rig.ok(r#"{"prefix":"config-key get","key":"k"}"#), "v");
     assert_eq!(rig.ok(r#"{"prefix":"osd dump"}"#), epoch);
     // The rows of maps that are too old to keep go in one checkpoint.
-    let conn = rig.connect("client.admin", "allow *", 4000);
-    rig.disk.hold(true);
-    for tid in 1..=3000 {
-        let flag = if tid % 2 == 0 { "unset" } else { "set" };
-        rig.send_command(conn, tid, &format!(r#"{{"prefix":"osd {flag}","key":"noout"}}"#), b"");
-    }
-    rig.disk.hold(false);
-    rig.commit();
+    thousands(&mut rig);
     rig.ok(r#"{"prefix":"config-key rm","key":"k"}"#);
     assert!(rig.disk.entries() < 2000, "{}", rig.disk.entries());
 }

@@ -219,16 +219,19 @@ impl Store {
         Identity { uuid: self.sup.uuid, label: self.sup.label.clone() }
     }
 
+    /// About so many bytes a transaction may have, names and keys with 100 more each counted: more are [`Refusal::TooLarge`].
+    pub fn largest_txn(&self) -> u64 {
+        self.largest_record() - self.largest_record() / 16
+    }
+
+    fn largest_record(&self) -> u64 {
+        self.commit.ring().len() / 4
+    }
+
     /// Whether a transaction may be submitted now. The owner asks before each [`Self::submit`]: what was submitted
     /// is carried out, or the store stops. A transaction that only removes always fits; it may have to wait.
     pub fn fits(&self, txn: &Transaction) -> Result<(), Refusal> {
         self.room_for(txn, None, 0).map(drop)
-    }
-
-    /// About so many bytes a transaction may have, names and keys with 100 more each counted: more are [`Refusal::TooLarge`].
-    pub fn largest_txn(&self) -> u64 {
-        let quarter = self.commit.ring().len() / 4;
-        quarter - quarter / 16
     }
 
     /// The same for a transaction in which an entry of an omap with so many bytes will be set too, and that is to leave room for `left` bytes of
@@ -240,7 +243,7 @@ impl Store {
     /// What a transaction may need, where that is there.
     fn room_for(&self, txn: &Transaction, beside: Option<u64>, left: u64) -> Result<Cost, Refusal> {
         let cost = self.cost(txn, beside)?;
-        if crate::ring::record_len(cost.log) > self.commit.ring().len() / 4 {
+        if crate::ring::record_len(cost.log) > self.largest_record() {
             return Err(Refusal::TooLarge);
         }
         if cost.class == Class::Removes {

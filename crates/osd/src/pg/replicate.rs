@@ -45,6 +45,13 @@ pub struct InFlight {
     pub reply: Option<(u64, Box<Reply>)>,
 }
 
+impl InFlight {
+    /// Whether all members have logged it: it is durable there, or they have said that they have no room for its objects.
+    pub fn is_heard_of(&self) -> bool {
+        self.waiting.iter().all(|osd| self.lacking.contains_key(osd))
+    }
+}
+
 impl Pg {
     /// The version of the next update.
     pub fn next_version(&self, core: &Core) -> EVersion {
@@ -196,8 +203,7 @@ impl Pg {
             return;
         }
         let durable = |update: &&InFlight| update.waiting.is_empty();
-        let heard = |update: &&InFlight| update.waiting.iter().all(|osd| update.lacking.contains_key(osd));
-        let heard_of = || self.in_flight.iter().take_while(heard);
+        let heard_of = || self.in_flight.iter().take_while(|f| f.is_heard_of());
         let without_room: BTreeSet<_> = heard_of().filter(|f| !durable(f)).map(|f| &f.object).collect();
         let deletions = heard_of().filter(|f| f.deletes && durable(f));
         let to_answer: BTreeMap<ObjectKey, EVersion> = deletions

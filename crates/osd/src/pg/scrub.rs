@@ -9,7 +9,6 @@
 
 use super::Pg;
 use super::meta::MetaChange;
-use super::replicate::InFlight;
 use super::request::Stage;
 use super::scrub_compare::{Finding, Maps, SnapFinding, compare};
 use super::scrub_map::{Asker, Scan, Scanned};
@@ -510,8 +509,7 @@ impl Pg {
     pub(super) fn scrub_compare(&mut self, core: &mut Core) {
         let Some(check) = self.scrub.check.take_if(|check| check.waiting.is_empty()) else { return };
         let inside = |key: &ObjectKey| check.from <= *key && *key < check.until;
-        let unheard = |f: &InFlight| f.waiting.iter().any(|osd| !f.lacking.contains_key(osd));
-        if self.in_flight.iter().any(|f| inside(&f.object) && unheard(f)) {
+        if self.in_flight.iter().any(|f| inside(&f.object) && !f.is_heard_of()) {
             self.scrub.check = Some(check);
             return;
         }
