@@ -7,6 +7,7 @@
 
 mod codec;
 mod entity;
+mod errno;
 mod error;
 #[macro_use]
 mod macros;
@@ -20,6 +21,7 @@ mod writer;
 
 pub use codec::{Decode, Encode, Fields};
 pub use entity::{AddrType, AddrVec, EntityAddr, EntityId, EntityName, EntityType};
+pub use errno::Errno;
 pub use error::DecodeError;
 pub use message::{Message, PRIORITY_DEFAULT};
 pub use raw::RawMsg;
