@@ -1,6 +1,6 @@
 //! From a disk to a running OSD: the store, whose it is, the newest map that was acted on, the PGs' knowledge.
 
-use crate::core::{CommitFor, ReadFor};
+use crate::completion::{CommitFor, ReadFor};
 use crate::osd::Osd;
 use crate::pg::Pg;
 use crate::pg::membership::grain;
@@ -10,9 +10,7 @@ use maps::{Epoch, OsdMap, PgId};
 use node::Level;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use store::{
-    MkfsInfo, ObjectKey, ObjectView, OmapRange, Read, ReadReply, StoreError, StoreOut, Transaction, TxnOp,
-};
+use store::{MkfsInfo, ObjectKey, ObjectView, OmapRange, Read, ReadReply, Transaction, TxnOp};
 use wire::{Reader, Uuid, Writer, wire_structs};
 
 /// The private pool of the superblock and the maps.
@@ -89,29 +87,8 @@ impl Osd {
         }
     }
 
-    /// The store has said something.
-    pub(crate) fn store_event(&mut self, event: StoreOut) {
-        match event {
-            StoreOut::Disk(id, op) => self.core.out.push(crate::core::Out::Disk { id, op }),
-            StoreOut::Opened => self.store_opened(),
-            StoreOut::Committed(txn) => {
-                for then in self.core.io.committed(self.core.now, txn) {
-                    self.committed(then);
-                }
-            }
-            StoreOut::Read(id, result) => {
-                if let Some(then) = self.core.io.reader(id) {
-                    self.read_done(then, result);
-                }
-            }
-            StoreOut::Failed(error) => {
-                let id = self.core.config.id;
-                self.stop(format!("osd.{id}: the store can not be used: {error}"));
-            }
-        }
-    }
-
-    fn store_opened(&mut self) {
+    /// The store is open: makes sure that it is ours, and reads the superblock.
+    pub(crate) fn store_opened(&mut self) {
         let found = self.core.io.identity();
         let (label, uuid) = (self.label(), self.core.config.uuid);
         if found.label != label || found.uuid != uuid {
@@ -135,90 +112,8 @@ impl Osd {
         self.core.io.read(self.core.now, read, ReadFor::Superblock);
     }
 
-    fn read_done(&mut self, then: ReadFor, result: Result<ReadReply, StoreError>) {
-        match then {
-            ReadFor::Op(pgid, id, attempt, i) => {
-                if let Some((pg, core)) = self.pg(pgid) {
-                    pg.on_op_read(core, (id, attempt, i), result);
-                }
-            }
-            ReadFor::List(pgid, id, attempt) => {
-                if let Some((pg, core)) = self.pg(pgid) {
-                    pg.on_list_read(core, (id, attempt), result);
-                }
-            }
-            ReadFor::ListedHead(pgid, id, attempt, head) => {
-                if let Some((pg, core)) = self.pg(pgid) {
-                    pg.on_listed_head(core, (id, attempt), *head, result);
-                }
-            }
-            ReadFor::SnapIndex(pgid, round) => {
-                if let Some((pg, core)) = self.pg(pgid) {
-                    pg.on_snap_index(core, round, result);
-                }
-            }
-            ReadFor::Part(pgid, tid) => {
-                if let Some((pg, core)) = self.pg(pgid) {
-                    pg.on_part_read(core, tid, result);
-                }
-            }
-            ReadFor::Scan(pgid, id) => {
-                if let Some((pg, core)) = self.pg(pgid) {
-                    pg.on_scan_keys(core, id, result);
-                }
-            }
-            ReadFor::ScanVersion(pgid, id, key) => {
-                if let Some((pg, core)) = self.pg(pgid) {
-                    pg.on_scan_version(core, id, *key, result);
-                }
-            }
-            ReadFor::Scrub(pgid, id) => {
-                if let Some((pg, core)) = self.pg(pgid) {
-                    pg.on_scrub_read(core, id, result);
-                }
-            }
-            ReadFor::Reverted(pgid, round, key) => {
-                if let Some((pg, core)) = self.pg(pgid) {
-                    pg.on_revert_read(core, round, *key, result);
-                }
-            }
-            ReadFor::Removal(pgid) => self.removal_listed(pgid, result),
-            boot => match result {
-                Ok(reply) => self.boot_read(boot, reply),
-                Err(error) => self.stop(format!("the OSD's own records can not be read: {error}")),
-            },
-        }
-    }
-
-    fn committed(&mut self, then: CommitFor) {
-        match then {
-            CommitFor::Nothing => {}
-            CommitFor::Send(conn, msg) => self.core.send(conn, msg.tid, msg.body),
-            CommitFor::Update(pgid, round, version) => {
-                if let Some((pg, core)) = self.pg(pgid) {
-                    pg.on_update_committed(core, round, version);
-                }
-            }
-            CommitFor::Activated(pgid, round) => {
-                if let Some((pg, core)) = self.pg(pgid) {
-                    pg.on_activated(core, round);
-                }
-            }
-            CommitFor::Pulled(pgid, round, key) => {
-                if let Some((pg, core)) = self.pg(pgid) {
-                    pg.on_pulled(core, round, &key);
-                }
-            }
-            CommitFor::SelfResynced(pgid, round) => {
-                if let Some((pg, core)) = self.pg(pgid) {
-                    pg.on_self_resynced(core, round);
-                }
-            }
-            CommitFor::Removed(pgid) => self.removal_step(pgid),
-        }
-    }
-
-    fn boot_read(&mut self, what: ReadFor, reply: ReadReply) {
+    /// A read of the start is done.
+    pub(crate) fn boot_read(&mut self, what: ReadFor, reply: ReadReply) {
         match (what, reply) {
             (ReadFor::Superblock, ReadReply::Object(view)) => self.superblock_read(view),
             (ReadFor::Map(epoch), ReadReply::Object(view)) => self.map_read(epoch, view),

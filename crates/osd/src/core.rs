@@ -1,6 +1,7 @@
 //! What all PGs of an OSD share: the map, the store, the other OSDs, and what goes out.
 
 use crate::backoff::Backoffs;
+use crate::completion::CommitFor;
 use crate::config::OsdConfig;
 use crate::copies::CopyFor;
 use crate::history::History;
@@ -17,64 +18,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use stdx::{Hold, Instant, Now};
-use store::{ObjectKey, Transaction};
+use store::Transaction;
 
 /// The outputs of an OSD.
 pub type Out = Output<Never>;
-
-/// What to do when a transaction is durable.
-#[derive(Debug)]
-pub enum CommitFor {
-    /// Nothing.
-    Nothing,
-    /// Tell the primary, or whoever asked.
-    Send(ConnId, Box<Msg>),
-    /// Our own copy of an update that we ordered as primary.
-    Update(PgId, u64, maps::EVersion),
-    /// Our part of an activation, in this round.
-    Activated(PgId, u64),
-    /// A part of an object that we pulled, in this round.
-    Pulled(PgId, u64, Box<ObjectKey>),
-    /// Our copy's comparison has ended, in this round.
-    SelfResynced(PgId, u64),
-    /// Objects of a PG that goes were removed.
-    Removed(PgId),
-}
-
-/// What a read is for.
-#[derive(Debug)]
-pub enum ReadFor {
-    /// A client's request: PG, number of the request, of the attempt, of the read.
-    Op(PgId, u64, u32, usize),
-    /// A listing for a client.
-    List(PgId, u64, u32),
-    /// The next part of an object that is sent.
-    Part(PgId, u64),
-    /// Keys for a comparison, as its owner (primary) or on request.
-    Scan(PgId, u64),
-    /// A version for a comparison.
-    ScanVersion(PgId, u64, Box<ObjectKey>),
-    /// Whether a head of a listing is a whiteout: PG, number of the request, of the attempt, the head.
-    ListedHead(PgId, u64, u32, Box<ObjectKey>),
-    /// Clones of a snapshot that is trimmed, in this round.
-    SnapIndex(PgId, u64),
-    /// What the primary has of an object whose newest version is given up, in this round.
-    Reverted(PgId, u64, Box<ObjectKey>),
-    /// Keys of a PG that goes.
-    Removal(PgId),
-    /// A part of what scrub looks at, by the number of the scan.
-    Scrub(PgId, u64),
-    /// The superblock.
-    Superblock,
-    /// A stored map.
-    Map(Epoch),
-    /// The PGs' knowledge, and its pages.
-    Pgs,
-    /// A page of one PG's knowledge.
-    PgMeta(PgId),
-    /// Objects that were only partly here.
-    Temps,
-}
 
 /// A promise of another OSD: it knows of no newer map than `epoch`, and will tell a new primary to wait until `until`.
 #[derive(Clone, Copy, Debug)]

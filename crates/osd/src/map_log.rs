@@ -1,7 +1,7 @@
 //! OSD maps: taken in order, stored, acted on by all PGs before the next input, passed on to clients that lag behind.
 
 use crate::boot::{Superblock, map_key, superblock_op};
-use crate::core::CommitFor;
+use crate::completion::CommitFor;
 use crate::osd::Osd;
 use crate::pg::Pg;
 use crate::pg::meta::{Members, Stored};

@@ -1,7 +1,7 @@
 //! PGs that go: of a pool that was deleted, or copies that their primary needs no more. Their objects go piece by piece, their
 //! knowledge last, so that a restart goes on with it.
 
-use crate::core::{CommitFor, ReadFor};
+use crate::completion::{CommitFor, ReadFor};
 use crate::osd::Osd;
 use crate::pg::meta::{meta_key, snap_index};
 use crate::pg::state::State;
@@ -99,12 +99,12 @@ impl Osd {
             if !self.core.map.pools.contains_key(&pgid.pool) {
                 ops.push(TxnOp::Remove(snap_index(pgid.pool)));
             }
-            self.core.submit_own(Transaction { ops }, CommitFor::Removed(pgid));
+            self.core.submit_own(Transaction { ops }, CommitFor::Removed { pgid });
         } else if let Some(wait) = self.core.qos.may_start(Class::BestEffort, self.core.now.mono) {
             removal.pause = Some(self.core.now.mono + wait);
         } else {
             let read = Read::List { from: removal.from.clone(), to: removal.to.clone(), max: AT_ONCE };
-            self.core.io.read(self.core.now, read, ReadFor::Removal(pgid));
+            self.core.io.read(self.core.now, read, ReadFor::Removal { pgid });
         }
     }
 
@@ -132,6 +132,6 @@ impl Osd {
             removal.from = successor(last);
         }
         let ops = keys.into_iter().map(TxnOp::Remove).collect();
-        self.core.submit_own(Transaction { ops }, CommitFor::Removed(pgid));
+        self.core.submit_own(Transaction { ops }, CommitFor::Removed { pgid });
     }
 }

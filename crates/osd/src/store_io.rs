@@ -1,7 +1,7 @@
 //! The store, and what waits for its answers.
 
+use crate::completion::{CommitFor, ReadFor};
 use crate::config::OsdOptions;
-use crate::core::{CommitFor, ReadFor};
 use crate::disk_health::{Commits, DiskHealth};
 use node::{DiskInfo, DiskOpId, DiskResult};
 use std::collections::VecDeque;
@@ -137,13 +137,13 @@ impl StoreIo {
 /// For whom a read is.
 fn class_of(then: &ReadFor) -> ReadClass {
     match then {
-        ReadFor::Part(..) | ReadFor::Scan(..) | ReadFor::ScanVersion(..) => ReadClass::Recovery,
-        ReadFor::Scrub(..) => ReadClass::Scrub,
-        ReadFor::SnapIndex(..) | ReadFor::Removal(_) | ReadFor::Temps => ReadClass::Background,
-        ReadFor::Op(..)
-        | ReadFor::List(..)
-        | ReadFor::ListedHead(..)
-        | ReadFor::Reverted(..)
+        ReadFor::Part { .. } | ReadFor::Scan { .. } | ReadFor::ScanVersion { .. } => ReadClass::Recovery,
+        ReadFor::Scrub { .. } => ReadClass::Scrub,
+        ReadFor::SnapIndex { .. } | ReadFor::Removal { .. } | ReadFor::Temps => ReadClass::Background,
+        ReadFor::Op { .. }
+        | ReadFor::List { .. }
+        | ReadFor::ListedHead { .. }
+        | ReadFor::Reverted { .. }
         | ReadFor::Superblock
         | ReadFor::Map(_)
         | ReadFor::Pgs

@@ -9,7 +9,8 @@
 use super::Pg;
 use super::meta::ahead_key;
 use super::state::State;
-use crate::core::{CommitFor, Core};
+use crate::completion::CommitFor;
+use crate::core::Core;
 use crate::pack::{Packed, pack, pack_with_ahead};
 use maps::{EVersion, OsdId};
 use node::Level;

@@ -9,8 +9,9 @@ use super::meta::index_clone;
 use super::request::{ClientOp, Reply, Stage};
 use super::snaps::shown_at;
 use super::watching::tell;
+use crate::completion::ReadFor;
 use crate::copies::{CopyFor, CopyResult};
-use crate::core::{Core, ReadFor};
+use crate::core::Core;
 use crate::object::at_snap;
 use crate::ops::{Caller, Loaded, Loads, MAX_WRITE_OUTPUT, Outcome, Preserved, execute, info_op};
 use crate::watch::Effect;
@@ -232,7 +233,7 @@ impl Pg {
         op.loads = Some(loads);
         let attempt = op.attempt;
         for (i, read) in reads.into_iter().enumerate() {
-            core.io.read(core.now, read, ReadFor::Op(self.id, id, attempt, i));
+            core.io.read(core.now, read, ReadFor::Op { pgid: self.id, id, attempt, index: i });
         }
     }
 

@@ -2,7 +2,8 @@
 
 use super::Pg;
 use super::request::Stage;
-use crate::core::{Core, ReadFor};
+use crate::completion::ReadFor;
+use crate::core::Core;
 use crate::object::{INFO_ATTR, ObjectInfo, hobject_of, key_of};
 use crate::ops::Loads;
 use maps::{HObject, OsdMap, PgId, Pool};
@@ -64,7 +65,7 @@ impl Pg {
                 op.key = from.clone();
                 let max = usize::try_from(max).unwrap_or(PAGE).clamp(1, PAGE) + 1;
                 let read = Read::List { from, to: self.range.1.clone(), max };
-                core.io.read(core.now, read, ReadFor::List(self.id, id, op.attempt));
+                core.io.read(core.now, read, ReadFor::List { pgid: self.id, id, attempt: op.attempt });
             }
             Err(errno) => {
                 let reply = OsdOpReply::to(&op.request, -errno, core.epoch());
@@ -116,7 +117,7 @@ impl Pg {
             return self.answer_list(core, id);
         }
         for head in doubtful {
-            let then = ReadFor::ListedHead(self.id, id, attempt, Box::new(head.clone()));
+            let then = ReadFor::ListedHead { pgid: self.id, id, attempt, head: Box::new(head.clone()) };
             if let Some((_, read)) = Loads::of_head(&head).reads.pop() {
                 core.io.read(core.now, read, then);
             }

@@ -35,7 +35,8 @@ pub mod trim;
 pub mod unfound;
 mod watching;
 
-use crate::core::{CommitFor, Core};
+use crate::completion::CommitFor;
+use crate::core::Core;
 use crate::watch::Watches;
 use info::{Info, Notice};
 use log::{Missing, PgLog};

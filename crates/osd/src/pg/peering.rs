@@ -12,7 +12,8 @@ use super::resync::Resync;
 use super::state::State;
 use super::unfound::is_given_up;
 use super::{Copy, Pg};
-use crate::core::{CommitFor, Core};
+use crate::completion::CommitFor;
+use crate::core::Core;
 use maps::{EVersion, Epoch, OsdId};
 use node::Level;
 use std::cmp::Reverse;
@@ -422,7 +423,7 @@ impl Pg {
         let mut change = MetaChange::default();
         change.info(&self.info);
         change.members(&self.members);
-        self.submit(core, Vec::new(), change, CommitFor::Activated(self.id, self.round));
+        self.submit(core, Vec::new(), change, CommitFor::Activated { pgid: self.id, round: self.round });
     }
 
     /// Tells all members what is right.

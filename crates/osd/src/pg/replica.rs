@@ -7,7 +7,8 @@ use super::meta::MetaChange;
 use super::peering::{Activation, LogReply};
 use super::replicate::Update;
 use super::state::State;
-use crate::core::{CommitFor, Core};
+use crate::completion::CommitFor;
+use crate::core::Core;
 use crate::pack::unpack;
 use maps::{EVersion, Epoch, OsdId};
 use msgs::errno::ENOSPC;
@@ -59,7 +60,7 @@ impl Pg {
         };
         // What others take from our log is to be durable here: were it lost, all of them would look for its objects in vain.
         let reply = Msg::new(tid, peer::Body::from(body));
-        core.submit_own(Transaction::default(), CommitFor::Send(conn, Box::new(reply)));
+        core.submit_own(Transaction::default(), CommitFor::Send { conn, msg: Box::new(reply) });
     }
 
     /// The primary's decision: our log and missing objects become what it says.
@@ -123,7 +124,7 @@ impl Pg {
             info: Writer::encode(&self.info),
         };
         let reply = Msg::new(tid, peer::Body::from(body));
-        self.submit(core, ops, change, CommitFor::Send(conn, Box::new(reply)));
+        self.submit(core, ops, change, CommitFor::Send { conn, msg: Box::new(reply) });
         Ok(())
     }
 
@@ -213,7 +214,7 @@ impl Pg {
             last_complete: version,
         };
         let reply = Msg::new(tid, peer::Body::from(reply));
-        self.submit(core, txn.ops, change, CommitFor::Send(conn, Box::new(reply)));
+        self.submit(core, txn.ops, change, CommitFor::Send { conn, msg: Box::new(reply) });
         Ok(())
     }
 
@@ -279,7 +280,7 @@ impl Pg {
         let mut change = MetaChange::default();
         change.info(&self.info);
         let reply = Msg::new(tid, peer::Body::from(reply));
-        self.submit(core, Vec::<TxnOp>::new(), change, CommitFor::Send(conn, Box::new(reply)));
+        self.submit(core, Vec::<TxnOp>::new(), change, CommitFor::Send { conn, msg: Box::new(reply) });
     }
 }
 

@@ -7,7 +7,8 @@ use super::info::{Delta, Stats};
 use super::log::{Entry, entry_kind};
 use super::meta::MetaChange;
 use super::request::{ClientOp, Reply};
-use crate::core::{CommitFor, Core};
+use crate::completion::CommitFor;
+use crate::core::Core;
 use crate::object::{first_of, hobject_of};
 use maps::{EVersion, OsdId};
 use msgs::errno::ENOSPC;
@@ -103,7 +104,7 @@ impl Pg {
         });
         self.last_write.insert(object, version);
         self.stats_changed = true;
-        self.submit(core, txn.ops, change, CommitFor::Update(self.id, self.round, version));
+        self.submit(core, txn.ops, change, CommitFor::Update { pgid: self.id, round: self.round, version });
         Ok(())
     }
 

@@ -7,7 +7,8 @@
 use super::meta::MetaChange;
 use super::state::State;
 use super::{Pg, successor};
-use crate::core::{CommitFor, Core, ReadFor};
+use crate::completion::{CommitFor, ReadFor};
+use crate::core::Core;
 use crate::object::{INFO_ATTR, ObjectInfo, first_of, head_of};
 use maps::{EVersion, OsdId};
 use node::{ConnId, Level};
@@ -158,7 +159,7 @@ impl Pg {
         let until = to.clone();
         let listing = Listing { keys: 0, until, versions: Versions::new(), listed: false, max, purpose };
         self.listings.0.insert(id, listing);
-        core.io.read(core.now, Read::List { from, to, max }, ReadFor::Scan(self.id, id));
+        core.io.read(core.now, Read::List { from, to, max }, ReadFor::Scan { pgid: self.id, id });
     }
 
     /// The keys of a listing have come: their versions are read next.
@@ -176,7 +177,9 @@ impl Pg {
         }
         (listing.keys, listing.listed) = (keys.len(), true);
         for key in keys {
-            core.io.read(core.now, Read::attrs_of(&key), ReadFor::ScanVersion(self.id, id, Box::new(key)));
+            let read = Read::attrs_of(&key);
+            let then = ReadFor::ScanVersion { pgid: self.id, id, key: Box::new(key) };
+            core.io.read(core.now, read, then);
         }
         self.check_listing(core, id);
     }
@@ -501,7 +504,7 @@ impl Pg {
             self.info.incomplete = false;
             let mut change = MetaChange::default();
             change.info(&self.info);
-            let then = CommitFor::SelfResynced(self.id, self.round);
+            let then = CommitFor::SelfResynced { pgid: self.id, round: self.round };
             return self.submit(core, Vec::new(), change, then);
         }
     }

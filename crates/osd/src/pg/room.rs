@@ -12,7 +12,8 @@ use super::meta::{MetaChange, temp_key};
 use super::replicate::InFlight;
 use super::request::ClientOp;
 use super::state::State;
-use crate::core::{CommitFor, Core};
+use crate::completion::CommitFor;
+use crate::core::Core;
 use crate::object::key_of;
 use maps::{EVersion, OsdId, pool_flags};
 use msgs::errno::{EDQUOT, ENOSPC};
@@ -371,7 +372,7 @@ impl Pg {
             }
         }
         let reply = Msg::new(tid, peer::Body::from(reply));
-        let then = if pulled { CommitFor::Nothing } else { CommitFor::Send(conn, Box::new(reply)) };
+        let then = if pulled { CommitFor::Nothing } else { CommitFor::Send { conn, msg: Box::new(reply) } };
         self.submit(core, vec![TxnOp::Remove(temp_key(&key))], MetaChange::default(), then);
     }
 }

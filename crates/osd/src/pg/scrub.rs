@@ -14,7 +14,8 @@ use super::scrub_compare::{Finding, Maps, SnapFinding, compare};
 use super::scrub_map::{Asker, Scan, Scanned};
 use super::state::State;
 use super::successor;
-use crate::core::{CommitFor, Core, ReadFor};
+use crate::completion::{CommitFor, ReadFor};
+use crate::core::Core;
 use crate::object::{first_of, head_of};
 use crate::qos::Class;
 use maps::{EVersion, Epoch, OsdId, Pool, PoolOpt, osd_flags, pool_flags, pool_opt};
@@ -399,7 +400,7 @@ impl Pg {
         let read = Read::List { from: run.cursor.clone(), to: self.range.1.clone(), max: run.chunk };
         let id = core.next_round();
         self.scrub.listing = Some(id);
-        core.io.read(core.now, read, ReadFor::Scrub(self.id, id));
+        core.io.read(core.now, read, ReadFor::Scrub { pgid: self.id, id });
     }
 
     /// The next chunk's keys, as far as we have them: it ends behind a head, so that no object is divided.

@@ -3,7 +3,8 @@
 
 use super::Pg;
 use super::state::State;
-use crate::core::{Core, ReadFor};
+use crate::completion::ReadFor;
+use crate::core::Core;
 use crate::object::{INFO_ATTR, ObjectInfo};
 use msgs::op::scrub::shard_error;
 use node::{ConnId, Level};
@@ -97,7 +98,7 @@ impl Pg {
         let id = core.next_round();
         let scan = Scan { asker, deep, keys: None, done: Vec::new(), at: None };
         self.scrub.scans.insert(id, scan);
-        core.io.read(core.now, Read::List { from, to, max: LIMIT }, ReadFor::Scrub(self.id, id));
+        core.io.read(core.now, Read::List { from, to, max: LIMIT }, ReadFor::Scrub { pgid: self.id, id });
     }
 
     /// The primary asks.
@@ -138,7 +139,7 @@ impl Pg {
         }
         let Some(at) = &scan.at else { return };
         let read = at.next(scan.deep, core.config.options.scrub.stride);
-        core.io.read(core.now, read, ReadFor::Scrub(self.id, id));
+        core.io.read(core.now, read, ReadFor::Scrub { pgid: self.id, id });
         self.scrub.scans.insert(id, scan);
     }
 

@@ -13,7 +13,8 @@ use super::log::Missing;
 use super::membership::grain;
 use super::meta::{Members, MetaChange, Stored, meta_key};
 use super::{Pg, objects_of};
-use crate::core::{CommitFor, Core};
+use crate::completion::CommitFor;
+use crate::core::Core;
 use maps::{PgId, split_off, stable_mod, stable_mod_mask};
 use store::TxnOp;
 

@@ -5,7 +5,8 @@
 
 use super::Pg;
 use super::meta::{MetaChange, index_clone, temp_key};
-use crate::core::{CommitFor, Core, ReadFor};
+use crate::completion::{CommitFor, ReadFor};
+use crate::core::Core;
 use crate::object::{INFO_ATTR, ObjectInfo, at_snap, hobject_of, key_of};
 use crate::qos::Charge;
 use maps::{EVersion, OsdId, SnapId};
@@ -134,7 +135,7 @@ impl Pg {
             omap_keys: Vec::new(),
             omap_range: Some(omap),
         };
-        core.io.read(core.now, read, ReadFor::Part(self.id, s.tid));
+        core.io.read(core.now, read, ReadFor::Part { pgid: self.id, tid: s.tid });
     }
 
     /// A part was read.
@@ -297,7 +298,7 @@ impl Pg {
             change.info(&self.info);
         }
         if msg.last && pulled {
-            let then = CommitFor::Pulled(self.id, self.round, Box::new(key));
+            let then = CommitFor::Pulled { pgid: self.id, round: self.round, key: Box::new(key) };
             return self.submit(core, ops, change, then);
         }
         let reply = peer::PushReply {
@@ -309,7 +310,7 @@ impl Pg {
             result: 0,
         };
         let reply = Msg::new(tid, peer::Body::from(reply));
-        self.submit(core, ops, change, CommitFor::Send(conn, Box::new(reply)));
+        self.submit(core, ops, change, CommitFor::Send { conn, msg: Box::new(reply) });
     }
 }
 

@@ -11,7 +11,8 @@ use super::log::{Answer, CloneChange, Entry, entry_kind};
 use super::meta::{snap_entries_from, snap_entry_clone, snap_index, snap_prefix, unindex_clone};
 use super::request::{ClientOp, Reply, Stage};
 use super::state::State;
-use crate::core::{CommitFor, Core, ReadFor};
+use crate::completion::{CommitFor, ReadFor};
+use crate::core::Core;
 use crate::object::{at_snap, head_of};
 use crate::ops::info_op;
 use crate::qos::Class;
@@ -150,7 +151,7 @@ impl Pg {
             omap_keys: Vec::new(),
             omap_range: Some(range),
         };
-        core.io.read(core.now, read, ReadFor::SnapIndex(self.id, self.round));
+        core.io.read(core.now, read, ReadFor::SnapIndex { pgid: self.id, round: self.round });
     }
 
     /// The clones under the snapshot at work.

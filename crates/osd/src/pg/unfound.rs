@@ -5,7 +5,8 @@ use super::Pg;
 use super::log::{Answer, Entry, entry_kind};
 use super::meta::MetaChange;
 use super::state::State;
-use crate::core::{CommitFor, Core, ReadFor};
+use crate::completion::{CommitFor, ReadFor};
+use crate::core::Core;
 use crate::object::{INFO_ATTR, ObjectInfo, object_info};
 use maps::{EVersion, OsdId, OsdMap, ReqId};
 use msgs::errno::{EAGAIN, EINVAL};
@@ -122,7 +123,8 @@ impl Pg {
         self.recovery.reverting.awaited = keys.len();
         for key in keys {
             let read = Read::attrs_of(&key);
-            core.io.read(core.now, read, ReadFor::Reverted(self.id, self.round, Box::new(key)));
+            let then = ReadFor::Reverted { pgid: self.id, round: self.round, key: Box::new(key) };
+            core.io.read(core.now, read, then);
         }
         Ok(said)
     }
@@ -140,7 +142,8 @@ impl Pg {
         self.recovery.reverting.undoes.insert(key.clone(), first);
         self.recovery.reverting.awaited += 1;
         let read = Read::attrs_of(key);
-        core.io.read(core.now, read, ReadFor::Reverted(self.id, self.round, Box::new(key.clone())));
+        let then = ReadFor::Reverted { pgid: self.id, round: self.round, key: Box::new(key.clone()) };
+        core.io.read(core.now, read, then);
     }
 
     /// What is here of an object that is to go back.

@@ -113,7 +113,7 @@ impl Cluster {
     pub fn tamper(&mut self, osd: usize, ops: Vec<store::TxnOp>) {
         self.run(Duration::from_millis(100));
         let slot = self.slots.get_mut(&osd).and_then(|s| s.osd.as_mut()).expect("a running OSD");
-        slot.core.submit_own(store::Transaction { ops }, crate::core::CommitFor::Nothing);
+        slot.core.submit_own(store::Transaction { ops }, crate::completion::CommitFor::Nothing);
         self.input(osd, Input::Timer);
         self.run(Duration::from_millis(100));
     }

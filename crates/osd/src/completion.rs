@@ -1,0 +1,153 @@
+//! The owner of each transaction and read that the store has not finished: it is handed back with the completion.
+
+use maps::{EVersion, Epoch, PgId};
+use node::{ConnId, Msg};
+use store::ObjectKey;
+
+/// The action that follows when a transaction is durable.
+#[derive(Debug)]
+pub enum CommitFor {
+    /// None.
+    Nothing,
+    /// Send a message to the primary, or to whoever asked.
+    Send {
+        /// Where it goes.
+        conn: ConnId,
+        /// What is sent.
+        msg: Box<Msg>,
+    },
+    /// As primary: count our own copy of an update that we ordered.
+    Update {
+        /// The PG.
+        pgid: PgId,
+        /// The round of peering in which it was ordered.
+        round: u64,
+        /// The update's version.
+        version: EVersion,
+    },
+    /// As primary: count our own part of an activation.
+    Activated {
+        /// The PG.
+        pgid: PgId,
+        /// The round of peering that ended with it.
+        round: u64,
+    },
+    /// Count a part of an object that we pulled.
+    Pulled {
+        /// The PG.
+        pgid: PgId,
+        /// The round of peering in which it was asked for.
+        round: u64,
+        /// The object.
+        key: Box<ObjectKey>,
+    },
+    /// Our own copy is complete: its backfill has ended.
+    SelfResynced {
+        /// The PG.
+        pgid: PgId,
+        /// The round of peering in which it ran.
+        round: u64,
+    },
+    /// Remove the next objects of a PG that goes.
+    Removed {
+        /// The PG.
+        pgid: PgId,
+    },
+}
+
+/// The owner of a read.
+#[derive(Debug)]
+pub enum ReadFor {
+    /// A client's request.
+    Op {
+        /// The PG.
+        pgid: PgId,
+        /// Number of the request.
+        id: u64,
+        /// Number of the request's attempt.
+        attempt: u32,
+        /// Index of the read within the attempt.
+        index: usize,
+    },
+    /// A listing for a client.
+    List {
+        /// The PG.
+        pgid: PgId,
+        /// Number of the request.
+        id: u64,
+        /// Number of the request's attempt.
+        attempt: u32,
+    },
+    /// A head of a listing, which may be a whiteout.
+    ListedHead {
+        /// The PG.
+        pgid: PgId,
+        /// Number of the request.
+        id: u64,
+        /// Number of the request's attempt.
+        attempt: u32,
+        /// The head.
+        head: Box<ObjectKey>,
+    },
+    /// The next part of an object that is sent to another OSD.
+    Part {
+        /// The PG.
+        pgid: PgId,
+        /// Transaction id of the transfer.
+        tid: u64,
+    },
+    /// Keys for a comparison, as its owner (primary) or on request.
+    Scan {
+        /// The PG.
+        pgid: PgId,
+        /// Number of the scan.
+        id: u64,
+    },
+    /// The version of one object for a comparison.
+    ScanVersion {
+        /// The PG.
+        pgid: PgId,
+        /// Number of the scan.
+        id: u64,
+        /// The object.
+        key: Box<ObjectKey>,
+    },
+    /// Clones of a snapshot that is trimmed.
+    SnapIndex {
+        /// The PG.
+        pgid: PgId,
+        /// The round of peering.
+        round: u64,
+    },
+    /// The primary's state of an object whose newest version is given up.
+    Reverted {
+        /// The PG.
+        pgid: PgId,
+        /// The round of peering.
+        round: u64,
+        /// The object.
+        key: Box<ObjectKey>,
+    },
+    /// Keys of a PG that goes.
+    Removal {
+        /// The PG.
+        pgid: PgId,
+    },
+    /// A part of a scrubbed chunk.
+    Scrub {
+        /// The PG.
+        pgid: PgId,
+        /// Number of the scan.
+        id: u64,
+    },
+    /// The superblock.
+    Superblock,
+    /// A stored map.
+    Map(Epoch),
+    /// The keys of all PGs' stored records.
+    Pgs,
+    /// A page of one PG's stored records.
+    PgMeta(PgId),
+    /// Objects that were only partly here.
+    Temps,
+}
