@@ -11,7 +11,7 @@ use crate::pg::request::ClientOp;
 use crate::session::Session;
 use crate::snapset::SnapContext;
 use auth::OsdTarget;
-use maps::{Epoch, HObject, OsdId, PgId, SnapId, Spg, pool_flags};
+use maps::{Epoch, HObject, OsdId, PgId, SnapId, pool_flags};
 use msgs::errno::{EAGAIN, EINVAL, EIO, EMSGSIZE, ENAMETOOLONG, EPERM, ESHUTDOWN};
 use msgs::op::watch_op;
 use msgs::{Op, OsdBackoff, OsdOp, OsdOpReply, backoff_op, osd_flag};
@@ -291,13 +291,13 @@ impl Osd {
         if let peer::Body::OsdPing(ping) = &body {
             return self.ping_message(conn, ping);
         }
-        let (Some(from), Some((pgid, epoch))) = (from, addressed(&body)) else {
+        let (Some(from), Some(head)) = (from, body.pg_head().copied()) else {
             return self.core.count("messages_ignored", 1);
         };
-        if self.must_wait(conn, epoch) {
-            return self.hold(epoch, conn, Msg::new(tid, body));
+        if self.must_wait(conn, head.epoch) {
+            return self.hold(head.epoch, conn, Msg::new(tid, body));
         }
-        self.pg_message(conn, from, tid, pgid.pgid, body);
+        self.pg_message(conn, from, tid, head.pgid.pgid, body);
     }
 
     fn pg_message(&mut self, conn: ConnId, from: OsdId, tid: u64, pgid: PgId, body: peer::Body) {
@@ -311,7 +311,7 @@ impl Osd {
         match body {
             peer::Body::PgQuery(m) => pg.on_query(core, conn, tid, &m),
             peer::Body::PgNotify(m) => match wire::Reader::new(&m.info).get() {
-                Ok(notice) if m.epoch >= pg.members.interval => {
+                Ok(notice) if m.head.epoch >= pg.members.interval => {
                     pg.on_notice(core, from, tid, m.exists, notice)
                 }
                 Ok(_) => {}
@@ -333,7 +333,7 @@ impl Osd {
             peer::Body::PgScrubMap(m) => pg.on_scrub_map(core, from, tid, &m),
             peer::Body::PgScrubbed(m) => pg.on_scrubbed(core, from, &m),
             peer::Body::PgReserve(m) => pg.on_reserve(core, (conn, from), tid, &m),
-            peer::Body::PgRemove(m) if pg.is_useless(core, from, m.interval) => self.remove_copy(pgid),
+            peer::Body::PgRemove(m) if pg.is_useless(core, from, m.head.interval) => self.remove_copy(pgid),
             peer::Body::PgRemove(_) => {}
             _ => core.count("messages_ignored", 1),
         }
@@ -342,7 +342,7 @@ impl Osd {
     /// A former member may be asked about a PG that it has nothing of: it says so.
     fn no_such_pg(&mut self, conn: ConnId, tid: u64, body: peer::Body) {
         let peer::Body::PgQuery(query) = body else { return };
-        let PgId { pool, seed } = query.pgid.pgid;
+        let PgId { pool, seed } = query.head.pgid.pgid;
         if self.core.map.pools.get(&pool).is_some_and(|pool| seed >= pool.pg_num) {
             // It was merged, and who asks will learn; what we had of it we still have.
             return;
@@ -350,38 +350,12 @@ impl Osd {
         let feature_level = self.core.config.options.feature_level;
         let notice = crate::pg::info::Notice { feature_level, ..Default::default() };
         let body = peer::PgNotify {
-            pgid: query.pgid,
-            epoch: self.core.epoch(),
-            interval: query.interval,
+            head: peer::PgHead { epoch: self.core.epoch(), ..query.head },
             exists: false,
             info: wire::Writer::encode(&notice),
         };
         self.core.send(conn, tid, peer::Body::from(body));
     }
-}
-
-/// The PG that a message is about, and its sender's map.
-fn addressed(body: &peer::Body) -> Option<(Spg, Epoch)> {
-    Some(match body {
-        peer::Body::PgQuery(m) => (m.pgid, m.epoch),
-        peer::Body::PgNotify(m) => (m.pgid, m.epoch),
-        peer::Body::PgLog(m) => (m.pgid, m.epoch),
-        peer::Body::PgInfo(m) => (m.pgid, m.epoch),
-        peer::Body::RepData(m) => (m.pgid, m.epoch),
-        peer::Body::RepOp(m) => (m.pgid, m.epoch),
-        peer::Body::RepOpReply(m) => (m.pgid, m.epoch),
-        peer::Body::Push(m) => (m.pgid, m.epoch),
-        peer::Body::PushReply(m) => (m.pgid, m.epoch),
-        peer::Body::Pull(m) => (m.pgid, m.epoch),
-        peer::Body::PgScan(m) => (m.pgid, m.epoch),
-        peer::Body::PgScanReply(m) => (m.pgid, m.epoch),
-        peer::Body::PgReserve(m) => (m.pgid, m.epoch),
-        peer::Body::PgRemove(m) => (m.pgid, m.epoch),
-        peer::Body::PgScrub(m) => (m.pgid, m.epoch),
-        peer::Body::PgScrubMap(m) => (m.pgid, m.epoch),
-        peer::Body::PgScrubbed(m) => (m.pgid, m.epoch),
-        _ => return None,
-    })
 }
 
 /// The methods that a request calls, or why one can't be called.

@@ -31,6 +31,32 @@ wire::message_bodies! {
     }
 }
 
+impl Body {
+    /// The head of a message about a PG; `None` for all other messages.
+    pub fn pg_head(&self) -> Option<&PgHead> {
+        Some(match self {
+            Self::PgQuery(m) => &m.head,
+            Self::PgNotify(m) => &m.head,
+            Self::PgLog(m) => &m.head,
+            Self::PgInfo(m) => &m.head,
+            Self::RepData(m) => &m.head,
+            Self::RepOp(m) => &m.head,
+            Self::RepOpReply(m) => &m.head,
+            Self::Push(m) => &m.head,
+            Self::PushReply(m) => &m.head,
+            Self::Pull(m) => &m.head,
+            Self::PgScan(m) => &m.head,
+            Self::PgScanReply(m) => &m.head,
+            Self::PgReserve(m) => &m.head,
+            Self::PgRemove(m) => &m.head,
+            Self::PgScrub(m) => &m.head,
+            Self::PgScrubMap(m) => &m.head,
+            Self::PgScrubbed(m) => &m.head,
+            _ => return None,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Body;

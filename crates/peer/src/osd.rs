@@ -29,6 +29,20 @@ pub mod reserve_op {
     pub const RELEASE: u8 = 4;
 }
 
+wire::wire_structs! {
+    /// The common head of all messages about a PG.
+    #[derive(Copy, Eq)]
+    pub struct PgHead[plain] {
+        /// The PG; of an erasure-coded one with the receiver's shard.
+        pub pgid: Spg,
+        /// The sender's map: a receiver with an older one waits for it.
+        pub epoch: Epoch,
+        /// First epoch of the interval that the message belongs to; a receiver in a newer one ignores it. An answer repeats the
+        /// request's.
+        pub interval: Epoch,
+    }
+}
+
 wire::messages! {
     /// A heartbeat, on a connection of its own.
     pub struct OsdPing = 0xe200 "osd_ping" [v 1/1] {
@@ -50,12 +64,8 @@ wire::messages! {
 
     /// Primary to replica: make this update durable.
     pub struct RepOp = 0xe201 "rep_op" [v 1/1] {
-        /// Which PG; of erasure-coded ones with the receiver's shard.
-        pub pgid: Spg,
-        /// The primary's map.
-        pub epoch: Epoch,
-        /// The interval began at this epoch: a replica of a newer interval refuses.
-        pub min_epoch: Epoch,
+        /// Of the PG.
+        pub head: PgHead,
         /// The client's request.
         pub reqid: ReqId,
         /// Of the update.
@@ -76,12 +86,8 @@ wire::messages! {
 
     /// Primary to replica: a part of what the update will write that follows on this connection. Not answered; the update's answer is for it too.
     pub struct RepData = 0xe20e "rep_data" [v 1/1] {
-        /// As in the update.
-        pub pgid: Spg,
-        /// The primary's map.
-        pub epoch: Epoch,
-        /// The interval began at this epoch.
-        pub interval: Epoch,
+        /// Of the PG.
+        pub head: PgHead,
         /// Of the update.
         pub version: EVersion,
         /// So many bytes came before.
@@ -91,11 +97,9 @@ wire::messages! {
     }
 
     /// Answers [`RepOp`] once the update is durable.
-    pub struct RepOpReply = 0xe202 "rep_op_reply" [v 1/1] {
-        /// As in the request.
-        pub pgid: Spg,
-        /// As in the request.
-        pub epoch: Epoch,
+    pub struct RepOpReply = 0xe202 "rep_op_reply" [v 2/2] {
+        /// Of the PG; both epochs are the interval of the request.
+        pub head: PgHead,
         /// As in the request.
         pub version: EVersion,
         /// 0, or a negative errno: the replica's store failed.
@@ -106,12 +110,8 @@ wire::messages! {
 
     /// Primary to a former or present member of the PG: what do you have?
     pub struct PgQuery = 0xe203 "pg_query" [v 1/1] {
-        /// Which.
-        pub pgid: Spg,
-        /// The primary's map.
-        pub epoch: Epoch,
-        /// The interval began at this epoch.
-        pub interval: Epoch,
+        /// Of the PG.
+        pub head: PgHead,
         /// Wants the log from behind `since` on, not only the info.
         pub want_log: bool,
         /// See `want_log`.
@@ -120,12 +120,8 @@ wire::messages! {
 
     /// Answers [`PgQuery`] without log; also sent unasked by an OSD that has a PG and sees a new primary.
     pub struct PgNotify = 0xe204 "pg_notify" [v 1/1] {
-        /// Which.
-        pub pgid: Spg,
-        /// The sender's map.
-        pub epoch: Epoch,
-        /// Of the query that it answers, or the sender's own.
-        pub interval: Epoch,
+        /// Of the PG.
+        pub head: PgHead,
         /// The sender has a copy; otherwise `info` is empty.
         pub exists: bool,
         /// Encoded PG info.
@@ -134,12 +130,8 @@ wire::messages! {
 
     /// Primary to replica: the agreed state, without a log that the replica has already.
     pub struct PgInfo = 0xe205 "pg_info" [v 1/1] {
-        /// Which.
-        pub pgid: Spg,
-        /// The sender's map.
-        pub epoch: Epoch,
-        /// The interval began at this epoch.
-        pub interval: Epoch,
+        /// Of the PG.
+        pub head: PgHead,
         /// The PG is active from now on.
         pub activate: bool,
         /// Encoded PG info.
@@ -148,12 +140,8 @@ wire::messages! {
 
     /// Primary to replica when it activates, or replica to primary on [`PgQuery`]: info and log.
     pub struct PgLog = 0xe206 "pg_log" [v 1/1] {
-        /// Which.
-        pub pgid: Spg,
-        /// The sender's map.
-        pub epoch: Epoch,
-        /// The interval began at this epoch.
-        pub interval: Epoch,
+        /// Of the PG.
+        pub head: PgHead,
         /// The PG is active from now on.
         pub activate: bool,
         /// Encoded PG info.
@@ -166,12 +154,8 @@ wire::messages! {
 
     /// A whole object, or a part of one, for recovery and backfill.
     pub struct Push = 0xe207 "push" [v 1/1] {
-        /// Which PG.
-        pub pgid: Spg,
-        /// The sender's map.
-        pub epoch: Epoch,
-        /// The interval began at this epoch.
-        pub interval: Epoch,
+        /// Of the PG.
+        pub head: PgHead,
         /// Which object.
         pub object: HObject,
         /// Its version.
@@ -192,12 +176,8 @@ wire::messages! {
 
     /// Answers [`Push`] once it is durable.
     pub struct PushReply = 0xe208 "push_reply" [v 1/1] {
-        /// As in the request.
-        pub pgid: Spg,
-        /// As in the request.
-        pub epoch: Epoch,
-        /// As in the request.
-        pub interval: Epoch,
+        /// Of the PG.
+        pub head: PgHead,
         /// As in the request.
         pub object: HObject,
         /// Where to go on; the object's end after the last part.
@@ -208,12 +188,8 @@ wire::messages! {
 
     /// Primary to a member that has an object that the primary misses: push it to me. Answered by [`Push`].
     pub struct Pull = 0xe209 "pull" [v 1/1] {
-        /// Which PG.
-        pub pgid: Spg,
-        /// The sender's map.
-        pub epoch: Epoch,
-        /// The interval began at this epoch.
-        pub interval: Epoch,
+        /// Of the PG.
+        pub head: PgHead,
         /// Which object.
         pub object: HObject,
         /// The version needed.
@@ -225,12 +201,8 @@ wire::messages! {
     /// Primary to a member, or to the copy that it takes its own from: which objects do you have between these keys, in which
     /// versions?
     pub struct PgScan = 0xe20a "pg_scan" [v 1/1] {
-        /// Which PG.
-        pub pgid: Spg,
-        /// The sender's map.
-        pub epoch: Epoch,
-        /// The interval began at this epoch.
-        pub interval: Epoch,
+        /// Of the PG.
+        pub head: PgHead,
         /// Encoded first key.
         pub from: Vec<u8>,
         /// Encoded key behind the last.
@@ -243,12 +215,8 @@ wire::messages! {
 
     /// Answers [`PgScan`].
     pub struct PgScanReply = 0xe20b "pg_scan_reply" [v 1/1] {
-        /// As in the request.
-        pub pgid: Spg,
-        /// As in the request.
-        pub epoch: Epoch,
-        /// As in the request.
-        pub interval: Epoch,
+        /// Of the PG.
+        pub head: PgHead,
         /// Encoded keys and versions, in order.
         pub entries: Vec<u8>,
         /// Encoded key up to which `entries` is all there is, exclusive.
@@ -259,12 +227,8 @@ wire::messages! {
 
     /// Primary to a member, and back: whose turn it is to be filled.
     pub struct PgReserve = 0xe20d "pg_reserve" [v 1/1] {
-        /// Which PG.
-        pub pgid: Spg,
-        /// The sender's map.
-        pub epoch: Epoch,
-        /// The interval began at this epoch.
-        pub interval: Epoch,
+        /// Of the PG.
+        pub head: PgHead,
         /// One of [`reserve_op`].
         pub op: u8,
         /// The higher, the sooner.
@@ -273,22 +237,14 @@ wire::messages! {
 
     /// Primary to an OSD that serves the PG no more: all members have everything, so its copy may go.
     pub struct PgRemove = 0xe20c "pg_remove" [v 1/1] {
-        /// Which.
-        pub pgid: Spg,
-        /// The sender's map.
-        pub epoch: Epoch,
-        /// The interval began at this epoch.
-        pub interval: Epoch,
+        /// Of the PG.
+        pub head: PgHead,
     }
 
     /// Primary to a member: what does your copy have between these keys? For scrub.
     pub struct PgScrub = 0xe218 "pg_scrub" [v 1/1] {
-        /// Which PG.
-        pub pgid: Spg,
-        /// The sender's map.
-        pub epoch: Epoch,
-        /// The interval began at this epoch.
-        pub interval: Epoch,
+        /// Of the PG.
+        pub head: PgHead,
         /// Encoded first key.
         pub from: Vec<u8>,
         /// Encoded key behind the last.
@@ -299,12 +255,8 @@ wire::messages! {
 
     /// Answers [`PgScrub`].
     pub struct PgScrubMap = 0xe219 "pg_scrub_map" [v 1/1] {
-        /// As in the request.
-        pub pgid: Spg,
-        /// As in the request.
-        pub epoch: Epoch,
-        /// As in the request.
-        pub interval: Epoch,
+        /// Of the PG.
+        pub head: PgHead,
         /// Encoded objects in the order of keys.
         pub objects: Vec<u8>,
         /// Not empty: why they can't even be listed.
@@ -314,12 +266,8 @@ wire::messages! {
     /// When a PG was scrubbed, and with what result: from the primary to the members, and back from one that knows of a
     /// later scrub.
     pub struct PgScrubbed = 0xe21a "pg_scrubbed" [v 1/1] {
-        /// Which PG.
-        pub pgid: Spg,
-        /// The sender's map.
-        pub epoch: Epoch,
-        /// The interval began at this epoch.
-        pub interval: Epoch,
+        /// Of the PG.
+        pub head: PgHead,
         /// Encoded record.
         pub record: Vec<u8>,
     }

@@ -118,9 +118,7 @@ impl Pg {
         let step = (core.config.options.update_part as usize / BLOCK * BLOCK).max(BLOCK);
         for from in (0..sent.ahead.len()).step_by(step) {
             let body = peer::RepData {
-                pgid: self.spg(),
-                epoch: core.epoch(),
-                interval: self.members.interval,
+                head: self.head(core),
                 version,
                 offset: from as u64,
                 data: sent.ahead.slice(from..sent.ahead.len().min(from + step)),
@@ -132,7 +130,7 @@ impl Pg {
     /// A part from the primary, of the update that is to come next.
     pub fn on_rep_data(&mut self, core: &mut Core, tid: u64, msg: &peer::RepData) {
         let follows = msg.version.version == self.info.last_update.version + 1;
-        let current = self.is_current(msg.interval) && tid == self.activation;
+        let current = self.is_current(msg.head.interval) && tid == self.activation;
         if !current || !follows || self.state != State::ReplicaActive {
             return;
         }

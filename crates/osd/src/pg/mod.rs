@@ -228,6 +228,11 @@ impl Pg {
         Spg::replicated(self.id)
     }
 
+    /// The head of a message about this PG.
+    pub fn head(&self, core: &Core) -> peer::PgHead {
+        peer::PgHead { pgid: self.spg(), epoch: core.epoch(), interval: self.members.interval }
+    }
+
     /// The primary of this interval.
     pub fn primary(&self) -> Option<OsdId> {
         self.members.acting.first().copied()

@@ -80,13 +80,7 @@ impl Pg {
     }
 
     fn query(&self, core: &mut Core, osd: OsdId, want_log: bool) {
-        let body = peer::PgQuery {
-            pgid: self.spg(),
-            epoch: core.epoch(),
-            interval: self.members.interval,
-            want_log,
-            since: EVersion::default(),
-        };
+        let body = peer::PgQuery { head: self.head(core), want_log, since: EVersion::default() };
         core.send_osd(osd, self.round, peer::Body::from(body));
     }
 
@@ -437,9 +431,7 @@ impl Pg {
             let activation = Activation { info: self.info.clone(), since, resync, dups, past };
             let entries: Vec<Entry> = self.log.since(since).collect();
             let body = peer::PgLog {
-                pgid: self.spg(),
-                epoch: core.epoch(),
-                interval: self.members.interval,
+                head: self.head(core),
                 activate: true,
                 info: Writer::encode(&activation),
                 log: Writer::encode(&entries),
@@ -514,13 +506,8 @@ impl Pg {
     /// Tells the members since when the PG is active and clean.
     pub fn share_history(&self, core: &mut Core) {
         for osd in self.others(core) {
-            let body = peer::PgInfo {
-                pgid: self.spg(),
-                epoch: core.epoch(),
-                interval: self.members.interval,
-                activate: false,
-                info: Writer::encode(&self.info),
-            };
+            let body =
+                peer::PgInfo { head: self.head(core), activate: false, info: Writer::encode(&self.info) };
             core.send_osd(osd, self.round, peer::Body::from(body));
         }
     }

@@ -225,14 +225,7 @@ impl Pg {
             return;
         };
         let tid = core.next_round();
-        let body = peer::Pull {
-            pgid: self.spg(),
-            epoch: core.epoch(),
-            interval: self.members.interval,
-            object: hobject_of(key),
-            version: need,
-            offset: 0,
-        };
+        let body = peer::Pull { head: self.head(core), object: hobject_of(key), version: need, offset: 0 };
         core.send_osd(from, tid, peer::Body::from(body));
         core.recovering += 1;
         let charged = core.qos.object_begins(core.now.mono);
@@ -301,8 +294,7 @@ impl Pg {
             return;
         }
         for osd in std::mem::take(&mut self.strays) {
-            let body =
-                peer::PgRemove { pgid: self.spg(), epoch: core.epoch(), interval: self.members.interval };
+            let body = peer::PgRemove { head: self.head(core) };
             core.send_osd(osd, self.round, peer::Body::from(body));
         }
     }

@@ -34,11 +34,11 @@ impl Pg {
 
     /// Answers the primary's question.
     pub fn on_query(&mut self, core: &mut Core, conn: ConnId, tid: u64, msg: &peer::PgQuery) {
-        if msg.interval < self.members.interval {
+        if msg.head.interval < self.members.interval {
             return; // of an earlier primary, who will learn
         }
         if !msg.want_log {
-            let body = notify(self, core, msg.interval, self.stored, &self.notice(core));
+            let body = notify(self, core, msg.head.interval, self.stored, &self.notice(core));
             core.send(conn, tid, peer::Body::from(body));
             return;
         }
@@ -50,9 +50,7 @@ impl Pg {
         };
         let entries: Vec<Entry> = self.log.entries().collect();
         let body = peer::PgLog {
-            pgid: self.spg(),
-            epoch: core.epoch(),
-            interval: msg.interval,
+            head: peer::PgHead { epoch: core.epoch(), ..msg.head },
             activate: false,
             info: Writer::encode(&reply),
             log: Writer::encode(&entries),
@@ -65,7 +63,7 @@ impl Pg {
 
     /// The primary's decision: our log and missing objects become what it says.
     pub fn on_activate(&mut self, core: &mut Core, conn: ConnId, tid: u64, msg: &peer::PgLog) {
-        let current = self.is_current(msg.interval) && tid > self.activation;
+        let current = self.is_current(msg.head.interval) && tid > self.activation;
         if !current || !matches!(self.state, State::Stray | State::ReplicaActive) {
             return;
         }
@@ -116,13 +114,7 @@ impl Pg {
         self.drop_ahead(core);
         self.send_all_to_primary(core);
         (self.activation, self.primary_serves) = (tid, false);
-        let body = peer::PgInfo {
-            pgid: self.spg(),
-            epoch: core.epoch(),
-            interval: self.members.interval,
-            activate: true,
-            info: Writer::encode(&self.info),
-        };
+        let body = peer::PgInfo { head: self.head(core), activate: true, info: Writer::encode(&self.info) };
         let reply = Msg::new(tid, peer::Body::from(body));
         self.submit(core, ops, change, CommitFor::Send { conn, msg: Box::new(reply) });
         Ok(())
@@ -131,7 +123,7 @@ impl Pg {
     /// The primary tells what all members know by now.
     pub fn on_primary_info(&mut self, core: &mut Core, tid: u64, msg: &peer::PgInfo) {
         let Ok(info) = Reader::new(&msg.info).get::<Info>() else { return };
-        if !self.is_current(msg.interval) || self.state != State::ReplicaActive {
+        if !self.is_current(msg.head.interval) || self.state != State::ReplicaActive {
             return;
         }
         // It says so only while it is active.
@@ -144,7 +136,8 @@ impl Pg {
 
     /// An update from the primary: log entry and objects together.
     pub fn on_rep_op(&mut self, core: &mut Core, conn: ConnId, tid: u64, msg: &peer::RepOp) {
-        if !self.is_current(msg.min_epoch) || self.state != State::ReplicaActive || tid != self.activation {
+        if !self.is_current(msg.head.interval) || self.state != State::ReplicaActive || tid != self.activation
+        {
             return;
         }
         if msg.version.version > self.info.last_update.version + 1 {
@@ -207,8 +200,7 @@ impl Pg {
         self.sure_to = self.sure_to.max(msg.committed_to);
         self.trim_log(core, &mut change);
         let reply = peer::RepOpReply {
-            pgid: msg.pgid,
-            epoch: msg.min_epoch,
+            head: peer::PgHead { epoch: msg.head.interval, ..msg.head },
             version,
             result: if lacks { -ENOSPC } else { 0 },
             last_complete: version,
@@ -286,5 +278,6 @@ impl Pg {
 
 /// What an OSD says of its copy, or that it has none.
 pub fn notify(pg: &Pg, core: &Core, interval: Epoch, exists: bool, notice: &Notice) -> peer::PgNotify {
-    peer::PgNotify { pgid: pg.spg(), epoch: core.epoch(), interval, exists, info: Writer::encode(notice) }
+    let head = peer::PgHead { interval, ..pg.head(core) };
+    peer::PgNotify { head, exists, info: Writer::encode(notice) }
 }

@@ -125,9 +125,7 @@ impl Pg {
             let sent = if behind { &Sent::whole(&Transaction::default()) } else { parted.unwrap_or(&whole) };
             // Snapshots of one object are compared together: writes to it wait until all of them are on one side.
             let body = peer::RepOp {
-                pgid: self.spg(),
-                epoch: core.epoch(),
-                min_epoch: self.members.interval,
+                head: self.head(core),
                 reqid: update.entry.reqid,
                 version,
                 committed_to: self.sure_to,

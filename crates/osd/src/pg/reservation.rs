@@ -112,13 +112,7 @@ impl Pg {
     }
 
     fn reserve_message(&self, core: &Core, op: u8) -> peer::PgReserve {
-        peer::PgReserve {
-            pgid: self.spg(),
-            epoch: core.epoch(),
-            interval: self.members.interval,
-            op,
-            urgency: self.urgency(),
-        }
+        peer::PgReserve { head: self.head(core), op, urgency: self.urgency() }
     }
 
     /// Gives all slots back.
@@ -153,7 +147,7 @@ impl Pg {
         tid: u64,
         msg: &peer::PgReserve,
     ) {
-        if !self.is_current(msg.interval) {
+        if !self.is_current(msg.head.interval) {
             return;
         }
         let asks = self.state == State::ReplicaActive && tid == self.activation;

@@ -218,9 +218,7 @@ impl Pg {
             Purpose::Asked(conn, tid) => {
                 let entries: Vec<(ObjectKey, EVersion)> = listing.versions.into_iter().collect();
                 let reply = peer::PgScanReply {
-                    pgid: self.spg(),
-                    epoch: core.epoch(),
-                    interval: self.members.interval,
+                    head: self.head(core),
                     entries: Writer::encode(&entries),
                     until: Writer::encode(&listing.until),
                     done: false,
@@ -232,14 +230,12 @@ impl Pg {
 
     /// Another OSD asks what we have, or tells us that our copy is complete.
     pub fn on_scan(&mut self, core: &mut Core, conn: ConnId, tid: u64, msg: &peer::PgScan) {
-        if !self.is_current(msg.interval) {
+        if !self.is_current(msg.head.interval) {
             return;
         }
         if msg.done {
             let reply = peer::PgScanReply {
-                pgid: msg.pgid,
-                epoch: core.epoch(),
-                interval: msg.interval,
+                head: peer::PgHead { epoch: core.epoch(), ..msg.head },
                 entries: Vec::new(),
                 until: Vec::new(),
                 done: true,
@@ -268,9 +264,7 @@ impl Pg {
     ) {
         let encode = |key: Option<&ObjectKey>| key.map(Writer::encode).unwrap_or_default();
         let body = peer::PgScan {
-            pgid: self.spg(),
-            epoch: core.epoch(),
-            interval: self.members.interval,
+            head: self.head(core),
             from: encode(range.map(|r| r.0)),
             to: encode(range.map(|r| r.1)),
             max: range.map_or(0, |r| r.2 as u32),
@@ -316,7 +310,7 @@ impl Pg {
 
     /// The other side of a comparison has come.
     pub fn on_scan_reply(&mut self, core: &mut Core, from: OsdId, tid: u64, msg: &peer::PgScanReply) {
-        if !self.is_current(msg.interval) {
+        if !self.is_current(msg.head.interval) {
             return;
         }
         if self.self_resync.as_ref().is_some_and(|s| s.tid == tid) {

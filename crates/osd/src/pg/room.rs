@@ -358,9 +358,7 @@ impl Pg {
     ) {
         let key = key_of(&msg.object);
         let reply = peer::PushReply {
-            pgid: msg.pgid,
-            epoch: core.epoch(),
-            interval: msg.interval,
+            head: peer::PgHead { epoch: core.epoch(), ..msg.head },
             object: msg.object.clone(),
             next_offset: msg.offset,
             result: -ENOSPC,

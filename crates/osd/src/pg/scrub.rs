@@ -343,12 +343,7 @@ impl Pg {
     }
 
     fn scrub_record(&self, core: &Core) -> peer::PgScrubbed {
-        peer::PgScrubbed {
-            pgid: self.spg(),
-            epoch: core.epoch(),
-            interval: self.members.interval,
-            record: Writer::encode(&self.scrub.record),
-        }
+        peer::PgScrubbed { head: self.head(core), record: Writer::encode(&self.scrub.record) }
     }
 
     fn scrub_share(&self, core: &mut Core) {
@@ -361,7 +356,7 @@ impl Pg {
     /// Somebody tells when the PG was scrubbed.
     pub fn on_scrubbed(&mut self, core: &mut Core, from: OsdId, msg: &peer::PgScrubbed) {
         let Ok(record) = Reader::new(&msg.record).get::<Record>() else { return };
-        if !self.is_current(msg.interval) || record == self.scrub.record {
+        if !self.is_current(msg.head.interval) || record == self.scrub.record {
             return;
         }
         if (record.last, record.last_deep) >= (self.scrub.record.last, self.scrub.record.last_deep) {
@@ -449,9 +444,7 @@ impl Pg {
         waiting.insert(core.config.id);
         for osd in others {
             let body = peer::PgScrub {
-                pgid: self.spg(),
-                epoch: core.epoch(),
-                interval: self.members.interval,
+                head: self.head(core),
                 from: Writer::encode(&from),
                 to: Writer::encode(&until),
                 deep,
@@ -479,7 +472,7 @@ impl Pg {
 
     /// A member has answered.
     pub fn on_scrub_map(&mut self, core: &mut Core, from: OsdId, tid: u64, msg: &peer::PgScrubMap) {
-        if !self.is_current(msg.interval) {
+        if !self.is_current(msg.head.interval) {
             return;
         }
         let map = Reader::new(&msg.objects).get::<Vec<Scanned>>().ok().filter(|_| msg.error.is_empty());

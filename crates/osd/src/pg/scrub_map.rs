@@ -104,7 +104,7 @@ impl Pg {
     /// The primary asks.
     pub fn on_scrub(&mut self, core: &mut Core, conn: ConnId, tid: u64, msg: &peer::PgScrub) {
         let member = self.state == State::ReplicaActive && tid > self.activation;
-        if !self.is_current(msg.interval) || !member {
+        if !self.is_current(msg.head.interval) || !member {
             return;
         }
         let range = (Reader::new(&msg.from).get::<ObjectKey>(), Reader::new(&msg.to).get::<ObjectKey>());
@@ -154,13 +154,8 @@ impl Pg {
                 self.take_scrub_map(core, us, tid, map);
             }
             Asker::Primary(conn, tid) => {
-                let reply = peer::PgScrubMap {
-                    pgid: self.spg(),
-                    epoch: core.epoch(),
-                    interval: self.members.interval,
-                    objects: Writer::encode(&scan.done),
-                    error,
-                };
+                let reply =
+                    peer::PgScrubMap { head: self.head(core), objects: Writer::encode(&scan.done), error };
                 core.send(conn, tid, peer::Body::from(reply));
             }
         }

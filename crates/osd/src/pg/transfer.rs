@@ -101,7 +101,7 @@ impl Pg {
 
     /// The primary asks for an object.
     pub fn on_pull(&mut self, core: &mut Core, conn: ConnId, tid: u64, msg: &peer::Pull) {
-        if !self.is_current(msg.interval) {
+        if !self.is_current(msg.head.interval) {
             return;
         }
         let sender = Sender {
@@ -192,9 +192,7 @@ impl Pg {
         (first, last): (bool, bool),
     ) -> peer::Push {
         peer::Push {
-            pgid: self.spg(),
-            epoch: core.epoch(),
-            interval: self.members.interval,
+            head: self.head(core),
             object: hobject_of(&s.key),
             version: s.version,
             offset: 0,
@@ -212,9 +210,7 @@ impl Pg {
         match s.to {
             Destination::Asker(conn) => {
                 let reply = peer::PushReply {
-                    pgid: self.spg(),
-                    epoch: core.epoch(),
-                    interval: self.members.interval,
+                    head: self.head(core),
                     object: hobject_of(&s.key),
                     next_offset: 0,
                     result,
@@ -232,7 +228,7 @@ impl Pg {
 
     /// A part that we sent is durable there, or what we asked for is not there.
     pub fn on_push_reply(&mut self, core: &mut Core, from: OsdId, tid: u64, msg: &peer::PushReply) {
-        if !self.is_current(msg.interval) {
+        if !self.is_current(msg.head.interval) {
             return;
         }
         if msg.result < 0 && !self.recovery.sends.contains_key(&tid) {
@@ -262,7 +258,7 @@ impl Pg {
         let pulled = self.recovery.pulls.get(&key).is_some_and(|p| p.tid == tid);
         // A part that was sent before the last activation may come late on an old connection; newer ones have higher numbers.
         let from_primary = self.activation != 0 && tid > self.activation;
-        if !self.is_current(msg.interval) || !pulled && !from_primary {
+        if !self.is_current(msg.head.interval) || !pulled && !from_primary {
             return;
         }
         if !pulled && !msg.deleted && msg.version > self.info.last_update {
@@ -302,9 +298,7 @@ impl Pg {
             return self.submit(core, ops, change, then);
         }
         let reply = peer::PushReply {
-            pgid: msg.pgid,
-            epoch: core.epoch(),
-            interval: msg.interval,
+            head: peer::PgHead { epoch: core.epoch(), ..msg.head },
             object: msg.object.clone(),
             next_offset: msg.offset + msg.data.len() as u64,
             result: 0,
