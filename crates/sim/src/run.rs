@@ -244,7 +244,7 @@ impl Scenario {
         self.play(until, true, |_| false)?;
 
         self.cluster.world.faults = Faults::none();
-        self.nemesis.give_up(&mut self.cluster);
+        self.nemesis.repair_all(&mut self.cluster);
         self.loads.iter_mut().for_each(|load| load.faults_ended());
         if self.decays {
             self.repair()?;
@@ -295,13 +295,13 @@ impl Scenario {
             let strikes = struck.then(|| self.nemesis.next_at());
             let next = wants.into_iter().chain(strikes).fold(until, Instant::min);
             while self.cluster.world.step(next) {
-                if self.answers() || struck && self.nemesis.is_provoked(&self.cluster) {
+                if self.answers() || struck && self.nemesis.is_triggered(&self.cluster) {
                     break;
                 }
             }
-            let provoked = self.nemesis.is_provoked(&self.cluster);
+            let provoked = self.nemesis.is_triggered(&self.cluster);
             if struck && (provoked || self.nemesis.next_at() <= self.cluster.world.now()) {
-                for slot in self.nemesis.strike(&mut self.cluster) {
+                for slot in self.nemesis.step(&mut self.cluster) {
                     let now = self.cluster.world.now();
                     self.loads.iter_mut().for_each(|l| l.died(slot, now));
                 }

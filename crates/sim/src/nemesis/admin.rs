@@ -1,0 +1,85 @@
+//! An administrator's changes of the cluster, at most 20 a second. Nobody waits for the answers.
+
+use super::{Fault, Nemesis, Profile, Repair};
+use crate::cluster::Cluster;
+use Profile::{Any, Objects, Rados, Snapshots};
+use fsclient::Request;
+use std::time::Duration;
+
+/// The least time between two commands of the administrator.
+const COMMAND_INTERVAL: Duration = Duration::from_millis(50);
+/// The most PGs that a pool is given.
+const MAX_PGS: u32 = 24;
+
+/// CRUSH gives an OSD no data for a while: its PGs move away and back.
+pub static OSD_OUT: Fault = Fault {
+    name: "osd_out",
+    profiles: &[Rados],
+    also_in: &[(Any, 3), (Objects, 3)],
+    inject: |nemesis, _, cluster| {
+        nemesis.may_command(cluster)?;
+        let number = nemesis.rng.below(cluster.osds.len() as u64) as usize;
+        command_osd("osd out", number, cluster);
+        let end = cluster.world.now() + Duration::from_millis(nemesis.rng.range(500, 15_000));
+        nemesis.repair_at(end, Repair::MarkIn(number));
+        Some(())
+    },
+};
+
+/// A pool gets up to four times as many PGs: they split, and move to places of their own.
+pub static PG_NUM_RAISED: Fault = Fault {
+    name: "pg_num_raised",
+    profiles: &[Rados],
+    also_in: &[(Any, 3), (Objects, 3), (Snapshots, 3)],
+    inject: |nemesis, _, cluster| {
+        nemesis.may_command(cluster)?;
+        let pools = cluster.pools();
+        let (name, pg_num) = nemesis.rng.pick(&pools);
+        let more = pg_num + nemesis.rng.range(1, u64::from(3 * pg_num) + 1) as u32;
+        if more > MAX_PGS {
+            return None;
+        }
+        set_pg_num(name, more, cluster)
+    },
+};
+
+/// A pool gets fewer PGs: they move together and are merged.
+pub static PG_NUM_LOWERED: Fault = Fault {
+    name: "pg_num_lowered",
+    profiles: &[Rados],
+    also_in: &[(Any, 3), (Objects, 3), (Snapshots, 3)],
+    inject: |nemesis, _, cluster| {
+        nemesis.may_command(cluster)?;
+        let pools = cluster.pools();
+        let (name, pg_num) = nemesis.rng.pick(&pools);
+        let fewer = nemesis.rng.range(1, u64::from(*pg_num) + 1) as u32;
+        set_pg_num(name, fewer, cluster)
+    },
+};
+
+impl Nemesis {
+    /// Counts a command of the administrator; `None` if the last one was too short a while ago.
+    fn may_command(&mut self, cluster: &Cluster) -> Option<()> {
+        let now = cluster.world.now();
+        if now < self.next_command {
+            return None;
+        }
+        self.next_command = now + COMMAND_INTERVAL;
+        Some(())
+    }
+}
+
+fn set_pg_num(pool: &str, pg_num: u32, cluster: &mut Cluster) -> Option<()> {
+    let set = serde_json::json!({
+        "prefix": "osd pool set", "pool": pool, "var": "pg_num", "val": pg_num.to_string()
+    });
+    let request = Request::Command { command: set.to_string(), input: Default::default() };
+    cluster.world.request(cluster.admin, request);
+    Some(())
+}
+
+/// Gives a command about one OSD, by its number.
+pub(super) fn command_osd(prefix: &str, osd: usize, cluster: &mut Cluster) {
+    let command = serde_json::json!({ "prefix": prefix, "ids": [osd.to_string()] }).to_string();
+    cluster.world.request(cluster.admin, Request::Command { command, input: Default::default() });
+}

@@ -1,0 +1,73 @@
+//! Profiles: the part of the cluster that a run exercises.
+
+/// The part of the cluster that a run is about. A seed means another run in each profile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Profile {
+    /// Everything, as the seed draws it.
+    Any,
+    /// Objects, OSDs and the monitor.
+    Objects,
+    /// The file system and its server.
+    Files,
+    /// One PG, whose primary is cut off together with one of its clients, or dies with updates that it alone has.
+    Primary,
+    /// Disks that lose their power with writes in flight, while maps change.
+    Commits,
+    /// Snapshots, as OSDs die with and without their power.
+    Snapshots,
+    /// Three or five monitors, and commands that each client gives to any of them.
+    Monitors,
+    /// Bit rot on the disk of one OSD, under scrubs that come every few seconds.
+    Decay,
+    /// Objects and their snapshots on 3 to 12 OSDs, with every fault of OSDs, monitors, networks and disks. Some
+    /// runs have disks that are nearly full, others have one that rots.
+    Rados,
+}
+
+impl Profile {
+    /// All profiles.
+    pub const ALL: [Self; 9] = [
+        Self::Any,
+        Self::Objects,
+        Self::Files,
+        Self::Primary,
+        Self::Commits,
+        Self::Snapshots,
+        Self::Monitors,
+        Self::Decay,
+        Self::Rados,
+    ];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Any => "any",
+            Self::Objects => "objects",
+            Self::Files => "files",
+            Self::Primary => "primary",
+            Self::Commits => "commits",
+            Self::Snapshots => "snapshots",
+            Self::Monitors => "monitors",
+            Self::Decay => "decay",
+            Self::Rados => "rados",
+        }
+    }
+
+    /// Says if clients work on files; `None` if the seed draws it.
+    pub fn has_files(self) -> Option<bool> {
+        match self {
+            Self::Any => None,
+            other => Some(other == Self::Files),
+        }
+    }
+
+    /// The chance with which a seed of this profile has each of the profile's faults, as a fraction.
+    pub(super) fn fault_chance(self) -> (u64, u64) {
+        match self {
+            Self::Any => (1, 3),
+            Self::Objects | Self::Snapshots | Self::Monitors => (1, 2),
+            Self::Rados => (1, 4),
+            Self::Files | Self::Primary | Self::Commits | Self::Decay => (1, 1),
+        }
+    }
+}
