@@ -4,6 +4,7 @@ use crate::backoff::Backoffs;
 use crate::completion::CommitFor;
 use crate::config::OsdConfig;
 use crate::copies::CopyFor;
+use crate::due::{Due, DueQueue};
 use crate::history::History;
 use crate::links::Links;
 use crate::ops::CopySource;
@@ -61,18 +62,14 @@ pub struct Core {
     leases: BTreeMap<OsdId, Lease>,
     /// The highest epoch in which a PG wants the map to say that we were up.
     pub want_up_thru: Epoch,
-    /// PGs whose primary we are and that changed since the last report.
-    pub stats_due: bool,
+    /// Work that follows from this input.
+    due: DueQueue,
     /// Objects on their way in all PGs.
     pub recovering: usize,
-    /// Some have arrived: other PGs may start theirs.
-    pub recovery_freed: bool,
     /// Of PGs that we are primary of and that recover.
-    pub own_slots: Slots,
+    own_slots: Slots,
     /// Of PGs whose copy here is filled.
-    pub filled_slots: Slots,
-    /// Somebody may get one of them.
-    pub slots_changed: bool,
+    filled_slots: Slots,
     /// How fast background work may go.
     pub qos: Qos,
     /// Recovery waits for it until then.
@@ -87,12 +84,8 @@ pub struct Core {
     pub log_keep: usize,
     /// PGs that trim removed snapshots.
     pub trimming: usize,
-    /// PGs are to look whether they may trim.
-    pub trim_due: bool,
     /// PGs that are scrubbed as their primary.
     pub scrubbing: usize,
-    /// PGs are to look whether they may be scrubbed.
-    pub scrub_due: bool,
     /// Damaged objects of ours that were replaced by copies of others.
     pub repaired: u32,
     /// What requests waited for.
@@ -127,21 +120,17 @@ impl Core {
             granted: BTreeMap::new(),
             leases: BTreeMap::new(),
             want_up_thru: Epoch(0),
-            stats_due: false,
+            due: DueQueue::default(),
             recovering: 0,
-            recovery_freed: false,
             own_slots: Slots::default(),
             filled_slots: Slots::default(),
-            slots_changed: false,
             qos: Qos::default(),
             paced_until: None,
             without_room: BTreeMap::new(),
             wanted_temp: BTreeMap::new(),
             uninformed: BTreeSet::new(),
             trimming: 0,
-            trim_due: false,
             scrubbing: 0,
-            scrub_due: false,
             repaired: 0,
             history: History::default(),
             counters: BTreeMap::new(),
@@ -191,6 +180,72 @@ impl Core {
         self.nacre.purged_snaps.get(&pool).is_some_and(|purged| purged.contains(snap.0))
     }
 
+    /// Reports to the monitor soon: a PG of ours has changed.
+    pub fn report_soon(&mut self) {
+        self.due.push(Due::Report);
+    }
+
+    /// Lets PGs trim removed snapshots if they may.
+    pub fn look_for_trims(&mut self) {
+        self.due.push(Due::Trim);
+    }
+
+    /// Lets PGs begin a scrub if one is due.
+    pub fn look_for_scrubs(&mut self) {
+        self.due.push(Due::Scrub);
+    }
+
+    /// Lets PGs start more transfers of objects.
+    pub fn start_recoveries(&mut self) {
+        self.due.push(Due::Recovery);
+    }
+
+    /// True if nothing waits for [`Core::take_due`].
+    pub fn is_idle(&self) -> bool {
+        self.due.is_empty()
+    }
+
+    /// Takes a kind of work that is due; `true` if it was.
+    pub fn take_due(&mut self, due: Due) -> bool {
+        self.due.take(due)
+    }
+
+    /// Asks for a reservation to recover a PG that we are primary of. Asking again changes nothing.
+    pub fn reserve_own(&mut self, pgid: PgId, urgency: u8) {
+        self.own_slots.ask(pgid, urgency);
+        self.due.push(Due::Reservations);
+    }
+
+    /// Gives up that reservation, or the wait for it.
+    pub fn release_own(&mut self, pgid: PgId) {
+        if self.own_slots.release(pgid) {
+            self.due.push(Due::Reservations);
+        }
+    }
+
+    /// Asks for a reservation to have our copy of a PG filled. Asking again changes nothing.
+    pub fn reserve_filled(&mut self, pgid: PgId, urgency: u8) {
+        self.filled_slots.ask(pgid, urgency);
+        self.due.push(Due::Reservations);
+    }
+
+    /// Gives up that reservation, or the wait for it.
+    pub fn release_filled(&mut self, pgid: PgId) {
+        if self.filled_slots.release(pgid) {
+            self.due.push(Due::Reservations);
+        }
+    }
+
+    /// Grants reservations of the first kind that are free; gives the PGs that have one now.
+    pub fn grant_own(&mut self) -> Vec<PgId> {
+        self.own_slots.grant(self.config.options.max_backfills)
+    }
+
+    /// Grants reservations of the second kind that are free; gives the PGs that have one now.
+    pub fn grant_filled(&mut self) -> Vec<PgId> {
+        self.filled_slots.grant(self.config.options.max_backfills)
+    }
+
     /// Counts and reports.
     pub fn event(&mut self, level: Level, name: &'static str, detail: impl Into<String>) {
         self.count(name, 1);
@@ -225,7 +280,9 @@ impl Core {
     pub fn recovery_ended(&mut self, objects: usize) {
         assert!(self.recovering >= objects, "{objects} transfers end, {} are under way", self.recovering);
         self.recovering -= objects;
-        self.recovery_freed |= objects > 0;
+        if objects > 0 {
+            self.start_recoveries();
+        }
     }
 
     /// Whether so much of the store is used that no copy may be filled here.
@@ -258,7 +315,7 @@ impl Core {
         self.qos.object_has(bytes, charged, self.now.mono);
         if self.paced_until.is_some() && self.qos.wait_before_next(self.now.mono).is_none() {
             self.paced_until = None;
-            self.recovery_freed = true;
+            self.start_recoveries();
         }
     }
 

@@ -13,6 +13,7 @@ mod copies;
 mod core;
 mod disk_health;
 mod dispatch;
+mod due;
 mod heartbeat;
 mod history;
 mod links;

@@ -236,7 +236,8 @@ impl Osd {
             of(map) < of(old)
         };
         for (_, pg) in self.pgs.iter_mut().filter(|(pgid, _)| shrinks(&pgid.pool)) {
-            (pg.stats_changed, self.core.stats_due) = (true, true);
+            pg.stats_changed = true;
+            self.core.report_soon();
         }
     }
 
@@ -354,7 +355,7 @@ impl Osd {
         for conn in std::mem::take(&mut self.core.uninformed) {
             self.share_maps(conn, Epoch(0));
         }
-        self.core.trim_due = true;
+        self.core.look_for_trims();
         self.announce();
         self.heartbeat_peers_changed();
         self.ask_copies_again();

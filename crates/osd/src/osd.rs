@@ -7,6 +7,7 @@ use crate::boot::Boot;
 use crate::config::OsdConfig;
 use crate::copies::Copies;
 use crate::core::{Core, Out};
+use crate::due::Due;
 use crate::heartbeat::Heartbeats;
 use crate::links::{LinkCtx, Purpose};
 use crate::map_log::MapLog;
@@ -200,7 +201,7 @@ impl Osd {
         let (now, before) = (self.core.now.mono, self.core.without_room.len());
         if self.core.paced_until.is_some_and(|at| at <= now) {
             self.core.paced_until = None;
-            self.core.recovery_freed = true;
+            self.core.start_recoveries();
         }
         self.core.without_room.retain(|_, at| *at > now);
         if self.core.without_room.len() < before {
@@ -210,9 +211,6 @@ impl Osd {
 
     /// Gives transfers that have become free to PGs that wait for one, the longest waiting first.
     fn recover_more(&mut self) {
-        if !std::mem::take(&mut self.core.recovery_freed) {
-            return;
-        }
         let after = self.recovered_last;
         let later = self.pgs.range((Bound::Excluded(after), Bound::Unbounded)).map(|(id, _)| *id);
         let turn: Vec<PgId> = later.chain(self.pgs.range(..=after).map(|(id, _)| *id)).collect();
@@ -230,29 +228,25 @@ impl Osd {
         }
     }
 
-    /// Gives slots that have become free to PGs that wait for one.
-    fn grant_slots(&mut self) {
-        if !std::mem::take(&mut self.core.slots_changed) {
-            return;
-        }
-        let count = self.core.config.options.max_backfills;
-        for pgid in self.core.own_slots.grant(count) {
+    /// Grants reservations that have become free to PGs that wait for one.
+    fn grant_reservations(&mut self) {
+        for pgid in self.core.grant_own() {
             match self.pg(pgid) {
                 Some((pg, core)) => pg.on_own_slot(core),
-                None => self.core.slots_changed |= self.core.own_slots.release(pgid),
+                None => self.core.release_own(pgid),
             }
         }
-        for pgid in self.core.filled_slots.grant(count) {
+        for pgid in self.core.grant_filled() {
             match self.pg(pgid) {
                 Some((pg, core)) => pg.on_filled_slot(core),
-                None => self.core.slots_changed |= self.core.filled_slots.release(pgid),
+                None => self.core.release_filled(pgid),
             }
         }
     }
 
     /// Lets PGs look whether they may trim removed snapshots.
     fn trim_more(&mut self) {
-        if std::mem::take(&mut self.core.trim_due) && self.boot.is_running() {
+        if self.boot.is_running() {
             self.pgs.values_mut().for_each(|pg| pg.snap_trim(&mut self.core));
         }
     }
@@ -270,23 +264,32 @@ impl Osd {
             let events = self.core.io.take_events();
             let told = std::mem::take(&mut self.monc_out);
             let copies = self.copies_settle();
-            let core = &self.core;
-            let due = core.recovery_freed || core.trim_due || core.scrub_due || core.slots_changed;
-            let idle = !due && !copies;
-            if events.is_empty() && told.is_empty() && idle || self.stopped {
+            let idle = events.is_empty() && told.is_empty() && !copies && self.core.is_idle();
+            if idle || self.stopped {
                 break;
             }
             events.into_iter().for_each(|event| self.store_event(event));
             told.into_iter().for_each(|told| self.monc_event(told));
-            self.grant_slots();
-            self.recover_more();
-            self.trim_more();
-            self.scrub_more();
+            for due in Due::ALL {
+                if self.core.take_due(due) {
+                    self.do_due(due);
+                }
+            }
         }
         self.ask_up_thru();
         self.ask_pg_temp();
-        self.stats_soon();
         self.flush_links();
+    }
+
+    /// Does one kind of work that PGs or messages have made due.
+    fn do_due(&mut self, due: Due) {
+        match due {
+            Due::Reservations => self.grant_reservations(),
+            Due::Recovery => self.recover_more(),
+            Due::Trim => self.trim_more(),
+            Due::Scrub => self.scrub_more(),
+            Due::Report => self.stats_soon(),
+        }
     }
 
     pub(crate) fn flush_links(&mut self) {

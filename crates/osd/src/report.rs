@@ -49,7 +49,7 @@ impl Osd {
                 *self.boot.announced() = false;
                 self.reported.clear();
                 self.pgs.values_mut().for_each(|pg| pg.stats_changed = true);
-                self.core.stats_due = true;
+                self.core.report_soon();
                 self.asked_up_thru = Epoch(0);
                 // What the monitor before was told of them may be lost.
                 self.report_silent(true);
@@ -184,7 +184,7 @@ impl Osd {
     /// Sends statistics soon after a PG has changed its state.
     pub(crate) fn stats_soon(&mut self) {
         const SOON: std::time::Duration = std::time::Duration::from_millis(100);
-        if std::mem::take(&mut self.core.stats_due) && self.boot.is_running() {
+        if self.boot.is_running() {
             self.report_at = self.report_at.min(self.core.now.mono + SOON);
         }
     }

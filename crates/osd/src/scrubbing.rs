@@ -107,15 +107,12 @@ impl Osd {
         }
         if now >= self.scrub_look_at {
             self.scrub_look_at = now + LOOK_EVERY;
-            self.core.scrub_due = true;
+            self.core.look_for_scrubs();
         }
     }
 
     /// Begins what is due: what was ordered first, then what has waited for longest.
     pub(crate) fn scrub_more(&mut self) {
-        if !std::mem::take(&mut self.core.scrub_due) {
-            return;
-        }
         self.pgs.values_mut().for_each(|pg| pg.scrub_go_on(&mut self.core));
         while self.core.scrubbing < self.core.config.options.scrub.at_once {
             let due = self.pgs.iter().filter_map(|(id, pg)| Some((*id, pg.scrub_wanted(&self.core)?)));

@@ -280,7 +280,7 @@ impl Pg {
             core.event(Level::Debug, "pg_state_changed", format!("pg {}: {} to {next}", self.id, self.state));
             self.state_since = core.now.wall;
             self.stats_changed = true;
-            core.stats_due = true;
+            core.report_soon();
         }
         self.state = next;
         self.back_off(core);

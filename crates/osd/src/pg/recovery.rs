@@ -314,7 +314,7 @@ impl Pg {
         self.save(core);
         self.share_history(core);
         self.remove_strays(core);
-        core.trim_due = true;
+        core.look_for_trims();
         self.scrub_clean(core);
     }
 }

@@ -46,8 +46,7 @@ impl Pg {
         }
         if self.reservation == Reservation::None {
             self.reservation = Reservation::Own;
-            core.own_slots.ask(self.id, self.urgency());
-            core.slots_changed = true;
+            core.reserve_own(self.id, self.urgency());
         }
         matches!(self.reservation, Reservation::Held(_))
     }
@@ -85,7 +84,7 @@ impl Pg {
     /// One of our own slots is ours.
     pub fn on_own_slot(&mut self, core: &mut Core) {
         if self.reservation != Reservation::Own || !self.state.is_active() {
-            core.slots_changed |= core.own_slots.release(self.id);
+            core.release_own(self.id);
             return;
         }
         self.ask_next_member(core, Vec::new());
@@ -95,7 +94,7 @@ impl Pg {
         let last = asked.last().copied();
         let next = self.members_to_fill(core).into_iter().find(|osd| last.is_none_or(|last| *osd > last));
         self.stats_changed = true;
-        core.stats_due = true;
+        core.report_soon();
         let Some(osd) = next else {
             self.reservation = Reservation::Held(asked);
             return self.recover(core);
@@ -125,18 +124,17 @@ impl Pg {
         for osd in members {
             self.send_reserve(core, osd, reserve_op::RELEASE);
         }
-        core.own_slots.release(self.id);
-        core.slots_changed = true;
+        core.release_own(self.id);
         self.stats_changed = true;
-        core.stats_due = true;
+        core.report_soon();
     }
 
     /// Forgets them, ours and those that we gave: another round begins, in which all do.
     pub(super) fn forget_slots(&mut self, core: &mut Core) {
         self.reservation = Reservation::None;
         self.slot_for = None;
-        let own = core.own_slots.release(self.id);
-        core.slots_changed |= core.filled_slots.release(self.id) || own;
+        core.release_own(self.id);
+        core.release_filled(self.id);
     }
 
     /// A primary asks for a slot or gives it back, or a member answers.
@@ -159,13 +157,11 @@ impl Pg {
             }
             reserve_op::FILL | reserve_op::RECOVER if asks => {
                 self.slot_for = Some((conn, tid));
-                core.filled_slots.ask(self.id, msg.urgency);
-                core.slots_changed = true;
+                core.reserve_filled(self.id, msg.urgency);
             }
             reserve_op::RELEASE if asks => {
                 self.slot_for = None;
-                core.filled_slots.release(self.id);
-                core.slots_changed = true;
+                core.release_filled(self.id);
             }
             reserve_op::GRANT if answers => self.on_member_slot(core, from),
             reserve_op::TOOFULL if answers => {
@@ -181,7 +177,7 @@ impl Pg {
     pub fn on_filled_slot(&mut self, core: &mut Core) {
         let wanted = self.slot_for.filter(|(_, tid)| *tid == self.activation);
         let Some((conn, tid)) = wanted.filter(|_| self.state == State::ReplicaActive) else {
-            core.slots_changed |= core.filled_slots.release(self.id);
+            core.release_filled(self.id);
             return;
         };
         let body = self.reserve_message(core, reserve_op::GRANT);
@@ -193,7 +189,7 @@ impl Pg {
     pub fn on_reserver_gone(&mut self, core: &mut Core, conn: ConnId) {
         if self.slot_for.is_some_and(|(asked_on, _)| asked_on == conn) {
             self.slot_for = None;
-            core.slots_changed |= core.filled_slots.release(self.id);
+            core.release_filled(self.id);
         }
     }
 

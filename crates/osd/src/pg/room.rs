@@ -268,7 +268,7 @@ impl Pg {
             self.set_state(core, State::Active);
         }
         self.stats_changed = true;
-        core.stats_due = true;
+        core.report_soon();
         core.has_no_room(osd);
         self.lacking_arrived(core, osd, &head);
         self.scrub_compare(core);
@@ -309,7 +309,7 @@ impl Pg {
         }
         self.resync_go_on(core, osd);
         self.stats_changed = true;
-        core.stats_due = true;
+        core.report_soon();
         // Deletions need not wait for it any more, and others may have their turn.
         self.kick_waiting(core);
         self.recover(core);

@@ -274,7 +274,7 @@ impl Pg {
         self.scrub.ordered =
             Some(Wanted { deep: before.deep | deep | repair, repair: before.repair | repair, ordered: true });
         self.scrub.again_at = None;
-        core.scrub_due = true;
+        core.look_for_scrubs();
     }
 
     /// Begins.
@@ -305,14 +305,14 @@ impl Pg {
 
     fn scrub_changed(&mut self, core: &mut Core) {
         self.stats_changed = true;
-        core.stats_due = true;
+        core.report_soon();
     }
 
     /// Forgets what is under way. What was ordered stays so.
     pub fn scrub_reset(&mut self, core: &mut Core) {
         if let Some(run) = self.scrub.run.take() {
             core.scrubbing -= 1;
-            core.scrub_due = true;
+            core.look_for_scrubs();
             if run.what.ordered {
                 self.scrub.ordered = Some(run.what);
             }
@@ -333,7 +333,7 @@ impl Pg {
         if self.scrub.run.is_none() {
             self.scrub_share(core);
         }
-        core.scrub_due = true;
+        core.look_for_scrubs();
     }
 
     fn scrub_save(&mut self, core: &mut Core) {
@@ -582,7 +582,7 @@ impl Pg {
         let Some(run) = self.scrub.run.take() else { return };
         self.scrub.pause = None;
         core.scrubbing -= 1;
-        core.scrub_due = true;
+        core.look_for_scrubs();
         let now: Utime = core.now.wall.into();
         let record = &mut self.scrub.record;
         (record.last, record.last_version) = (now, self.info.last_update);

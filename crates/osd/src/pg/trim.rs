@@ -82,9 +82,9 @@ impl Pg {
     fn trim_rest(&mut self, core: &mut Core) {
         if std::mem::take(&mut self.trim.active) {
             core.trimming -= 1;
-            core.trim_due = true;
+            core.look_for_trims();
             self.stats_changed = true;
-            core.stats_due = true;
+            core.report_soon();
         }
     }
 
@@ -117,7 +117,7 @@ impl Pg {
             core.trimming += 1;
             self.trim.active = true;
             self.stats_changed = true;
-            core.stats_due = true;
+            core.report_soon();
         }
         self.trim.current = Some(snap);
         if self.trim.found.is_empty() {
@@ -173,7 +173,7 @@ impl Pg {
         {
             self.trim.purged.insert(snap.0, 1);
             self.stats_changed = true;
-            core.stats_due = true;
+            core.report_soon();
         }
         self.snap_trim(core);
     }
