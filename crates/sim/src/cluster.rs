@@ -18,7 +18,7 @@ use crate::disk::Crash;
 use crate::faults::Faults;
 use crate::oracle::backoffs::Backoffs;
 use crate::oracle::terms::Terms;
-use crate::world::{Boot, Observer, Slot, SlotSpec, World};
+use crate::world::{Boot, HostId, HostSpec, Observer, World};
 use auth::{Credentials, Key, Keyring, KeyringEntry, Method};
 use fsclient::{Answer, ClientConfig, ClientOptions, Reply, Request};
 use node::{Node, RequestId};
@@ -118,24 +118,24 @@ pub struct Cluster {
     /// Where it runs.
     pub world: World<Request, Reply>,
     /// Monitors' places, by rank.
-    pub mons: Vec<Slot>,
+    pub mons: Vec<HostId>,
     /// OSDs' places, by number.
-    pub osds: Vec<Slot>,
+    pub osds: Vec<HostId>,
     /// The MDS's place.
-    pub mds: Option<Slot>,
+    pub mds: Option<HostId>,
     /// Clients' places. They may crash; [`Self::admin`] never does.
-    pub clients: Vec<Slot>,
+    pub clients: Vec<HostId>,
     /// The client that gives commands.
-    pub admin: Slot,
+    pub admin: HostId,
     /// The OSD that last answered each client, kept up to date by [`Self::watch_with`].
-    pub primaries: Rc<RefCell<BTreeMap<Slot, Slot>>>,
+    pub primaries: Rc<RefCell<BTreeMap<HostId, HostId>>>,
     /// Who led the monitors when, in the same way.
     pub terms: Rc<RefCell<Terms>>,
     /// What OSDs have asked clients to hold back, kept up to date by [`Self::watch_with`].
     pub backoffs: Rc<RefCell<Backoffs>>,
     pub(crate) spec: Spec,
     /// Answers that nobody has asked for yet.
-    answers: BTreeMap<RequestId, (Slot, Reply)>,
+    answers: BTreeMap<RequestId, (HostId, Reply)>,
 }
 
 /// What goes into the daemons' configuration.
@@ -224,8 +224,8 @@ impl Cluster {
     /// Starts everything and makes pools and file system, in a world without faults.
     pub fn bring_up(&mut self) -> Result<(), String> {
         let faults = std::mem::replace(&mut self.world.faults, Faults::none());
-        for slot in [&self.mons[..], &self.osds[..], &[self.admin]].concat() {
-            self.world.start(slot);
+        for host in [&self.mons[..], &self.osds[..], &[self.admin]].concat() {
+            self.world.start(host);
         }
         let began = self.world.now();
         let up = |c: &Value| c["osdmap"]["num_up_osds"].as_u64();
@@ -247,8 +247,8 @@ impl Cluster {
             let enable = json!({ "prefix": "osd pool application enable", "pool": SNAPSHOTS, "app": "sim" });
             self.command(&enable)?;
         }
-        for slot in self.mds.iter().chain(&self.clients).copied().collect::<Vec<_>>() {
-            self.world.start(slot);
+        for host in self.mds.iter().chain(&self.clients).copied().collect::<Vec<_>>() {
+            self.world.start(host);
         }
         let clients = self.clients.clone();
         let ready = self.world.run_until(BRING_UP, |w| clients.iter().all(|c| w.is_ready(*c)));
@@ -282,52 +282,52 @@ impl Cluster {
     }
 
     /// The places of all daemons.
-    pub fn daemons(&self) -> Vec<Slot> {
+    pub fn daemons(&self) -> Vec<HostId> {
         self.mons.iter().chain(&self.osds).copied().chain(self.mds).collect()
     }
 
     /// A daemon or client, to be crashed or started.
-    pub fn at(&mut self, slot: Slot) -> Place<'_> {
-        Place { world: &mut self.world, slot }
+    pub fn at(&mut self, host: HostId) -> Place<'_> {
+        Place { world: &mut self.world, host }
     }
 
     /// An OSD.
     pub fn osd(&mut self, id: usize) -> Place<'_> {
-        let slot = self.osds[id];
-        self.at(slot)
+        let host = self.osds[id];
+        self.at(host)
     }
 
     /// A monitor.
     pub fn mon(&mut self, rank: usize) -> Place<'_> {
-        let slot = self.mons[rank];
-        self.at(slot)
+        let host = self.mons[rank];
+        self.at(host)
     }
 
     /// The MDS.
     pub fn mds(&mut self) -> Place<'_> {
-        let slot = self.mds.expect("a cluster with a file system");
-        self.at(slot)
+        let host = self.mds.expect("a cluster with a file system");
+        self.at(host)
     }
 
     /// A client.
     pub fn client(&mut self, id: usize) -> ClientAt<'_> {
-        let slot = self.clients[id];
-        ClientAt { cluster: self, slot }
+        let host = self.clients[id];
+        ClientAt { cluster: self, host }
     }
 
     /// Asks and waits for the answer; `None` where none came within `limit`.
-    pub fn ask(&mut self, slot: Slot, request: Request, limit: Duration) -> Option<Reply> {
-        let id = self.world.request(slot, request);
+    pub fn ask(&mut self, host: HostId, request: Request, limit: Duration) -> Option<Reply> {
+        let id = self.world.request(host, request);
         let answers = &mut self.answers;
         self.world.run_until(limit, |world| {
-            for (slot, id, reply) in world.take_replies() {
+            for (host, id, reply) in world.take_replies() {
                 match reply {
                     // Nobody caches anything above a simulated client.
                     Ok(Answer::Invalidate { id, .. }) => {
-                        world.request(slot, Request::Invalidated { id });
+                        world.request(host, Request::Invalidated { id });
                     }
                     reply => {
-                        answers.insert(id, (slot, reply));
+                        answers.insert(id, (host, reply));
                     }
                 }
             }
@@ -337,8 +337,8 @@ impl Cluster {
     }
 
     /// Answers that came while something else was waited for.
-    pub fn take_answers(&mut self) -> Vec<(Slot, RequestId, Reply)> {
-        std::mem::take(&mut self.answers).into_iter().map(|(id, (slot, reply))| (slot, id, reply)).collect()
+    pub fn take_answers(&mut self) -> Vec<(HostId, RequestId, Reply)> {
+        std::mem::take(&mut self.answers).into_iter().map(|(id, (host, reply))| (host, id, reply)).collect()
     }
 
     /// A monitor command; gives its output.
@@ -450,25 +450,25 @@ fn brief(status: &Value) -> String {
 /// One daemon or client.
 pub struct Place<'a> {
     world: &'a mut World<Request, Reply>,
-    slot: Slot,
+    host: HostId,
 }
 
 impl Place<'_> {
     /// Stops it.
     pub fn crash(&mut self, how: Crash) {
-        self.world.crash(self.slot, how);
+        self.world.crash(self.host, how);
     }
 
     /// Starts it again.
     pub fn start(&mut self) {
-        self.world.start(self.slot);
+        self.world.start(self.host);
     }
 }
 
 /// One client, asked one thing after another.
 pub struct ClientAt<'a> {
     cluster: &'a mut Cluster,
-    slot: Slot,
+    host: HostId,
 }
 
 /// How long a scenario waits for an answer.
@@ -478,7 +478,7 @@ impl ClientAt<'_> {
     /// Operations on one object of [`OBJECTS`]: the result and each operation's output.
     pub fn object(&mut self, name: &str, ops: Vec<msgs::Op>) -> (i32, Vec<Vec<u8>>) {
         let request = crate::workload::object_request(name, ops);
-        match self.cluster.ask(self.slot, request, PATIENCE) {
+        match self.cluster.ask(self.host, request, PATIENCE) {
             Some(Ok(Answer::Object { result, ops, .. })) => {
                 (result, ops.into_iter().map(|(_, data)| data.to_vec()).collect())
             }
@@ -500,7 +500,7 @@ impl ClientAt<'_> {
     }
 }
 
-fn mon_spec(rank: usize, spec: &Spec, id: &Identity, parts: &Parts) -> SlotSpec<Request, Reply> {
+fn mon_spec(rank: usize, spec: &Spec, id: &Identity, parts: &Parts) -> HostSpec<Request, Reply> {
     let created = Wall(crate::world::EPOCH).into();
     let monmap = maps::MonMap::new(id.fsid, created, &id.monmap);
     let (name, addr) = id.monmap[rank].clone();
@@ -516,7 +516,7 @@ fn mon_spec(rank: usize, spec: &Spec, id: &Identity, parts: &Parts) -> SlotSpec<
     ]);
     options.extend(spec.options.clone());
     let (keyring, wrap) = (id.keyring.clone(), parts.mon.clone());
-    SlotSpec {
+    HostSpec {
         name: format!("mon.{name}"),
         service: Some(EntityType::MON),
         addr,
@@ -540,11 +540,11 @@ fn mon_spec(rank: usize, spec: &Spec, id: &Identity, parts: &Parts) -> SlotSpec<
     }
 }
 
-fn osd_spec(n: u32, spec: &Spec, id: &Identity, uuid: Uuid, parts: &Parts) -> SlotSpec<Request, Reply> {
+fn osd_spec(n: u32, spec: &Spec, id: &Identity, uuid: Uuid, parts: &Parts) -> HostSpec<Request, Reply> {
     let credentials = id.credentials(EntityType::OSD, &n.to_string());
     let (fsid, monitors, options) = (id.fsid, id.mons.clone(), spec.osd.clone());
     let (parts, [_, high, middle, low]) = (parts.clone(), n.to_be_bytes());
-    SlotSpec {
+    HostSpec {
         name: format!("osd.{n}"),
         service: Some(EntityType::OSD),
         addr: ([10, 64 + high, middle, low], 6800).into(),
@@ -570,10 +570,10 @@ fn osd_spec(n: u32, spec: &Spec, id: &Identity, uuid: Uuid, parts: &Parts) -> Sl
     }
 }
 
-fn mds_spec(spec: &Spec, id: &Identity) -> SlotSpec<Request, Reply> {
+fn mds_spec(spec: &Spec, id: &Identity) -> HostSpec<Request, Reply> {
     let credentials = id.credentials(EntityType::MDS, "a");
     let (mons, options) = (id.mons.clone(), spec.mds.clone());
-    SlotSpec {
+    HostSpec {
         name: "mds.a".to_owned(),
         service: Some(EntityType::MDS),
         addr: ([10, 0, 2, 1], 6800).into(),
@@ -594,7 +594,7 @@ fn mds_spec(spec: &Spec, id: &Identity) -> SlotSpec<Request, Reply> {
     }
 }
 
-fn client_spec(name: &str, host: u8, mount: bool, id: &Identity) -> SlotSpec<Request, Reply> {
+fn client_spec(name: &str, host: u8, mount: bool, id: &Identity) -> HostSpec<Request, Reply> {
     let config = ClientConfig {
         credentials: id.credentials(EntityType::CLIENT, name),
         mons: id.mons.clone(),
@@ -604,7 +604,7 @@ fn client_spec(name: &str, host: u8, mount: bool, id: &Identity) -> SlotSpec<Req
         mount_point: "/".to_owned(),
         options: ClientOptions::default(),
     };
-    SlotSpec {
+    HostSpec {
         name: format!("client.{name}"),
         service: None,
         addr: ([10, 0, 3, host], 0).into(),

@@ -26,4 +26,4 @@ pub use machines::{Carried, Done, Flows, Hardware, Machines, Work};
 pub use nemesis::Profile;
 pub use run::{Failure, Stats, run_profile, run_seed, run_traced};
 pub use trace::Trace;
-pub use world::{Boot, Maker, Observer, Slot, SlotSpec, World};
+pub use world::{Boot, HostId, HostSpec, Maker, Observer, World};

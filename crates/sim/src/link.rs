@@ -1,7 +1,7 @@
 //! Links: what two nodes see of one connection. Ordered, each message at most once; a broken link ends at both ends.
 
 use crate::disk::Crash;
-use crate::world::{Slot, What, World};
+use crate::world::{HostId, What, World};
 use node::{CloseReason, ConnId, Msg};
 use std::collections::BTreeMap;
 use stdx::Instant;
@@ -10,16 +10,16 @@ use stdx::Instant;
 #[derive(Default)]
 pub(crate) struct Links {
     links: BTreeMap<usize, Link>,
-    by_end: BTreeMap<(Slot, ConnId), (usize, usize)>,
+    by_end: BTreeMap<(HostId, ConnId), (usize, usize)>,
     /// Ends whose peer lost its power and did not say so: the next message to it after its restart is refused.
-    orphans: BTreeMap<(Slot, ConnId), Slot>,
+    orphans: BTreeMap<(HostId, ConnId), HostId>,
     next: usize,
 }
 
 struct Link {
     /// The opener and, once established, the acceptor.
     ends: [Option<End>; 2],
-    target: Option<Slot>,
+    target: Option<HostId>,
     lossless: bool,
     /// The latest arrival so far, towards the opener and towards the acceptor: order is kept by never arriving earlier.
     latest: [Instant; 2],
@@ -31,23 +31,23 @@ struct Link {
 
 #[derive(Clone, Copy)]
 struct End {
-    slot: Slot,
-    life: u64,
+    host: HostId,
+    incarnation: u64,
     conn: ConnId,
 }
 
 impl Links {
     pub(crate) fn open(
         &mut self,
-        slot: Slot,
-        life: u64,
+        host: HostId,
+        incarnation: u64,
         conn: ConnId,
-        target: Option<Slot>,
+        target: Option<HostId>,
         lossless: bool,
     ) -> usize {
         let link = self.next;
         self.next += 1;
-        let opener = Some(End { slot, life, conn });
+        let opener = Some(End { host, incarnation, conn });
         self.links.insert(
             link,
             Link {
@@ -59,31 +59,31 @@ impl Links {
                 held: Vec::new(),
             },
         );
-        let old = self.by_end.insert((slot, conn), (link, 0));
+        let old = self.by_end.insert((host, conn), (link, 0));
         assert!(old.is_none(), "{conn} opened twice");
         link
     }
 
     /// The opener of a link that is not established yet, and its target.
-    pub(crate) fn opening(&self, link: usize) -> Option<(Slot, u64, ConnId, Option<Slot>)> {
+    pub(crate) fn opening(&self, link: usize) -> Option<(HostId, u64, ConnId, Option<HostId>)> {
         let link = self.links.get(&link)?;
-        let End { slot, life, conn } = link.ends[0]?;
-        Some((slot, life, conn, link.target))
+        let End { host, incarnation, conn } = link.ends[0]?;
+        Some((host, incarnation, conn, link.target))
     }
 
-    pub(crate) fn establish(&mut self, link: usize, slot: Slot, life: u64, conn: ConnId) {
-        self.links.get_mut(&link).expect("a link").ends[1] = Some(End { slot, life, conn });
-        self.by_end.insert((slot, conn), (link, 1));
+    pub(crate) fn establish(&mut self, link: usize, host: HostId, incarnation: u64, conn: ConnId) {
+        self.links.get_mut(&link).expect("a link").ends[1] = Some(End { host, incarnation, conn });
+        self.by_end.insert((host, conn), (link, 1));
     }
 
-    pub(crate) fn has(&self, slot: Slot, conn: ConnId) -> bool {
-        self.by_end.contains_key(&(slot, conn))
+    pub(crate) fn has(&self, host: HostId, conn: ConnId) -> bool {
+        self.by_end.contains_key(&(host, conn))
     }
 
     pub(crate) fn forget(&mut self, link: usize) {
         if let Some(link) = self.links.remove(&link) {
             for end in link.ends.into_iter().flatten() {
-                self.by_end.remove(&(end.slot, end.conn));
+                self.by_end.remove(&(end.host, end.conn));
             }
         }
     }
@@ -101,9 +101,9 @@ impl Links {
 }
 
 impl<Req, Rep> World<Req, Rep> {
-    pub(crate) fn send(&mut self, slot: Slot, conn: ConnId, msg: Msg) {
-        let Some(&(number, side)) = self.links.by_end.get(&(slot, conn)) else {
-            return self.send_to_orphan(slot, conn);
+    pub(crate) fn send(&mut self, host: HostId, conn: ConnId, msg: Msg) {
+        let Some(&(number, side)) = self.links.by_end.get(&(host, conn)) else {
+            return self.send_to_orphan(host, conn);
         };
         let link = self.links.links.get_mut(&number).expect("indexed");
         if link.ends[1].is_none() {
@@ -113,13 +113,13 @@ impl<Req, Rep> World<Req, Rep> {
         self.transmit(number, side, msg);
     }
 
-    fn send_to_orphan(&mut self, slot: Slot, conn: ConnId) {
-        if let Some(peer) = self.links.orphans.get(&(slot, conn)).copied()
+    fn send_to_orphan(&mut self, host: HostId, conn: ConnId) {
+        if let Some(peer) = self.links.orphans.get(&(host, conn)).copied()
             && self.is_up(peer)
         {
-            self.links.orphans.remove(&(slot, conn));
+            self.links.orphans.remove(&(host, conn));
             let at = self.arrival();
-            self.due_input(at, slot, What::Closed { conn, reason: CloseReason::Lost });
+            self.due_input(at, host, What::Closed { conn, reason: CloseReason::Lost });
         }
     }
 
@@ -129,11 +129,11 @@ impl<Req, Rep> World<Req, Rep> {
         let (Some(from), Some(to)) = (link.ends[side], link.ends[1 - side]) else { return };
         let lossless = link.lossless;
         if let Some(mut observer) = self.observer.take() {
-            let found = observer(self.now(), from.slot, to.slot, &msg);
+            let found = observer(self.now(), from.host, to.host, &msg);
             self.violations.extend(found);
             self.observer = Some(observer);
         }
-        if self.is_cut(from.slot, to.slot) {
+        if self.is_cut(from.host, to.host) {
             self.links.links.get_mut(&number).expect("seen").held.push((side, msg));
             return;
         }
@@ -143,9 +143,9 @@ impl<Req, Rep> World<Req, Rep> {
             return self.break_link(number);
         }
         let msg = if self.encode { recode(msg) } else { msg };
-        let (at, bytes) = self.departs(from.slot, to.slot, &msg);
+        let (at, bytes) = self.departs(from.host, to.host, &msg);
         let at = self.links.arrive(number, 1 - side, at);
-        self.deliver(at, to.slot, What::Message { conn: to.conn, msg }, bytes);
+        self.deliver(at, to.host, What::Message { conn: to.conn, msg }, bytes);
     }
 
     /// A message is lost: nothing that was sent and has not arrived is certain, and both ends learn of it at some time.
@@ -157,29 +157,29 @@ impl<Req, Rep> World<Req, Rep> {
                 let at = self.arrival();
                 let at = self.links.arrive(number, side, at);
                 let what = What::Closed { conn: end.conn, reason: CloseReason::Lost };
-                self.deliver(at, end.slot, what, 0);
+                self.deliver(at, end.host, what, 0);
             }
         }
         self.links.forget(number);
     }
 
     /// The node closes its end: what it sent still arrives, then the other end is told.
-    pub(crate) fn close(&mut self, slot: Slot, conn: ConnId) {
-        let Some(&(number, side)) = self.links.by_end.get(&(slot, conn)) else { return };
+    pub(crate) fn close(&mut self, host: HostId, conn: ConnId) {
+        let Some(&(number, side)) = self.links.by_end.get(&(host, conn)) else { return };
         let other = self.links.links[&number].ends[1 - side];
         if let Some(other) = other {
             let at = self.arrival();
             let at = self.links.arrive(number, 1 - side, at);
             let what = What::Closed { conn: other.conn, reason: CloseReason::Lost };
-            self.deliver(at, other.slot, what, 0);
+            self.deliver(at, other.host, what, 0);
         }
         self.links.forget(number);
     }
 
     /// A node died: its peers see the connection end at once after a kill, and a while later after a power loss.
-    pub(crate) fn end_links_of(&mut self, slot: Slot, how: Crash) {
+    pub(crate) fn end_links_of(&mut self, host: HostId, how: Crash) {
         let numbers: Vec<(usize, usize)> =
-            self.links.by_end.range((slot, ConnId(0))..=(slot, ConnId(u64::MAX))).map(|(_, v)| *v).collect();
+            self.links.by_end.range((host, ConnId(0))..=(host, ConnId(u64::MAX))).map(|(_, v)| *v).collect();
         for (number, side) in numbers {
             let link = &self.links.links[&number];
             let (other, lossless) = (link.ends[1 - side], link.lossless);
@@ -192,24 +192,24 @@ impl<Req, Rep> World<Req, Rep> {
                 };
                 let mut at = self.arrival();
                 if how == Crash::Power {
-                    self.links.orphans.insert((other.slot, other.conn), slot);
+                    self.links.orphans.insert((other.host, other.conn), host);
                     at = at + std::time::Duration::from_secs(5);
                 }
                 let at = self.links.arrive(number, 1 - side, at);
-                self.deliver(at, other.slot, What::Closed { conn: other.conn, reason }, 0);
+                self.deliver(at, other.host, What::Closed { conn: other.conn, reason }, 0);
             }
             self.links.forget(number);
         }
     }
 
     /// A direction is healed: what was held back goes on its way.
-    pub(crate) fn release_held(&mut self, from: Slot, to: Slot) {
+    pub(crate) fn release_held(&mut self, from: HostId, to: HostId) {
         let mut released = Vec::new();
         for (number, link) in &mut self.links.links {
             let ends = link.ends;
             let matches = |side: usize| {
-                let slot = |end: Option<End>| end.map(|e| e.slot);
-                slot(ends[side]) == Some(from) && slot(ends[1 - side]) == Some(to)
+                let host = |end: Option<End>| end.map(|e| e.host);
+                host(ends[side]) == Some(from) && host(ends[1 - side]) == Some(to)
             };
             let (now, later): (Vec<_>, Vec<_>) =
                 std::mem::take(&mut link.held).into_iter().partition(|(side, _)| matches(*side));

@@ -4,7 +4,7 @@
 //! Each node has a machine of its own: a full-duplex network card that sends one message after another and receives one after
 //! another, on a switch that is never the bottleneck, and disks that do one thing after another. Processors take no time.
 
-use crate::world::{Slot, What, World};
+use crate::world::{HostId, What, World};
 use node::{Body, DiskOp, Msg};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -48,7 +48,7 @@ pub struct Work {
 }
 
 /// Messages from one node to another, by kind.
-pub type Flows = BTreeMap<(Slot, Slot, &'static str), Carried>;
+pub type Flows = BTreeMap<(HostId, HostId, &'static str), Carried>;
 
 /// What all machines of a world have done.
 #[derive(Clone, Debug, Default)]
@@ -56,7 +56,7 @@ pub struct Done {
     /// What went from whom to whom.
     pub flows: Flows,
     /// What each machine did.
-    pub work: BTreeMap<Slot, Work>,
+    pub work: BTreeMap<HostId, Work>,
 }
 
 #[derive(Default)]
@@ -89,7 +89,7 @@ impl Machine {
 /// All machines of a world.
 pub struct Machines {
     hardware: Hardware,
-    machines: BTreeMap<Slot, Machine>,
+    machines: BTreeMap<HostId, Machine>,
     flows: Flows,
 }
 
@@ -107,7 +107,7 @@ impl Machines {
 
     /// What they have done since the last call.
     pub fn take(&mut self, now: Instant) -> Done {
-        let work = self.machines.iter_mut().map(|(slot, m)| (*slot, m.take(now)));
+        let work = self.machines.iter_mut().map(|(host, m)| (*host, m.take(now)));
         Done { flows: std::mem::take(&mut self.flows), work: work.collect() }
     }
 
@@ -118,7 +118,7 @@ impl Machines {
     }
 
     /// Sends a message: when its first byte is there, and its length.
-    fn send(&mut self, now: Instant, from: Slot, to: Slot, msg: &Msg) -> (Instant, u64) {
+    fn send(&mut self, now: Instant, from: HostId, to: HostId, msg: &Msg) -> (Instant, u64) {
         let raw = msg.to_raw();
         let bytes = (raw.front.len() + raw.middle.len() + raw.data.len()) as u64;
         let name = match &msg.body {
@@ -136,7 +136,7 @@ impl Machines {
     }
 
     /// The first byte of a message is there: when the last one is.
-    pub(crate) fn receive(&mut self, now: Instant, to: Slot, bytes: u64) -> Instant {
+    pub(crate) fn receive(&mut self, now: Instant, to: HostId, bytes: u64) -> Instant {
         let takes = self.on_the_wire(bytes);
         let machine = self.machines.entry(to).or_default();
         machine.receives = machine.receives.max(now) + takes;
@@ -145,7 +145,7 @@ impl Machines {
     }
 
     /// When an operation that is given to a disk now ends.
-    pub(crate) fn operate(&mut self, now: Instant, slot: Slot, op: &DiskOp) -> Instant {
+    pub(crate) fn operate(&mut self, now: Instant, host: HostId, op: &DiskOp) -> Instant {
         let h = &self.hardware;
         let takes = match op {
             DiskOp::Read { len, .. } => h.operation + transfer(*len as u64, h.disk),
@@ -156,7 +156,7 @@ impl Machines {
             DiskOp::Flush { .. } => h.flush,
             DiskOp::Discard { .. } => h.operation,
         };
-        let machine = self.machines.entry(slot).or_default();
+        let machine = self.machines.entry(host).or_default();
         machine.disk = machine.disk.max(now) + takes;
         machine.work.disk += takes;
         if let DiskOp::Write { data, .. } = op {
@@ -172,7 +172,7 @@ fn transfer(bytes: u64, a_second: u64) -> Duration {
 
 impl<Req, Rep> World<Req, Rep> {
     /// When what is sent now arrives, or its first byte does, and how many bytes there are.
-    pub(crate) fn departs(&mut self, from: Slot, to: Slot, msg: &Msg) -> (Instant, u64) {
+    pub(crate) fn departs(&mut self, from: HostId, to: HostId, msg: &Msg) -> (Instant, u64) {
         let now = self.now();
         match &mut self.machines {
             Some(machines) => machines.send(now, from, to, msg),
@@ -181,7 +181,7 @@ impl<Req, Rep> World<Req, Rep> {
     }
 
     /// Has something handed over that comes over a link and is there, or whose first byte is, at some time.
-    pub(crate) fn deliver(&mut self, at: Instant, to: Slot, what: What, bytes: u64) {
+    pub(crate) fn deliver(&mut self, at: Instant, to: HostId, what: What, bytes: u64) {
         match self.machines {
             Some(_) => self.due_reached(at, to, what, bytes),
             None => self.due_input(at, to, what),

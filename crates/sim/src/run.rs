@@ -8,7 +8,7 @@ use crate::nemesis::{Nemesis, Profile};
 use crate::oracle;
 use crate::trace::Trace;
 use crate::workload::{CommandLoad, FileLoad, FillLoad, Load, ObjectLoad, SnapshotLoad, WatchLoad};
-use crate::world::Slot;
+use crate::world::HostId;
 use fsclient::{Answer, Request};
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -301,9 +301,9 @@ impl Scenario {
             }
             let provoked = self.nemesis.is_triggered(&self.cluster);
             if struck && (provoked || self.nemesis.next_at() <= self.cluster.world.now()) {
-                for slot in self.nemesis.step(&mut self.cluster) {
+                for host in self.nemesis.step(&mut self.cluster) {
                     let now = self.cluster.world.now();
-                    self.loads.iter_mut().for_each(|l| l.died(slot, now));
+                    self.loads.iter_mut().for_each(|l| l.died(host, now));
                 }
             }
             self.loads.iter_mut().for_each(|l| l.issue(&mut self.cluster.world));
@@ -319,13 +319,13 @@ impl Scenario {
         let world = &mut self.cluster.world;
         replies.extend(world.take_replies());
         let any = !replies.is_empty();
-        for (slot, id, reply) in replies {
+        for (host, id, reply) in replies {
             if let Ok(Answer::Invalidate { id, .. }) = reply {
-                world.request(slot, Request::Invalidated { id });
+                world.request(host, Request::Invalidated { id });
                 continue;
             }
             for load in &mut self.loads {
-                if load.answered(world, slot, id, &reply) {
+                if load.answered(world, host, id, &reply) {
                     break;
                 }
             }
@@ -338,9 +338,9 @@ impl Scenario {
         if let Some((checker, what)) = self.cluster.world.violations.pop() {
             return Err(Found(checker, what));
         }
-        for slot in [self.cluster.daemons(), self.cluster.clients.clone()].concat() {
-            if let Some(result) = self.cluster.world.stopped(slot) {
-                let what = format!("{} ended: {result:?}", self.cluster.world.name(slot));
+        for host in [self.cluster.daemons(), self.cluster.clients.clone()].concat() {
+            if let Some(result) = self.cluster.world.stopped(host) {
+                let what = format!("{} ended: {result:?}", self.cluster.world.name(host));
                 return Err(Found("keeps_running", what));
             }
         }
@@ -416,7 +416,7 @@ impl Scenario {
     fn close_stores(&mut self) -> Result<(), Found> {
         let osds = self.cluster.osds.clone();
         for osd in &osds {
-            let running = self.cluster.world.wind_up(*osd);
+            let running = self.cluster.world.shut_down(*osd);
             running.ok_or_else(|| {
                 Found("stores_sound", format!("{} does not run", self.cluster.world.name(*osd)))
             })?;
@@ -438,8 +438,8 @@ impl Scenario {
         }
         self.unmount()?;
         // First those who write, so that OSDs come to rest.
-        let writers: Vec<Slot> = self.cluster.clients.iter().copied().chain(self.cluster.mds).collect();
-        writers.iter().for_each(|slot| self.cluster.world.crash(*slot, Crash::Process));
+        let writers: Vec<HostId> = self.cluster.clients.iter().copied().chain(self.cluster.mds).collect();
+        writers.iter().for_each(|host| self.cluster.world.crash(*host, Crash::Process));
         // Copies of OSDs that were out for a while go when the PG is clean, at the latest when they are spoken of again.
         let moves = ["osd_out", "pg_num_raised", "pg_num_lowered"];
         let moved = moves.iter().any(|kind| self.nemesis.counts.contains_key(kind));
@@ -448,16 +448,16 @@ impl Scenario {
             self.close_stores()?;
         }
         let mut disks = Vec::new();
-        for slot in self.cluster.osds.clone() {
-            self.cluster.world.crash(slot, Crash::Process);
-            let disk = std::mem::take(self.cluster.world.disk(slot, 0));
-            disks.push((self.cluster.world.name(slot).to_owned(), disk));
+        for host in self.cluster.osds.clone() {
+            self.cluster.world.crash(host, Crash::Process);
+            let disk = std::mem::take(self.cluster.world.disk(host, 0));
+            disks.push((self.cluster.world.name(host).to_owned(), disk));
         }
         let mut mons = Vec::new();
-        for slot in self.cluster.mons.clone() {
-            self.cluster.world.crash(slot, Crash::Process);
-            let disk = std::mem::take(self.cluster.world.disk(slot, 0));
-            mons.push((self.cluster.world.name(slot).to_owned(), disk));
+        for host in self.cluster.mons.clone() {
+            self.cluster.world.crash(host, Crash::Process);
+            let disk = std::mem::take(self.cluster.world.disk(host, 0));
+            mons.push((self.cluster.world.name(host).to_owned(), disk));
         }
         oracle::stores::check(&disks)
             .and_then(|()| oracle::stores::check(&mons))

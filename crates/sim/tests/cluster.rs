@@ -36,12 +36,12 @@ fn acknowledged_writes_survive_the_whole_clusters_power() {
     for i in 0..20 {
         c.client(i % 2).write(&format!("o{i}"), &[i as u8; 5000]);
     }
-    for slot in c.daemons() {
-        c.at(slot).crash(Crash::Power);
+    for host in c.daemons() {
+        c.at(host).crash(Crash::Power);
     }
     c.world.run_for(Duration::from_secs(3));
-    for slot in c.daemons() {
-        c.at(slot).start();
+    for host in c.daemons() {
+        c.at(host).start();
     }
     c.wait_healthy(SOON).expect("it comes back");
     for i in 0..20 {

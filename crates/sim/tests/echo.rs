@@ -4,7 +4,7 @@
 use auth::{Credentials, Initiator, Method, ServerKeys, Tickets};
 use msgs::Ping;
 use node::{ConnId, DiskId, DiskOp, DiskOpId, Input, Msg, Never, Node, Output, Target};
-use sim::{Boot, Crash, Daemon, Faults, Slot, SlotSpec, World};
+use sim::{Boot, Crash, Daemon, Faults, HostId, HostSpec, World};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -139,7 +139,7 @@ impl Node for Client {
 
 struct Scenario {
     world: World<(), u64>,
-    server: Slot,
+    server: HostId,
 }
 
 impl Scenario {
@@ -147,14 +147,14 @@ impl Scenario {
         let mut rng = stdx::Rng::from_seed(seed);
         let mut world = World::new(seed, Faults::draw(&mut rng));
         let addr: SocketAddr = ([10, 0, 0, 1], 6800).into();
-        let server = world.add(SlotSpec {
+        let server = world.add(HostSpec {
             name: "echo".into(),
             service: Some(EntityType::OSD),
             addr,
             disks: vec![1 << 20],
             make: Box::new(move |_: Boot| Box::new(Daemon::new(Echo { hasty, ..Echo::default() }))),
         });
-        let client = world.add(SlotSpec {
+        let client = world.add(HostSpec {
             name: "client".into(),
             service: None,
             addr: ([10, 0, 0, 2], 0).into(),

@@ -11,11 +11,11 @@ pub static SLOW_DISK: Fault = Fault {
     profiles: &[],
     also_in: &[(Any, 8), (Monitors, 2), (Rados, 6)],
     inject: |nemesis, victims, cluster| {
-        let slot = if nemesis.rng.chance(1, 2) { victims.mon } else { victims.osd };
+        let host = if nemesis.rng.chance(1, 2) { victims.mon } else { victims.osd };
         let factor = *nemesis.rng.pick(&[30, 300, 2_000]);
-        cluster.world.set_disk_slowness(slot, factor);
+        cluster.world.set_disk_slowness(host, factor);
         let end = cluster.world.now() + Duration::from_millis(nemesis.rng.range(200, 8_000));
-        nemesis.repair_at(end, Repair::DiskFast(slot));
+        nemesis.repair_at(end, Repair::DiskFast(host));
         Some(())
     },
 };
@@ -29,11 +29,11 @@ pub static BLOCK_DECAYED: Fault = Fault {
     profiles: &[],
     also_in: &[],
     inject: |nemesis, _, cluster| {
-        let (slot, rng) = (cluster.osds[0], &mut nemesis.rng);
+        let (host, rng) = (cluster.osds[0], &mut nemesis.rng);
         let others = cluster.osds[1..].to_vec();
         let mut others: Vec<_> =
             others.into_iter().map(|osd| cluster.world.disk(osd, 0).durable_image()).collect();
-        let disk = cluster.world.disk(slot, 0);
+        let disk = cluster.world.disk(host, 0);
         let blocks = crate::oracle::replicas::blocks(&mut disk.image(), &mut others);
         let block = blocks.get(rng.below(blocks.len().max(1) as u64) as usize)?;
         let how = if rng.chance(1, 3) { Decay::Unreadable } else { Decay::Flipped };

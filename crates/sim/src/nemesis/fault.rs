@@ -2,7 +2,7 @@
 
 use super::{Nemesis, Profile, admin, disks, monitors, network, processes};
 use crate::cluster::Cluster;
-use crate::world::Slot;
+use crate::world::HostId;
 use stdx::Rng;
 
 /// A kind of fault.
@@ -21,13 +21,13 @@ pub struct Fault {
 /// The hosts of one fault, drawn before it is known which of them it needs.
 pub struct Victims {
     /// An OSD.
-    pub osd: Slot,
+    pub osd: HostId,
     /// A monitor.
-    pub mon: Slot,
+    pub mon: HostId,
     /// All daemons.
-    pub daemons: Vec<Slot>,
+    pub daemons: Vec<HostId>,
     /// All daemons and clients.
-    pub all: Vec<Slot>,
+    pub all: Vec<HostId>,
 }
 
 /// All faults, in the order in which a seed draws them: a new one goes to the end.

@@ -14,7 +14,7 @@ pub use profile::Profile;
 use crate::cluster::Cluster;
 use crate::disk::Crash;
 use crate::workload::ClientWorld;
-use crate::world::Slot;
+use crate::world::HostId;
 use fault::{Fault, Victims};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -38,11 +38,11 @@ pub struct Nemesis {
     repairs: BTreeMap<(Instant, u64), Repair>,
     next_repair: u64,
     /// The host that loses its power the next time that it writes, once the world has taken that many inputs.
-    armed: Option<(Slot, u64)>,
+    armed: Option<(HostId, u64)>,
     /// Happens as soon as the monitors have a leader of a newer term than this.
     upon_election: Option<(u64, UponElection)>,
     /// Nodes that died since the caller last asked.
-    died: Vec<Slot>,
+    died: Vec<HostId>,
     /// A monitor has lost its store: no quorum survives a second loss.
     store_lost: bool,
     /// Injected faults by name.
@@ -53,7 +53,7 @@ pub struct Nemesis {
 #[derive(Clone, Copy, Debug)]
 enum UponElection {
     /// The former leader is cut off from all other daemons; clients reach it.
-    Isolate(Slot),
+    Isolate(HostId),
     /// All monitors lose their power.
     CutPower,
 }
@@ -61,17 +61,17 @@ enum UponElection {
 /// Ends a fault, or begins its second half.
 #[derive(Clone, Copy, Debug)]
 enum Repair {
-    Start(Slot),
-    Reconnect(Slot, Slot),
+    Start(HostId),
+    Reconnect(HostId, HostId),
     /// Ends the machine of a primary whose updates reach nobody.
-    EndPrimary(Slot),
+    EndPrimary(HostId),
     LoseStore {
-        mon: Slot,
-        leader: Slot,
+        mon: HostId,
+        leader: HostId,
     },
-    DiskFast(Slot),
-    DiskWell(Slot),
-    ClockRight(Slot),
+    DiskFast(HostId),
+    DiskWell(HostId),
+    ClockRight(HostId),
     /// Marks the OSD of this number in.
     MarkIn(usize),
 }
@@ -120,7 +120,7 @@ impl Nemesis {
     }
 
     fn is_writing(&self, world: &ClientWorld) -> bool {
-        self.armed.is_some_and(|(slot, at)| world.trace.events() >= at && world.is_writing(slot))
+        self.armed.is_some_and(|(host, at)| world.trace.events() >= at && world.is_writing(host))
     }
 
     /// The time of the next fault or repair.
@@ -130,7 +130,7 @@ impl Nemesis {
     }
 
     /// Injects and repairs what is due. Returns the nodes that died.
-    pub fn step(&mut self, cluster: &mut Cluster) -> Vec<Slot> {
+    pub fn step(&mut self, cluster: &mut Cluster) -> Vec<HostId> {
         let now = cluster.world.now();
         while let Some(entry) = self.repairs.first_entry()
             && entry.key().0 <= now
@@ -139,9 +139,9 @@ impl Nemesis {
             self.repair(repair, cluster);
         }
         if self.is_writing(&cluster.world)
-            && let Some((slot, _)) = self.armed.take()
+            && let Some((host, _)) = self.armed.take()
         {
-            self.crash(slot, Crash::Power, cluster);
+            self.crash(host, Crash::Power, cluster);
         }
         if self.has_elected(cluster)
             && let Some((_, then)) = self.upon_election.take()
@@ -173,13 +173,13 @@ impl Nemesis {
 
     fn repair(&mut self, repair: Repair, cluster: &mut Cluster) {
         match repair {
-            Repair::Start(slot) => {
+            Repair::Start(host) => {
                 // A node that was asked to shut down and has not is killed.
-                if cluster.world.is_winding_up(slot) {
-                    cluster.world.crash(slot, Crash::Process);
+                if cluster.world.is_shutting_down(host) {
+                    cluster.world.crash(host, Crash::Process);
                 }
-                if !cluster.world.is_up(slot) {
-                    cluster.world.start(slot);
+                if !cluster.world.is_up(host) {
+                    cluster.world.start(host);
                 }
             }
             Repair::Reconnect(from, to) => cluster.world.set_cut(from, to, false),
@@ -189,15 +189,15 @@ impl Nemesis {
                 self.crash_for(leader, Crash::Process, (1_000, 6_000), cluster);
             }
             Repair::MarkIn(osd) => admin::command_osd("osd in", osd, cluster),
-            Repair::DiskWell(slot) => {
-                cluster.world.set_disk_failing(slot, 0);
+            Repair::DiskWell(host) => {
+                cluster.world.set_disk_failing(host, 0);
                 // An OSD that ended because of the errors is started again.
-                if !cluster.world.is_up(slot) {
-                    cluster.world.start(slot);
+                if !cluster.world.is_up(host) {
+                    cluster.world.start(host);
                 }
             }
-            Repair::DiskFast(slot) => cluster.world.set_disk_slowness(slot, 1),
-            Repair::ClockRight(slot) => cluster.world.set_wall_error(slot, 0),
+            Repair::DiskFast(host) => cluster.world.set_disk_slowness(host, 1),
+            Repair::ClockRight(host) => cluster.world.set_wall_error(host, 0),
         }
     }
 
@@ -217,12 +217,12 @@ impl Nemesis {
         cluster.world.heal_all();
         cluster.world.resume_all();
         cluster.world.mend_all();
-        for slot in [cluster.daemons(), cluster.clients.clone()].concat() {
-            if cluster.world.is_winding_up(slot) {
-                cluster.world.crash(slot, Crash::Process);
+        for host in [cluster.daemons(), cluster.clients.clone()].concat() {
+            if cluster.world.is_shutting_down(host) {
+                cluster.world.crash(host, Crash::Process);
             }
-            if !cluster.world.is_up(slot) {
-                cluster.world.start(slot);
+            if !cluster.world.is_up(host) {
+                cluster.world.start(host);
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::{Fault, Nemesis, Profile, Repair, UponElection};
 use crate::cluster::Cluster;
 use crate::disk::Crash;
-use crate::world::Slot;
+use crate::world::HostId;
 use Profile::{Any, Monitors, Rados};
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub static LEADER_PARTITIONED: Fault = Fault {
     also_in: &[],
     inject: |nemesis, _, cluster| {
         let (term, leader) = cluster.terms.borrow().newest()?;
-        let others: Vec<Slot> = cluster.mons.iter().copied().filter(|m| *m != leader).collect();
+        let others: Vec<HostId> = cluster.mons.iter().copied().filter(|m| *m != leader).collect();
         let other = *nemesis.rng.pick(&others);
         let span_ms = nemesis.rng.range(1_500, 6_000);
         nemesis.cut_both_for(leader, other, span_ms, cluster);
@@ -59,7 +59,7 @@ pub static MON_STOPPED: Fault = Fault {
     profiles: &[],
     also_in: &[(Any, 8), (Monitors, 2), (Rados, 6)],
     inject: |nemesis, victims, cluster| {
-        cluster.world.wind_up(victims.mon)?;
+        cluster.world.shut_down(victims.mon)?;
         nemesis.died.push(victims.mon);
         let end = cluster.world.now() + Duration::from_millis(nemesis.rng.range(20, 4_000));
         nemesis.repair_at(end, Repair::Start(victims.mon));
@@ -110,12 +110,12 @@ pub static CLOCK_JUMPED: Fault = Fault {
 
 impl Nemesis {
     /// One of the monitors. Nothing is drawn if there is only one.
-    pub(super) fn pick_mon(&mut self, cluster: &Cluster) -> Slot {
+    pub(super) fn pick_mon(&mut self, cluster: &Cluster) -> HostId {
         if cluster.mons.len() == 1 { cluster.mons[0] } else { *self.rng.pick(&cluster.mons) }
     }
 
     /// A monitor loses its power and its store.
-    pub(super) fn lose_store(&mut self, mon: Slot, cluster: &mut Cluster) -> Option<()> {
+    pub(super) fn lose_store(&mut self, mon: HostId, cluster: &mut Cluster) -> Option<()> {
         self.crash_for(mon, Crash::Power, (20, 500), cluster)?;
         cluster.world.lose_disks(mon);
         self.store_lost = true;
@@ -130,8 +130,8 @@ impl Nemesis {
                 self.isolate_for(former, span_ms, cluster);
             }
             UponElection::CutPower => {
-                for slot in cluster.mons.clone() {
-                    self.crash_for(slot, Crash::Power, (20, 3_000), cluster);
+                for host in cluster.mons.clone() {
+                    self.crash_for(host, Crash::Power, (20, 3_000), cluster);
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use super::{Fault, Nemesis, Profile, Repair, Victims};
 use crate::cluster::Cluster;
-use crate::world::Slot;
+use crate::world::HostId;
 use Profile::{Any, Monitors, Objects, Primary, Rados, Snapshots};
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ pub static OSDS_PARTITIONED: Fault = Fault {
     profiles: &[Rados],
     also_in: &[],
     inject: |nemesis, _, cluster| {
-        let (some, others): (Vec<Slot>, Vec<Slot>) =
+        let (some, others): (Vec<HostId>, Vec<HostId>) =
             cluster.osds.iter().copied().partition(|_| nemesis.rng.chance(1, 2));
         let (both, ms) = (nemesis.rng.chance(1, 2), nemesis.rng.range(50, 12_000));
         for (from, to) in some.iter().flat_map(|from| others.iter().map(move |to| (*from, *to))) {
@@ -89,33 +89,33 @@ impl Nemesis {
     }
 
     /// Cuts a daemon off from the others, from each for a time of its own.
-    fn isolate(&mut self, slot: Slot, cluster: &mut Cluster) -> Option<()> {
-        for other in cluster.daemons().into_iter().filter(|d| *d != slot) {
-            self.cut(slot, other, cluster);
-            self.cut(other, slot, cluster);
+    fn isolate(&mut self, host: HostId, cluster: &mut Cluster) -> Option<()> {
+        for other in cluster.daemons().into_iter().filter(|d| *d != host) {
+            self.cut(host, other, cluster);
+            self.cut(other, host, cluster);
         }
         Some(())
     }
 
     /// Cuts a daemon off from all others for `ms` milliseconds.
-    pub(super) fn isolate_for(&mut self, slot: Slot, ms: u64, cluster: &mut Cluster) {
-        for other in cluster.daemons().into_iter().filter(|d| *d != slot) {
-            self.cut_both_for(slot, other, ms, cluster);
+    pub(super) fn isolate_for(&mut self, host: HostId, ms: u64, cluster: &mut Cluster) {
+        for other in cluster.daemons().into_iter().filter(|d| *d != host) {
+            self.cut_both_for(host, other, ms, cluster);
         }
     }
 
     /// Cuts both directions between two nodes for `ms` milliseconds.
-    pub(super) fn cut_both_for(&mut self, a: Slot, b: Slot, ms: u64, cluster: &mut Cluster) {
+    pub(super) fn cut_both_for(&mut self, a: HostId, b: HostId, ms: u64, cluster: &mut Cluster) {
         self.cut_for(a, b, (ms, ms + 1), cluster);
         self.cut_for(b, a, (ms, ms + 1), cluster);
     }
 
-    fn cut(&mut self, from: Slot, to: Slot, cluster: &mut Cluster) {
+    fn cut(&mut self, from: HostId, to: HostId, cluster: &mut Cluster) {
         self.cut_for(from, to, (50, 12_000), cluster);
     }
 
     /// Cuts one direction for a time in this range of milliseconds.
-    pub(super) fn cut_for(&mut self, from: Slot, to: Slot, ms: (u64, u64), cluster: &mut Cluster) {
+    pub(super) fn cut_for(&mut self, from: HostId, to: HostId, ms: (u64, u64), cluster: &mut Cluster) {
         cluster.world.set_cut(from, to, true);
         let end = cluster.world.now() + Duration::from_millis(self.rng.range(ms.0, ms.1));
         self.repair_at(end, Repair::Reconnect(from, to));

@@ -3,7 +3,7 @@
 use super::{Fault, Nemesis, Profile, Repair};
 use crate::cluster::Cluster;
 use crate::disk::Crash;
-use crate::world::Slot;
+use crate::world::HostId;
 use Profile::{Any, Commits, Files, Monitors, Objects, Primary, Rados, Snapshots};
 use std::time::Duration;
 
@@ -94,8 +94,8 @@ pub static POWER_LOST_MID_COMMIT: Fault = Fault {
     profiles: &[Any, Objects, Snapshots, Commits, Monitors, Rados],
     also_in: &[],
     inject: |nemesis, victims, cluster| {
-        let slot = if nemesis.rng.chance(1, 2) { victims.mon } else { victims.osd };
-        nemesis.armed = Some((slot, cluster.world.trace.events() + nemesis.rng.below(20)));
+        let host = if nemesis.rng.chance(1, 2) { victims.mon } else { victims.osd };
+        nemesis.armed = Some((host, cluster.world.trace.events() + nemesis.rng.below(20)));
         Some(())
     },
 };
@@ -107,16 +107,16 @@ pub static PROCESS_PAUSED: Fault = Fault {
     profiles: &[Any, Objects, Snapshots, Primary, Monitors, Rados],
     also_in: &[],
     inject: |nemesis, victims, cluster| {
-        let slot = *nemesis.rng.pick(&victims.all);
+        let host = *nemesis.rng.pick(&victims.all);
         let until = cluster.world.now() + Duration::from_millis(nemesis.rng.range(100, 9_000));
-        cluster.world.pause(slot, until)
+        cluster.world.pause(host, until)
     },
 };
 
 impl Nemesis {
-    /// Ends a primary whose updates reached nobody, and most of the clients that wait for it: a client that lives on
+    /// Ends a primary whose updates reached nobody, and most of the clients that wait for it: a client that incarnations on
     /// would ask again, and hide that its update is lost.
-    pub(super) fn end_primary(&mut self, primary: Slot, cluster: &mut Cluster) {
+    pub(super) fn end_primary(&mut self, primary: HostId, cluster: &mut Cluster) {
         for client in cluster.clients.clone() {
             if self.rng.chance(2, 3) {
                 self.crash(client, Crash::Process, cluster);
@@ -126,7 +126,7 @@ impl Nemesis {
     }
 
     /// A client and the OSD that answered it last, which is the primary that it knows.
-    pub(super) fn pick_primary(&mut self, cluster: &Cluster) -> Option<(Slot, Slot)> {
+    pub(super) fn pick_primary(&mut self, cluster: &Cluster) -> Option<(HostId, HostId)> {
         // Not the first client: if clients have different loads, that is the one that writes.
         let client = *self.rng.pick(&cluster.clients[usize::from(cluster.clients.len() > 1)..]);
         let primary = *cluster.primaries.borrow().get(&client)?;
@@ -134,29 +134,29 @@ impl Nemesis {
     }
 
     /// Crashes a node, which starts again soon enough to go unnoticed, or late enough to be given up.
-    pub(super) fn crash(&mut self, slot: Slot, how: Crash, cluster: &mut Cluster) -> Option<()> {
-        if !cluster.world.is_up(slot) {
+    pub(super) fn crash(&mut self, host: HostId, how: Crash, cluster: &mut Cluster) -> Option<()> {
+        if !cluster.world.is_up(host) {
             return None;
         }
         let longest = if self.rng.chance(1, 2) { 1_500 } else { 15_000 };
-        self.crash_for(slot, how, (20, longest), cluster)
+        self.crash_for(host, how, (20, longest), cluster)
     }
 
     /// Crashes a node, which starts again after a time in this range of milliseconds.
     pub(super) fn crash_for(
         &mut self,
-        slot: Slot,
+        host: HostId,
         how: Crash,
         ms: (u64, u64),
         cluster: &mut Cluster,
     ) -> Option<()> {
-        if !cluster.world.is_up(slot) {
+        if !cluster.world.is_up(host) {
             return None;
         }
-        cluster.world.crash(slot, how);
+        cluster.world.crash(host, how);
         let end = cluster.world.now() + Duration::from_millis(self.rng.range(ms.0, ms.1));
-        self.repair_at(end, Repair::Start(slot));
-        self.died.push(slot);
+        self.repair_at(end, Repair::Start(host));
+        self.died.push(host);
         Some(())
     }
 }

@@ -1,7 +1,7 @@
 //! Checker `one_content_per_epoch`: a map that a monitor has shown to anyone is the map of that epoch for ever, also after the
 //! monitor lost its power. Nobody ever learns of what is not committed (DESIGN, decision 11).
 
-use crate::world::{Observer, Slot};
+use crate::world::{HostId, Observer};
 use node::{Body, Msg};
 use std::collections::BTreeMap;
 use std::hash::Hasher as _;
@@ -12,7 +12,7 @@ type Which = (bool, u32);
 
 /// Watches all messages that carry OSD maps.
 pub fn observer() -> Observer {
-    let mut seen: BTreeMap<Which, (u64, Slot)> = BTreeMap::new();
+    let mut seen: BTreeMap<Which, (u64, HostId)> = BTreeMap::new();
     Box::new(move |_, from, _, msg: &Msg| {
         let Body::Client(msgs::Body::OsdMap(maps)) = &msg.body else { return None };
         let parts = maps.incrementals.iter().map(|(e, bytes)| ((false, e.0), bytes));

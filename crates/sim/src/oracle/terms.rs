@@ -2,7 +2,7 @@
 //! `one_leader_per_term`, whatever each of them forgot with its power; `lease_is_exclusive`: nobody leads while the leader before
 //! may still answer reads; `reads_under_lease`: it does so no longer than that.
 
-use crate::world::Slot;
+use crate::world::HostId;
 use mon::Seen;
 use node::{Body, Msg};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ pub struct Terms {
     count: usize,
     /// Whose votes count, by their stores, from which number of the log on: one that has lost its store is heard and does not count.
     voters: Option<(u64, Vec<u64>)>,
-    leaders: BTreeMap<u64, Slot>,
+    leaders: BTreeMap<u64, HostId>,
     /// When the newest leader's messages were sent, by what they say themselves.
     sent: BTreeMap<u64, Instant>,
     /// When the newest of those was sent that each other monitor's store has heard.
@@ -29,7 +29,7 @@ pub struct Terms {
     /// When the newest leader said that it leads no more.
     resigned: Option<Instant>,
     /// Requests that somebody handed on: their answers are not the sender's own.
-    handed_on: BTreeSet<(Slot, u64)>,
+    handed_on: BTreeSet<(HostId, u64)>,
 }
 
 impl Terms {
@@ -39,12 +39,12 @@ impl Terms {
     }
 
     /// The newest term, and who leads in it.
-    pub fn newest(&self) -> Option<(u64, Slot)> {
-        self.leaders.last_key_value().map(|(term, slot)| (*term, *slot))
+    pub fn newest(&self) -> Option<(u64, HostId)> {
+        self.leaders.last_key_value().map(|(term, host)| (*term, *host))
     }
 
     /// Looks at a message as it is sent.
-    pub fn observe(&mut self, now: Instant, from: Slot, msg: &Msg) -> Option<(&'static str, String)> {
+    pub fn observe(&mut self, now: Instant, from: HostId, msg: &Msg) -> Option<(&'static str, String)> {
         if let Body::Client(msgs::Body::MonCommandAck(ack)) = &msg.body {
             let reads = ack.cmd.iter().any(|text| text.contains("config-key get"));
             return if reads { self.answered(now, from, msg.tid) } else { None };
@@ -78,7 +78,7 @@ impl Terms {
         }
     }
 
-    fn leads(&mut self, now: Instant, from: Slot, term: u64, sent: u64) -> Option<(&'static str, String)> {
+    fn leads(&mut self, now: Instant, from: HostId, term: u64, sent: u64) -> Option<(&'static str, String)> {
         let former = self.newest();
         let first = *self.leaders.entry(term).or_insert(from);
         if first != from {
@@ -104,7 +104,7 @@ impl Terms {
         found
     }
 
-    fn answered(&self, now: Instant, from: Slot, tid: u64) -> Option<(&'static str, String)> {
+    fn answered(&self, now: Instant, from: HostId, tid: u64) -> Option<(&'static str, String)> {
         let ends = self.lease_ends().filter(|_| self.newest().is_some_and(|n| n.1 == from))?;
         let is_late = now > ends + LATE && !self.handed_on.contains(&(from, tid));
         is_late.then(|| ("reads_under_lease", format!("{from} answers a read; its lease ended at {ends:?}")))

@@ -7,7 +7,7 @@ use msgs::op::input::NotifyReply;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// A watch of one life of a client; cookies are unique over all of them.
+/// A watch of one incarnation of a client; cookies are unique over all of them.
 #[derive(Clone, Debug, Default)]
 struct Watch {
     object: String,

@@ -197,8 +197,8 @@ impl Run<'_> {
         self.quiet()?;
         self.change()?;
         self.rack()?;
-        for slot in self.cluster.osds.clone() {
-            self.cluster.world.crash(slot, Crash::Process);
+        for host in self.cluster.osds.clone() {
+            self.cluster.world.crash(host, Crash::Process);
         }
         self.begin();
         self.boot_storm("all OSDs are killed and start")
@@ -244,9 +244,9 @@ impl Run<'_> {
             if let Some((name, event)) = self.cluster.world.complaints.first() {
                 return Err(format!("{what}: {name} complains: {}: {}", event.name, event.detail));
             }
-            for slot in self.cluster.mons.iter().chain(&self.cluster.osds) {
-                if let Some(how) = self.cluster.world.stopped(*slot) {
-                    return Err(format!("{what}: {} has stopped: {how:?}", self.cluster.world.name(*slot)));
+            for host in self.cluster.mons.iter().chain(&self.cluster.osds) {
+                if let Some(how) = self.cluster.world.stopped(*host) {
+                    return Err(format!("{what}: {} has stopped: {how:?}", self.cluster.world.name(*host)));
                 }
             }
             if self.cluster.world.now() >= until {
@@ -271,13 +271,13 @@ impl Run<'_> {
     }
 
     fn monitors(&mut self) -> Result<(), String> {
-        for slot in self.cluster.mons.clone() {
-            self.cluster.world.start(slot);
+        for host in self.cluster.mons.clone() {
+            self.cluster.world.start(host);
         }
         self.cluster.world.start(self.cluster.admin);
         self.wait("monitors come up", Duration::from_secs(30), |cluster, _| {
             let all = cluster.mons.iter().chain([&cluster.admin]);
-            all.into_iter().all(|slot| cluster.world.is_ready(*slot))
+            all.into_iter().all(|host| cluster.world.is_ready(*host))
         })?;
         self.begin();
         Ok(())
@@ -286,12 +286,12 @@ impl Run<'_> {
     fn boot_storm(&mut self, name: &str) -> Result<(), String> {
         let osds = self.cluster.osds.clone();
         let pause = self.spec.start_within / self.spec.osds;
-        for slot in &osds {
-            self.cluster.world.start(*slot);
+        for host in &osds {
+            self.cluster.world.start(*host);
             self.cluster.world.run_for(pause);
         }
         self.wait(name, Duration::from_secs(120), |cluster, tally| {
-            osds.iter().all(|slot| cluster.world.is_ready(*slot)) && tally.all_follow()
+            osds.iter().all(|host| cluster.world.is_ready(*host)) && tally.all_follow()
         })?;
         let (up, until) = (self.cluster.world.now(), self.cluster.world.now());
         let facts =
@@ -340,8 +340,8 @@ impl Run<'_> {
     fn rack(&mut self) -> Result<(), String> {
         let lost: Vec<usize> = (0..self.spec.rack() as usize).collect();
         for osd in &lost {
-            let slot = self.cluster.osds[*osd];
-            self.cluster.world.crash(slot, Crash::Power);
+            let host = self.cluster.osds[*osd];
+            self.cluster.world.crash(host, Crash::Power);
         }
         self.wait("a rack is lost", Duration::from_secs(60), |_, tally| {
             lost.iter().all(|osd| tally.map.is_down(OsdId(*osd as i32)))

@@ -1,6 +1,6 @@
 //! Counts what goes between whom, and follows the maps that monitors show.
 
-use crate::world::Slot;
+use crate::world::HostId;
 use maps::{Epoch, OsdId, OsdMap, OsdMapIncremental};
 use node::{Body, Msg};
 use std::collections::BTreeMap;
@@ -77,19 +77,19 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub fn new(mons: &[Slot], osds: &[Slot]) -> Self {
-        let first_osd = osds.first().map_or(0, |slot| slot.0);
+    pub fn new(mons: &[HostId], osds: &[HostId]) -> Self {
+        let first_osd = osds.first().map_or(0, |host| host.0);
         let taken = vec![Count::default(); osds.len()];
         let sent = vec![Epoch(0); osds.len()];
         Self { mons: mons.len(), first_osd, osds: osds.len(), taken, sent, ..Self::default() }
     }
 
-    fn osd(&self, slot: Slot) -> Option<usize> {
-        slot.0.checked_sub(self.first_osd).filter(|n| *n < self.osds)
+    fn osd(&self, host: HostId) -> Option<usize> {
+        host.0.checked_sub(self.first_osd).filter(|n| *n < self.osds)
     }
 
-    pub fn observe(&mut self, now: Instant, from: Slot, to: Slot, msg: &Msg) {
-        let is_mon = |slot: Slot| slot.0 < self.mons;
+    pub fn observe(&mut self, now: Instant, from: HostId, to: HostId, msg: &Msg) {
+        let is_mon = |host: HostId| host.0 < self.mons;
         let way = match (is_mon(from), is_mon(to), self.osd(from), self.osd(to)) {
             (true, true, ..) => Way::MonToMon,
             (true, _, _, Some(_)) => Way::MonToOsd,

@@ -11,7 +11,7 @@ pub use report::Report;
 use crate::cluster::{Cluster, OBJECTS, Spec};
 use crate::faults::Faults;
 use crate::machines::{Carried, Done, Flows, Hardware, Machines, Work};
-use crate::world::Slot;
+use crate::world::HostId;
 use fsclient::Answer;
 use maps::{ObjectLocator, OsdMap};
 use msgs::{Extent, Op};
@@ -176,7 +176,7 @@ pub fn run(spec: &ScalingSpec) -> Result<Measured, String> {
         a_second: pace(&times),
         latencies,
         flows: by_role(&cluster, flows),
-        work: cluster.osds.iter().map(|slot| work.get(slot).copied().unwrap_or_default()).collect(),
+        work: cluster.osds.iter().map(|host| work.get(host).copied().unwrap_or_default()).collect(),
         pgs,
         primaries,
     })
@@ -244,10 +244,10 @@ fn share_of_each(map: &OsdMap, osds: u32) -> (Vec<u32>, Vec<u32>) {
 }
 
 fn by_role(cluster: &Cluster, flows: Flows) -> BTreeMap<(Who, Who, &'static str), Carried> {
-    let who = |slot: &Slot| {
-        if cluster.osds.contains(slot) {
+    let who = |host: &HostId| {
+        if cluster.osds.contains(host) {
             Who::Osd
-        } else if cluster.mons.contains(slot) {
+        } else if cluster.mons.contains(host) {
             Who::Mon
         } else {
             Who::Client
@@ -264,7 +264,7 @@ fn by_role(cluster: &Cluster, flows: Flows) -> BTreeMap<(Who, Who, &'static str)
 
 /// Clients that write.
 struct Writes {
-    clients: Vec<Slot>,
+    clients: Vec<HostId>,
     in_flight: u32,
     names: Vec<String>,
     data: Bufs,
@@ -290,7 +290,7 @@ impl Writes {
         }
     }
 
-    fn write(&mut self, cluster: &mut Cluster, client: Slot) {
+    fn write(&mut self, cluster: &mut Cluster, client: HostId) {
         let extent = Extent::new(0, self.data.len() as u64);
         let ops = vec![Op::WriteFull { extent, data: self.data.clone() }];
         let name = self.rng.pick(&self.names);
@@ -306,7 +306,7 @@ impl Writes {
         }
         let until = cluster.world.now() + span;
         while cluster.world.step(until) {
-            for (slot, id, reply) in cluster.world.take_replies() {
+            for (host, id, reply) in cluster.world.take_replies() {
                 let Some(began) = self.under_way.remove(&id) else { continue };
                 match reply {
                     Ok(Answer::Object { result, .. }) if result >= 0 => {}
@@ -314,7 +314,7 @@ impl Writes {
                 }
                 let now = cluster.world.now();
                 self.answered.push((now, now.since(began)));
-                self.write(cluster, slot);
+                self.write(cluster, host);
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 
 use super::{ClientWorld, Load};
 use crate::oracle::linear::{Entry, Judgement, Model, Step};
-use crate::world::Slot;
+use crate::world::HostId;
 use fsclient::{Answer, Reply, Request};
 use msgs::errno;
 use node::RequestId;
@@ -78,7 +78,7 @@ struct Pending {
 /// See the module.
 pub struct CommandLoad {
     rng: Rng,
-    clients: Vec<(Slot, Instant, bool)>,
+    clients: Vec<(HostId, Instant, bool)>,
     left: usize,
     next_value: u32,
     clock: u64,
@@ -101,7 +101,7 @@ const THINK: Duration = Duration::from_millis(300);
 
 impl CommandLoad {
     /// `calls` calls by these clients.
-    pub fn new(mut rng: Rng, clients: &[Slot], calls: usize, now: Instant) -> Self {
+    pub fn new(mut rng: Rng, clients: &[HostId], calls: usize, now: Instant) -> Self {
         let keys = rng.range(1, 4) as usize;
         let bursts = rng.chance(1, 2).then_some(Bursts { from: now, to: now });
         let (lanes, calls) = if bursts.is_some() { (2, 3 * calls) } else { (1, calls) };
@@ -109,7 +109,7 @@ impl CommandLoad {
             rng,
             clients: clients
                 .iter()
-                .flat_map(|slot| [(*slot, now, false); 2].into_iter().take(lanes))
+                .flat_map(|host| [(*host, now, false); 2].into_iter().take(lanes))
                 .collect(),
             left: calls,
             next_value: 0,
@@ -174,12 +174,12 @@ impl Load for CommandLoad {
 
     fn issue(&mut self, world: &mut ClientWorld) {
         for client in 0..self.clients.len() {
-            let (slot, at, busy) = self.clients[client];
+            let (host, at, busy) = self.clients[client];
             if at > world.now() || busy {
                 continue;
             }
             self.clients[client].1 = self.next_at(world.now());
-            if !world.is_up(slot) {
+            if !world.is_up(host) {
                 continue;
             }
             if self.last_look > 0 {
@@ -199,7 +199,7 @@ impl Load for CommandLoad {
         }
     }
 
-    fn answered(&mut self, _: &mut ClientWorld, _: Slot, id: RequestId, reply: &Reply) -> bool {
+    fn answered(&mut self, _: &mut ClientWorld, _: HostId, id: RequestId, reply: &Reply) -> bool {
         let Some(Pending { client, key, number }) = self.pending.remove(&id) else { return false };
         self.clients[client].2 = false;
         let now = self.tick();
@@ -221,9 +221,9 @@ impl Load for CommandLoad {
         true
     }
 
-    fn died(&mut self, slot: Slot, _: Instant) {
-        self.pending.retain(|_, p| self.clients[p.client].0 != slot);
-        self.clients.iter_mut().filter(|(s, ..)| *s == slot).for_each(|(_, _, busy)| *busy = false);
+    fn died(&mut self, host: HostId, _: Instant) {
+        self.pending.retain(|_, p| self.clients[p.client].0 != host);
+        self.clients.iter_mut().filter(|(s, ..)| *s == host).for_each(|(_, _, busy)| *busy = false);
     }
 
     fn finish(&mut self, _: &ClientWorld) {

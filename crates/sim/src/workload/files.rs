@@ -13,7 +13,7 @@ use crate::oracle::contents::{self, CELL};
 use crate::oracle::linear::Judgement;
 use crate::oracle::namespace::{self, Action, Answer, ROOT};
 use crate::oracle::objects::filled;
-use crate::world::Slot;
+use crate::world::HostId;
 use fsclient::{Answer as FsAnswer, Caller, DirEntry, Entry, Errno, Fh, FsRequest, Reply, Request, SetAttr};
 use msgs::errno::{EIO, ENODATA, ENOENT, ESTALE};
 use node::RequestId;
@@ -84,7 +84,7 @@ pub struct FileLoad {
 }
 
 struct ClientState {
-    slot: Slot,
+    host: HostId,
     next_at: Instant,
     doing: Option<Doing>,
     dirs: BTreeSet<u64>,
@@ -95,9 +95,9 @@ struct ClientState {
 }
 
 impl ClientState {
-    fn new(slot: Slot, now: Instant) -> Self {
+    fn new(host: HostId, now: Instant) -> Self {
         let mut this = Self {
-            slot,
+            host,
             next_at: now,
             doing: None,
             dirs: BTreeSet::new(),
@@ -171,12 +171,12 @@ enum Outcome {
 
 impl FileLoad {
     /// `calls` calls by these clients.
-    pub fn new(rng: Rng, clients: &[Slot], calls: usize, now: Instant) -> Self {
+    pub fn new(rng: Rng, clients: &[HostId], calls: usize, now: Instant) -> Self {
         Self {
             names: Default::default(),
             contents: Default::default(),
             rng,
-            clients: clients.iter().map(|slot| ClientState::new(*slot, now)).collect(),
+            clients: clients.iter().map(|host| ClientState::new(*host, now)).collect(),
             left: calls,
             last_look: Vec::new(),
             finishing: false,
@@ -277,8 +277,8 @@ impl FileLoad {
     }
 
     fn ask(&mut self, world: &mut ClientWorld, client: usize, request: FsRequest) {
-        let slot = self.clients[client].slot;
-        let id = world.request(slot, Request::Fs(Caller::default(), request));
+        let host = self.clients[client].host;
+        let id = world.request(host, Request::Fs(Caller::default(), request));
         self.pending.insert(id, client);
     }
 
@@ -615,7 +615,7 @@ impl Load for FileLoad {
                 continue;
             }
             let think = Duration::from_nanos(self.rng.below(THINK.as_nanos() as u64) + 1);
-            let is_up = world.is_up(self.clients[client].slot);
+            let is_up = world.is_up(self.clients[client].host);
             self.clients[client].next_at = if self.finishing && is_up { now } else { now + think };
             if !is_up || self.finishing && self.close_one(world, client) {
                 continue;
@@ -630,15 +630,15 @@ impl Load for FileLoad {
         }
     }
 
-    fn answered(&mut self, world: &mut ClientWorld, _: Slot, id: RequestId, reply: &Reply) -> bool {
+    fn answered(&mut self, world: &mut ClientWorld, _: HostId, id: RequestId, reply: &Reply) -> bool {
         let Some(client) = self.pending.remove(&id) else { return false };
         self.advance(world, client, reply);
         true
     }
 
-    fn died(&mut self, slot: Slot, _: Instant) {
-        self.pending.retain(|_, client| self.clients[*client].slot != slot);
-        self.clients.iter_mut().filter(|c| c.slot == slot).for_each(ClientState::forget);
+    fn died(&mut self, host: HostId, _: Instant) {
+        self.pending.retain(|_, client| self.clients[*client].host != host);
+        self.clients.iter_mut().filter(|c| c.host == host).for_each(ClientState::forget);
     }
 
     fn finish(&mut self, _: &ClientWorld) {

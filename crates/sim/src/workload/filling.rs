@@ -3,7 +3,7 @@
 
 use super::{ClientWorld, Load, object_request};
 use crate::oracle::linear::Judgement;
-use crate::world::Slot;
+use crate::world::HostId;
 use fsclient::{Answer, Reply, Request};
 use msgs::{Extent, Op, osd_flag};
 use node::RequestId;
@@ -21,7 +21,7 @@ const MOST: usize = 100;
 /// See the module.
 pub struct FillLoad {
     rng: Rng,
-    client: Slot,
+    client: HostId,
     /// The number of the next object.
     next: u32,
     /// What is there, or may be.
@@ -37,7 +37,7 @@ pub struct FillLoad {
 
 impl FillLoad {
     /// The client must be one that never dies: nobody else knows what it has written.
-    pub fn new(rng: Rng, client: Slot, now: Instant) -> Self {
+    pub fn new(rng: Rng, client: HostId, now: Instant) -> Self {
         Self {
             rng,
             client,
@@ -109,7 +109,7 @@ impl Load for FillLoad {
         }
     }
 
-    fn answered(&mut self, _: &mut ClientWorld, _: Slot, id: RequestId, reply: &Reply) -> bool {
+    fn answered(&mut self, _: &mut ClientWorld, _: HostId, id: RequestId, reply: &Reply) -> bool {
         let Some((number, removes)) = self.pending.remove(&id) else { return false };
         self.answered += 1;
         match reply {
@@ -126,7 +126,7 @@ impl Load for FillLoad {
         true
     }
 
-    fn died(&mut self, _: Slot, _: Instant) {}
+    fn died(&mut self, _: HostId, _: Instant) {}
 
     fn faults_ended(&mut self) {
         self.is_over = true;

@@ -15,7 +15,7 @@ pub use snapshots::SnapshotLoad;
 pub use watches::WatchLoad;
 
 use crate::oracle::linear::Judgement;
-use crate::world::{Slot, World};
+use crate::world::{HostId, World};
 use fsclient::{Reply, Request};
 use node::RequestId;
 use std::collections::BTreeSet;
@@ -31,9 +31,9 @@ pub trait Load {
     /// Issues what is due.
     fn issue(&mut self, world: &mut ClientWorld);
     /// An answer; `false` where the request was not of this load.
-    fn answered(&mut self, world: &mut ClientWorld, slot: Slot, id: RequestId, reply: &Reply) -> bool;
+    fn answered(&mut self, world: &mut ClientWorld, host: HostId, id: RequestId, reply: &Reply) -> bool;
     /// A client is gone, with everything that it was asked.
-    fn died(&mut self, slot: Slot, now: Instant);
+    fn died(&mut self, host: HostId, now: Instant);
     /// Nothing fails from now on, and nothing should.
     fn faults_ended(&mut self) {}
     /// Nothing more is asked, but for one look at everything.

@@ -5,7 +5,7 @@ use super::{ClientWorld, Load};
 use crate::cluster::OBJECTS;
 use crate::oracle::linear::Judgement;
 use crate::oracle::objects::{Action, History, State, filled};
-use crate::world::Slot;
+use crate::world::HostId;
 use fsclient::SnapContext;
 use fsclient::{Answer, ObjectRequest, Reply, Request};
 use maps::SnapId;
@@ -52,7 +52,7 @@ pub struct ObjectLoad {
 }
 
 struct ClientState {
-    slot: Slot,
+    host: HostId,
     /// Calls in flight at most.
     depth: usize,
     flying: usize,
@@ -73,12 +73,12 @@ const THINK: Duration = Duration::from_millis(400);
 
 impl ObjectLoad {
     /// `calls` calls by these clients on a few objects.
-    pub fn new(mut rng: Rng, clients: &[Slot], calls: usize, now: Instant) -> Self {
+    pub fn new(mut rng: Rng, clients: &[HostId], calls: usize, now: Instant) -> Self {
         let objects = rng.range(2, 9);
         let clients = clients
             .iter()
-            .map(|slot| ClientState {
-                slot: *slot,
+            .map(|host| ClientState {
+                host: *host,
                 depth: rng.range(1, 4) as usize,
                 flying: 0,
                 next_at: now,
@@ -135,12 +135,12 @@ impl ObjectLoad {
 
     fn call(&mut self, world: &mut ClientWorld, client: usize, name: String, action: Action) {
         let number = self.history.called(&name, client, action.clone());
-        let slot = self.clients[client].slot;
+        let host = self.clients[client].host;
         let mut request = object_request(&name, ops(&action));
         if let Request::Object(request) = &mut request {
             request.flags = balanced(action == Action::Read, number);
         }
-        let id = world.request(slot, request);
+        let id = world.request(host, request);
         self.clients[client].flying += 1;
         self.pending.insert(id, Pending { client, name, number, action });
     }
@@ -163,7 +163,7 @@ impl Load for ObjectLoad {
             }
             let pause = Duration::from_nanos(self.rng.below(THINK.as_nanos() as u64) + 1);
             self.clients[client].next_at = now + pause;
-            if !world.is_up(self.clients[client].slot) {
+            if !world.is_up(self.clients[client].host) {
                 continue;
             }
             if let Some(name) = self.last_look.pop() {
@@ -179,7 +179,7 @@ impl Load for ObjectLoad {
         }
     }
 
-    fn answered(&mut self, _: &mut ClientWorld, _: Slot, id: RequestId, reply: &Reply) -> bool {
+    fn answered(&mut self, _: &mut ClientWorld, _: HostId, id: RequestId, reply: &Reply) -> bool {
         let Some(Pending { client, name, number, action }) = self.pending.remove(&id) else { return false };
         self.clients[client].flying -= 1;
         match reply {
@@ -198,9 +198,9 @@ impl Load for ObjectLoad {
         true
     }
 
-    fn died(&mut self, slot: Slot, _: Instant) {
-        self.pending.retain(|_, p| self.clients[p.client].slot != slot);
-        self.clients.iter_mut().filter(|c| c.slot == slot).for_each(|c| c.flying = 0);
+    fn died(&mut self, host: HostId, _: Instant) {
+        self.pending.retain(|_, p| self.clients[p.client].host != host);
+        self.clients.iter_mut().filter(|c| c.host == host).for_each(|c| c.flying = 0);
     }
 
     fn finish(&mut self, _: &ClientWorld) {

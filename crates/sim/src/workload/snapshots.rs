@@ -6,7 +6,7 @@ use crate::cluster::SNAPSHOTS;
 use crate::oracle::linear::Judgement;
 use crate::oracle::objects::filled;
 use crate::oracle::snapshots::{Action, History};
-use crate::world::Slot;
+use crate::world::HostId;
 use fsclient::SnapContext;
 use fsclient::{Answer, ObjectRequest, Reply, Request};
 use maps::SnapId;
@@ -42,7 +42,7 @@ pub struct SnapshotLoad {
 }
 
 struct ClientState {
-    slot: Slot,
+    host: HostId,
     depth: usize,
     flying: usize,
     next_at: Instant,
@@ -66,10 +66,10 @@ const THINK: Duration = Duration::from_millis(400);
 
 impl SnapshotLoad {
     /// `calls` calls by these clients on a few objects.
-    pub fn new(mut rng: Rng, clients: &[Slot], calls: usize, now: Instant) -> Self {
+    pub fn new(mut rng: Rng, clients: &[HostId], calls: usize, now: Instant) -> Self {
         let objects = rng.range(1, 5);
-        let clients = clients.iter().map(|slot| ClientState {
-            slot: *slot,
+        let clients = clients.iter().map(|host| ClientState {
+            host: *host,
             depth: rng.range(1, 4) as usize,
             flying: 0,
             next_at: now,
@@ -99,7 +99,7 @@ impl SnapshotLoad {
     }
 
     fn send(&mut self, world: &mut ClientWorld, client: usize, request: Request, what: What) {
-        let id = world.request(self.clients[client].slot, request);
+        let id = world.request(self.clients[client].host, request);
         self.clients[client].flying += 1;
         self.pending.insert(id, Pending { client, what });
     }
@@ -188,7 +188,7 @@ impl Load for SnapshotLoad {
             }
             let pause = Duration::from_nanos(self.rng.below(THINK.as_nanos() as u64) + 1);
             self.clients[client].next_at = now + pause;
-            if !world.is_up(self.clients[client].slot) {
+            if !world.is_up(self.clients[client].host) {
                 continue;
             }
             if let Some((name, snap)) = self.last_look.pop() {
@@ -205,7 +205,7 @@ impl Load for SnapshotLoad {
         }
     }
 
-    fn answered(&mut self, _: &mut ClientWorld, _: Slot, id: RequestId, reply: &Reply) -> bool {
+    fn answered(&mut self, _: &mut ClientWorld, _: HostId, id: RequestId, reply: &Reply) -> bool {
         let Some(Pending { client, what }) = self.pending.remove(&id) else { return false };
         self.clients[client].flying -= 1;
         match (what, reply) {
@@ -233,18 +233,18 @@ impl Load for SnapshotLoad {
         true
     }
 
-    fn died(&mut self, slot: Slot, _: Instant) {
+    fn died(&mut self, host: HostId, _: Instant) {
         let clients = &self.clients;
         let (gone, rest) =
-            std::mem::take(&mut self.pending).into_iter().partition(|(_, p)| clients[p.client].slot == slot);
+            std::mem::take(&mut self.pending).into_iter().partition(|(_, p)| clients[p.client].host == host);
         self.pending = rest;
-        self.taker = self.taker.filter(|taker| clients[*taker].slot != slot);
+        self.taker = self.taker.filter(|taker| clients[*taker].host != host);
         let gone: BTreeMap<RequestId, Pending> = gone;
         self.last_removals.extend(gone.into_values().filter_map(|p| match p.what {
             What::Remove(snap) => Some(snap),
             _ => None,
         }));
-        self.clients.iter_mut().filter(|c| c.slot == slot).for_each(|c| c.flying = 0);
+        self.clients.iter_mut().filter(|c| c.host == host).for_each(|c| c.flying = 0);
     }
 
     fn finish(&mut self, _: &ClientWorld) {

@@ -5,7 +5,7 @@ use super::{ClientWorld, Load, object_request};
 use crate::cluster::OBJECTS;
 use crate::oracle::linear::Judgement;
 use crate::oracle::watches::History;
-use crate::world::Slot;
+use crate::world::HostId;
 use fsclient::{Answer, Reply, Request};
 use msgs::op::input::{self, ListWatchersReply};
 use msgs::{Extent, Op, errno};
@@ -55,7 +55,7 @@ enum End {
 }
 
 struct ClientState {
-    slot: Slot,
+    host: HostId,
     flying: usize,
     next_at: Instant,
     /// Its watches by cookie: of which object, and whether it was told that they are there.
@@ -85,11 +85,11 @@ enum What {
 
 impl WatchLoad {
     /// `calls` calls by these clients on a few objects.
-    pub fn new(mut rng: Rng, clients: &[Slot], calls: usize, now: Instant) -> Self {
+    pub fn new(mut rng: Rng, clients: &[HostId], calls: usize, now: Instant) -> Self {
         let names: Vec<String> = (0..rng.range(1, 4)).map(|i| format!("w{i}")).collect();
         let clients = clients.iter();
-        let clients = clients.map(|slot| ClientState {
-            slot: *slot,
+        let clients = clients.map(|host| ClientState {
+            host: *host,
             flying: 0,
             next_at: now,
             watches: BTreeMap::new(),
@@ -111,7 +111,7 @@ impl WatchLoad {
     }
 
     fn send(&mut self, world: &mut ClientWorld, client: usize, request: Request, what: What) {
-        let id = world.request(self.clients[client].slot, request);
+        let id = world.request(self.clients[client].host, request);
         self.clients[client].flying += 1;
         self.pending.insert(id, Pending { client, what });
     }
@@ -179,10 +179,10 @@ impl WatchLoad {
         }
     }
 
-    fn heard(&mut self, world: &mut ClientWorld, slot: Slot, (cookie, id): (u64, u64), payload: &[u8]) {
+    fn heard(&mut self, world: &mut ClientWorld, host: HostId, (cookie, id): (u64, u64), payload: &[u8]) {
         self.heard_at.insert(cookie, world.now());
         let Some(number) = self.history.heard(cookie, id, payload) else { return };
-        let Some(client) = self.clients.iter().position(|c| c.slot == slot) else { return };
+        let Some(client) = self.clients.iter().position(|c| c.host == host) else { return };
         let ack = Ack { client, cookie, id, number };
         let finishing = !matches!(self.end, End::NotYet);
         match self.rng.below(20) {
@@ -237,7 +237,7 @@ impl Load for WatchLoad {
             && entry.key().0 <= now
         {
             let ack = entry.remove();
-            if world.is_up(self.clients[ack.client].slot) {
+            if world.is_up(self.clients[ack.client].host) {
                 self.ack(world, ack);
             }
         }
@@ -248,7 +248,7 @@ impl Load for WatchLoad {
             }
             let pause = Duration::from_nanos(self.rng.below(THINK.as_nanos() as u64) + 1);
             self.clients[client].next_at = now + pause;
-            if !world.is_up(self.clients[client].slot) {
+            if !world.is_up(self.clients[client].host) {
                 continue;
             }
             if let Some(name) = self.to_make.pop() {
@@ -264,15 +264,15 @@ impl Load for WatchLoad {
         }
     }
 
-    fn answered(&mut self, world: &mut ClientWorld, slot: Slot, id: RequestId, reply: &Reply) -> bool {
+    fn answered(&mut self, world: &mut ClientWorld, host: HostId, id: RequestId, reply: &Reply) -> bool {
         match reply {
             Ok(Answer::Notified { cookie, notify_id, payload, .. }) => {
-                self.heard(world, slot, (*cookie, *notify_id), payload);
+                self.heard(world, host, (*cookie, *notify_id), payload);
                 return true;
             }
             Ok(Answer::WatchBroken { cookie, alive_at, .. }) => {
                 self.history.broken(*cookie, world.now().since(*alive_at));
-                if let Some(client) = self.clients.iter().position(|c| c.slot == slot) {
+                if let Some(client) = self.clients.iter().position(|c| c.host == host) {
                     self.clients[client].watches.remove(cookie);
                     if self.rng.chance(1, 2) {
                         let request = Request::Unwatch { cookie: *cookie };
@@ -313,11 +313,11 @@ impl Load for WatchLoad {
         true
     }
 
-    fn died(&mut self, slot: Slot, now: Instant) {
+    fn died(&mut self, host: HostId, now: Instant) {
         let clients = &self.clients;
-        self.pending.retain(|_, p| clients[p.client].slot != slot);
-        self.late.retain(|_, ack| clients[ack.client].slot != slot);
-        for client in self.clients.iter_mut().filter(|c| c.slot == slot) {
+        self.pending.retain(|_, p| clients[p.client].host != host);
+        self.late.retain(|_, ack| clients[ack.client].host != host);
+        for client in self.clients.iter_mut().filter(|c| c.host == host) {
             client.flying = 0;
             for cookie in std::mem::take(&mut client.watches).into_keys() {
                 let heard_at = self.heard_at.get(&cookie).copied().unwrap_or(now);
