@@ -10,8 +10,8 @@
 //! c.wait_healthy(limit)?;
 //! ```
 //!
-//! Nothing in a cluster is mocked: keys are real, connections run the whole cephx handshake, pools and the file system are
-//! made by the commands that an administrator gives.
+//! Nothing in a cluster is mocked: keys are real, connections run the whole cephx handshake, and an administrator's
+//! commands make pools and the file system.
 
 use crate::any::Daemon;
 use crate::disk::Crash;
@@ -35,21 +35,21 @@ use wire::{AddrVec, EntityAddr, EntityName, EntityType, Uuid};
 pub const OBJECTS: &str = "objects";
 /// The pool whose snapshots clients manage.
 pub const SNAPSHOTS: &str = "snaps";
-/// How long a cluster may take until its pools are there, in simulated time.
+/// The longest time until a cluster's pools exist, in simulated time.
 const BRING_UP: Duration = Duration::from_secs(60);
 
-/// What a cluster is made of.
+/// Size and configuration of a cluster.
 #[derive(Clone, Debug)]
 pub struct Spec {
     /// Monitors.
     pub mons: u32,
     /// OSDs.
     pub osds: u32,
-    /// Clients of object operations and file system alike.
+    /// Clients, each of objects and of the file system.
     pub clients: u32,
-    /// Whether there is a file system.
+    /// True if there is a file system.
     pub fs: bool,
-    /// Whether there is the pool [`SNAPSHOTS`].
+    /// True if there is the pool [`SNAPSHOTS`].
     pub snapshots: bool,
     /// PGs of the pool [`OBJECTS`].
     pub pgs: u32,
@@ -86,16 +86,16 @@ impl Default for Spec {
 /// A node of a cluster.
 pub(crate) type AnyNode = Box<dyn Node<Request = Request, Reply = Reply>>;
 
-/// What the daemons of a cluster are; by default the real roles, each OSD on a host of its own.
+/// Constructors of the daemons; by default the real roles, each OSD on a host of its own.
 #[derive(Clone)]
 pub(crate) struct Parts {
     /// Makes an OSD.
     pub osd: Rc<dyn Fn(osd::OsdConfig, Boot) -> AnyNode>,
-    /// Where an OSD is: type to name.
+    /// CRUSH location of an OSD: name by bucket type.
     pub location: Rc<dyn Fn(u32) -> BTreeMap<String, String>>,
-    /// What OSDs say of themselves and their hosts.
+    /// Metadata that OSDs report of themselves and their hosts.
     pub metadata: BTreeMap<String, String>,
-    /// Given each monitor that is made, with its rank.
+    /// Wraps each monitor, given its rank.
     pub mon: Rc<dyn Fn(usize, AnyNode) -> AnyNode>,
 }
 
@@ -115,30 +115,30 @@ impl Default for Parts {
 
 /// A cluster in its world.
 pub struct Cluster {
-    /// Where it runs.
+    /// The world that it runs in.
     pub world: World<Request, Reply>,
-    /// Monitors' places, by rank.
+    /// Monitors' hosts, by rank.
     pub mons: Vec<HostId>,
-    /// OSDs' places, by number.
+    /// OSDs' hosts, by number.
     pub osds: Vec<HostId>,
-    /// The MDS's place.
+    /// The metadata server's host.
     pub mds: Option<HostId>,
-    /// Clients' places. They may crash; [`Self::admin`] never does.
+    /// Clients' hosts. Clients may crash; [`Self::admin`] never does.
     pub clients: Vec<HostId>,
     /// The client that gives commands.
     pub admin: HostId,
     /// The OSD that last answered each client, kept up to date by [`Self::watch_with`].
     pub primaries: Rc<RefCell<BTreeMap<HostId, HostId>>>,
-    /// Who led the monitors when, in the same way.
+    /// Terms of the monitors and their leaders, kept up to date in the same way.
     pub terms: Rc<RefCell<Terms>>,
-    /// What OSDs have asked clients to hold back, kept up to date by [`Self::watch_with`].
+    /// Backoffs that OSDs have sent to clients, kept up to date in the same way.
     pub backoffs: Rc<RefCell<Backoffs>>,
     pub(crate) spec: Spec,
-    /// Answers that nobody has asked for yet.
+    /// Answers that no caller has taken yet.
     answers: BTreeMap<RequestId, (HostId, Reply)>,
 }
 
-/// What goes into the daemons' configuration.
+/// Keys and addresses for the daemons' configuration.
 struct Identity {
     fsid: Uuid,
     keyring: Keyring,
@@ -189,12 +189,12 @@ fn uuid(rng: &mut Rng) -> Uuid {
 }
 
 impl Cluster {
-    /// All places of a cluster; nothing runs yet.
+    /// A cluster of real roles, with all hosts; nothing runs yet.
     pub fn new(seed: u64, faults: Faults, spec: &Spec) -> Self {
         Self::of(seed, faults, spec, &Parts::default())
     }
 
-    /// The same, of other parts.
+    /// A cluster with other constructors of its daemons.
     pub(crate) fn of(seed: u64, faults: Faults, spec: &Spec, parts: &Parts) -> Self {
         let mut world = World::new(seed, faults);
         let mut rng = world.rng().fork();
@@ -221,7 +221,7 @@ impl Cluster {
         }
     }
 
-    /// Starts everything and makes pools and file system, in a world without faults.
+    /// Starts everything and makes pools and file system, without faults.
     pub fn bring_up(&mut self) -> Result<(), String> {
         let faults = std::mem::replace(&mut self.world.faults, Faults::none());
         for host in [&self.mons[..], &self.osds[..], &[self.admin]].concat() {
@@ -267,7 +267,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Has all messages looked at: by `observer`, and for [`Self::primaries`], [`Self::terms`] and [`Self::backoffs`].
+    /// Observes all messages: with `observer`, and for [`Self::primaries`], [`Self::terms`] and
+    /// [`Self::backoffs`].
     pub fn watch_with(&mut self, mut observer: Observer) {
         let (primaries, terms) = (self.primaries.clone(), self.terms.clone());
         self.world.observer = Some(Box::new(move |now, from, to, msg| {
@@ -281,7 +282,7 @@ impl Cluster {
         self.world.witness = Some(Box::new(move |at, seen| backoffs.borrow_mut().see(at, seen)));
     }
 
-    /// The places of all daemons.
+    /// The hosts of all daemons.
     pub fn daemons(&self) -> Vec<HostId> {
         self.mons.iter().chain(&self.osds).copied().chain(self.mds).collect()
     }
@@ -315,14 +316,14 @@ impl Cluster {
         ClientAt { cluster: self, host }
     }
 
-    /// Asks and waits for the answer; `None` where none came within `limit`.
+    /// Makes a request and waits for the answer; `None` if none came within `limit`.
     pub fn ask(&mut self, host: HostId, request: Request, limit: Duration) -> Option<Reply> {
         let id = self.world.request(host, request);
         let answers = &mut self.answers;
         self.world.run_until(limit, |world| {
             for (host, id, reply) in world.take_replies() {
                 match reply {
-                    // Nobody caches anything above a simulated client.
+                    // Nothing above a simulated client caches.
                     Ok(Answer::Invalidate { id, .. }) => {
                         world.request(host, Request::Invalidated { id });
                     }
@@ -336,12 +337,12 @@ impl Cluster {
         self.answers.remove(&id).map(|(_, reply)| reply)
     }
 
-    /// Answers that came while something else was waited for.
+    /// Takes the answers that came during the wait for another one.
     pub fn take_answers(&mut self) -> Vec<(HostId, RequestId, Reply)> {
         std::mem::take(&mut self.answers).into_iter().map(|(id, (host, reply))| (host, id, reply)).collect()
     }
 
-    /// A monitor command; gives its output.
+    /// Runs a monitor command and returns its output.
     pub fn command(&mut self, command: &Value) -> Result<Vec<u8>, String> {
         let request = Request::Command { command: command.to_string(), input: Bufs::default() };
         match self.ask(self.admin, request, BRING_UP) {
@@ -358,7 +359,7 @@ impl Cluster {
         serde_json::from_slice(&output).map_err(|e| format!("status is no JSON: {e}"))
     }
 
-    /// Asks for the status again and again until it satisfies `done`.
+    /// Polls the status until it satisfies `done`.
     pub fn wait_status(&mut self, limit: Duration, done: impl Fn(&Value) -> bool) -> Result<(), String> {
         let until = self.world.now() + limit;
         loop {
@@ -373,8 +374,8 @@ impl Cluster {
         }
     }
 
-    /// Whether the cluster finds itself healthy now; what is wrong where not.
-    /// `DEVICE_HEALTH` may be told of where disks had errors.
+    /// Reports whether the cluster is healthy, or the reason why not. `DEVICE_HEALTH` is accepted if disks
+    /// had errors.
     pub fn healthy_now(&mut self, errors: bool) -> Result<(), String> {
         let status = self.status()?;
         let is_told = |code: &String| code == "DEVICE_HEALTH";
@@ -385,7 +386,7 @@ impl Cluster {
         Err(brief(&status))
     }
 
-    /// Whether all pools have as many PGs as they are to have, each in its place.
+    /// Reports whether each pool has its target number of PGs, each of them placed.
     pub fn pools_are_settled(&mut self) -> Result<(), String> {
         let dump = self.command(&json!({ "prefix": "osd dump", "format": "json" }))?;
         let dump: Value = serde_json::from_slice(&dump).map_err(|error| error.to_string())?;
@@ -407,7 +408,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// The replicated pools, by name, and how many PGs each has at least, as far as its spec and what it was told say.
+    /// The replicated pools by name, with the least number of PGs that the spec and the commands so far
+    /// allow.
     pub fn pools(&self) -> Vec<(&'static str, u32)> {
         let mut pools = vec![(OBJECTS, self.spec.pgs)];
         if self.mds.is_some() {
@@ -419,13 +421,13 @@ impl Cluster {
         pools
     }
 
-    /// Waits until all PGs are clean and the cluster finds itself healthy.
+    /// Waits until all PGs are clean and the cluster is healthy.
     pub fn wait_healthy(&mut self, limit: Duration) -> Result<(), String> {
         self.wait_status(limit, |s| are_clean(s) && s["health"]["status"] == "HEALTH_OK")
     }
 }
 
-/// Whether all PGs are active and clean.
+/// Reports whether all PGs are active and clean.
 fn are_clean(status: &Value) -> bool {
     let empty = Vec::new();
     let states = status["pgmap"]["pgs_by_state"].as_array().unwrap_or(&empty);
@@ -454,7 +456,7 @@ pub struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Stops it.
+    /// Crashes it.
     pub fn crash(&mut self, how: Crash) {
         self.world.crash(self.host, how);
     }
@@ -465,17 +467,18 @@ impl Place<'_> {
     }
 }
 
-/// One client, asked one thing after another.
+/// One client, which makes one request at a time.
 pub struct ClientAt<'a> {
     cluster: &'a mut Cluster,
     host: HostId,
 }
 
-/// How long a scenario waits for an answer.
+/// The longest wait of a scenario for an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl ClientAt<'_> {
-    /// Operations on one object of [`OBJECTS`]: the result and each operation's output.
+    /// Carries out operations on one object of [`OBJECTS`]. Returns the result code and each operation's
+    /// output.
     pub fn object(&mut self, name: &str, ops: Vec<msgs::Op>) -> (i32, Vec<Vec<u8>>) {
         let request = crate::workload::object_request(name, ops);
         match self.cluster.ask(self.host, request, PATIENCE) {
@@ -493,7 +496,7 @@ impl ClientAt<'_> {
         assert_eq!(result, 0, "write of {name}");
     }
 
-    /// An object's content; `None` where there is none.
+    /// An object's content; `None` if there is no such object.
     pub fn read(&mut self, name: &str) -> Option<Vec<u8>> {
         let (result, mut out) = self.object(name, vec![msgs::Op::Read(msgs::Extent::new(0, 0))]);
         (result >= 0).then(|| out.remove(0))
@@ -507,10 +510,10 @@ fn mon_spec(rank: usize, spec: &Spec, id: &Identity, parts: &Parts) -> HostSpec<
     let size = spec.osds.clamp(1, 3);
     let mut options = BTreeMap::from([
         ("osd_crush_chooseleaf_type".to_owned(), "0".to_owned()),
-        // Simulated clocks drift further apart in a long run than real ones are let to.
+        // Simulated clocks drift further apart in a long run than those of real hosts may.
         ("mon_clock_drift_allowed".to_owned(), "10".to_owned()),
         ("osd_pool_default_size".to_owned(), size.to_string()),
-        // Who changes them is part of the scenario.
+        // Scenarios change pg_num themselves.
         ("osd_pool_default_pg_autoscale_mode".to_owned(), "off".to_owned()),
         ("osd_pool_default_min_size".to_owned(), (size - size / 2).to_string()),
     ]);

@@ -1,54 +1,58 @@
-//! A simulated disk that keeps only what it promised (the contract of `node::DiskOp`): writes may end in any order, a flush
-//! covers the writes that had ended before it was issued, and a power loss keeps, loses or tears everything else, sector by sector.
+//! A simulated disk that keeps only what `node::DiskOp` promises: writes complete in any order, a flush
+//! covers the writes
+//! that had completed before it was issued, and a power loss keeps, loses or tears everything else, sector by
+//! sector.
 
 use node::{DiskError, DiskOp, DiskOpId, DiskResult};
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::{BufMut, Bufs, Rng};
 
-/// Bytes that a power loss leaves either old or new.
+/// Size of a sector in bytes: a power loss leaves each sector either old or new.
 pub const SECTOR: u64 = 512;
 
-/// How the machine under a disk stops.
+/// The way in which the machine under a disk stops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Crash {
-    /// `kill -9`: what has ended stays; each sector of what is in flight happens or does not.
+    /// `kill -9`: completed operations stay; each sector of a write in flight is written or not.
     Process,
     /// Power loss: each sector that no flush covers is kept or lost on its own.
     Power,
 }
 
-/// What becomes of a block that decays.
+/// The way in which a block rots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decay {
-    /// A bit of it turns over.
+    /// A bit flips.
     Flipped,
-    /// It can't be read until it is written again.
+    /// The block is unreadable until it is written again.
     Unreadable,
 }
 
 /// A sparse disk.
 #[derive(Debug, Default)]
 pub struct SimDisk {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Sector number to its content as of the last flush; absent sectors are zeros.
+    /// Content as of the last flush, by sector number; absent sectors are zeros.
     durable: BTreeMap<u64, Sector>,
-    /// Sector number to its versions that no flush covers yet, oldest first, each with its number in the order of
-    /// ended writes. Any of them may be what a power loss leaves.
+    /// Versions that no flush covers yet, by sector number, oldest first, each with its number in the order
+    /// of completed
+    /// writes. A power loss may leave any of them.
     volatile: BTreeMap<u64, Vec<(u64, Sector)>>,
-    /// Operations issued and not ended, in order of issue.
+    /// Issued operations that have not completed, in order of issue.
     in_flight: BTreeMap<DiskOpId, InFlight>,
-    /// Counts ended writes; a flush covers those up to its issue.
+    /// Counts completed writes; a flush covers those up to its issue.
     ended: u64,
-    /// Whether flushes lie: they end without making anything durable.
+    /// True if flushes lie: they complete without making anything durable.
     pub lying: bool,
-    /// One operation in so many fails with EIO; 0 for none. A write that failed has happened or not, sector by sector.
+    /// One in this many operations fails with EIO; 0 for none. Each sector of a failed write is written or
+    /// not.
     pub fails_every: u64,
-    /// Counts operations that ended, for [`Self::fails_every`].
+    /// Counts completed operations, for [`Self::fails_every`].
     operations: u64,
-    /// How many of them failed for that.
+    /// Operations that failed for that reason.
     pub refused: u64,
-    /// Sectors that can't be read until they are written again.
+    /// Sectors that are unreadable until they are written again.
     unreadable: BTreeSet<u64>,
 }
 
@@ -57,7 +61,7 @@ type Sector = std::sync::Arc<[u8; SECTOR as usize]>;
 #[derive(Debug)]
 struct InFlight {
     op: DiskOp,
-    /// Ended writes when it was issued.
+    /// Completed writes at the time of issue.
     issued_at: u64,
 }
 
@@ -68,12 +72,12 @@ impl SimDisk {
         Self { size, ..Self::default() }
     }
 
-    /// Whether something that changes it is under way.
+    /// Reports whether a write or discard is in flight.
     pub fn is_busy(&self) -> bool {
         self.in_flight.values().any(|f| !matches!(f.op, DiskOp::Read { .. }))
     }
 
-    /// Takes an operation; [`Self::end`] carries it out.
+    /// Issues an operation; [`Self::end`] carries it out.
     pub fn issue(&mut self, id: DiskOpId, op: DiskOp) {
         let (offset, len) = match &op {
             DiskOp::Read { offset, len, .. } => (*offset, *len as u64),
@@ -87,7 +91,7 @@ impl SimDisk {
         assert!(old.is_none(), "{id} issued twice");
     }
 
-    /// Ends an operation.
+    /// Completes an operation.
     pub fn end(&mut self, id: DiskOpId) -> DiskResult {
         let InFlight { op, issued_at } = self.in_flight.remove(&id).expect("an operation in flight");
         self.operations += 1;
@@ -125,7 +129,7 @@ impl SimDisk {
             DiskOp::Discard { offset, len, .. } => {
                 self.ended += 1;
                 for sector in offset / SECTOR..(offset + len) / SECTOR {
-                    // Old, zeros, or what nobody has written.
+                    // Old content, zeros, or bytes that nobody wrote.
                     let content = match sector % 3 {
                         0 => continue,
                         1 => [0; SECTOR as usize],
@@ -138,7 +142,7 @@ impl SimDisk {
         }
     }
 
-    /// An operation fails; of a write every other sector is there all the same.
+    /// Fails an operation; every other sector of a write is written all the same.
     fn fail(&mut self, op: DiskOp) -> DiskError {
         if let DiskOp::Write { offset, data, .. } = &op {
             self.ended += 1;
@@ -149,7 +153,7 @@ impl SimDisk {
         error(name(&op))
     }
 
-    /// Makes durable, of each sector, the last version that was written by the first `until` ended writes.
+    /// Makes durable, of each sector, the last version among the first `until` completed writes.
     fn harden(&mut self, until: u64) {
         let durable = &mut self.durable;
         self.volatile.retain(|sector, versions| {
@@ -161,7 +165,7 @@ impl SimDisk {
         });
     }
 
-    /// What a read would give now.
+    /// The bytes that a read would return now.
     pub fn read(&self, offset: u64, len: usize) -> stdx::Buf {
         let mut out = BufMut::zeroed(len);
         for (i, chunk) in out.as_mut_slice().chunks_mut(SECTOR as usize).enumerate() {
@@ -175,9 +179,10 @@ impl SimDisk {
         out.freeze()
     }
 
-    /// The machine stops. Everything that was in flight or (on a power loss) volatile goes sector by sector one way or the other.
+    /// Stops the machine. Each sector that was in flight or, on a power loss, volatile is kept or lost.
     pub fn crash(&mut self, how: Crash, rng: &mut Rng) {
-        // Each disk draws how much of the unsynced survives: all, none and anything between must all happen.
+        // Each disk draws the share of unsynced sectors that survives: all, none and anything between must
+        // occur.
         let keep_of_8 = rng.below(9);
         for (sector, mut versions) in std::mem::take(&mut self.volatile) {
             let survivor = match how {
@@ -200,7 +205,7 @@ impl SimDisk {
         }
     }
 
-    /// What is on it now, on a disk of its own: nothing is under way there.
+    /// A copy of its current content, with nothing in flight.
     pub fn image(&self) -> Self {
         let mut durable = self.durable.clone();
         let newest =
@@ -209,12 +214,12 @@ impl SimDisk {
         Self { size: self.size, durable, ..Self::default() }
     }
 
-    /// What a power loss now would leave of it in the worst case, on a disk of its own.
+    /// A copy of the content that a power loss now would leave in the worst case.
     pub fn durable_image(&self) -> Self {
         Self { size: self.size, durable: self.durable.clone(), ..Self::default() }
     }
 
-    /// Each block of 4 KiB that has this content changes by a bit, or can't be read any more; how many there are.
+    /// Lets each 4 KiB block with this content rot. Returns the number of such blocks.
     pub fn decay(&mut self, content: &[u8], how: Decay) -> usize {
         const SECTORS: u64 = 4096 / SECTOR;
         let blocks: std::collections::BTreeSet<u64> =
@@ -238,7 +243,7 @@ impl SimDisk {
         found
     }
 
-    /// Bytes that are not zeros because they were written.
+    /// Bytes that were written, zeros included.
     pub fn written_bytes(&self) -> u64 {
         (self.durable.len() + self.volatile.len()) as u64 * SECTOR
     }

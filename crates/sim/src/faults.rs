@@ -1,21 +1,21 @@
-//! How badly the simulated world behaves.
+//! Rates and delays of the simulated world's ordinary faults.
 
 use stdx::Rng;
 
-/// Rates and delays of faults. All off in [`Faults::none`], which the convergence phase of a run uses.
+/// Rates and delays of faults. The convergence phase of a run uses [`Faults::none`].
 #[derive(Clone, Debug)]
 pub struct Faults {
-    /// A message's delay, in nanoseconds: smallest and largest.
+    /// A message's delay in nanoseconds: smallest and largest.
     pub delay: (u64, u64),
-    /// One message in so many takes a hundred times longer; 0 for never.
+    /// One in this many messages takes a hundred times longer; 0 for none.
     pub slow_message_every: u64,
-    /// One message in so many breaks its connection instead of arriving; 0 for never.
+    /// One in this many messages breaks its connection instead of arriving; 0 for none.
     pub break_every: u64,
-    /// A disk operation's time, in nanoseconds: smallest and largest; a flush takes ten times as long.
+    /// A disk operation's time in nanoseconds: smallest and largest. A flush takes ten times as long.
     pub disk: (u64, u64),
-    /// One disk operation in so many takes a hundred times longer; 0 for never.
+    /// One in this many disk operations takes a hundred times longer; 0 for none.
     pub slow_disk_every: u64,
-    /// Clocks of nodes run up to so many millionths fast or slow.
+    /// The most by which nodes' clocks run fast or slow, in millionths.
     pub clock_drift_ppm: u64,
 }
 
@@ -32,7 +32,7 @@ impl Faults {
         }
     }
 
-    /// A bad day, of a badness drawn from the seed.
+    /// Faults of a severity drawn from the seed.
     pub fn draw(rng: &mut Rng) -> Self {
         let drifts = rng.chance(1, 4);
         let mut rate = |least: u64| if rng.chance(1, 3) { 0 } else { rng.range(least, least * 20) };
@@ -40,7 +40,7 @@ impl Faults {
             slow_message_every: rate(50),
             break_every: rate(300),
             slow_disk_every: rate(50),
-            // Half of what leases are shortened for, or what clocks of real machines do.
+            // Half of the drift that leases allow for, or the drift of real machines.
             clock_drift_ppm: if drifts { 20_000 } else { 200 },
             ..Self::none()
         }

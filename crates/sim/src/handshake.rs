@@ -1,4 +1,5 @@
-//! The authentication of a simulated connection: the real state machines of both ends, without frames between them.
+//! Authentication of a simulated connection: the real state machines of both ends, without frames between
+//! them.
 
 use auth::{
     AuthDone, AuthStep, Authenticator, ConMode, Initiator, InitiatorDone, InitiatorStep, MonAuthenticator,
@@ -9,10 +10,11 @@ use std::sync::Arc;
 use stdx::{Now, Rng};
 use wire::{AddrVec, EntityAddr, EntityId, EntityName, EntityType};
 
-/// What both ends support: all that a Pacific server claims but bit 31 (PROTOCOL.md 1.5).
+/// Feature bits of both ends: those of a Pacific server except bit 31 (docs/protocol.md 1.5).
 const FEATURES: u64 = 0x3f01_cfbd_7ffd_ffff;
 
-/// Runs the handshake that `target` wants against a daemon with `keys`. Gives the peer as the acceptor and as the opener see it.
+/// Runs the handshake of `target` with a daemon that has `keys`. Returns the peer as the acceptor and as the
+/// opener see it.
 pub(crate) fn run(
     mut target: Target,
     keys: &Arc<auth::ServerKeys>,

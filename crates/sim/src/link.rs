@@ -1,4 +1,5 @@
-//! Links: what two nodes see of one connection. Ordered, each message at most once; a broken link ends at both ends.
+//! Links: the two ends of a connection. Messages are ordered and arrive at most once; a broken link ends at
+//! both ends.
 
 use crate::disk::Crash;
 use crate::world::{HostId, What, World};
@@ -11,7 +12,7 @@ use stdx::Instant;
 pub(crate) struct Links {
     links: BTreeMap<usize, Link>,
     by_end: BTreeMap<(HostId, ConnId), (usize, usize)>,
-    /// Ends whose peer lost its power and did not say so: the next message to it after its restart is refused.
+    /// Ends whose peer lost its power without a word: the next message to it after its restart is refused.
     orphans: BTreeMap<(HostId, ConnId), HostId>,
     next: usize,
 }
@@ -21,7 +22,8 @@ struct Link {
     ends: [Option<End>; 2],
     target: Option<HostId>,
     lossless: bool,
-    /// The latest arrival so far, towards the opener and towards the acceptor: order is kept by never arriving earlier.
+    /// The latest arrival so far, at the opener and at the acceptor. No message arrives earlier than the one
+    /// before.
     latest: [Instant; 2],
     /// Sent before the link was established.
     pending: Vec<Msg>,
@@ -92,7 +94,7 @@ impl Links {
         self.links.get_mut(&link).map(|l| std::mem::take(&mut l.pending)).unwrap_or_default()
     }
 
-    /// When something that could arrive `at` end `towards` does arrive, keeping order.
+    /// The time at which a message that could arrive at `at` arrives at end `towards`, keeping the order.
     pub(crate) fn arrive(&mut self, link: usize, towards: usize, at: Instant) -> Instant {
         let latest = &mut self.links.get_mut(&link).expect("a link").latest[towards];
         *latest = at.max(Instant(latest.0 + 1));
@@ -148,7 +150,7 @@ impl<Req, Rep> World<Req, Rep> {
         self.deliver(at, to.host, What::Message { conn: to.conn, msg }, bytes);
     }
 
-    /// A message is lost: nothing that was sent and has not arrived is certain, and both ends learn of it at some time.
+    /// Loses a message: nothing in flight is certain any more, and both ends learn of it at some time.
     fn break_link(&mut self, number: usize) {
         let Some(link) = self.links.links.get(&number) else { return };
         let ends = link.ends;
@@ -163,7 +165,7 @@ impl<Req, Rep> World<Req, Rep> {
         self.links.forget(number);
     }
 
-    /// The node closes its end: what it sent still arrives, then the other end is told.
+    /// Closes a node's end: messages that it sent still arrive, then the other end is told.
     pub(crate) fn close(&mut self, host: HostId, conn: ConnId) {
         let Some(&(number, side)) = self.links.by_end.get(&(host, conn)) else { return };
         let other = self.links.links[&number].ends[1 - side];
@@ -176,7 +178,7 @@ impl<Req, Rep> World<Req, Rep> {
         self.links.forget(number);
     }
 
-    /// A node died: its peers see the connection end at once after a kill, and a while later after a power loss.
+    /// Ends the links of a dead node: its peers are told at once after a kill, and later after a power loss.
     pub(crate) fn end_links_of(&mut self, host: HostId, how: Crash) {
         let numbers: Vec<(usize, usize)> =
             self.links.by_end.range((host, ConnId(0))..=(host, ConnId(u64::MAX))).map(|(_, v)| *v).collect();
@@ -184,7 +186,8 @@ impl<Req, Rep> World<Req, Rep> {
             let link = &self.links.links[&number];
             let (other, lossless) = (link.ends[1 - side], link.lossless);
             if let Some(other) = other {
-                // A lossless session is dialled again: the host of a killed process refuses, one without power says nothing.
+                // A lossless session is dialled again: the host of a killed process refuses, one without
+                // power is silent.
                 let reason = match (lossless, how) {
                     (false, _) => CloseReason::Lost,
                     (true, Crash::Process) => CloseReason::Refused,
@@ -202,7 +205,7 @@ impl<Req, Rep> World<Req, Rep> {
         }
     }
 
-    /// A direction is healed: what was held back goes on its way.
+    /// Sends the messages that were held while a direction was cut.
     pub(crate) fn release_held(&mut self, from: HostId, to: HostId) {
         let mut released = Vec::new();
         for (number, link) in &mut self.links.links {

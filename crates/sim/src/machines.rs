@@ -1,8 +1,13 @@
-//! What machines can do, where a run is about speed: bytes of messages and of disks take time, and wait for one another. Without it a
-//! message takes as long whatever its size, and a disk carries out all at once ([`crate::Faults`]).
+//! The speed of machines, for runs that measure speed: bytes on a network card and on a disk take time, and
+//! queue. In all
+//! other runs a message takes as long whatever its size, and a disk carries out all operations at once
+//! ([`crate::Faults`]).
 //!
-//! Each node has a machine of its own: a full-duplex network card that sends one message after another and receives one after
-//! another, on a switch that is never the bottleneck, and disks that do one thing after another. Processors take no time.
+//! Each node has a machine of its own: a full-duplex network card that sends one message after another and
+//! receives one
+//! after another, on a switch that is never the bottleneck, and disks that do one operation after another.
+//! Processors take
+//! no time.
 
 use crate::world::{HostId, What, World};
 use node::{Body, DiskOp, Msg};
@@ -10,22 +15,22 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use stdx::Instant;
 
-/// What every machine has.
+/// The hardware of every machine.
 #[derive(Clone, Debug)]
 pub struct Hardware {
-    /// Bytes a second that a network card sends, and as many that it receives meanwhile.
+    /// Bytes a second that a network card sends, and that it receives at the same time.
     pub nic: u64,
-    /// From the first byte that is sent to the first that arrives.
+    /// Time from the first byte's departure to its arrival.
     pub latency: Duration,
-    /// Bytes a second of a disk.
+    /// Throughput of a disk in bytes a second.
     pub disk: u64,
-    /// What each operation of a disk takes beside its bytes.
+    /// Time of a disk operation in addition to its bytes.
     pub operation: Duration,
-    /// What a flush takes, and a write that reaches stable storage before it ends.
+    /// Time of a flush, and of a write that reaches stable storage before it completes.
     pub flush: Duration,
 }
 
-/// Messages and their bytes, as they are encoded, without the frames around them.
+/// Messages and their encoded bytes, without frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Carried {
     /// Messages.
@@ -34,34 +39,34 @@ pub struct Carried {
     pub bytes: u64,
 }
 
-/// What one machine has done.
+/// Work of one machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Work {
-    /// How long its card sent, and received.
+    /// Time that its network card spent sending.
     pub sending: Duration,
-    /// See `sending`.
+    /// Time that its network card spent receiving.
     pub receiving: Duration,
-    /// How long its disks were at work.
+    /// Time that its disks were busy.
     pub disk: Duration,
-    /// Bytes written to them.
+    /// Bytes written to its disks.
     pub written: u64,
 }
 
 /// Messages from one node to another, by kind.
 pub type Flows = BTreeMap<(HostId, HostId, &'static str), Carried>;
 
-/// What all machines of a world have done.
+/// Work of all machines of a world.
 #[derive(Clone, Debug, Default)]
 pub struct Done {
-    /// What went from whom to whom.
+    /// Messages by sender, receiver and kind.
     pub flows: Flows,
-    /// What each machine did.
+    /// Work by machine.
     pub work: BTreeMap<HostId, Work>,
 }
 
 #[derive(Default)]
 struct Machine {
-    /// Until when its parts have work.
+    /// The times until which its parts are busy.
     sends: Instant,
     receives: Instant,
     disk: Instant,
@@ -69,7 +74,9 @@ struct Machine {
 }
 
 impl Machine {
-    /// What it has done since the last call. Work is counted when it is given: what it still has to do is the next call's.
+    /// Takes the work since the last call. Work counts when it is given: the part that is still to be done
+    /// belongs to the next
+    /// call.
     fn take(&mut self, now: Instant) -> Work {
         let ahead = |until: Instant| if until > now { until.since(now) } else { Duration::ZERO };
         let left = Work {
@@ -95,8 +102,9 @@ pub struct Machines {
 
 /// A frame of msgr2.1 with checksums: preamble, header with its checksum, epilogue.
 const FRAME: u64 = 32 + 41 + 4 + 13;
-/// What Ethernet, IPv4 and TCP with timestamps add to a packet of 1,448 bytes: preamble, addresses, checksum and the gap behind
-/// it; 20 bytes; 32 bytes.
+/// Payload of a packet, and the overhead that Ethernet, IPv4 and TCP with timestamps add to it: preamble,
+/// addresses,
+/// checksum and interframe gap; 20 bytes; 32 bytes.
 const PACKET: (u64, u64) = (1448, 8 + 14 + 4 + 12 + 20 + 32);
 
 impl Machines {
@@ -105,19 +113,19 @@ impl Machines {
         Self { hardware, machines: BTreeMap::new(), flows: BTreeMap::new() }
     }
 
-    /// What they have done since the last call.
+    /// Takes the work since the last call.
     pub fn take(&mut self, now: Instant) -> Done {
         let work = self.machines.iter_mut().map(|(host, m)| (*host, m.take(now)));
         Done { flows: std::mem::take(&mut self.flows), work: work.collect() }
     }
 
-    /// How long a message of so many encoded bytes occupies a card.
+    /// The time that a message of this many encoded bytes occupies a network card.
     fn on_the_wire(&self, bytes: u64) -> Duration {
         let framed = FRAME + bytes;
         transfer(framed + framed.div_ceil(PACKET.0) * PACKET.1, self.hardware.nic)
     }
 
-    /// Sends a message: when its first byte is there, and its length.
+    /// Sends a message. Returns the arrival of its first byte, and its length in bytes.
     fn send(&mut self, now: Instant, from: HostId, to: HostId, msg: &Msg) -> (Instant, u64) {
         let raw = msg.to_raw();
         let bytes = (raw.front.len() + raw.middle.len() + raw.data.len()) as u64;
@@ -135,7 +143,7 @@ impl Machines {
         (begins + self.hardware.latency, bytes)
     }
 
-    /// The first byte of a message is there: when the last one is.
+    /// The arrival of a message's last byte, given that its first byte arrives now.
     pub(crate) fn receive(&mut self, now: Instant, to: HostId, bytes: u64) -> Instant {
         let takes = self.on_the_wire(bytes);
         let machine = self.machines.entry(to).or_default();
@@ -144,7 +152,7 @@ impl Machines {
         machine.receives
     }
 
-    /// When an operation that is given to a disk now ends.
+    /// The completion of an operation that is issued to a disk now.
     pub(crate) fn operate(&mut self, now: Instant, host: HostId, op: &DiskOp) -> Instant {
         let h = &self.hardware;
         let takes = match op {
@@ -171,7 +179,7 @@ fn transfer(bytes: u64, a_second: u64) -> Duration {
 }
 
 impl<Req, Rep> World<Req, Rep> {
-    /// When what is sent now arrives, or its first byte does, and how many bytes there are.
+    /// The arrival of a message that is sent now, or of its first byte, and its length in bytes.
     pub(crate) fn departs(&mut self, from: HostId, to: HostId, msg: &Msg) -> (Instant, u64) {
         let now = self.now();
         match &mut self.machines {
@@ -180,7 +188,7 @@ impl<Req, Rep> World<Req, Rep> {
         }
     }
 
-    /// Has something handed over that comes over a link and is there, or whose first byte is, at some time.
+    /// Delivers a message, or its first byte, at a time.
     pub(crate) fn deliver(&mut self, at: Instant, to: HostId, what: What, bytes: u64) {
         match self.machines {
             Some(_) => self.due_reached(at, to, what, bytes),

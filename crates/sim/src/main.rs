@@ -15,41 +15,44 @@ use std::time::Duration;
 #[derive(Parser)]
 #[command(name = "cargo xtask sim", about = "Run simulated clusters: one SEED with its trace, or many")]
 struct Args {
-    /// Run this one, twice: the two must agree. Its trace goes to target/sim-traces/SEED.trace.
+    /// Run this seed, twice: the two runs must agree. Its trace goes to target/sim-traces/SEED.trace.
     seed: Option<u64>,
-    /// Run so many.
+    /// Number of seeds.
     #[arg(long, default_value_t = 100, conflicts_with = "seed")]
     seeds: u64,
-    /// The first of them.
+    /// The first seed.
     #[arg(long, default_value_t = 0)]
     start: u64,
-    /// Threads; 0 for as many as there are cores.
+    /// Threads; 0 for one per core.
     #[arg(long, default_value_t = 0)]
     threads: usize,
-    /// Stop after so many failures.
+    /// Stop after this many failures.
     #[arg(long, default_value_t = 20)]
     max_failures: usize,
-    /// How results are printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Plain)]
     format: Format,
     /// Add the totals to docs/sim-log.md.
     #[arg(long)]
     log: bool,
-    /// What the runs are about.
+    /// The part of the cluster that runs exercise.
     #[arg(long, value_parser = profile, default_value = "any")]
     profile: Profile,
-    /// Instead of seeds: a cluster of so many OSDs that boot at once, lose a rack and change their map; what that costs.
+    /// Instead of seeds: start a cluster of this many OSDs at once, lose a rack, change the map, and report
+    /// the cost
     #[arg(long, value_name = "OSDS", num_args = 0..=1, default_missing_value = "10000")]
     scale: Option<u32>,
     /// With `--scale`: real OSDs instead of stand-ins; for a few hundred at most.
     #[arg(long, requires = "scale")]
     real: bool,
-    /// With `--scale`: PGs of the pool; by default so many that each OSD has 10 to 20 copies.
+    /// With `--scale`: PGs of the pool; by default 10 to 20 copies for each OSD.
     #[arg(long, requires = "scale")]
     pgs: Option<u32>,
-    /// Instead of seeds: how writes scale with 1 to so many OSDs, and what they cost with 1 to 5 copies, on machines with modelled disks
-    /// and network cards.
-    #[arg(long, value_name = "OSDS", num_args = 0..=1, default_missing_value = "16", conflicts_with = "scale")]
+    /// Instead of seeds: measure how writes scale with 1 to this many OSDs, and their cost with 1 to 5
+    /// copies, on machines with
+    /// modelled disks and network cards
+    #[arg(long, value_name = "OSDS", num_args = 0..=1, default_missing_value = "16")]
+    #[arg(conflicts_with = "scale")]
     scaling: Option<u32>,
     /// Plant this fault (needs the feature `mutants`).
     #[arg(long)]
@@ -75,7 +78,7 @@ fn main() -> ExitCode {
         (.., Some(seed)) => one(seed, &args),
         _ => many(&args),
     };
-    // Without a backtrace: the failure is the cluster's, and said already.
+    // No backtrace: the failure is the cluster's, and was printed.
     result.map_or_else(
         |e| {
             eprintln!("{e:#}");
@@ -85,7 +88,7 @@ fn main() -> ExitCode {
     )
 }
 
-/// Runs `body` with the mutant that was asked for.
+/// Runs `body` with the requested mutant.
 fn with_mutant<T>(args: &Args, body: impl FnOnce() -> T) -> T {
     match &args.mutant {
         #[cfg(feature = "mutants")]
@@ -173,8 +176,8 @@ fn line(seed: u64, stats: &Stats) -> String {
 }
 
 fn stats_json(seed: u64, stats: &Stats) -> Value {
-    json!({ "seed": seed, "passed": true, "calls": stats.calls, "events": stats.events, "faults": stats.faults,
-        "histories": stats.histories, "undecided": stats.undecided,
+    json!({ "seed": seed, "passed": true, "calls": stats.calls, "events": stats.events,
+        "faults": stats.faults, "histories": stats.histories, "undecided": stats.undecided,
         "simulated_s": stats.simulated.as_secs_f64(), "trace": format!("{:016x}", stats.hash) })
 }
 
@@ -182,7 +185,7 @@ fn failure_json(failure: &Failure) -> Value {
     json!({ "seed": failure.seed, "passed": false, "checker": failure.checker, "what": failure.what })
 }
 
-/// What many runs did.
+/// Totals of many runs.
 #[derive(Default)]
 struct Totals {
     passed: u64,
@@ -223,8 +226,9 @@ impl Totals {
         self.faults.values().sum()
     }
 
-    /// Whether so many histories were left undecided that "passed" says too little: more than one in a thousand, but for
-    /// one that a short run may have.
+    /// Reports whether more than one history in a thousand was left undecided, so that "passed" says too
+    /// little. A short run may
+    /// have one.
     fn is_vague(&self) -> bool {
         self.undecided > 1 && self.undecided * 1000 > self.histories
     }
@@ -242,7 +246,7 @@ fn many(args: &Args) -> Result<()> {
     let end = args.start + args.seeds;
     let mut totals = Totals::default();
     let default_hook = std::panic::take_hook();
-    // A panic is a finding like others; the replay of the seed shows where it was.
+    // A panic is a finding like others; the replay of the seed shows its place.
     std::panic::set_hook(Box::new(|_| ()));
     std::thread::scope(|scope| {
         let (found, results) = mpsc::channel();
@@ -294,11 +298,14 @@ fn report(args: &Args, totals: &mut Totals) -> Result<()> {
                 "histories": totals.histories, "undecided": totals.undecided,
                 "calls": totals.calls, "events": totals.events, "faults": totals.faults,
                 "simulated_s": totals.simulated.as_secs_f64(),
-                "cpu_s": { "median": totals.cpu_at(50), "p90": totals.cpu_at(90), "max": totals.cpu_at(100) } })
+                "cpu_s": {
+                    "median": totals.cpu_at(50), "p90": totals.cpu_at(90), "max": totals.cpu_at(100)
+                } })
         );
     } else {
         println!(
-            "{ran} clusters from seed {}: {} passed, {} failed; {} calls, {} events, {:.0} simulated seconds, {} faults",
+            "{ran} clusters from seed {}: {} passed, {} failed; {} calls, {} events, \
+             {:.0} simulated seconds, {} faults",
             args.start,
             totals.passed,
             totals.failures.len(),
@@ -338,7 +345,8 @@ fn report(args: &Args, totals: &mut Totals) -> Result<()> {
 const LOG: &str = "docs/sim-log.md";
 const LOG_HEAD: &str = "# Simulated clusters, by commit\n\n\
     `cargo xtask sim --seeds N --log` adds a line. A commit with `+` had changes that were not committed.\n\n\
-    | commit | seeds | passed | failed | calls | faults | simulated hours | median CPU-seconds | histories, undecided |\n\
+    | commit | seeds | passed | failed | calls | faults | simulated hours | median CPU-seconds \
+    | histories, undecided |\n\
     |---|---|---|---|---|---|---|---|---|\n";
 
 fn log(args: &Args, totals: &Totals) -> Result<()> {

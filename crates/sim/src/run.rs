@@ -1,5 +1,6 @@
-//! One run, from one number: a cluster, a load on it, a safety phase with faults, then no faults any more, and everything must
-//! converge and be found right.
+//! One run, from one number: a cluster under load, a safety phase with faults, then a phase without faults,
+//! in which
+//! everything must converge and pass the checkers.
 
 use crate::cluster::{Cluster, Spec};
 use crate::disk::Crash;
@@ -15,50 +16,50 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 use stdx::{Instant, Rng};
 
-/// After the last fault a cluster must be healthy within this.
+/// The longest time from the last fault until the cluster is healthy.
 const CONVERGENCE: Duration = Duration::from_secs(120);
-/// Once it is healthy, every request must have its answer within this. The sessions of dead clients end meanwhile.
+/// The longest time from then until every request is answered. The sessions of dead clients end meanwhile.
 const ANSWERS: Duration = Duration::from_secs(120);
 
-/// Clients must be able to leave within this.
+/// The longest time until all clients have left.
 const LEAVING: Duration = Duration::from_secs(60);
-/// Disks that one load alone can fill.
+/// Size of disks that one load alone can fill, in bytes.
 const SMALL_DISK: u64 = 48 << 20;
 /// Pools in the order in which [`Cluster::bring_up`] makes them.
 const METADATA: i64 = 2;
 const DATA: i64 = 3;
 
-/// What a run did.
+/// Statistics of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Calls that were answered.
+    /// Answered calls.
     pub calls: u64,
-    /// Histories that were searched for an order.
+    /// Histories that were checked for linearizability.
     pub histories: u64,
-    /// Those that the search gave up on.
+    /// Histories that exceeded the budget of the search.
     pub undecided: u64,
-    /// Faults that struck, by kind.
+    /// Injected faults by name.
     pub faults: BTreeMap<&'static str, u64>,
-    /// Inputs that nodes took.
+    /// Inputs of all nodes.
     pub events: u64,
     /// Simulated time.
     pub simulated: Duration,
-    /// The trace's hash: equal for equal runs.
+    /// The trace's hash, equal for equal runs.
     pub hash: u64,
 }
 
-/// A run that a checker did not pass.
+/// A run that failed a checker.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// The run.
+    /// Seed of the run.
     pub seed: u64,
-    /// What it was about.
+    /// Profile of the run.
     pub profile: Profile,
-    /// Which checker.
+    /// Name of the checker.
     pub checker: &'static str,
-    /// What it found.
+    /// The violation.
     pub what: String,
-    /// The trace's last lines, where text was wanted.
+    /// The trace's last lines, if text was asked for.
     pub trace: Vec<String>,
 }
 
@@ -81,12 +82,12 @@ pub fn run_seed(seed: u64) -> Result<Stats, Box<Failure>> {
     run(seed, Profile::Any, Trace::default(), &mut Vec::new())
 }
 
-/// Runs one seed of a profile: another run than the same seed's of another profile.
+/// Runs one seed of a profile. A seed is another run in each profile.
 pub fn run_profile(seed: u64, profile: Profile) -> Result<Stats, Box<Failure>> {
     run(seed, profile, Trace::default(), &mut Vec::new())
 }
 
-/// Runs one seed and keeps the last lines of what happened; also gives them where all went well.
+/// Runs one seed. Returns the last lines of its trace too, also of a run that passed.
 pub fn run_traced(seed: u64, profile: Profile) -> (Result<Stats, Box<Failure>>, Vec<String>) {
     let mut lines = Vec::new();
     let result = run(seed, profile, Trace::with_text(), &mut lines);
@@ -109,7 +110,7 @@ fn run(seed: u64, profile: Profile, trace: Trace, lines: &mut Vec<String>) -> Re
     Err(Box::new(Failure { seed, profile, checker: found.0, what: found.1, trace: lines.clone() }))
 }
 
-/// How many monitors there are. Drawn apart, so that a seed is the same run otherwise.
+/// The number of monitors. It has a random stream of its own, so that seeds keep their meaning otherwise.
 fn monitors(seed: u64, profile: Profile) -> u32 {
     let mut rng = Rng::from_seed(seed ^ 0x006d_6f6e_6974_6f72);
     match profile {
@@ -120,7 +121,7 @@ fn monitors(seed: u64, profile: Profile) -> u32 {
     }
 }
 
-/// Whether clients take snapshots. Drawn apart too.
+/// True if clients take snapshots. It has a random stream of its own too.
 fn snapshots(seed: u64, profile: Profile) -> bool {
     let mut rng = Rng::from_seed(seed ^ 0x0073_6e61_7073_686f);
     match profile {
@@ -130,7 +131,7 @@ fn snapshots(seed: u64, profile: Profile) -> bool {
     }
 }
 
-/// Whether the first OSD's disk decays, and whether all disks are so small that they get full.
+/// Draws if the first OSD's disk rots, and if all disks are so small that they fill up.
 fn disks(seed: u64, profile: Profile) -> (bool, bool) {
     let mut rng = Rng::from_seed(seed ^ 0x6469_736b_7321);
     match profile {
@@ -140,9 +141,13 @@ fn disks(seed: u64, profile: Profile) -> (bool, bool) {
     }
 }
 
-/// How much an update carries itself, and in parts of what size the rest goes ahead: little in every other cluster, as no client writes
-/// more here than some blocks at once. Not where a disk decays: such small parts go through the store's log, and what decays there, acknowledged
-/// and not at its place, is a disk that is refused as a whole. Drawn apart too.
+/// Draws the most bytes that an update carries itself, and the size of the parts in which the rest is shipped
+/// ahead. Every
+/// other cluster has small limits, because no client here writes more than some blocks at once.
+///
+/// A rotting disk keeps the usual limits: small parts go through the store's log, and rot of an acknowledged
+/// part that is
+/// not at its place yet makes the store refuse the whole disk. It has a random stream of its own too.
 fn parts(seed: u64, decays: bool, usual: &osd::OsdOptions) -> (u64, u64) {
     let mut rng = Rng::from_seed(seed ^ 0x0070_6172_7473_0000);
     if rng.chance(1, 2) && !decays {
@@ -152,7 +157,7 @@ fn parts(seed: u64, decays: bool, usual: &osd::OsdOptions) -> (u64, u64) {
     }
 }
 
-/// Whether clients watch objects. Drawn apart too.
+/// True if clients watch objects. It has a random stream of its own too.
 fn watches(seed: u64, profile: Profile) -> bool {
     let mut rng = Rng::from_seed(seed ^ 0x0077_6174_6368_6573);
     match profile {
@@ -161,7 +166,7 @@ fn watches(seed: u64, profile: Profile) -> bool {
     }
 }
 
-/// A checker's name and what it found.
+/// A violation: the checker's name and a text.
 struct Found(&'static str, String);
 
 struct Scenario {
@@ -216,7 +221,7 @@ impl Scenario {
         }
         if decays {
             spec.options.insert("mon_osd_warn_num_repaired".to_owned(), "1000000".to_owned());
-            // What is cached does not decay.
+            // Cached data does not rot.
             spec.osd.data_cache = 0;
             let scrub = &mut spec.osd.scrub;
             (scrub.min_interval, scrub.deep_interval) = (Duration::from_secs(4), Duration::from_secs(6));
@@ -267,7 +272,7 @@ impl Scenario {
             self.loads.push(Box::new(if primary { load.with_readers() } else { load }));
         }
         if self.cluster.mons.len() > 1 {
-            // With draws of its own, so that the others are what they are with one monitor.
+            // Drawn from a copy, so that all other draws are those of a run with one monitor.
             let rng = Rng::from_seed(self.rng.clone().u64());
             self.loads.push(Box::new(CommandLoad::new(rng, &clients, self.calls, now)));
         }
@@ -288,7 +293,7 @@ impl Scenario {
         }
     }
 
-    /// Runs load and, where `struck`, nemesis until a time, or until `done`.
+    /// Runs the load until a time or until `done`, with the nemesis if `struck`.
     fn play(&mut self, until: Instant, struck: bool, done: impl Fn(&Self) -> bool) -> Result<(), Found> {
         while self.cluster.world.now() < until && !done(self) {
             let wants = self.loads.iter().filter_map(|l| l.wants_at()).min();
@@ -313,7 +318,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// Hands answers to the loads; says whether there were any.
+    /// Hands answers to the loads. Reports whether there were any.
     fn answers(&mut self) -> bool {
         let mut replies = self.cluster.take_answers();
         let world = &mut self.cluster.world;
@@ -333,7 +338,7 @@ impl Scenario {
         any
     }
 
-    /// What must hold at any time.
+    /// Checks the invariants that hold at any time.
     fn watch(&mut self) -> Result<(), Found> {
         if let Some((checker, what)) = self.cluster.world.violations.pop() {
             return Err(Found(checker, what));
@@ -352,22 +357,23 @@ impl Scenario {
         }
     }
 
-    /// Whether a disk has had errors, or may have.
+    /// Reports whether a disk has had errors, or may have.
     fn disks_err(&self) -> bool {
         self.decays || self.nemesis.counts.contains_key("disk_errors")
     }
 
-    /// The cluster must be healthy soon. The load goes on meanwhile, but the answers of a status command end no wait of it.
+    /// Waits until the cluster is healthy, with the load going on. Answers to status commands do not end the
+    /// wait.
     fn settle(&mut self, checker: &'static str) -> Result<(), Found> {
         let until = self.cluster.world.now() + CONVERGENCE;
-        // What monitors know of PGs is some seconds old.
+        // The monitors' PG statistics are some seconds old.
         let grace = self.cluster.world.now() + Duration::from_secs(8);
         self.play(grace, false, |_| false)?;
         loop {
             let changes = ["pg_num_raised", "pg_num_lowered"];
             let changes = changes.iter().any(|kind| self.nemesis.counts.contains_key(kind));
             let settled = if changes { self.cluster.pools_are_settled() } else { Ok(()) };
-            // An OSD that was marked out for its disk stays out until somebody looks.
+            // An OSD that was marked out because of its disk stays out until an administrator acts.
             let errors = self.disks_err();
             match settled.and_then(|()| self.cluster.healthy_now(errors)) {
                 Ok(()) => return self.watch(),
@@ -382,12 +388,12 @@ impl Scenario {
         }
     }
 
-    /// What has decayed is found and mended, also where it is too much for scrubs that come by themselves.
+    /// Finds and repairs rot, also if there is too much for the scrubs that start by themselves.
     fn repair(&mut self) -> Result<(), Found> {
         self.drain("answers_everything")?;
         let repair = serde_json::json!({ "prefix": "osd repair", "who": "all" });
         let until = self.cluster.world.now() + CONVERGENCE;
-        // Some OSDs may have just begun.
+        // Some OSDs may have just started.
         while let Err(why) = self.cluster.command(&repair) {
             if self.cluster.world.now() >= until {
                 return Err(Found("repair_ordered", why));
@@ -399,7 +405,7 @@ impl Scenario {
         self.play(until, false, |_| false)
     }
 
-    /// Everything asked must be answered soon.
+    /// Waits until every request is answered.
     fn drain(&mut self, checker: &'static str) -> Result<(), Found> {
         let until = self.cluster.world.now() + ANSWERS;
         let idle = |s: &Self| s.loads.iter().all(|l| l.wants_at().is_none() && l.in_flight().is_empty());
@@ -411,8 +417,9 @@ impl Scenario {
         Err(Found(checker, format!("after {ANSWERS:?} without faults: {}", waiting.join(", "))))
     }
 
-    /// Ends all OSDs in order. What has decayed and was replaced since is not to be looked at; neither is what a crash now would bring back of
-    /// that: a block that the log changes in part as it is now, though it was whole in memory when it was changed.
+    /// Shuts all OSDs down in order. Rot that was replaced since must not count, nor what a crash would bring
+    /// back of it: the
+    /// log holds only a part of a block that was whole in memory when the part was changed.
     fn close_stores(&mut self) -> Result<(), Found> {
         let osds = self.cluster.osds.clone();
         for osd in &osds {
@@ -437,10 +444,11 @@ impl Scenario {
             judgement.wrong.map_or(Ok(()), |what| Err(Found(checker, what)))?;
         }
         self.unmount()?;
-        // First those who write, so that OSDs come to rest.
+        // Clients and the metadata server stop first, so that OSDs have no more work.
         let writers: Vec<HostId> = self.cluster.clients.iter().copied().chain(self.cluster.mds).collect();
         writers.iter().for_each(|host| self.cluster.world.crash(*host, Crash::Process));
-        // Copies of OSDs that were out for a while go when the PG is clean, at the latest when they are spoken of again.
+        // OSDs that were out for a while delete their copies when the PG is clean, at the latest when another
+        // OSD mentions the PG.
         let moves = ["osd_out", "pg_num_raised", "pg_num_lowered"];
         let moved = moves.iter().any(|kind| self.nemesis.counts.contains_key(kind));
         self.cluster.world.run_for(Duration::from_secs(if moved { 20 } else { 2 }));
@@ -481,7 +489,7 @@ impl Scenario {
         oracle::metadata::check(&metadata, &data).map_err(|what| Found("metadata_consistent", what))
     }
 
-    /// Clients of a file system leave, and its server cleans up behind them.
+    /// Unmounts all clients, and lets the server purge what they left.
     fn unmount(&mut self) -> Result<(), Found> {
         if self.cluster.mds.is_none() {
             return Ok(());

@@ -1,28 +1,28 @@
-//! What happened, as a running hash (two runs of one seed must agree) and, where asked for, as text.
+//! The events of a run, as a running hash (two runs of one seed must agree) and, on request, as text.
 
 use std::fmt::Arguments;
 use std::hash::Hasher as _;
 use stdx::Instant;
 
-/// The record of a run.
+/// The trace of a run.
 #[derive(Debug, Default)]
 pub struct Trace {
     hash: u64,
     events: u64,
-    /// The last lines, kept where text is wanted.
+    /// The last lines, if text is kept.
     lines: Option<std::collections::VecDeque<String>>,
 }
 
-/// Lines kept; enough to see what led to a failure.
+/// Lines kept: enough to see the cause of a failure.
 const KEPT_LINES: usize = 20_000;
 
 impl Trace {
-    /// A record that also keeps text.
+    /// A trace that also keeps text.
     pub fn with_text() -> Self {
         Self { lines: Some(Default::default()), ..Self::default() }
     }
 
-    /// Notes one event: numbers that identify it, and its text.
+    /// Records an event: numbers that identify it, and a text.
     pub fn note(&mut self, at: Instant, numbers: &[u64], text: Arguments<'_>) {
         let mut hasher = stdx::FoldHasher::default();
         hasher.write_u64(self.hash);
@@ -38,17 +38,17 @@ impl Trace {
         }
     }
 
-    /// Equal for two runs that did the same.
+    /// The hash, equal for two equal runs.
     pub fn hash(&self) -> u64 {
         self.hash
     }
 
-    /// Events noted.
+    /// The number of recorded events.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// The text, oldest first; empty where none was wanted.
+    /// The text, oldest line first; empty unless text is kept.
     pub fn lines(&self) -> impl Iterator<Item = &str> {
         self.lines.iter().flatten().map(String::as_str)
     }

@@ -76,7 +76,7 @@ fn one_seed_twice_is_one_run() {
     assert_ne!(hash(1), hash(2));
 }
 
-/// A sample for every build; thousands of others run by `cargo xtask sim`.
+/// A sample for every build; `cargo xtask sim` runs thousands of others.
 #[test]
 fn a_sample_of_seeds_passes() {
     for seed in 0..40 {

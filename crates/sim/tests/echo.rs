@@ -1,5 +1,6 @@
-//! The simulator itself, with the smallest role there is: an echo server that makes each message durable before it
-//! answers, and a client that repeats what was not answered.
+//! The simulator itself, with the smallest role possible: an echo server that makes each message durable
+//! before it answers,
+//! and a client that repeats unanswered messages.
 
 use auth::{Credentials, Initiator, Method, ServerKeys, Tickets};
 use msgs::Ping;
@@ -19,7 +20,7 @@ const SECTOR: u64 = 512;
 struct Echo {
     next_io: u64,
     waiting: BTreeMap<DiskOpId, (ConnId, u64, Stage)>,
-    /// Answer before the flush: a fault that the checker must see.
+    /// Answers before the flush: a fault that the checker must see.
     hasty: bool,
 }
 
@@ -87,7 +88,7 @@ impl Node for Echo {
     }
 }
 
-/// Sends tids 1, 2, 3 … one at a time, again after 5 ms without an answer, and reports each answered one.
+/// Sends tids 1, 2, 3 … one at a time, repeats each after 5 ms without an answer, and reports each answer.
 struct Client {
     server: SocketAddr,
     next_conn: u64,
@@ -168,14 +169,14 @@ impl Scenario {
         Self { world, server }
     }
 
-    /// Runs with crashes; gives the tids that were acknowledged but are not on the disk afterwards.
+    /// Runs with crashes. Returns the tids that were acknowledged but are not on the disk afterwards.
     fn lost_acknowledgements(&mut self) -> Vec<u64> {
         let mut acknowledged = 0;
         for _ in 0..20 {
             let span = self.world.rng().range(1, 40);
             self.world.run_for(Duration::from_millis(span));
             self.world.crash(self.server, Crash::Power);
-            // What the client takes for answered so far must be on the disk now.
+            // Acknowledged tids must be on the disk now.
             acknowledged = self.world.take_replies().last().map_or(acknowledged, |(_, _, tid)| *tid);
             let missing: Vec<u64> = (1..=acknowledged).filter(|tid| self.stored(*tid) != *tid).collect();
             if !missing.is_empty() {

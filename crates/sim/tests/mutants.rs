@@ -1,11 +1,13 @@
-//! The simulator itself is proven: each of these faults, planted in one line of a role behind a switch that only tests have,
-//! is caught within a bounded number of seeds, and by a checker that is meant to catch it.
+//! A proof of the simulator: each of these faults, planted in one line of a role behind a switch that only
+//! tests have, is
+//! caught within a bounded number of seeds, by a checker that is meant to catch it.
 
 use sim::{Failure, Profile, run_profile};
 use std::ops::Range;
 
-/// Runs seeds with a mutant until one fails that passes without it: which, and how. Where one seed in hundreds catches it, the
-/// first seed is chosen near to that one.
+/// Runs seeds with a mutant until one fails that passes without it. Returns the seed and its failure. If only
+/// one seed in
+/// hundreds catches the mutant, the first seed is chosen near that one.
 fn caught_by(mutant: &'static str, profile: Profile, mut seeds: Range<u64>) -> Option<(u64, Failure)> {
     seeds.find_map(|seed| {
         let failure = stdx::mutants::with(mutant, || run_profile(seed, profile)).err()?;
@@ -14,7 +16,8 @@ fn caught_by(mutant: &'static str, profile: Profile, mut seeds: Range<u64>) -> O
 }
 
 macro_rules! mutants {
-    ($($name:ident in $profile:ident within $seeds:literal $(from $first:literal)? by $($checker:literal)|+;)*) => {
+    ($($name:ident in $profile:ident within $seeds:literal $(from $first:literal)?
+        by $($checker:literal)|+;)*) => {
         $(
             #[test]
             fn $name() {
@@ -33,15 +36,20 @@ macro_rules! mutants {
 }
 
 mutants! {
-    osd_answers_before_replicas in Any within 400 by "objects_linearizable" | "namespace_linearizable" | "replicas_identical" | "files_linearizable";
-    osd_forgets_what_it_answered in Any within 400 by "objects_linearizable" | "snapshots_linearizable" | "namespace_linearizable" | "files_linearizable";
-    osd_misses_nothing in Any within 400 by "replicas_identical" | "objects_linearizable" | "files_linearizable";
+    osd_answers_before_replicas in Any within 400
+        by "objects_linearizable" | "namespace_linearizable" | "replicas_identical" | "files_linearizable";
+    osd_forgets_what_it_answered in Any within 400
+        by "objects_linearizable" | "snapshots_linearizable" | "namespace_linearizable"
+           | "files_linearizable";
+    osd_misses_nothing in Any within 400
+        by "replicas_identical" | "objects_linearizable" | "files_linearizable";
     osd_shows_what_is_not_durable in Primary within 100 by "objects_linearizable";
     osd_keeps_divergent_objects in Primary within 100 by "replicas_identical" | "objects_linearizable";
     osd_reads_without_lease in Primary within 200 by "objects_linearizable";
     osd_balances_what_is_not_sure in Primary within 200 by "objects_linearizable";
     osd_loses_parts in Objects within 50 by "replicas_identical" | "objects_linearizable";
-    osd_removes_copies_too_early in Objects within 400 by "converges" | "objects_linearizable" | "replicas_identical";
+    osd_removes_copies_too_early in Objects within 400
+        by "converges" | "objects_linearizable" | "replicas_identical";
     osd_forgets_to_unblock in Objects within 10 from 5 by "backoffs_end" | "answers_everything";
     osd_backs_off_wrong_range in Objects within 20 by "backoffs_hold";
     osd_takes_what_is_held_back in Primary within 10 from 30 by "backoffs_hold";
@@ -50,20 +58,28 @@ mutants! {
     osd_makes_no_clone in Snapshots within 20 by "snapshots_linearizable";
     osd_reads_head_for_snapshots in Snapshots within 20 by "snapshots_linearizable";
     osd_keeps_trimmed_clones in Snapshots within 50 by "clones_trimmed" | "replicas_identical";
-    osd_misses_no_clone in Snapshots within 200 by "snapshots_linearizable" | "clones_trimmed" | "replicas_identical" | "unexpected_event";
+    osd_misses_no_clone in Snapshots within 200
+        by "snapshots_linearizable" | "clones_trimmed" | "replicas_identical" | "unexpected_event";
     osd_indexes_no_recovered_clone in Snapshots within 200 by "clones_trimmed";
     osd_clones_for_removed_snaps in Snapshots within 200 by "clones_trimmed";
     mon_publishes_before_commit in Commits within 50 by "one_content_per_epoch";
     mon_votes_before_durable in Monitors within 100 by "one_leader_per_term";
     mon_votes_during_lease in Monitors within 200 by "lease_is_exclusive";
     mon_reads_without_lease in Monitors within 200 by "reads_under_lease" | "commands_linearizable";
-    mon_takes_a_new_store_for_its_old_one in Monitors within 20 from 50 by "one_leader_per_term" | "commands_linearizable" | "global_ids_unique" | "one_content_per_epoch" | "no_panic";
-    store_skips_flush in Any within 400 by "unexpected_event" | "keeps_running" | "global_ids_unique" | "objects_linearizable" | "replicas_identical" | "one_content_per_epoch" | "files_linearizable";
-    store_accepts_torn_records in Objects within 400 by "keeps_running" | "unexpected_event" | "replicas_identical" | "objects_linearizable";
+    mon_takes_a_new_store_for_its_old_one in Monitors within 20 from 50
+        by "one_leader_per_term" | "commands_linearizable" | "global_ids_unique" | "one_content_per_epoch"
+           | "no_panic";
+    store_skips_flush in Any within 400
+        by "unexpected_event" | "keeps_running" | "global_ids_unique" | "objects_linearizable"
+           | "replicas_identical" | "one_content_per_epoch" | "files_linearizable";
+    store_accepts_torn_records in Objects within 400
+        by "keeps_running" | "unexpected_event" | "replicas_identical" | "objects_linearizable";
     mon_reuses_global_ids in Any within 400 by "global_ids_unique";
-    mds_answers_before_journal in Files within 200 by "namespace_linearizable" | "files_linearizable" | "unexpected_event";
+    mds_answers_before_journal in Files within 200
+        by "namespace_linearizable" | "files_linearizable" | "unexpected_event";
     mds_forgets_completed_requests in Files within 400 by "namespace_linearizable" | "files_linearizable";
-    mds_loses_revocation in Any within 400 by "answers_everything" | "namespace_linearizable" | "files_linearizable";
+    mds_loses_revocation in Any within 400
+        by "answers_everything" | "namespace_linearizable" | "files_linearizable";
     client_drops_dirty_data in Files within 200 by "files_linearizable";
     client_believes_old_names in Any within 400 by "namespace_linearizable" | "files_linearizable";
 }

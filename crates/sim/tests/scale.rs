@@ -1,5 +1,6 @@
-//! What 200 OSDs cost when they start together, lose a rack and are told of a change: counts are the same in every run, so they are
-//! held to bounds. `cargo xtask sim --scale` runs the same with 10,000.
+//! The cost of 200 OSDs that start together, lose a rack and get a changed map. Counts are the same in every
+//! run, so they
+//! have bounds. `cargo xtask sim --scale` runs the same with 10,000.
 
 use sim::scale::{Phase, Report, ScaleSpec, Way, run};
 
@@ -52,9 +53,11 @@ fn two_hundred_osds_start_lose_a_rack_and_follow_a_change() {
     assert!(boots <= 1.5, "{boots}");
 }
 
-/// What the stand-ins of larger runs say is what OSDs say: the same messages to monitors, of the same length, and the same
-/// heartbeats. What OSDs say to one another while PGs agree has no counterpart. Their disks are small: the maps that an OSD missed
-/// do not go into the log of one at once.
+/// Stand-ins send what OSDs send: the same messages to monitors, of the same length, and the same heartbeats.
+/// The messages
+/// among OSDs while PGs peer have no counterpart. Disks are small: the maps that an OSD missed do not fit
+/// into one record of
+/// its log.
 #[test]
 fn stand_ins_say_what_osds_say() {
     let spec = ScaleSpec { pgs: 64, osd_disk: 64 << 20, ..ScaleSpec::of(40) };
@@ -66,12 +69,13 @@ fn stand_ins_say_what_osds_say() {
         for (way, kind) in sent.into_iter().chain(told).chain([(Way::OsdToOsd, "osd_ping")]) {
             let (a, b) = (ours.count(way, kind), theirs.count(way, kind));
             if kind == "pg_stats" && ours.name.contains("killed") {
-                // PGs that agree anew, while leases run out, change their states more often.
+                // PGs that peer while leases run out change their states more often.
                 assert!(b.messages <= 3 * a.messages, "{kind}: {a:?}, of OSDs {b:?}");
                 continue;
             }
-            // Over how many epochs reports and boots fall is a matter of milliseconds, and how often an OSD asks whether its
-            // monitor is there depends on how long it waits for them.
+            // Milliseconds decide over how many epochs reports and boots spread, and how often an OSD probes
+            // its monitor depends on the
+            // length of its wait.
             let parts = match kind {
                 "osd_map" => 4,
                 "mon_map" => 2,

@@ -1,5 +1,6 @@
-//! How writes scale with the number of OSDs, and what they cost in messages: time is simulated, so what is measured is the same in
-//! every run, and held to bounds. `cargo xtask sim --scaling` runs the same with up to 16 OSDs, for longer.
+//! Scaling of writes with the number of OSDs, and their cost in messages. Time is simulated, so the result is
+//! the same in
+//! every run and has bounds. `cargo xtask sim --scaling` runs the same with up to 16 OSDs, for longer.
 
 use sim::scaling::{Measured, ScalingSpec, Who, run};
 use std::time::Duration;
@@ -13,7 +14,8 @@ fn measured(spec: ScalingSpec, counted_ms: u64) -> Measured {
     }
 }
 
-/// The paper's figure 8: throughput of each OSD falls by at most 5 % from the smallest cluster to a larger one.
+/// The paper's figure 8: the throughput of an OSD falls by at most 5 % from the smallest cluster to a larger
+/// one.
 #[test]
 fn each_of_many_osds_writes_as_much_as_each_of_few() {
     for (copies, sizes) in [(1, [1, 4]), (2, [2, 8])] {
@@ -24,7 +26,7 @@ fn each_of_many_osds_writes_as_much_as_each_of_few() {
             most >= 0.95 * least,
             "{copies} copies: {most:.0} bytes a second for each of {many} OSDs after {least:.0}"
         );
-        // Otherwise it would be the load that is measured.
+        // The load must not be the bottleneck.
         for m in [&small, &large] {
             let disk = m.load(|w| w.disk).0;
             assert!(disk > 0.95, "what limits is the disk, which was at work {disk:.3} of the time");
@@ -32,8 +34,9 @@ fn each_of_many_osds_writes_as_much_as_each_of_few() {
     }
 }
 
-/// Each write is one message to the primary, one from it to each other member and back, and one to the client. Data goes out once
-/// for each copy.
+/// A write costs one message to the primary, one from it to each other member and back, and one to the
+/// client. Data is sent
+/// once for each copy.
 #[test]
 fn a_write_takes_two_messages_for_each_copy() {
     for copies in 2..=5 {
