@@ -10,8 +10,8 @@
 //! c.wait_healthy(limit)?;
 //! ```
 //!
-//! Nothing in a cluster is mocked: keys are real, connections run the whole cephx handshake, and an administrator's
-//! commands make pools and the file system.
+//! Nothing in a cluster is mocked: keys are real, connections run the whole cephx handshake, and an
+//! administrator's commands make pools and the file system.
 
 use crate::any::Daemon;
 use crate::disk::Crash;

@@ -1,7 +1,6 @@
 //! A simulated disk that keeps only what `node::DiskOp` promises: writes complete in any order, a flush
-//! covers the writes
-//! that had completed before it was issued, and a power loss keeps, loses or tears everything else, sector by
-//! sector.
+//! covers the writes that had completed before it was issued, and a power loss keeps, loses or tears
+//! everything else, sector by sector.
 
 use node::{DiskError, DiskOp, DiskOpId, DiskResult};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,8 +35,7 @@ pub struct SimDisk {
     /// Content as of the last flush, by sector number; absent sectors are zeros.
     durable: BTreeMap<u64, Sector>,
     /// Versions that no flush covers yet, by sector number, oldest first, each with its number in the order
-    /// of completed
-    /// writes. A power loss may leave any of them.
+    /// of completed writes. A power loss may leave any of them.
     volatile: BTreeMap<u64, Vec<(u64, Sector)>>,
     /// Issued operations that have not completed, in order of issue.
     in_flight: BTreeMap<DiskOpId, InFlight>,

@@ -1,8 +1,8 @@
 //! A whole cluster in one thread: nodes, network, disks and clocks, from one seed.
 //!
 //! The roles are those that `runtime` runs. Here they meet lost connections, delays, torn sectors, power loss
-//! and skewed
-//! clocks, faster than real time. A failing run is a number that anyone can replay: `cargo xtask sim SEED`.
+//! and skewed clocks, faster than real time. A failing run is a number that anyone can replay: `cargo xtask
+//! sim SEED`.
 
 mod any;
 pub mod cluster;

@@ -1,13 +1,10 @@
 //! The speed of machines, for runs that measure speed: bytes on a network card and on a disk take time, and
-//! queue. In all
-//! other runs a message takes as long whatever its size, and a disk carries out all operations at once
-//! ([`crate::Faults`]).
+//! queue. In all other runs a message takes as long whatever its size, and a disk carries out all operations
+//! at once ([`crate::Faults`]).
 //!
 //! Each node has a machine of its own: a full-duplex network card that sends one message after another and
-//! receives one
-//! after another, on a switch that is never the bottleneck, and disks that do one operation after another.
-//! Processors take
-//! no time.
+//! receives one after another, on a switch that is never the bottleneck, and disks that do one operation
+//! after another. Processors take no time.
 
 use crate::world::{HostId, What, World};
 use node::{Body, DiskOp, Msg};
@@ -75,8 +72,7 @@ struct Machine {
 
 impl Machine {
     /// Takes the work since the last call. Work counts when it is given: the part that is still to be done
-    /// belongs to the next
-    /// call.
+    /// belongs to the next call.
     fn take(&mut self, now: Instant) -> Work {
         let ahead = |until: Instant| if until > now { until.since(now) } else { Duration::ZERO };
         let left = Work {
@@ -103,8 +99,7 @@ pub struct Machines {
 /// A frame of msgr2.1 with checksums: preamble, header with its checksum, epilogue.
 const FRAME: u64 = 32 + 41 + 4 + 13;
 /// Payload of a packet, and the overhead that Ethernet, IPv4 and TCP with timestamps add to it: preamble,
-/// addresses,
-/// checksum and interframe gap; 20 bytes; 32 bytes.
+/// addresses, checksum and interframe gap; 20 bytes; 32 bytes.
 const PACKET: (u64, u64) = (1448, 8 + 14 + 4 + 12 + 20 + 32);
 
 impl Machines {

@@ -49,8 +49,7 @@ struct Args {
     #[arg(long, requires = "scale")]
     pgs: Option<u32>,
     /// Instead of seeds: measure how writes scale with 1 to this many OSDs, and their cost with 1 to 5
-    /// copies, on machines with
-    /// modelled disks and network cards
+    /// copies, on machines with modelled disks and network cards
     #[arg(long, value_name = "OSDS", num_args = 0..=1, default_missing_value = "16")]
     #[arg(conflicts_with = "scale")]
     scaling: Option<u32>,
@@ -227,8 +226,7 @@ impl Totals {
     }
 
     /// Reports whether more than one history in a thousand was left undecided, so that "passed" says too
-    /// little. A short run may
-    /// have one.
+    /// little. A short run may have one.
     fn is_vague(&self) -> bool {
         self.undecided > 1 && self.undecided * 1000 > self.histories
     }

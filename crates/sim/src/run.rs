@@ -1,6 +1,5 @@
 //! One run, from one number: a cluster under load, a safety phase with faults, then a phase without faults,
-//! in which
-//! everything must converge and pass the checkers.
+//! in which everything must converge and pass the checkers.
 
 use crate::cluster::{Cluster, Spec};
 use crate::disk::Crash;
@@ -142,12 +141,11 @@ fn disks(seed: u64, profile: Profile) -> (bool, bool) {
 }
 
 /// Draws the most bytes that an update carries itself, and the size of the parts in which the rest is shipped
-/// ahead. Every
-/// other cluster has small limits, because no client here writes more than some blocks at once.
+/// ahead. Every other cluster has small limits, because no client here writes more than some blocks at once.
 ///
 /// A rotting disk keeps the usual limits: small parts go through the store's log, and rot of an acknowledged
-/// part that is
-/// not at its place yet makes the store refuse the whole disk. It has a random stream of its own too.
+/// part that is not at its place yet makes the store refuse the whole disk. It has a random stream of its own
+/// too.
 fn parts(seed: u64, decays: bool, usual: &osd::OsdOptions) -> (u64, u64) {
     let mut rng = Rng::from_seed(seed ^ 0x0070_6172_7473_0000);
     if rng.chance(1, 2) && !decays {
@@ -418,8 +416,7 @@ impl Scenario {
     }
 
     /// Shuts all OSDs down in order. Rot that was replaced since must not count, nor what a crash would bring
-    /// back of it: the
-    /// log holds only a part of a block that was whole in memory when the part was changed.
+    /// back of it: the log holds only a part of a block that was whole in memory when the part was changed.
     fn close_stores(&mut self) -> Result<(), Found> {
         let osds = self.cluster.osds.clone();
         for osd in &osds {

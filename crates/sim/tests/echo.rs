@@ -1,6 +1,5 @@
 //! The simulator itself, with the smallest role possible: an echo server that makes each message durable
-//! before it answers,
-//! and a client that repeats unanswered messages.
+//! before it answers, and a client that repeats unanswered messages.
 
 use auth::{Credentials, Initiator, Method, ServerKeys, Tickets};
 use msgs::Ping;

@@ -1,13 +1,11 @@
 //! A proof of the simulator: each of these faults, planted in one line of a role behind a switch that only
-//! tests have, is
-//! caught within a bounded number of seeds, by a checker that is meant to catch it.
+//! tests have, is caught within a bounded number of seeds, by a checker that is meant to catch it.
 
 use sim::{Failure, Profile, run_profile};
 use std::ops::Range;
 
 /// Runs seeds with a mutant until one fails that passes without it. Returns the seed and its failure. If only
-/// one seed in
-/// hundreds catches the mutant, the first seed is chosen near that one.
+/// one seed in hundreds catches the mutant, the first seed is chosen near that one.
 fn caught_by(mutant: &'static str, profile: Profile, mut seeds: Range<u64>) -> Option<(u64, Failure)> {
     seeds.find_map(|seed| {
         let failure = stdx::mutants::with(mutant, || run_profile(seed, profile)).err()?;

@@ -1,6 +1,5 @@
 //! The cost of 200 OSDs that start together, lose a rack and get a changed map. Counts are the same in every
-//! run, so they
-//! have bounds. `cargo xtask sim --scale` runs the same with 10,000.
+//! run, so they have bounds. `cargo xtask sim --scale` runs the same with 10,000.
 
 use sim::scale::{Phase, Report, ScaleSpec, Way, run};
 
@@ -54,10 +53,8 @@ fn two_hundred_osds_start_lose_a_rack_and_follow_a_change() {
 }
 
 /// Stand-ins send what OSDs send: the same messages to monitors, of the same length, and the same heartbeats.
-/// The messages
-/// among OSDs while PGs peer have no counterpart. Disks are small: the maps that an OSD missed do not fit
-/// into one record of
-/// its log.
+/// The messages among OSDs while PGs peer have no counterpart. Disks are small: the maps that an OSD missed
+/// do not fit into one record of its log.
 #[test]
 fn stand_ins_say_what_osds_say() {
     let spec = ScaleSpec { pgs: 64, osd_disk: 64 << 20, ..ScaleSpec::of(40) };
@@ -74,8 +71,7 @@ fn stand_ins_say_what_osds_say() {
                 continue;
             }
             // Milliseconds decide over how many epochs reports and boots spread, and how often an OSD probes
-            // its monitor depends on the
-            // length of its wait.
+            // its monitor depends on the length of its wait.
             let parts = match kind {
                 "osd_map" => 4,
                 "mon_map" => 2,

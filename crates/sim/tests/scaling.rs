@@ -1,6 +1,6 @@
 //! Scaling of writes with the number of OSDs, and their cost in messages. Time is simulated, so the result is
-//! the same in
-//! every run and has bounds. `cargo xtask sim --scaling` runs the same with up to 16 OSDs, for longer.
+//! the same in every run and has bounds. `cargo xtask sim --scaling` runs the same with up to 16 OSDs, for
+//! longer.
 
 use sim::scaling::{Measured, ScalingSpec, Who, run};
 use std::time::Duration;
@@ -35,8 +35,7 @@ fn each_of_many_osds_writes_as_much_as_each_of_few() {
 }
 
 /// A write costs one message to the primary, one from it to each other member and back, and one to the
-/// client. Data is sent
-/// once for each copy.
+/// client. Data is sent once for each copy.
 #[test]
 fn a_write_takes_two_messages_for_each_copy() {
     for copies in 2..=5 {

@@ -20,8 +20,9 @@ pub static SLOW_DISK: Fault = Fault {
     },
 };
 
-/// A block rots on the first OSD's disk: a bit flips, or reads fail until the block is written again. The block belongs
-/// to an object that another OSD has durably, because data on a single disk was never acknowledged.
+/// A block rots on the first OSD's disk: a bit flips, or reads fail until the block is written again. The
+/// block belongs to an object that another OSD has durably, because data on a single disk was never
+/// acknowledged.
 ///
 /// Runs whose configuration has a rotting disk have this fault; the seed does not draw it.
 pub static BLOCK_DECAYED: Fault = Fault {

@@ -11,8 +11,8 @@ pub struct Fault {
     pub name: &'static str,
     /// The profiles that have it. Each seed of them draws it with the profile's chance.
     pub profiles: &'static [Profile],
-    /// Profiles that have it in one of so many seeds. That is drawn from a stream of its own, so that a seed without
-    /// the fault is the run that it was before the fault existed.
+    /// Profiles that have it in one of n seeds. That is drawn from a stream of its own, so that a seed
+    /// without the fault is the run that it was before the fault existed.
     pub also_in: &'static [(Profile, u64)],
     /// Injects it; `None` if the cluster is in no state for it, and the fault does not count.
     pub inject: fn(&mut Nemesis, &Victims, &mut Cluster) -> Option<()>,

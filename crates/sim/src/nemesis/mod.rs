@@ -1,5 +1,5 @@
-//! The nemesis injects faults during a run's safety phase, as the seed draws them. Each seed has only some kinds of
-//! faults, so that rare combinations get long runs of their own, and a rate of its own.
+//! The nemesis injects faults during a run's safety phase, as the seed draws them. Each seed has only some
+//! kinds of faults, so that rare combinations get long runs of their own, and a rate of its own.
 
 mod admin;
 mod disks;
@@ -27,12 +27,12 @@ pub struct Nemesis {
     /// Half the longest time between two faults, if they come by time.
     pause: Duration,
     next_at: Instant,
-    /// Half the most inputs of nodes between two faults, if faults come by inputs instead of time: then they hit the
-    /// cluster when it is busy.
+    /// Half the most inputs of nodes between two faults, if faults come by inputs instead of time: then they
+    /// hit the cluster when it is busy.
     inputs: Option<u64>,
     next_input: u64,
-    /// The administrator gives no command before. Each makes maps, which are inputs: if faults come by inputs, commands
-    /// would come faster and faster.
+    /// The administrator gives no command before. Each makes maps, which are inputs: if faults come by
+    /// inputs, commands would come faster and faster.
     next_command: Instant,
     /// Repairs by the time when they are due, and a number that keeps the order of equal times.
     repairs: BTreeMap<(Instant, u64), Repair>,
@@ -77,7 +77,8 @@ enum Repair {
 }
 
 impl Nemesis {
-    /// A nemesis for a run that begins now, after this many inputs. `decays` says if the first OSD's disk rots.
+    /// A nemesis for a run that begins now, after this many inputs. `decays` says if the first OSD's disk
+    /// rots.
     pub fn new(mut rng: Rng, profile: Profile, decays: bool, now: Instant, inputs: u64) -> Self {
         let faults = fault::draw(&mut rng, profile, decays);
         // Much of what rots nobody has, or is rewritten before anybody looks.
@@ -104,8 +105,8 @@ impl Nemesis {
         }
     }
 
-    /// Reports whether a fault is due for a reason other than time: the number of inputs, a write that an armed fault
-    /// waits for, or an election.
+    /// Reports whether a fault is due for a reason other than time: the number of inputs, a write that an
+    /// armed fault waits for, or an election.
     pub fn is_triggered(&self, cluster: &Cluster) -> bool {
         self.has_inputs(&cluster.world) || self.is_writing(&cluster.world) || self.has_elected(cluster)
     }

@@ -7,8 +7,8 @@ use crate::world::HostId;
 use Profile::{Any, Monitors, Rados};
 use std::time::Duration;
 
-/// The leader and one other monitor do not hear each other. If another leader is elected, the former one is isolated,
-/// but not from clients.
+/// The leader and one other monitor do not hear each other. If another leader is elected, the former one is
+/// isolated, but not from clients.
 pub static LEADER_PARTITIONED: Fault = Fault {
     name: "leader_partitioned",
     profiles: &[Monitors],
@@ -24,7 +24,8 @@ pub static LEADER_PARTITIONED: Fault = Fault {
     },
 };
 
-/// The leader's process stops and its links are cut. When it goes on, it handles clients' messages before timers.
+/// The leader's process stops and its links are cut. When it goes on, it handles clients' messages before
+/// timers.
 pub static LEADER_STALLED: Fault = Fault {
     name: "leader_stalled",
     profiles: &[Monitors],
@@ -67,8 +68,8 @@ pub static MON_STOPPED: Fault = Fault {
     },
 };
 
-/// A monitor loses its store, once in a run. Of three, another one has missed what was decided meanwhile, and the
-/// leader dies: a monitor that votes though it has forgotten would make that one decide differently.
+/// A monitor loses its store, once in a run. Of three, another one has missed what was decided meanwhile, and
+/// the leader dies: a monitor that votes though it has forgotten would make that one decide differently.
 pub static MON_STORE_LOST: Fault = Fault {
     name: "mon_store_lost",
     profiles: &[],

@@ -6,8 +6,8 @@ use crate::world::HostId;
 use Profile::{Any, Monitors, Objects, Primary, Rados, Snapshots};
 use std::time::Duration;
 
-/// A monitor and the other daemons do not hear each other. Clients still reach it: a deposed leader must not tell them
-/// outdated state.
+/// A monitor and the other daemons do not hear each other. Clients still reach it: a deposed leader must not
+/// tell them outdated state.
 pub static MON_ISOLATED: Fault = Fault {
     name: "mon_isolated",
     profiles: &[Monitors],
@@ -31,7 +31,8 @@ pub static CUT_BOTH_WAYS: Fault = Fault {
     inject: |nemesis, victims, cluster| nemesis.cut_pair(victims, true, cluster),
 };
 
-/// An OSD and the other daemons do not hear each other. Clients still reach it, and must not be told outdated state.
+/// An OSD and the other daemons do not hear each other. Clients still reach it, and must not be told outdated
+/// state.
 pub static OSD_ISOLATED: Fault = Fault {
     name: "osd_isolated",
     profiles: &[Any, Objects, Snapshots, Rados],
@@ -39,7 +40,8 @@ pub static OSD_ISOLATED: Fault = Fault {
     inject: |nemesis, victims, cluster| nemesis.isolate(victims.osd, cluster),
 };
 
-/// A primary is cut off together with one client: everybody else goes on without the two, and neither learns of it.
+/// A primary is cut off together with one client: everybody else goes on without the two, and neither learns
+/// of it.
 pub static PRIMARY_CUT_OFF: Fault = Fault {
     name: "primary_cut_off",
     profiles: &[Any, Primary, Rados],
@@ -56,7 +58,8 @@ pub static PRIMARY_CUT_OFF: Fault = Fault {
     },
 };
 
-/// Two groups of OSDs do not hear each other, or only in one direction. Monitors and clients reach all of them.
+/// Two groups of OSDs do not hear each other, or only in one direction. Monitors and clients reach all of
+/// them.
 pub static OSDS_PARTITIONED: Fault = Fault {
     name: "osds_partitioned",
     profiles: &[Rados],

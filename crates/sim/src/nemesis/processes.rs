@@ -100,8 +100,8 @@ pub static POWER_LOST_MID_COMMIT: Fault = Fault {
     },
 };
 
-/// A process is stopped for a while: its clock goes on, its disk completes what it was given, and all input arrives at
-/// once afterwards.
+/// A process is stopped for a while: its clock goes on, its disk completes what it was given, and all input
+/// arrives at once afterwards.
 pub static PROCESS_PAUSED: Fault = Fault {
     name: "process_paused",
     profiles: &[Any, Objects, Snapshots, Primary, Monitors, Rados],
@@ -114,8 +114,8 @@ pub static PROCESS_PAUSED: Fault = Fault {
 };
 
 impl Nemesis {
-    /// Ends a primary whose updates reached nobody, and most of the clients that wait for it: a client that incarnations on
-    /// would ask again, and hide that its update is lost.
+    /// Ends a primary whose updates reached nobody, and most of the clients that wait for it: a client that
+    /// lives on would ask again, and hide that its update is lost.
     pub(super) fn end_primary(&mut self, primary: HostId, cluster: &mut Cluster) {
         for client in cluster.clients.clone() {
             if self.rng.chance(2, 3) {

@@ -9,7 +9,8 @@ pub enum Profile {
     Objects,
     /// The file system and its server.
     Files,
-    /// One PG, whose primary is cut off together with one of its clients, or dies with updates that it alone has.
+    /// One PG, whose primary is cut off together with one of its clients, or dies with updates that it alone
+    /// has.
     Primary,
     /// Disks that lose their power with writes in flight, while maps change.
     Commits,
@@ -19,8 +20,8 @@ pub enum Profile {
     Monitors,
     /// Bit rot on the disk of one OSD, under scrubs that come every few seconds.
     Decay,
-    /// Objects and their snapshots on 3 to 12 OSDs, with every fault of OSDs, monitors, networks and disks. Some
-    /// runs have disks that are nearly full, others have one that rots.
+    /// Objects and their snapshots on 3 to 12 OSDs, with every fault of OSDs, monitors, networks and disks.
+    /// Some runs have disks that are nearly full, others have one that rots.
     Rados,
 }
 

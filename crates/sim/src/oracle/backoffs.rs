@@ -1,14 +1,17 @@
-//! Checkers of what OSDs ask clients to hold back, each looked at where it is said and where it is heard.
-//! `backoffs_hold`: what an OSD has told a client to hold back it does not serve, and what came before the client can have known it never
-//! serves; the client sends nothing of it; what is told is about something that was asked, and what ends was told.
-//! `backoffs_end`: when nothing fails any more nobody holds anything back.
+//! Checkers of backoffs, as OSDs send them and as clients receive them.
+//!
+//! `backoffs_hold`: an OSD does not serve what it has told a client to hold back, and never serves requests
+//! that came before the client can have known; the client sends none of them; each backoff is about a
+//! request, and each end about a backoff.
+//!
+//! `backoffs_end`: without faults, no client holds anything back.
 
 use crate::world::{At, Seen};
 use maps::{HObject, Spg};
 use msgs::{Body, OsdBackoff, OsdOp, backoff_op, errno};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is known of both ends of all connections.
+/// Backoffs at both ends of all connections.
 #[derive(Debug, Default)]
 pub struct Backoffs {
     osds: BTreeMap<At, OsdEnd>,
@@ -43,9 +46,9 @@ struct Told {
 #[derive(Debug, Default)]
 struct OsdEnd {
     told: BTreeMap<u64, Told>,
-    /// Requests that may be served, and of what; some the OSD has forgotten.
+    /// Requests that may be served, with their objects; the OSD has forgotten some.
     taken: BTreeMap<u64, (Spg, HObject)>,
-    /// Requests that came while they were to be held back.
+    /// Requests that came while the client was to hold them back.
     late: BTreeSet<u64>,
 }
 
@@ -73,7 +76,7 @@ impl OsdEnd {
         match body {
             Body::OsdOpReply(reply) => {
                 self.taken.remove(&tid);
-                // Who may not ask at all is told so at any time.
+                // A client without permission may be told so at any time.
                 let served = reply.result >= 0 || reply.result == -errno::ENOENT;
                 if served && self.late.contains(&tid) {
                     return Err(format!("it serves request {tid}, which is to be held back"));
@@ -106,14 +109,14 @@ impl OsdEnd {
     }
 }
 
-/// What a request is compared with.
+/// The PG and object of a request, which backoffs are compared with.
 fn place_of(op: &OsdOp) -> (Spg, HObject) {
     let object = HObject::head(op.pgid.pgid.pool, &op.locator.ns, &op.locator.key, &op.oid);
     (op.pgid, HObject { hash: op.hash, ..object })
 }
 
 impl Backoffs {
-    /// Looks at what a node takes or sends.
+    /// Observes a message that a node handles or sends.
     pub fn see(&mut self, at: At, seen: Seen<'_>) -> Option<(&'static str, String)> {
         let msg = match seen {
             Seen::Took(msg) | Seen::Sent(msg) => msg,
@@ -161,7 +164,7 @@ impl Backoffs {
         Ok(())
     }
 
-    /// What somebody is still asked to hold back, on a connection that is there.
+    /// A backoff that has not ended, on a connection that still exists.
     pub fn not_ended(&self, is_connected: impl Fn(At) -> bool) -> Option<(&'static str, String)> {
         let ends = self.osds.iter().filter(|(at, _)| is_connected(**at));
         let mut told = ends.flat_map(|(at, end)| end.told.iter().map(move |(id, told)| (at, id, told)));

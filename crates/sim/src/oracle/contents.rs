@@ -1,67 +1,68 @@
-//! Checker `files_linearizable`: a file's bytes, size, mode and xattr are one atomic thing each time that somebody looks. What
-//! was written and fsynced is there for everyone, also in a file without a name that somebody holds open; nothing that a
-//! truncation cut off comes back (the paper's sections 3.2 and 4.4; DESIGN, decision 8).
+//! Checker `files_linearizable`: a file's bytes, size, mode and xattr are one atomic thing to every observer.
+//! Data that was written and fsynced is there for everyone, also in a file without a name that is held open;
+//! nothing that a truncation cut off comes back (the paper's sections 3.2 and 4.4; docs/design.md, decision
+//! 8).
 //!
-//! Each file is a history of its own, known by its inode number, so that a name that moves meanwhile confuses nobody. Whether
-//! a file that is said to be gone may be gone is the name space's business ([`super::namespace`]).
+//! Each file is a history of its own, known by its inode number, so a rename in between does not matter. The
+//! name space's checker ([`super::namespace`]) decides if a file may be gone.
 
 use super::linear::{Entry, Judgement, Model, Step};
 use super::objects::{filled, runs};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Bytes of one write, which lies at a multiple of this.
+/// Size of one write in bytes; its offset is a multiple of this.
 pub const CELL: u64 = 16;
 /// The mode of a new file.
 pub const NEW_MODE: u32 = 0o644;
 
-/// What a client does with a file.
+/// A client's operation on a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Write a cell, then fsync.
     Write {
-        /// Where.
+        /// Offset in bytes.
         offset: u64,
-        /// Who.
+        /// Number of the write.
         tag: u32,
     },
-    /// Write a cell behind the end, then fsync.
+    /// Write a cell at the end, then fsync.
     Append(u32),
-    /// Cut off, or extend by a hole; a multiple of a cell.
+    /// Set the size, a multiple of a cell.
     Truncate(u64),
-    /// Read.
+    /// Read a range.
     Read {
-        /// From here.
+        /// Offset in bytes.
         offset: u64,
-        /// At most so many bytes.
+        /// Most bytes to read.
         len: u64,
     },
     /// Set the xattr.
     SetXattr(u32),
-    /// Remove it.
+    /// Remove the xattr.
     RemoveXattr,
-    /// Get it.
+    /// Get the xattr.
     GetXattr,
     /// Change the mode.
     Chmod(u32),
-    /// Ask for size and mode.
+    /// Get size and mode.
     Stat,
 }
 
-/// What it was told.
+/// An answer.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// It is done.
+    /// Done.
     Done,
-    /// Bytes.
+    /// Bytes that were read.
     Data(Vec<u8>),
-    /// The xattr; that there is none also where it was to be removed.
+    /// The xattr's value; `None` if there is none, also as the answer to its removal.
     Xattr(Option<u32>),
     /// Size and mode.
     Stat(u64, u32),
-    /// There is no such file: nothing happened.
+    /// There is no such file, and nothing happened.
     Gone,
-    /// A positive errno that says nothing of what happened.
+    /// A positive errno that leaves open if the operation happened.
     Error(i32),
 }
 
@@ -81,11 +82,11 @@ impl std::fmt::Debug for Answer {
 /// A call with its answer.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Who asked.
+    /// Number of the client.
     pub client: usize,
-    /// What.
+    /// The operation.
     pub action: Action,
-    /// The answer, where one came.
+    /// The answer, if it came.
     pub answer: Option<Answer>,
 }
 
@@ -96,11 +97,11 @@ impl fmt::Display for Call {
     }
 }
 
-/// A file as the model has it.
+/// The model of a file.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct File {
     size: u64,
-    /// Who wrote each cell; all others are zeros.
+    /// Number of the write of each cell; all others are zeros.
     cells: BTreeMap<u64, u32>,
     xattr: Option<u32>,
     mode: u32,
@@ -190,7 +191,7 @@ pub struct History {
 }
 
 impl History {
-    /// A call is made; [`Self::returned`] wants the number.
+    /// Records a call. Returns its number, for [`Self::returned`].
     pub fn called(&mut self, ino: u64, client: usize, action: Action) -> usize {
         self.moment += 1;
         let calls = self.files.entry(ino).or_default();
@@ -198,7 +199,7 @@ impl History {
         calls.len() - 1
     }
 
-    /// Its answer has come.
+    /// Records the answer to a call.
     pub fn returned(&mut self, ino: u64, number: usize, answer: Answer) {
         self.moment += 1;
         let entry = &mut self.files.get_mut(&ino).expect("called before")[number];
@@ -206,12 +207,12 @@ impl History {
         entry.what.answer = Some(answer);
     }
 
-    /// Calls with an answer.
+    /// The number of answered calls.
     pub fn answered(&self) -> usize {
         self.files.values().flatten().filter(|e| e.ret.is_some()).count()
     }
 
-    /// The verdict on all files.
+    /// Checks all files.
     pub fn check(&self) -> Judgement {
         let mut judgement = Judgement::default();
         for (ino, calls) in &self.files {

@@ -1,9 +1,9 @@
-//! Checker `unexpected_event`: what a role says of itself at level WARN or ERROR is either listed here as something that the
-//! simulated faults bring about, or it is a finding. A new event of these levels has to be thought about once.
+//! Checker `unexpected_event`: an event of level WARN or ERROR is either listed here, as a consequence of the
+//! simulated faults, or it is a finding. So each new event of these levels is considered once.
 
 use node::{Event, Level};
 
-/// Names that a healthy implementation may say under these faults, and why.
+/// Events that a correct implementation may report under these faults, with the reason.
 const EXPECTED: [(&str, &str); 4] = [
     ("marked_down", "an OSD that was cut off or slow sees the map that gave it up, and boots again"),
     ("begins_anew", "a metadata server that was silent for too long sees that it was given up"),
@@ -14,10 +14,10 @@ const EXPECTED: [(&str, &str); 4] = [
     ),
 ];
 
-/// What is said of a disk that decays or refuses operations.
+/// Events about a disk that rots or refuses operations.
 const ERRORS: [&str; 3] = ["object_unreadable", "object_damaged", "scrub_ended"];
 
-/// What is wrong with an event; `None` where it is expected, of disks that fail too where some do.
+/// Returns the violation; `None` if the event is expected. `disks_fail` admits the events of failing disks.
 pub fn check(node: &str, event: &Event, disks_fail: bool) -> Option<String> {
     let expected = event.level == Level::Warn && EXPECTED.iter().any(|(name, _)| *name == event.name)
         || disks_fail && ERRORS.contains(&event.name);

@@ -1,101 +1,105 @@
-//! Linearizability (Herlihy and Wing): is there one order of all operations, each taking effect at one moment between its
-//! call and its return, in which every answer is right? The search is Wing and Gong's, with Lowe's memory of configurations.
+//! Linearizability (Herlihy and Wing): is there an order of all operations, each taking effect at one moment
+//! between its call and its return, in which every answer is right? The search is Wing and Gong's, with
+//! Lowe's memory of configurations.
 //!
-//! An operation that failed in an unknown way, or was never answered, may take effect at any moment after its call, or
-//! never: "a write that failed is *unknown*, one acknowledged may never be lost".
+//! An operation that failed in an unknown way, or was never answered, may take effect at any moment after its
+//! call, or never: a write that failed is *unknown*, an acknowledged one may never be lost.
 //!
-//! What keeps the search short:
-//! - Histories are of one object each (linearizability is local).
-//! - What never changes anything and is right now is placed at once: whatever order comes later, it may stand here too.
-//! - An operation whose answer nobody knows is only tried where it would change something, and of several that do the same
-//!   the one that was called first comes first: it may stand wherever a later one may.
-//! - From a state that leads nowhere nothing is won by having spent more operations whose answer nobody knows: they need not
-//!   come, so all that could follow could have followed without.
+//! Four rules keep the search short:
+//! - A history is of one object (linearizability is local).
+//! - An operation that changes nothing and is right now is placed at once: it may stand here in any order
+//!   that follows.
+//! - An operation with an unknown outcome is tried only if it would change something. Of several with the
+//!   same effect, the one that was called first comes first: it may stand wherever a later one may.
+//! - A state that leads nowhere does not get better by spending more operations with an unknown outcome: they
+//!   need not happen, so everything that could follow could have followed without them.
 //!
-//! It goes deep first, which finds an order soon where there is one. Where that takes too long it begins anew with what has spent
-//! the fewest such operations: then what dominates comes before what it dominates.
+//! The search goes depth first, which soon finds an order if there is one. If that takes too long, it starts
+//! over with the configurations that have spent the fewest such operations: then the dominating ones come
+//! before the dominated.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 use stdx::{FastMap, FoldHasher};
 
-/// What a call does to a state.
+/// The effect of a call on a state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step<S> {
-    /// No such answer is right here.
+    /// The answer is wrong in this state.
     Wrong,
-    /// It is right, and changes nothing.
+    /// The answer is right, and the state does not change.
     Same,
-    /// It is right, and this is the state after it.
+    /// The answer is right, and this is the next state.
     To(S),
 }
 
 /// A sequential model.
 pub trait Model: Clone + Hash {
-    /// What was asked and, where it is known, what was answered; in words: who asked what, and the answer.
+    /// A call, with its answer if that is known. Its text form names the client, the operation and the
+    /// answer.
     type Call: Clone + fmt::Display;
 
     /// Applies a call whose answer is known.
     fn apply(&self, call: &Self::Call) -> Step<Self>;
 
-    /// Applies a call whose answer nobody knows: `None` where it changes nothing.
+    /// Applies a call whose answer is unknown. `None` if it changes nothing.
     fn apply_unknown(&self, call: &Self::Call) -> Option<Self>;
 
-    /// Whether a call with this answer changes nothing wherever it is right.
+    /// Reports whether a call with this answer never changes a state in which it is right.
     fn is_read(call: &Self::Call) -> bool;
 
-    /// Whether two calls whose answers nobody knows do the same to every state.
+    /// Reports whether two calls with unknown answers have the same effect on every state.
     fn are_alike(a: &Self::Call, b: &Self::Call) -> bool;
 }
 
-/// One operation of a history. Moments are positions in the order in which the driver saw calls and returns.
+/// An operation of a history. Times are positions in the order in which the driver saw calls and returns.
 #[derive(Clone, Debug)]
 pub struct Entry<C> {
-    /// When it was called.
+    /// Time of the call.
     pub call: u64,
-    /// When its answer came; `None` where it has none that says what happened.
+    /// Time of the answer; `None` without an answer that tells the outcome.
     pub ret: Option<u64>,
-    /// What.
+    /// The call.
     pub what: C,
 }
 
-/// Configurations looked at before the search gives up undecided.
+/// Configurations that a search visits before it gives up.
 const BUDGET: usize = 200_000;
 
-/// The second search gets such a part of that: it keeps the states of all configurations that it has looked at.
+/// The second search has this fraction of the budget, because it keeps the states of all configurations.
 const SECOND: usize = 10;
 
-/// So many sets of unknown entries are compared at the price of one configuration.
+/// Comparing this many sets of unknown entries costs as much as visiting one configuration.
 const SETS_FOR_ONE: usize = 64;
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// Such an order exists.
+    /// There is an order.
     Linearizable,
-    /// None exists; the longest right order covers so many of the known operations.
+    /// There is no order.
     Violated {
-        /// Known operations in the longest right order.
+        /// Number of known operations in the longest right order.
         longest: usize,
     },
-    /// Too many operations at once to tell.
+    /// The search exceeded its budget.
     Undecided,
 }
 
-/// What was found of some histories.
+/// Results of several histories.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Judgement {
-    /// Histories looked at.
+    /// Histories checked.
     pub histories: u64,
-    /// Of these, such as the search gave up on.
+    /// Histories that exceeded the budget.
     pub undecided: u64,
-    /// What is wrong with the first that is not linearizable.
+    /// The violation in the first history that is not linearizable.
     pub wrong: Option<String>,
 }
 
 impl Judgement {
-    /// Adds the verdict on one history; `of` says whose.
+    /// Checks one history; `of` names its object.
     pub fn judge<M: Model>(&mut self, of: &str, initial: &M, history: &[Entry<M::Call>]) {
         self.add(check(initial, history), || explain(of, initial, history));
     }
@@ -111,7 +115,7 @@ impl Judgement {
     }
 }
 
-/// Looks for an order.
+/// Searches for an order.
 pub fn check<M: Model>(initial: &M, history: &[Entry<M::Call>]) -> Verdict {
     check_within(BUDGET, initial, history)
 }
@@ -150,7 +154,7 @@ fn search<M: Model>(budget: usize, history: &[Entry<M::Call>]) -> Search<'_, M::
     }
 }
 
-/// What is wrong with a history that is not linearizable: all calls up to the first return that can't be explained.
+/// Describes a violation: all calls up to the first return without an explanation.
 fn explain<M: Model>(of: &str, initial: &M, history: &[Entry<M::Call>]) -> String {
     let wrong = first_wrong(initial, history);
     let mut text = format!("{of}: no order of the operations explains the answer at {wrong}\n");
@@ -163,7 +167,7 @@ fn explain<M: Model>(of: &str, initial: &M, history: &[Entry<M::Call>]) -> Strin
     text
 }
 
-/// The moment of the first return that can't be explained.
+/// The time of the first return without an explanation.
 fn first_wrong<M: Model>(initial: &M, history: &[Entry<M::Call>]) -> u64 {
     let bad = |until: u64| {
         let seen = history.iter().filter(|e| e.call <= until).map(|e| {
@@ -172,7 +176,7 @@ fn first_wrong<M: Model>(initial: &M, history: &[Entry<M::Call>]) -> u64 {
         });
         matches!(check(initial, &seen.collect::<Vec<_>>()), Verdict::Violated { .. })
     };
-    // What is wrong stays wrong however the history goes on, so the first wrong moment can be bisected.
+    // A violation stays one however the history goes on, so its first moment can be bisected.
     let (mut right, mut wrong) = (0, history.iter().map(|e| e.ret.unwrap_or(e.call)).max().unwrap_or(0));
     while wrong - right > 1 {
         let middle = (right + wrong) / 2;
@@ -183,36 +187,37 @@ fn first_wrong<M: Model>(initial: &M, history: &[Entry<M::Call>]) -> u64 {
 
 struct Search<'a, C> {
     history: &'a [Entry<C>],
-    /// Which are placed.
+    /// Entries that are placed.
     done: Vec<bool>,
     /// Entries with an answer, in the order of their calls.
     known: Vec<usize>,
-    /// Entries without, in the same order, each with the last one before it that does the same.
+    /// Entries without an answer, in the same order, each with the last one before it that has the same
+    /// effect.
     unknown: Vec<(usize, Option<usize>)>,
-    /// Configurations that lead nowhere: by the known entries placed and the state after them, the sets of unknown ones, one
-    /// bit each, one set after another.
+    /// Configurations that lead nowhere: for each set of placed known entries and state after them, the sets
+    /// of unknown ones, one bit an entry, one set after another.
     seen: FastMap<(u64, u64), Vec<u64>>,
     longest: usize,
     budget: usize,
 }
 
-/// A step of the search: a state, and what may come next from it.
+/// A step of the search: a state, and its possible successors.
 struct Frame<M> {
     state: M,
-    /// Entries that may come next with the state after each (none where it stays), the first one last.
+    /// Entries that may come next with the state after each (`None` if it stays), in reverse order.
     next: Vec<(usize, Option<M>)>,
     /// All of `known` before this position are placed.
     from: usize,
-    /// Sum over the known entries placed: which set it is.
+    /// Sum over the placed known entries, which identifies their set.
     placed: u64,
-    /// Known entries among them.
+    /// Number of placed known entries.
     count: usize,
     /// The entry whose application led here.
     via: Option<usize>,
 }
 
 impl<C> Search<'_, C> {
-    /// Depth first, on a stack of its own: histories are longer than the machine's stack is deep.
+    /// Searches depth first, on a stack of its own: histories are longer than the machine's stack is deep.
     fn run<M: Model<Call = C>>(&mut self, initial: &M) -> Option<bool> {
         let all = self.known.len();
         let mut stack = vec![self.start(initial)];
@@ -242,7 +247,7 @@ impl<C> Search<'_, C> {
         Some(false)
     }
 
-    /// The same, those first that have spent the fewest unknown entries.
+    /// Searches configurations in the order of the number of unknown entries that they have spent.
     fn run_by_spent<M: Model<Call = C>>(&mut self, initial: &M) -> Option<bool> {
         let all = self.known.len();
         if all == 0 {
@@ -250,7 +255,7 @@ impl<C> Search<'_, C> {
         }
         self.seen.clear();
         self.done.fill(false);
-        // Who comes next after which configuration: without spending more, and with.
+        // Successors of configurations: those that spend no more entries, and those that do.
         let (mut now, mut later) = (Vec::new(), Vec::new());
         let mut parent = (self.start(initial), self.done.clone());
         loop {
@@ -287,14 +292,14 @@ impl<C> Search<'_, C> {
         }
     }
 
-    /// Where nothing is placed.
+    /// The configuration in which nothing is placed.
     fn start<M: Model<Call = C>>(&mut self, initial: &M) -> Frame<M> {
         self.is_new((0, fingerprint(initial)));
         let state = initial.clone();
         self.expand(Frame { state, next: Vec::new(), from: 0, placed: 0, count: 0, via: None })
     }
 
-    /// Places an entry behind a configuration; `None` where nothing is won by it.
+    /// Places an entry after a configuration. `None` if the result is dominated.
     fn child<M: Hash>(&mut self, frame: &Frame<M>, entry: usize, state: M) -> Option<Frame<M>> {
         let is_known = self.history[entry].ret.is_some();
         let placed = frame.placed.wrapping_add(if is_known { mixed(entry as u64) } else { 0 });
@@ -308,8 +313,8 @@ impl<C> Search<'_, C> {
         Some(Frame { state, next: Vec::new(), from: frame.from, placed, count, via: Some(entry) })
     }
 
-    /// Whether nobody was here before, or only after spending other unknown entries than those placed now. It costs of the budget
-    /// what there is to compare.
+    /// Reports whether a configuration is new, or was visited only after spending other unknown entries than
+    /// those placed now. The comparison is charged to the budget.
     fn is_new(&mut self, at: (u64, u64)) -> bool {
         let words = self.unknown.len().div_ceil(64).max(1);
         let mut placed = vec![0; words];
@@ -326,8 +331,9 @@ impl<C> Search<'_, C> {
         true
     }
 
-    /// Who may come next: whose call is not after the return of another that has not come yet. Known ones first, by their
-    /// return: an unknown one is tried only where nothing else explains the answers.
+    /// Lists the entries that may come next: those called before the return of every entry that is still to
+    /// come. Known ones come first, by their return: an unknown one is tried only if nothing else explains
+    /// the answers.
     fn expand<M: Model<Call = C>>(&self, mut frame: Frame<M>) -> Frame<M> {
         while self.known.get(frame.from).is_some_and(|i| self.done[*i]) {
             frame.from += 1;
@@ -377,7 +383,7 @@ fn fingerprint<T: Hash + ?Sized>(value: &T) -> u64 {
     hasher.finish()
 }
 
-/// A number for each entry, such that sums of them tell sets apart (the finalizer of splitmix64, Steele et al. 2014).
+/// A number for each entry, such that sums identify sets (the finalizer of splitmix64, Steele et al. 2014).
 fn mixed(entry: u64) -> u64 {
     let mut x = (entry + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -497,7 +503,8 @@ mod tests {
         assert!(matches!(found, Verdict::Violated { .. }), "a lost write");
     }
 
-    /// The search comes to the state of `Write(2)` behind `Write(1)` first, and again without having spent that.
+    /// The search first reaches the state of `Write(2)` after `Write(1)`, then again without having spent
+    /// that.
     #[test]
     fn a_state_is_tried_again_with_fewer_unknown_writes_spent() {
         let history = [(1, 0, Write(1)), (1, 0, Write(2)), (2, 3, Read(2)), (4, 5, Read(1))];
@@ -506,7 +513,7 @@ mod tests {
         assert!(matches!(verdict(&once_more), Verdict::Violated { .. }));
     }
 
-    /// Of sets of these there are more than a million.
+    /// There are more than a million sets of these.
     #[test]
     fn many_unknown_writes_of_few_values_are_decided() {
         let unknown: Vec<_> = (0..40).map(|i| (1 + i, 0, Write(1 + i as u32 % 2))).collect();
@@ -541,7 +548,7 @@ mod tests {
         assert_eq!(verdict(&history), Verdict::Linearizable);
     }
 
-    /// All orders, tried one after another.
+    /// Tries all orders, one after another.
     fn is_linearizable_naively(history: &[Entry<Call>], value: u32, done: &mut Vec<bool>) -> bool {
         let open = |done: &[bool], i: usize| !done[i];
         if (0..history.len()).all(|i| done[i] || history[i].ret.is_none()) {

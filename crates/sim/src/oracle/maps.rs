@@ -1,5 +1,6 @@
-//! Checker `one_content_per_epoch`: a map that a monitor has shown to anyone is the map of that epoch for ever, also after the
-//! monitor lost its power. Nobody ever learns of what is not committed (DESIGN, decision 11).
+//! Checker `one_content_per_epoch`: a map that a monitor has shown to anyone is the map of that epoch for
+//! ever, also after the monitor lost its power. Nobody ever learns of uncommitted state (docs/design.md,
+//! decision 11).
 
 use crate::world::{HostId, Observer};
 use node::{Body, Msg};
@@ -7,10 +8,10 @@ use std::collections::BTreeMap;
 use std::hash::Hasher as _;
 use stdx::FoldHasher;
 
-/// What identifies a map: incremental or full, and its epoch.
+/// A map's identity: incremental or full, and its epoch.
 type Which = (bool, u32);
 
-/// Watches all messages that carry OSD maps.
+/// Observes all messages that carry OSD maps.
 pub fn observer() -> Observer {
     let mut seen: BTreeMap<Which, (u64, HostId)> = BTreeMap::new();
     Box::new(move |_, from, _, msg: &Msg| {

@@ -1,8 +1,10 @@
-//! Checker `metadata_consistent`: once all clients have left, what the metadata server has stored is one whole tree. Every entry
-//! leads to an inode, every inode has one primary entry and as many names as it says, directories count what is in them,
-//! the inode index knows every place, nothing is left of what was removed (the paper's section 4; ADR 0006).
+//! Checker `metadata_consistent`: once all clients have left, the stored metadata is one whole tree. Every
+//! entry leads to an inode; every inode has one primary entry and as many names as its link count;
+//! directories count their entries; the inode index knows every place; nothing is left of removed files (the
+//! paper's section 4; ADR 0006).
 //!
-//! It asks no server: it reads the objects of the pools as a repairman would, and applies the journal's events to them.
+//! It asks no server: it reads the objects of the pools, as a repair tool would, and applies the journal's
+//! events to them.
 
 use fsfmt::journal::{JournalHeader, read_frames};
 use fsfmt::tables::{InoTable, parse_session_key};
@@ -113,7 +115,7 @@ impl Stored {
         }
     }
 
-    /// All inodes with a primary entry: where each is.
+    /// All inodes with a primary entry, and the places of those.
     fn inodes(&self) -> Result<BTreeMap<Ino, (&InodeData, Ino, &DentryKey)>, String> {
         let mut out = BTreeMap::new();
         for (dir, entries) in &self.dirs {
@@ -133,20 +135,20 @@ fn show(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// Checks the pools of a file system whose clients have left and whose server had the time to clean up.
+/// Checks the pools of a file system whose clients have left and whose server has purged what they removed.
 pub fn check(metadata: &Pool, data: &Pool) -> Result<(), String> {
     let stored = Stored::read(metadata)?;
     let inodes = stored.inodes()?;
     check_names(&stored, &inodes)?;
     check_directories(&stored, &inodes)?;
     check_index(&stored, &inodes)?;
-    // A client that was killed keeps what it had until its session ends.
+    // A killed client keeps its files until its session ends.
     if stored.sessions.is_empty() { check_leaks(&inodes, data) } else { Ok(()) }
 }
 
 type Inodes<'a> = BTreeMap<Ino, (&'a InodeData, Ino, &'a DentryKey)>;
 
-/// Every entry leads to an inode, which has as many names as it says.
+/// Checks that every entry leads to an inode, which has as many names as its link count.
 fn check_names(stored: &Stored, inodes: &Inodes<'_>) -> Result<(), String> {
     let mut names: BTreeMap<Ino, u32> = BTreeMap::new();
     for (dir, entries) in &stored.dirs {
@@ -171,7 +173,7 @@ fn check_names(stored: &Stored, inodes: &Inodes<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Every directory counts what is in it and below it, and there is no directory without an inode.
+/// Checks that every directory counts its entries and its subtree, and belongs to an inode.
 fn check_directories(stored: &Stored, inodes: &Inodes<'_>) -> Result<(), String> {
     let nothing = BTreeMap::new();
     for (dir, entries) in &stored.dirs {
@@ -216,7 +218,7 @@ fn check_directories(stored: &Stored, inodes: &Inodes<'_>) -> Result<(), String>
     Ok(())
 }
 
-/// The inode index knows where every inode is, and no others.
+/// Checks that the inode index knows exactly the places of the existing inodes.
 fn check_index(stored: &Stored, inodes: &Inodes<'_>) -> Result<(), String> {
     for (ino, (_, dir, key)) in inodes {
         let known = stored.index.get(ino);
@@ -231,7 +233,7 @@ fn check_index(stored: &Stored, inodes: &Inodes<'_>) -> Result<(), String> {
     }
 }
 
-/// Nothing is left of what was removed or cut off.
+/// Checks that no data is left of removed or truncated files.
 fn check_leaks(inodes: &Inodes<'_>, data: &Pool) -> Result<(), String> {
     for (ino, (inode, dir, _)) in inodes {
         if *dir == Ino::stray(0) && inode.nlink == 0 {

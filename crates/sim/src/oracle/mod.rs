@@ -1,7 +1,7 @@
 //! The checkers: one property a file, each naming what it protects.
 //!
-//! A checker knows nothing of how the cluster works, only what it promised. Its name is what a failure carries and what the
-//! mutants' test expects.
+//! A checker knows nothing of how the cluster works, only its promises. A failure carries the checker's name,
+//! and the test of the mutants expects it.
 
 pub mod backoffs;
 pub mod contents;

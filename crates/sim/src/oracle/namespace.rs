@@ -1,8 +1,8 @@
-//! Checker `namespace_linearizable`: a file system's name space is one tree that all clients see alike. An acknowledged create,
-//! rename, link or unlink is there for everyone and survives crashes of the metadata server (the paper's section 4.1;
-//! DESIGN, decisions 8 and 9).
+//! Checker `namespace_linearizable`: a file system's name space is one tree that all clients see alike. An
+//! acknowledged create, rename, link or unlink is visible to everyone and survives crashes of the metadata
+//! server (the paper's section 4.1; docs/design.md, decisions 8 and 9).
 //!
-//! Inodes are told apart by number, so that a name that moves meanwhile confuses nobody. What is in files is another
+//! Inodes are told apart by number, so a rename in between does not matter. The content of files is another
 //! checker's business ([`super::contents`]): linearizability is local, and short histories are decided.
 
 use super::linear::{Entry, Judgement, Model, Step};
@@ -13,20 +13,20 @@ use std::fmt;
 /// The root's inode number.
 pub const ROOT: u64 = 1;
 
-/// What a client does.
+/// A client's operation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Find a name.
     Lookup(u64, String),
     /// Create a file exclusively.
     Create(u64, String),
-    /// Open a file, and create it where it is not there.
+    /// Open a file; create it if it does not exist.
     OpenOrCreate(u64, String),
     /// Make a directory.
     Mkdir(u64, String),
-    /// Make a symbolic link that leads to a number.
+    /// Make a symbolic link to a number.
     Symlink(u64, String, u32),
-    /// Where a symbolic link leads.
+    /// Read the target of a symbolic link.
     Readlink(u64),
     /// Remove a name of something that is no directory.
     Unlink(u64, String),
@@ -51,11 +51,11 @@ pub enum Answer {
     Done,
     /// An inode's number.
     Ino(u64),
-    /// Names, and what they lead to.
+    /// Names with their inodes.
     Names(BTreeMap<String, u64>),
-    /// Where a symbolic link leads.
+    /// Target of a symbolic link.
     Target(u32),
-    /// A number of names.
+    /// A link count.
     Count(u32),
     /// A positive errno.
     Error(i32),
@@ -64,11 +64,11 @@ pub enum Answer {
 /// A call with its answer.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Who asked.
+    /// Number of the client.
     pub client: usize,
-    /// What.
+    /// The operation.
     pub action: Action,
-    /// The answer, where one came.
+    /// The answer, if it came.
     pub answer: Option<Answer>,
 }
 
@@ -79,7 +79,7 @@ impl fmt::Display for Call {
     }
 }
 
-/// An inode: a number that somebody was told, or that of a create whose answer nobody got.
+/// An inode: known by its number, or made by a create whose answer nobody got.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 enum Node {
     Known(u64),
@@ -89,7 +89,7 @@ enum Node {
 /// An inode that has a name.
 #[derive(Clone, Hash, PartialEq, Eq, Debug)]
 struct Inode {
-    /// So many of them.
+    /// Number of its names.
     names: u32,
     what: What,
 }
@@ -101,7 +101,7 @@ enum What {
     Dir(BTreeMap<String, Node>),
 }
 
-/// The tree.
+/// The model of the tree.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Tree {
     inodes: BTreeMap<Node, Inode>,
@@ -114,7 +114,7 @@ impl Default for Tree {
     }
 }
 
-/// Done, or all errors that are right: which of several reasons is looked at first is nobody's business.
+/// Success, or all errors that are right: an operation may check its reasons in any order.
 type Outcome = Result<(), Vec<i32>>;
 
 impl Tree {
@@ -142,7 +142,7 @@ impl Tree {
         matches!(self.inodes[&node].what, What::Dir(_))
     }
 
-    /// Whether a directory is `node` or lies in it.
+    /// Reports whether a directory is `node` or lies below it.
     fn is_below(&self, dir: u64, node: Node) -> bool {
         let mut inside = vec![node];
         while let Some(node) = inside.pop() {
@@ -156,7 +156,7 @@ impl Tree {
         false
     }
 
-    /// Somebody learns the number of an inode whose create was never answered.
+    /// Records the number of an inode whose create was never answered.
     fn learn(&mut self, node: Node, ino: u64) -> bool {
         let known = Node::Known(ino);
         match node {
@@ -179,7 +179,7 @@ impl Tree {
         if self.dir(dir).map_err(|e| vec![e])?.contains_key(name) {
             return Err(vec![EEXIST]);
         }
-        // The first number that is free, so that trees that are alike are equal.
+        // The first free number, so that equal trees compare equal.
         let is_free = |node: &Node| !self.inodes.contains_key(node);
         let nameless = || (0..).map(Node::Nameless).find(is_free);
         let node = ino.map(Node::Known).or_else(nameless).expect("fewer inodes than numbers");
@@ -197,7 +197,7 @@ impl Tree {
         }
     }
 
-    /// Why a name may not be removed, or renamed over by something that is a directory or not.
+    /// The error that forbids removing a name, or renaming a directory or another inode over it.
     fn in_the_way(&self, node: Node, by_dir: bool) -> Option<i32> {
         match (&self.inodes[&node].what, by_dir) {
             (What::Dir(_), false) => Some(EISDIR),
@@ -259,7 +259,7 @@ impl Tree {
         }
     }
 
-    /// Changes the tree as a call that changes it does; `ino` is the number that a create gave.
+    /// Applies a call that changes the tree; `ino` is the number that a create returned.
     fn change(&mut self, action: &Action, ino: Option<u64>) -> Outcome {
         match action {
             Action::Create(dir, name) => self.make(*dir, name, What::File, ino),
@@ -275,7 +275,7 @@ impl Tree {
         }
     }
 
-    /// Whether an error says that an inode or directory is gone that was looked up before.
+    /// Reports whether an error may mean that an inode or directory is gone since it was looked up.
     fn may_be_stale(&self, action: &Action, errno: i32) -> bool {
         let gone = |ino: u64| !self.inodes.contains_key(&Node::Known(ino));
         let stale = match action {
@@ -290,13 +290,13 @@ impl Tree {
     }
 
     fn lists(&mut self, dir: u64, names: &BTreeMap<String, u64>) -> bool {
-        // One that was removed and is still open somewhere is empty.
+        // A removed directory that is still open is empty.
         let Ok(entries) = self.dir(dir) else { return names.is_empty() };
         let pairs: Vec<(Node, u64)> = entries.values().copied().zip(names.values().copied()).collect();
         entries.keys().eq(names.keys()) && pairs.into_iter().all(|(node, ino)| self.learn(node, ino))
     }
 
-    /// The tree after a call, if its answer is right.
+    /// The tree after a call; `None` if its answer is wrong.
     fn answered(&self, call: &Call) -> Option<Self> {
         let answer = call.answer.as_ref()?;
         if let Answer::Error(errno) = answer
@@ -310,7 +310,7 @@ impl Tree {
             (Action::Lookup(dir, name), Answer::Ino(ino)) => next.learn(self.find(*dir, name).ok()?, *ino),
             (Action::List(dir), Answer::Names(names)) => next.lists(*dir, names),
             (Action::Nlink(ino), Answer::Count(count)) => inode(ino).map_or(0, |i| i.names) == *count,
-            // One that has lost its name may still be asked.
+            // An open inode without a name still answers.
             (Action::Readlink(ino), Answer::Target(to)) => {
                 inode(ino).is_none_or(|i| i.what == What::Symlink(*to))
             }
@@ -364,7 +364,7 @@ pub struct History {
     moment: u64,
 }
 
-/// Errors that say what happened: nothing. Any other leaves the call unknown.
+/// Reports whether an answer tells the outcome. Any other error leaves it unknown.
 fn is_definite(answer: &Answer) -> bool {
     match answer {
         Answer::Error(errno) => {
@@ -375,20 +375,20 @@ fn is_definite(answer: &Answer) -> bool {
 }
 
 impl History {
-    /// The present moment, for [`Self::found`].
+    /// The present time, for [`Self::found`].
     pub fn moment(&mut self) -> u64 {
         self.moment += 1;
         self.moment
     }
 
-    /// A call is made.
+    /// Records a call. Returns its number, for [`Self::returned`].
     pub fn called(&mut self, client: usize, action: Action) -> usize {
         let call = self.moment();
         self.calls.push(Entry { call, ret: None, what: Call { client, action, answer: None } });
         self.calls.len() - 1
     }
 
-    /// Its answer has come.
+    /// Records the answer to a call.
     pub fn returned(&mut self, number: usize, answer: Answer) {
         let ret = self.moment();
         let entry = &mut self.calls[number];
@@ -396,18 +396,18 @@ impl History {
         entry.what.answer = Some(answer);
     }
 
-    /// Something that was called at a moment and is not known as an [`Action`] has shown this by the way.
+    /// Records an observation made at a time by a call that is not an [`Action`].
     pub fn found(&mut self, client: usize, call: u64, action: Action, answer: Answer) {
         let ret = Some(self.moment());
         self.calls.push(Entry { call, ret, what: Call { client, action, answer: Some(answer) } });
     }
 
-    /// Calls with an answer.
+    /// The number of answered calls.
     pub fn answered(&self) -> usize {
         self.calls.iter().filter(|e| e.ret.is_some()).count()
     }
 
-    /// An inode number that two creates gave.
+    /// An inode number that two creates returned.
     fn given_twice(&self) -> Option<u64> {
         let mut given = BTreeSet::new();
         let made = self.calls.iter().filter_map(|e| match (&e.what.action, &e.what.answer) {
@@ -419,7 +419,7 @@ impl History {
         made.into_iter().find(|ino| !given.insert(*ino))
     }
 
-    /// The verdict, with all calls where it is bad.
+    /// Checks the history. A violation lists all calls.
     pub fn check(&self) -> Judgement {
         let mut judgement = Judgement::default();
         judgement.judge("names", &Tree::default(), &self.calls);

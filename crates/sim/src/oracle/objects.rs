@@ -1,5 +1,6 @@
-//! Checker `objects_linearizable`: every object is one atomic thing. No acknowledged write is ever lost, no reply shows
-//! what is not durable, no write happens twice, whatever crashes (the paper's section 5.1; DESIGN, decisions 5 and 12).
+//! Checker `objects_linearizable`: every object is one atomic thing. No acknowledged write is ever lost, no
+//! reply shows state that is not durable, no write happens twice, whatever crashes (the paper's section 5.1;
+//! docs/design.md, decisions 5 and 12).
 
 use super::linear::{Entry, Judgement, Model, Step};
 use msgs::errno::{ECANCELED, EEXIST, ENODATA, ENOENT};
@@ -7,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// One object as the model has it; a read shows all of it.
+/// The model of an object; a read shows all of it.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct State {
     /// Content.
@@ -28,7 +29,7 @@ impl fmt::Debug for State {
     }
 }
 
-/// Content as lengths and writers: each write fills its range with the number of its operation.
+/// Content as lengths and writers: each write fills its range with its number.
 pub fn runs(data: &[u8]) -> String {
     let mut out = Vec::new();
     let mut at = 0;
@@ -52,43 +53,43 @@ fn word_at(data: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(word)
 }
 
-/// `len` bytes that say who wrote them.
+/// Makes `len` bytes that identify their writer.
 pub fn filled(tag: u32, offset: usize, len: usize) -> Vec<u8> {
     // By absolute position, so that unaligned writes still show whole numbers.
     (offset..offset + len).map(|at| tag.to_le_bytes()[at % 4]).collect()
 }
 
-/// What a client asks of an object. Numbers are unique over the run.
+/// A client's operation on an object. Tags are unique in the run.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Action {
     /// Replace the content.
     WriteFull {
-        /// Who.
+        /// Number of the write.
         tag: u32,
         /// Bytes.
         len: usize,
     },
     /// Overwrite a range.
     Write {
-        /// Who.
+        /// Number of the write.
         tag: u32,
-        /// From here.
+        /// Offset in bytes.
         offset: usize,
         /// Bytes.
         len: usize,
     },
     /// Add to the end: not idempotent, so a write carried out twice shows.
     Append {
-        /// Who.
+        /// Number of the write.
         tag: u32,
         /// Bytes.
         len: usize,
     },
-    /// Cut off or extend.
+    /// Set the size.
     Truncate(usize),
     /// Remove.
     Delete,
-    /// Create, if it is not there.
+    /// Create it if it does not exist.
     Create,
     /// Set an omap entry.
     OmapSet(Vec<u8>, u32),
@@ -98,16 +99,16 @@ pub enum Action {
     OmapClear,
     /// Remove the xattr `v`.
     AttrRemove,
-    /// Zeros, as far as the object reaches.
+    /// Write zeros, up to the end of the object.
     Zero {
-        /// From here.
+        /// Offset in bytes.
         offset: usize,
         /// Bytes.
         len: usize,
     },
     /// Replace the content, set an omap entry and the xattr `v`: all or nothing.
     Everything {
-        /// Who.
+        /// Number of the write.
         tag: u32,
         /// Bytes.
         len: usize,
@@ -116,9 +117,9 @@ pub enum Action {
     },
     /// Set the xattr `v` and append, if the xattr was `expect`.
     Guarded {
-        /// Who.
+        /// Number of the write.
         tag: u32,
-        /// The value that the guard wants.
+        /// The value that the guard expects.
         expect: Vec<u8>,
     },
     /// Read everything.
@@ -128,13 +129,13 @@ pub enum Action {
 /// A call with its answer.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// By which client.
+    /// Number of the client.
     pub client: usize,
-    /// What.
+    /// The operation.
     pub action: Action,
-    /// The result, where one came.
+    /// The result code, if the answer came.
     pub result: i32,
-    /// Of a read.
+    /// The object as a read saw it.
     pub seen: Option<State>,
 }
 
@@ -206,7 +207,7 @@ impl Expect for Option<State> {
                 changed(&|s| Arc::make_mut(&mut s.data).resize(*len, 0))
             }
             Action::Delete if self.is_some() => (Expected::Ok, None),
-            // As Ceph has it: nothing to cut off is no error.
+            // As in Ceph: truncating to more than the size is no error.
             Action::Truncate(_) => (Expected::Ok, None),
             Action::Delete => (Expected::Errors(&[ENOENT]), None),
             Action::Create => changed(&|_| ()),
@@ -223,7 +224,7 @@ impl Expect for Option<State> {
             }
             Action::Zero { offset, len } if self.is_some() => changed(&|s| {
                 let data = Arc::make_mut(&mut s.data);
-                // As Ceph has it: up to the end and beyond is a truncation.
+                // As in Ceph: zeroing up to the end or beyond truncates.
                 match offset + len < data.len() {
                     true => data[*offset..offset + len].fill(0),
                     false if *len > 0 => data.truncate(*offset),
@@ -242,7 +243,7 @@ impl Expect for Option<State> {
                         s.attr = Some(tag.to_string().into_bytes());
                         append(&mut s.data, *tag, 8);
                     }),
-                    // An empty expectation means that the xattr is not looked at.
+                    // As in Ceph: an empty expectation does not compare the xattr.
                     _ if expect.is_empty() => changed(&|s| {
                         s.attr = Some(tag.to_string().into_bytes());
                         append(&mut s.data, *tag, 8);
@@ -263,11 +264,11 @@ fn write(data: &mut Arc<Vec<u8>>, tag: u32, offset: usize, len: usize) {
 }
 
 fn append(data: &mut Arc<Vec<u8>>, tag: u32, len: usize) {
-    // A client does not know where its append will land, so its bytes do not depend on it.
+    // A client does not know the offset of its append, so the bytes do not depend on it.
     Arc::make_mut(data).extend_from_slice(&filled(tag, 0, len));
 }
 
-/// Results that say what happened. Any other leaves a write unknown.
+/// Reports whether a result tells the outcome. Any other leaves a write unknown.
 pub fn is_definite(result: i32) -> bool {
     result >= 0 || [ENOENT, EEXIST, ECANCELED, ENODATA].contains(&-result)
 }
@@ -280,7 +281,7 @@ pub struct History {
 }
 
 impl History {
-    /// A call is made; [`Self::returned`] wants the number.
+    /// Records a call. Returns its number, for [`Self::returned`].
     pub fn called(&mut self, object: &str, client: usize, action: Action) -> usize {
         self.moment += 1;
         let calls = self.objects.entry(object.to_owned()).or_default();
@@ -292,7 +293,7 @@ impl History {
         calls.len() - 1
     }
 
-    /// Its answer has come.
+    /// Records the answer to a call.
     pub fn returned(&mut self, object: &str, number: usize, result: i32, seen: Option<State>) {
         self.moment += 1;
         let entry = &mut self.objects.get_mut(object).expect("called before")[number];
@@ -301,7 +302,7 @@ impl History {
         entry.what.seen = seen;
     }
 
-    /// Calls with an answer.
+    /// The number of answered calls.
     pub fn answered(&self) -> usize {
         self.objects.values().flatten().filter(|e| e.ret.is_some()).count()
     }
@@ -311,7 +312,7 @@ impl History {
         self.objects.keys().cloned().collect()
     }
 
-    /// The verdict on all objects, each a history of its own.
+    /// Checks all objects, each a history of its own.
     pub fn check(&self) -> Judgement {
         let mut judgement = Judgement::default();
         for (name, calls) in &self.objects {

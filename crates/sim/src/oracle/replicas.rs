@@ -1,17 +1,18 @@
-//! Checker `replicas_identical`: once a cluster is healthy, every object is on as many OSDs as its pool wants, and all copies are
-//! the same byte for byte, versions included (the paper's section 5.1, data safety). Nothing is left of what went ahead of updates.
+//! Checker `replicas_identical`: once a cluster is healthy, every object is on as many OSDs as its pool's
+//! size, and all copies are the same byte for byte, versions included (the paper's section 5.1, data safety).
+//! No pre-shipped data is left.
 //!
-//! It asks no OSD: it opens their stores on their disks after they have stopped, as a repairman would.
+//! It asks no OSD: it opens their stores on their disks after they have stopped, as a repair tool would.
 
 use crate::disk::SimDisk;
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::Rng;
 use store::{Config, ObjectKey, ObjectView, OmapRange, Read, ReadReply, Store, StoreOut};
 
-/// Where OSDs keep what is to become part of an object.
+/// The pool in which OSDs keep data that is to become part of an object.
 const TEMP_POOL: i64 = -3;
 
-/// Checks the disks of OSDs that have stopped. `copies` says how many there must be of each object. Gives all objects.
+/// Checks the disks of stopped OSDs. `copies` is the number of copies of each object. Returns all objects.
 pub fn check(
     disks: &mut [(String, SimDisk)],
     copies: usize,
@@ -44,9 +45,9 @@ pub fn check(
     Ok(all.into_iter().map(|(key, mut found)| (key, found.swap_remove(0).1)).collect())
 }
 
-/// The first blocks of clients' objects that have such blocks, as a disk has them now, of such objects as one of the other disks has too,
-/// durably and the same; none where it is not sound now. Not those that an object has too of which there is no such copy: what decays is
-/// found by its content.
+/// The first blocks of clients' objects on a disk, if another disk has the same object durably and in the
+/// same version. Empty if the disk is not sound now. Blocks whose content is also in an object without such a
+/// copy are left out, because a block that rots is found by its content.
 pub fn blocks(disk: &mut SimDisk, others: &mut [SimDisk]) -> Vec<Vec<u8>> {
     let objects =
         |disk: &mut SimDisk| Inspection::open(disk).and_then(|mut i| i.objects()).unwrap_or_default();
@@ -61,7 +62,7 @@ pub fn blocks(disk: &mut SimDisk, others: &mut [SimDisk]) -> Vec<Vec<u8>> {
         content(view).chunks_exact(4096).map(<[u8]>::to_vec).collect()
     };
     let mut spared: BTreeSet<Vec<u8>> = alone.iter().flat_map(blocks_of).collect();
-    // Zeros are everywhere.
+    // Blocks of zeros are everywhere.
     spared.insert(vec![0; 4096]);
     let first = |(_, view): (ObjectKey, ObjectView)| Some(content(&view).get(..4096)?.to_vec());
     copied.into_iter().filter_map(first).filter(|block| !spared.contains(block)).collect()
@@ -103,7 +104,7 @@ impl<'a> Inspection<'a> {
         if this.store.is_open() { Ok(this) } else { Err("the store does not open".to_owned()) }
     }
 
-    /// Carries out what the store wants until it wants nothing; gives the answer to a read.
+    /// Carries out all operations that the store asks for. Returns the reply to a read.
     fn drain(&mut self, mut out: Vec<StoreOut>) -> Result<Option<ReadReply>, String> {
         let mut answer = None;
         while !out.is_empty() {
@@ -135,7 +136,7 @@ impl<'a> Inspection<'a> {
         Ok(keys)
     }
 
-    /// Objects with data of updates that were to come.
+    /// Objects with pre-shipped data.
     fn left_of_updates(&mut self) -> Result<Vec<ObjectKey>, String> {
         let mut keys = self.list(TEMP_POOL, ObjectKey::first_at(TEMP_POOL + 1, i8::MIN, 0))?;
         keys.retain(|key| key.name.starts_with(b"update/"));

@@ -1,5 +1,6 @@
-//! Checker `snapshots_linearizable`: a snapshot shows for ever what the object was when the first change under it was made, to
-//! every reader, whoever wrote under which context; and `clones_trimmed`: of a removed snapshot nothing is left on any disk.
+//! Checkers `snapshots_linearizable`: a snapshot shows for ever the object as it was before the first change
+//! under it, to every reader, whoever wrote under which context; and `clones_trimmed`: nothing is left of a
+//! removed snapshot on any disk.
 
 use super::linear::{Entry, Judgement, Model, Step};
 use super::objects::{filled, is_definite, runs};
@@ -10,48 +11,49 @@ use std::fmt;
 use std::sync::Arc;
 use store::{ObjectKey, ObjectView};
 
-/// Content, where there is any.
+/// Content, if the object exists.
 pub type Content = Option<Arc<Vec<u8>>>;
 
-/// One object with its clones, as the model has it.
+/// The model of an object with its clones.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct State {
     head: Content,
-    /// The newest snapshot that a writer knew of.
+    /// The newest snapshot in any writer's context.
     seq: u64,
-    /// What each snapshot shows that a change was made under.
+    /// Content of each snapshot under which the object was changed.
     at: BTreeMap<u64, Content>,
-    /// See [`may_go`].
+    /// True for objects that clients delete, see [`may_go`].
     goes: bool,
 }
 
-/// Whether an object is one that clients delete. As in Ceph, an object without clones is forgotten when it is deleted, and with
-/// it which snapshots it was not in: a writer with an older context may bring it into one of them. So snapshots that the object was
-/// not in are not judged there, and nobody goes back to one. What a snapshot has shown it shows for ever all the same.
+/// Reports whether clients delete an object. As in Ceph, an object without clones is forgotten when it is
+/// deleted, including the snapshots that it was not in: a writer with an older context may bring it into one
+/// of them. So snapshots that such an object was not in are not checked, and no client rolls back to one. A
+/// snapshot that has shown content shows it for ever all the same.
 pub fn may_go(name: &str) -> bool {
     name.starts_with('d')
 }
 
-/// What a client asks. Writes carry the snapshots that they know of.
+/// A client's operation. Writes carry the snapshots that the client knows.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Action {
     /// Replace the content.
     WriteFull {
-        /// Who.
+        /// Number of the write.
         tag: u32,
         /// Bytes.
         len: usize,
     },
     /// Add to the end.
     Append {
-        /// Who.
+        /// Number of the write.
         tag: u32,
         /// Bytes.
         len: usize,
     },
     /// Remove.
     Delete,
-    /// Go back to a snapshot.
+    /// Roll back to a snapshot.
     Rollback(u64),
     /// Read the head, or a snapshot.
     Read(Option<u64>),
@@ -60,15 +62,15 @@ pub enum Action {
 /// A call with its answer.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// By which client.
+    /// Number of the client.
     pub client: usize,
-    /// What.
+    /// The operation.
     pub action: Action,
-    /// Under which context: the newest snapshot known, and all that were not removed, ascending.
+    /// The snapshot context: the newest snapshot known, and all that were not removed, ascending.
     pub context: (u64, Vec<u64>),
-    /// The result, where one came.
+    /// The result code, if the answer came.
     pub result: i32,
-    /// Of a read.
+    /// The content that a read saw.
     pub seen: Content,
 }
 
@@ -85,7 +87,7 @@ impl State {
         if snap > self.seq { self.head.clone() } else { self.at.get(&snap).cloned().flatten() }
     }
 
-    /// The state after a change, where there is one.
+    /// The state after a change.
     fn changed(&self, call: &Call) -> Self {
         let head = match &call.action {
             Action::WriteFull { tag, len } => Some(Arc::new(filled(*tag, 0, *len))),
@@ -151,12 +153,12 @@ impl Model for State {
 pub struct History {
     objects: BTreeMap<String, Vec<Entry<Call>>>,
     moment: u64,
-    /// Snapshots that somebody has asked to remove: what they show does not matter any more.
+    /// Snapshots whose removal was requested: their content does not matter any more.
     pub removed: BTreeSet<u64>,
 }
 
 impl History {
-    /// A call is made; [`Self::returned`] wants the number.
+    /// Records a call. Returns its number, for [`Self::returned`].
     pub fn called(&mut self, object: &str, client: usize, action: Action, context: (u64, Vec<u64>)) -> usize {
         self.moment += 1;
         let calls = self.objects.entry(object.to_owned()).or_default();
@@ -165,7 +167,7 @@ impl History {
         calls.len() - 1
     }
 
-    /// Its answer has come.
+    /// Records the answer to a call.
     pub fn returned(&mut self, object: &str, number: usize, result: i32, seen: Content) {
         self.moment += 1;
         let entry = &mut self.objects.get_mut(object).expect("called before")[number];
@@ -174,7 +176,7 @@ impl History {
         (entry.what.result, entry.what.seen) = (result, seen);
     }
 
-    /// Calls with an answer.
+    /// The number of answered calls.
     pub fn answered(&self) -> usize {
         self.objects.values().flatten().filter(|e| e.ret.is_some()).count()
     }
@@ -184,7 +186,7 @@ impl History {
         self.objects.keys().cloned().collect()
     }
 
-    /// The verdict on all objects, each a history of its own.
+    /// Checks all objects, each a history of its own.
     pub fn check(&self) -> Judgement {
         let mut judgement = Judgement::default();
         for (name, calls) in &self.objects {
@@ -194,7 +196,8 @@ impl History {
     }
 }
 
-/// Whether each clone in a pool shows a snapshot that is not removed, and each head's list of clones is what is there.
+/// Checks that each clone in a pool belongs to a snapshot that was not removed, and that each head lists
+/// exactly the clones that exist.
 pub fn check_trimmed(
     pool: i64,
     objects: &BTreeMap<ObjectKey, ObjectView>,

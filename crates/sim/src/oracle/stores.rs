@@ -1,11 +1,11 @@
-//! Checker `stores_sound`: on the disk of every store, every page and every block of data has the checksum that is known of it,
-//! and exactly those blocks are taken that something refers to: nothing is lost and nothing leaks, however often the
-//! process was killed or its machine lost its power (DESIGN, "The object store").
+//! Checker `stores_sound`: on the disk of every store, every page and every block of data has its recorded
+//! checksum, and exactly the referenced blocks are allocated: nothing is lost and nothing leaks, however
+//! often the process was killed or its machine lost its power (docs/design.md, "The object store").
 
 use crate::disk::SimDisk;
 use store::Depth;
 
-/// Checks the disks of nodes that have stopped, as they left them.
+/// Checks the disks of stopped nodes.
 pub fn check(disks: &[(String, SimDisk)]) -> Result<(), String> {
     for (name, disk) in disks {
         let mut read = |offset: u64, len: usize| match offset + len as u64 <= disk.size {

@@ -1,6 +1,8 @@
-//! Checkers of what makes monitors one, looked at from outside, by what they say to one another:
-//! `one_leader_per_term`, whatever each of them forgot with its power; `lease_is_exclusive`: nobody leads while the leader before
-//! may still answer reads; `reads_under_lease`: it does so no longer than that.
+//! Checkers of the monitors' consensus, from outside, by the messages that they send to one another.
+//!
+//! `one_leader_per_term`: whatever each of them lost with its power. `lease_is_exclusive`: no monitor leads
+//! while the leader before it may still answer reads. `reads_under_lease`: a leader answers reads no longer
+//! than its lease.
 
 use crate::world::HostId;
 use mon::Seen;
@@ -9,41 +11,42 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use stdx::Instant;
 
-/// By which clocks may differ over the time of a lease.
+/// The most by which clocks differ over the time of a lease.
 const DRIFT: Duration = Duration::from_millis(30);
-/// For so long after the end of its lease a leader may send what it decided before: an answer waits for what is being committed.
+/// The longest time after its lease in which a leader sends earlier answers, which waited for a commit.
 const LATE: Duration = Duration::from_millis(150);
 
-/// Who led in which term, and what is known of the newest leader.
+/// The leaders of all terms, and the state of the newest leader.
 #[derive(Default)]
 pub struct Terms {
-    /// How many there are, before it is known who.
+    /// The number of monitors, until the voters are known.
     count: usize,
-    /// Whose votes count, by their stores, from which number of the log on: one that has lost its store is heard and does not count.
+    /// Voters by their stores, from this index of the log on. A monitor that has lost its store is heard but
+    /// does not count.
     voters: Option<(u64, Vec<u64>)>,
     leaders: BTreeMap<u64, HostId>,
-    /// When the newest leader's messages were sent, by what they say themselves.
+    /// Send times of the newest leader's messages, by their own number.
     sent: BTreeMap<u64, Instant>,
-    /// When the newest of those was sent that each other monitor's store has heard.
+    /// Send time of the newest of those messages that each other monitor's store has heard.
     heard: BTreeMap<u64, Instant>,
-    /// When the newest leader said that it leads no more.
+    /// The time at which the newest leader resigned.
     resigned: Option<Instant>,
-    /// Requests that somebody handed on: their answers are not the sender's own.
+    /// Forwarded requests: their answers are not the sender's own.
     handed_on: BTreeSet<(HostId, u64)>,
 }
 
 impl Terms {
-    /// Of so many monitors.
+    /// For this number of monitors.
     pub fn new(voters: usize) -> Self {
         Self { count: voters, ..Self::default() }
     }
 
-    /// The newest term, and who leads in it.
+    /// The newest term and its leader.
     pub fn newest(&self) -> Option<(u64, HostId)> {
         self.leaders.last_key_value().map(|(term, host)| (*term, *host))
     }
 
-    /// Looks at a message as it is sent.
+    /// Observes a message as it is sent.
     pub fn observe(&mut self, now: Instant, from: HostId, msg: &Msg) -> Option<(&'static str, String)> {
         if let Body::Client(msgs::Body::MonCommandAck(ack)) = &msg.body {
             let reads = ack.cmd.iter().any(|text| text.contains("config-key get"));
@@ -110,13 +113,13 @@ impl Terms {
         is_late.then(|| ("reads_under_lease", format!("{from} answers a read; its lease ended at {ends:?}")))
     }
 
-    /// When the newest leader's lease ends; `None` before a quorum has heard it.
+    /// The end of the newest leader's lease; `None` before a quorum has heard it.
     fn lease_ends(&self) -> Option<Instant> {
         let counts = |store: &u64| self.voters.as_ref().is_none_or(|(_, voters)| voters.contains(store));
         let mut heard: Vec<Instant> =
             self.heard.iter().filter(|(store, _)| counts(store)).map(|(_, at)| *at).collect();
         heard.sort_unstable();
-        // With itself.
+        // The leader itself counts too.
         let others = self.voters.as_ref().map_or(self.count, |(_, voters)| voters.len()) / 2;
         let nth = heard.len().checked_sub(others).filter(|_| others > 0)?;
         let ends = heard[nth] + mon::read_lease();

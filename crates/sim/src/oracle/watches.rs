@@ -1,5 +1,6 @@
-//! No watch is lost silently: who watches an object hears of every notification, or the notifier is told that it did not, or it
-//! is told itself that its watch is broken. And nobody is said to have acknowledged what it did not, or hears what nobody said.
+//! Checker `watches_told`: no watch is lost silently. A watcher hears of every notification, or the notifier
+//! is told that it did not, or the watcher is told that its watch is broken. Nobody is reported to have
+//! acknowledged what it did not, or hears what nobody sent.
 
 use super::linear::Judgement;
 use msgs::errno::{ENOENT, ETIMEDOUT};
@@ -11,23 +12,24 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 struct Watch {
     object: String,
-    /// When it was asked for.
+    /// Step of the call.
     called: u64,
-    /// For how long an OSD keeps it where it does not hear of the client.
+    /// The time for which an OSD keeps the watch without hearing of the client.
     timeout: Duration,
-    /// By which notifiers know the client, once it was answered.
+    /// The client's id as notifiers know it, once the watch was answered.
     gid: Option<u64>,
-    /// When, in steps of the history, its registration was acknowledged.
+    /// Step at which its registration was acknowledged.
     registered: Option<u64>,
-    /// When its client ended it or died.
+    /// Step at which its client ended it or died.
     ended: Option<u64>,
-    /// Its client died when nothing had come to it for so long that an OSD may have ended it, and told a client that it could not reach.
+    /// True if its client died after such a long silence that an OSD may have ended the watch, and may have
+    /// told so a client that it could not reach.
     unreached: bool,
-    /// When its client was told that it is no more.
+    /// Step at which its client was told that it is broken.
     broken: Option<u64>,
-    /// What it heard: which notification, by the OSD's number for it.
+    /// Notifications that it heard, by the OSD's number.
     heard: BTreeMap<u64, usize>,
-    /// What it answered.
+    /// Its acknowledgements.
     answers: BTreeSet<Vec<u8>>,
 }
 
@@ -37,7 +39,7 @@ impl Watch {
         self.registered.is_some_and(|step| step < at) && not_yet(self.ended) && not_yet(self.broken)
     }
 
-    /// Whether its object may have been deleted since it began.
+    /// Reports whether its object may have been deleted since it began.
     fn may_be_deleted(&self, deletes: &[(String, Option<u64>)]) -> bool {
         deletes.iter().any(|(object, at)| *object == self.object && at.is_none_or(|at| at > self.called))
     }
@@ -46,7 +48,8 @@ impl Watch {
         let ids: Vec<_> = self.heard.iter().filter(|(_, n)| **n == number).map(|(id, _)| *id).collect();
         let Self { gid, registered, ended, broken, .. } = self;
         format!(
-            "watch {cookie} of client {gid:?} (registered at {registered:?}, ended at {ended:?}, broken at {broken:?}, heard it as {ids:?})"
+            "watch {cookie} of client {gid:?} (registered at {registered:?}, ended at {ended:?}, \
+             broken at {broken:?}, heard it as {ids:?})"
         )
     }
 }
@@ -55,7 +58,7 @@ impl Watch {
 struct Notify {
     object: String,
     called: u64,
-    /// Nothing fails any more: everyone is to answer.
+    /// Sent without faults: every watcher has to answer.
     last: bool,
     ended: Option<Ended>,
 }
@@ -68,15 +71,15 @@ struct Ended {
     attempts: u32,
 }
 
-/// What clients did and heard, in order.
+/// The clients' operations and notifications, in order.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     step: u64,
     watches: BTreeMap<u64, Watch>,
     notifies: Vec<Notify>,
-    /// Deletions of objects: when each was answered.
+    /// Deletions of objects, and the step at which each was answered.
     deletes: Vec<(String, Option<u64>)>,
-    /// Who watched each object at the end, and when that was asked.
+    /// The watchers of each object at the end, and the step of that listing.
     listed: BTreeMap<String, (u64, BTreeSet<u64>)>,
     wrong: Option<String>,
 }
@@ -95,48 +98,48 @@ impl History {
         self.wrong.get_or_insert(what);
     }
 
-    /// A client asks to watch an object.
+    /// Records a client's request to watch an object.
     pub fn watch_called(&mut self, cookie: u64, object: &str, timeout: Duration) {
         let called = self.next();
         let watch = self.watch(cookie);
         (watch.object, watch.timeout, watch.called) = (object.to_owned(), timeout, called);
     }
 
-    /// A client deletes an object; gives the number of that.
+    /// Records a client's deletion of an object. Returns its number.
     pub fn delete_called(&mut self, object: &str) -> usize {
         self.deletes.push((object.to_owned(), None));
         self.deletes.len() - 1
     }
 
-    /// It was answered: it has happened or never will.
+    /// Records the answer to a deletion: it has happened or never will.
     pub fn delete_answered(&mut self, number: usize) {
         self.deletes[number].1 = Some(self.next());
     }
 
-    /// It watches, known by this number, or it can't.
+    /// Records the answer to a watch: the client's id, or an error.
     pub fn watch_answered(&mut self, cookie: u64, result: i32, gid: u64) {
         let now = self.next();
-        // Where it is refused, an earlier attempt may yet be carried out: that watch ends with its time.
+        // After a refusal an earlier attempt may still be carried out: that watch ends with its timeout.
         if result >= 0 {
             let watch = self.watch(cookie);
             (watch.registered, watch.gid) = (Some(now), Some(gid));
         }
     }
 
-    /// A client dies, so long after the last that it heard as this watch.
+    /// Records a client's death, this long after it last heard anything for this watch.
     pub fn died(&mut self, cookie: u64, unheard: Duration) {
         self.ended(cookie);
         let watch = self.watch(cookie);
         watch.unreached = unheard >= watch.timeout;
     }
 
-    /// A client ends its watch.
+    /// Records that a client ends its watch.
     pub fn ended(&mut self, cookie: u64) {
         let now = self.next();
         self.watch(cookie).ended.get_or_insert(now);
     }
 
-    /// A client is told that its watch is no more, so long after an OSD has last heard of it.
+    /// Records that a client is told that its watch is broken, this long after an OSD last heard of it.
     pub fn broken(&mut self, cookie: u64, unheard: Duration) {
         let now = self.next();
         let watch = self.watches.entry(cookie).or_default();
@@ -150,20 +153,20 @@ impl History {
         }
     }
 
-    /// A client notifies; gives the number of the notification, which is its payload.
+    /// Records a notification. Returns its number, which is its payload.
     pub fn notify_called(&mut self, object: &str, last: bool) -> usize {
         let called = self.next();
         self.notifies.push(Notify { object: object.to_owned(), called, last, ended: None });
         self.notifies.len() - 1
     }
 
-    /// The notification is over.
+    /// Records the end of a notification.
     pub fn notify_ended(&mut self, number: usize, result: i32, reply: &NotifyReply, attempts: u32) {
         let at = self.next();
         self.notifies[number].ended = Some(Ended { at, result, reply: reply.clone(), attempts });
     }
 
-    /// A watcher hears of a notification. Gives which, where it is one that it may hear of.
+    /// Records that a watcher hears a notification. Returns its number if the watcher may hear it.
     pub fn heard(&mut self, cookie: u64, id: u64, payload: &[u8]) -> Option<usize> {
         let number = std::str::from_utf8(payload).ok().and_then(|text| text.parse::<usize>().ok());
         let Some(number) = number.filter(|n| *n < self.notifies.len()) else {
@@ -183,56 +186,25 @@ impl History {
         Some(number)
     }
 
-    /// A watcher acknowledges.
+    /// Records a watcher's acknowledgement.
     pub fn answers(&mut self, cookie: u64, answer: &[u8]) {
         self.watch(cookie).answers.insert(answer.to_vec());
     }
 
-    /// What a watcher answers to a notification.
+    /// The acknowledgement of a watcher to a notification.
     pub fn answer(cookie: u64, id: u64, number: usize) -> Vec<u8> {
         format!("{cookie} {id} {number}").into_bytes()
     }
 
-    /// Who watches an object at the end: the cookies of all.
+    /// Records the cookies of all watchers of an object at the end.
     pub fn listed(&mut self, object: &str, cookies: impl IntoIterator<Item = u64>) {
         let now = self.next();
         self.listed.insert(object.to_owned(), (now, cookies.into_iter().collect()));
     }
 
-    /// What it comes to.
+    /// Checks the history.
     pub fn check(&self) -> Judgement {
         let histories = self.notifies.len() as u64;
-        if std::env::var("DBGW").is_ok() {
-            let e: Vec<_> = self.notifies.iter().filter_map(|n| n.ended.as_ref().map(|e| (n, e))).collect();
-            let acks: usize = e.iter().map(|(_, e)| e.reply.acks.len()).sum();
-            let missed: usize = e.iter().map(|(_, e)| e.reply.missed.len()).sum();
-            let again = e.iter().filter(|(_, e)| e.attempts > 1).count();
-            let noent = e.iter().filter(|(_, e)| e.result == -ENOENT).count();
-            let broken = self.watches.values().filter(|w| w.broken.is_some()).count();
-            let over = e
-                .iter()
-                .map(|(n, e)| {
-                    self.of(&n.object)
-                        .filter(|(c, w)| {
-                            w.registered.is_some_and(|r| r < n.called)
-                                && w.ended.is_none_or(|x| x > e.at)
-                                && w.broken.is_none_or(|b| b > n.called)
-                                && e.result != -ENOENT
-                                && !e.reply.acks.iter().any(|((_, k), _)| k == *c)
-                                && !e.reply.missed.iter().any(|(_, k)| k == *c)
-                        })
-                        .count()
-                })
-                .sum::<usize>();
-            let fin: usize = e.iter().filter(|(n, _)| n.last).map(|(_, e)| e.reply.acks.len()).sum();
-            eprintln!(
-                "DBGW notifies {} ended {} acks {acks} missed {missed} again {again} noent {noent} watches {} broken {broken} over {over} final acks {fin} listed {:?}",
-                self.notifies.len(),
-                e.len(),
-                self.watches.len(),
-                self.listed.len()
-            );
-        }
         let found = self.wrong.clone().or_else(|| {
             let mut all = (0..self.notifies.len()).filter_map(|number| self.wrong_with(number));
             all.next().or_else(|| self.wrong_with_lists())
@@ -283,7 +255,7 @@ impl History {
         self.passed_over(number, notify, ended).map(|what| named(&what))
     }
 
-    /// A watch that a notification passed over.
+    /// A watch that a notification missed.
     fn passed_over(&self, number: usize, notify: &Notify, ended: &Ended) -> Option<String> {
         let acked: BTreeSet<u64> = ended.reply.acks.iter().map(|((_, cookie), _)| *cookie).collect();
         let missed: BTreeSet<u64> = ended.reply.missed.iter().map(|(_, cookie)| *cookie).collect();
@@ -301,9 +273,9 @@ impl History {
                     watch.describe(*cookie, number)
                 ));
             }
-            // That there is no object is no answer about its watchers; they are told.
+            // `ENOENT` says nothing about an object's watchers, which are told otherwise.
             let is_named = acked.contains(cookie) || missed.contains(cookie);
-            // Who ends a watch, or dies, does not hear any more that it was gone by then.
+            // A client that ends a watch, or dies, is not told that the watch was already gone.
             let may_be_gone = || watch.unreached || watch.may_be_deleted(&self.deletes);
             let is_told = watch.broken.is_some() || watch.ended.is_some() && may_be_gone();
             if !is_named && ended.result != -ENOENT && !is_told {

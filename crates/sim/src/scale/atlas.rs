@@ -1,5 +1,6 @@
-//! OSD maps and what they mean for PGs, worked out once for all stand-ins: 10,000 copies of a map of 10,000 OSDs fit into no memory.
-//! Each stand-in still has to be given every step by a monitor; it only shares what it makes of it.
+//! OSD maps and what they mean for PGs, worked out once for all stand-ins: 10,000 copies of a map of 10,000
+//! OSDs fit into no memory. Each stand-in still has to be given every step by a monitor; it only shares what
+//! it makes of it.
 
 use maps::{Epoch, OsdId, OsdMap, OsdMapIncremental, PgId};
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
-//! Many OSDs in one simulated cluster: what a start of all of them, the loss of a rack and one change of the map cost, in messages
-//! and bytes. The monitors are the real role on simulated disks; OSDs are stand-ins ([`stand_in`]), or the real role
-//! where there are few enough.
+//! Many OSDs in one simulated cluster: what a start of all of them, the loss of a rack and one change of the
+//! map cost, in messages and bytes. The monitors are the real role on simulated disks; OSDs are stand-ins
+//! ([`stand_in`]), or the real role where there are few enough.
 //!
 //! Why not always the real role: each OSD keeps its own map, and 10,000 maps of 10,000 OSDs are 60 GB.
 

@@ -83,7 +83,8 @@ impl Report {
             json!({ "name": p.name, "simulated_s": p.took.as_secs_f64(), "counted_s": p.counted.as_secs_f64(),
                 "epochs": p.epochs, "incremental_bytes": p.incrementals, "most_bytes_to_an_osd": p.most_taken,
                 "facts": facts, "cpu_s": p.cpu.as_secs_f64(),
-                "mon_cpu_s": p.mon_cpu.iter().map(Duration::as_secs_f64).collect::<Vec<_>>(), "flows": flows })
+                "mon_cpu_s": p.mon_cpu.iter().map(Duration::as_secs_f64).collect::<Vec<_>>(),
+                "flows": flows })
         };
         json!({ "osds": self.osds, "mons": self.mons, "pgs": self.pgs, "real": self.real,
             "phases": self.phases.iter().map(phase).collect::<Vec<_>>() })

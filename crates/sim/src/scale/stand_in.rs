@@ -1,10 +1,10 @@
 //! A stand-in for an OSD: all that an OSD says to monitors, and its heartbeats, without data.
 //!
-//! The session to the monitors is the real one (`monc`), the messages are the real ones, and it says them when an OSD does: it
-//! boots once it has the newest map, follows every epoch, asks for `up_thru` where it is the primary of a PG whose interval began,
-//! reports statistics, pings every OSD that it shares a PG with, and reports those that are silent or refuse connections. What it
-//! has not: a store, peering and recovery, whose messages go between OSDs. That its counts are an OSD's is measured, see the
-//! tests.
+//! The session to the monitors is the real one (`monc`), the messages are the real ones, and it says them
+//! when an OSD does: it boots once it has the newest map, follows every epoch, asks for `up_thru` where it is
+//! the primary of a PG whose interval began, reports statistics, pings every OSD that it shares a PG with,
+//! and reports those that are silent or refuse connections. What it has not: a store, peering and recovery,
+//! whose messages go between OSDs. That its counts are an OSD's is measured, see the tests.
 
 use super::atlas::{Atlas, Era, Row};
 use auth::ServerKeys;

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use stdx::Instant;
 use wire::Reader;
 
-/// Messages and their bytes, as they are encoded, without the frames around them and without the handshake of a connection.
+/// Messages and their bytes, as they are encoded, without the frames around them and without the handshake of
+/// a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Count {
     /// Messages.

@@ -1,8 +1,9 @@
-//! How writes scale with the number of OSDs (the paper's figure 8), and what a write costs in messages and bytes with 1 to 5 copies:
-//! the real roles on machines whose disks and network cards have a speed ([`crate::machines`]).
+//! Scaling of writes with the number of OSDs (the paper's figure 8), and the cost of a write in messages and
+//! bytes with 1 to 5 copies: the real roles on machines whose disks and network cards have a speed
+//! ([`crate::machines`]).
 //!
-//! Clients keep a number of writes under way, each of a whole object. There are as many clients for each OSD whatever their number, and as
-//! many objects in each PG; what differs between OSDs is how many PGs they have, which is measured too.
+//! Each client keeps a number of writes in flight, each of a whole object. The numbers of clients for each
+//! OSD and of objects in each PG are constant; OSDs differ in their number of PGs, which is measured too.
 
 mod report;
 
@@ -31,35 +32,35 @@ pub const PAPER: Hardware = Hardware {
     flush: Duration::from_micros(500),
 };
 
-/// What to run.
+/// Parameters of a run.
 #[derive(Clone, Debug)]
 pub struct ScalingSpec {
     /// OSDs.
     pub osds: u32,
     /// Copies of each object.
     pub copies: u32,
-    /// Bytes of each object.
+    /// Size of an object in bytes.
     pub write: usize,
-    /// Copies of PGs on each OSD, at least; twice as many at most.
+    /// The least number of PG copies on each OSD; at most twice as many.
     pub pgs_each: u32,
-    /// Whether the balancer evens out how many PGs OSDs have; otherwise they are where CRUSH puts them.
+    /// True if the balancer evens out the PGs of OSDs; otherwise they stay where CRUSH puts them.
     pub balanced: bool,
     /// Clients for each OSD.
     pub clients_each: u32,
-    /// Writes that each of them keeps under way.
+    /// Writes that each client keeps in flight.
     pub in_flight: u32,
-    /// What machines can do.
+    /// Speeds of the machines.
     pub hardware: Hardware,
-    /// Writes go on for so long before they count.
+    /// Time before writes count.
     pub warm_up: Duration,
-    /// And for so long then.
+    /// Time in which writes count.
     pub counted: Duration,
     /// The seed.
     pub seed: u64,
 }
 
 impl ScalingSpec {
-    /// So many OSDs and copies, writes of 64 KiB, nearly even PGs.
+    /// Writes of 64 KiB to this many OSDs and copies, with nearly even PGs.
     pub fn of(osds: u32, copies: u32) -> Self {
         Self {
             osds,
@@ -82,7 +83,7 @@ impl ScalingSpec {
     }
 }
 
-/// Who sends or receives.
+/// A kind of sender or receiver.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Who {
     /// A client.
@@ -93,47 +94,48 @@ pub enum Who {
     Mon,
 }
 
-/// What one run measured.
+/// Results of a run.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// What was run.
+    /// Its parameters.
     pub spec: ScalingSpec,
-    /// Writes that were answered while it counted.
+    /// Answered writes in the counted time.
     pub writes: u64,
-    /// Writes that were answered a second, see [`pace`].
+    /// Answered writes a second, see [`pace`].
     pub a_second: f64,
-    /// How long each of them took, in order.
+    /// Latencies of the writes, in order.
     pub latencies: Vec<Duration>,
     /// Messages by sender, receiver and kind.
     pub flows: BTreeMap<(Who, Who, &'static str), Carried>,
-    /// What each OSD's machine did.
+    /// Work of each OSD's machine.
     pub work: Vec<Work>,
     /// Copies of PGs on each OSD.
     pub pgs: Vec<u32>,
-    /// How often each OSD is the first of a PG.
+    /// Number of PGs of which each OSD is the primary.
     pub primaries: Vec<u32>,
 }
 
 impl Measured {
-    /// Bytes that clients wrote a second for each OSD.
+    /// Bytes a second that clients wrote, for each OSD.
     pub fn rate(&self) -> f64 {
         self.a_second * self.spec.write as f64 / f64::from(self.spec.osds)
     }
 
-    /// By how much the OSD with most PGs has more than the mean: where disks are what limits, no OSD can do more than this lets it.
+    /// The excess of the OSD with most PGs over the mean. If disks are the bottleneck, it bounds the
+    /// throughput of the others.
     pub fn imbalance(&self) -> f64 {
         let most = self.pgs.iter().max().copied().unwrap_or(0);
         f64::from(most) * self.pgs.len() as f64 / f64::from(self.pgs.iter().sum::<u32>().max(1))
     }
 
-    /// How long a part of the machines was at work of the time that was counted: the mean, and the busiest.
+    /// The share of the counted time in which a part of the machines was busy: the mean, and the busiest.
     pub fn load(&self, part: impl Fn(&Work) -> Duration) -> (f64, f64) {
         let of = |work: &Work| part(work).as_secs_f64() / self.spec.counted.as_secs_f64();
         let sum: f64 = self.work.iter().map(of).sum();
         (sum / self.work.len().max(1) as f64, self.work.iter().map(of).fold(0.0, f64::max))
     }
 
-    /// So many percent of the writes took no longer.
+    /// The latency that this percentage of the writes did not exceed.
     pub fn latency(&self, percent: usize) -> Duration {
         let at = self.latencies.len().saturating_sub(1) * percent / 100;
         self.latencies.get(at).copied().unwrap_or_default()
@@ -146,7 +148,7 @@ impl Measured {
     }
 }
 
-/// How long the balancer may take.
+/// The longest time for the balancer.
 const BALANCED_WITHIN: Duration = Duration::from_secs(1200);
 /// Objects in each PG.
 const OBJECTS_EACH: u32 = 4;
@@ -207,7 +209,7 @@ fn cluster(spec: &ScalingSpec) -> Cluster {
     Cluster::new(spec.seed, Faults::none(), &cluster)
 }
 
-/// The map once PGs are where they are to stay.
+/// The map once all PGs have reached their places.
 fn placed(spec: &ScalingSpec, cluster: &mut Cluster) -> Result<OsdMap, String> {
     if !spec.balanced {
         cluster.command(&json!({ "prefix": "balancer off" }))?;
@@ -230,7 +232,7 @@ fn placed(spec: &ScalingSpec, cluster: &mut Cluster) -> Result<OsdMap, String> {
     }
 }
 
-/// Copies of PGs on each OSD, and of how many it is the primary.
+/// PG copies on each OSD, and the number of PGs of which it is the primary.
 fn share_of_each(map: &OsdMap, osds: u32) -> (Vec<u32>, Vec<u32>) {
     let (mut pgs, mut primaries) = (vec![0; osds as usize], vec![0; osds as usize]);
     for (id, pool) in &map.pools {
@@ -262,7 +264,7 @@ fn by_role(cluster: &Cluster, flows: Flows) -> BTreeMap<(Who, Who, &'static str)
     out
 }
 
-/// Clients that write.
+/// The writing clients.
 struct Writes {
     clients: Vec<HostId>,
     in_flight: u32,
@@ -270,7 +272,7 @@ struct Writes {
     data: Bufs,
     rng: Rng,
     under_way: BTreeMap<RequestId, Instant>,
-    /// When writes were answered, and how long each took.
+    /// Time of each answer, and the latency of its write.
     answered: Vec<(Instant, Duration)>,
 }
 
@@ -321,9 +323,11 @@ impl Writes {
     }
 }
 
-/// How many things happened a second, counted from the longest pause in the first third of them to the longest in the last. A log record
-/// holds as many writes as wait for it, so answers come in bursts, and few OSDs have theirs at the same time: whether a window
-/// begins and ends before or after a burst would make more of a difference than what is measured.
+/// Events a second, from the longest pause in the first third of them to the longest in the last.
+///
+/// A log record holds all writes that wait for it, so answers come in bursts, and few OSDs have theirs at the
+/// same time. If the window began and ended at arbitrary times, bursts at its borders would matter more than
+/// the differences to measure.
 fn pace(times: &[Instant]) -> f64 {
     let third = times.len() / 3;
     let longest = |range: std::ops::Range<usize>| range.max_by_key(|n| times[n + 1].since(times[*n]));
@@ -333,7 +337,7 @@ fn pace(times: &[Instant]) -> f64 {
     (last - first) as f64 / times[last].since(times[first]).as_secs_f64().max(1e-9)
 }
 
-/// Names of objects, as many in each PG.
+/// Names of objects, equally many in each PG.
 fn names(map: &OsdMap) -> Vec<String> {
     let Some((pool, info)) = map.pools.iter().find(|(_, p)| p.size > 0) else { return Vec::new() };
     let locator = ObjectLocator::new(*pool, "");

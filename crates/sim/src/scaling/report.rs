@@ -1,24 +1,24 @@
-//! What runs have measured, for people and for programs.
+//! Results of runs, for people and for programs.
 
 use super::{Measured, ScalingSpec, Who, run};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// Runs that are looked at together.
+/// Runs that belong together.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// More and more writes under way, on few OSDs and on many.
+    /// With growing numbers of writes in flight, on few OSDs and on many.
     pub loads: Vec<Measured>,
-    /// More and more OSDs.
+    /// With growing numbers of OSDs.
     pub sizes: Vec<Measured>,
-    /// The same number of OSDs with more and more PGs, as CRUSH places them, and balanced.
+    /// With growing numbers of PGs on the same OSDs, placed by CRUSH and balanced.
     pub placements: Vec<Measured>,
-    /// More and more copies.
+    /// With growing numbers of copies.
     pub copies: Vec<Measured>,
 }
 
 impl Report {
-    /// All runs of `cargo xtask sim --scaling MOST`. `tell` is given each as a line of a table, under headings.
+    /// All runs of `cargo xtask sim --scaling MOST`. `tell` gets each as a line of a table, under headings.
     pub fn of(most: u32, tell: &mut dyn FnMut(&str)) -> Result<Self, String> {
         let mut report = Self::default();
         tell(&size_head());
@@ -62,7 +62,10 @@ impl Report {
     /// For programs.
     pub fn json(&self) -> Value {
         let all = |runs: &[Measured]| runs.iter().map(as_json).collect::<Vec<_>>();
-        json!({ "loads": all(&self.loads), "sizes": all(&self.sizes), "placements": all(&self.placements), "copies": all(&self.copies) })
+        json!({
+            "loads": all(&self.loads), "sizes": all(&self.sizes),
+            "placements": all(&self.placements), "copies": all(&self.copies),
+        })
     }
 }
 
@@ -71,7 +74,8 @@ fn is_same_but_for_size(a: &Measured, b: &Measured) -> bool {
 }
 
 fn size_head() -> String {
-    "| bytes | copies | OSDs | under way for each | writes/s | MB/s for each OSD | of the smallest | PGs: most / mean | disk: mean, most | card: mean, most | ms: median, 99 % |\n\
+    "| bytes | copies | OSDs | in flight for each | writes/s | MB/s for each OSD | of the smallest \
+     | PGs: most / mean | disk: mean, most | card: mean, most | ms: median, 99 % |\n\
      |---|---|---|---|---|---|---|---|---|---|---|"
         .to_owned()
 }
@@ -99,7 +103,8 @@ fn size_line(m: &Measured, first: &Measured) -> String {
 }
 
 fn placement_head() -> String {
-    "\n| OSDs | copies | PGs on each OSD | placed by | MB/s for each OSD | PGs: most / mean | disk: mean, most |\n\
+    "\n| OSDs | copies | PGs on each OSD | placed by | MB/s for each OSD | PGs: most / mean \
+     | disk: mean, most |\n\
      |---|---|---|---|---|---|---|"
         .to_owned()
 }
@@ -119,7 +124,7 @@ fn placement_line(m: &Measured) -> String {
     )
 }
 
-/// Kinds of messages that belong to writes: all others come by the clock.
+/// Kinds of messages that belong to writes; all others come by the clock.
 const OF_WRITES: [&str; 4] = ["osd_op", "rep_op", "rep_op_reply", "osd_op_reply"];
 
 fn flow_table(m: &Measured) -> String {
@@ -164,13 +169,17 @@ fn as_json(m: &Measured) -> Value {
     let flow = |((from, to, kind), c): (&(Who, Who, &str), &super::Carried)| json!({ "way": way(*from, *to), "kind": kind, "messages": c.messages, "bytes": c.bytes });
     let load = |(mean, most): (f64, f64)| json!({ "mean": mean, "most": most });
     json!({
-        "osds": m.spec.osds, "copies": m.spec.copies, "write_bytes": m.spec.write, "balanced": m.spec.balanced,
+        "osds": m.spec.osds, "copies": m.spec.copies, "write_bytes": m.spec.write,
+        "balanced": m.spec.balanced,
         "pgs": m.spec.pgs(), "pgs_of_each_osd": m.pgs, "primaries_of_each_osd": m.primaries,
         "clients": m.spec.clients_each * m.spec.osds, "in_flight_each": m.spec.in_flight,
-        "counted_s": m.spec.counted.as_secs_f64(), "writes": m.writes, "writes_a_second": m.a_second, "bytes_a_second_for_each_osd": m.rate(),
+        "counted_s": m.spec.counted.as_secs_f64(), "writes": m.writes, "writes_a_second": m.a_second,
+        "bytes_a_second_for_each_osd": m.rate(),
         "most_pgs_to_mean": m.imbalance(), "disk": load(m.load(|w| w.disk)),
         "card_sends": load(m.load(|w| w.sending)), "card_receives": load(m.load(|w| w.receiving)),
-        "latency_ms": { "median": m.latency(50).as_secs_f64() * 1e3, "p99": m.latency(99).as_secs_f64() * 1e3 },
+        "latency_ms": {
+            "median": m.latency(50).as_secs_f64() * 1e3, "p99": m.latency(99).as_secs_f64() * 1e3
+        },
         "disk_bytes_for_each_byte": m.work.iter().map(|w| w.written).sum::<u64>() as f64
             / (m.writes.max(1) as f64 * m.spec.write as f64),
         "flows": m.flows.iter().map(flow).collect::<Vec<_>>(),

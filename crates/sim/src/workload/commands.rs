@@ -1,5 +1,5 @@
-//! Clients that give monitors commands: values are set, read and removed under a few keys. Each key is a register, and what all
-//! clients saw of it must be what one monitor would have answered.
+//! Clients that give monitor commands: they set, read and remove values under a few keys. Each key is a
+//! register, and all answers together must be those of a single monitor.
 
 use super::{ClientWorld, Load};
 use crate::oracle::linear::{Entry, Judgement, Model, Step};
@@ -13,7 +13,7 @@ use std::fmt;
 use std::time::Duration;
 use stdx::{Bufs, Instant, Rng};
 
-/// What a client asks of a key.
+/// A client's command about a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Action {
     Get,
@@ -75,7 +75,7 @@ struct Pending {
     number: usize,
 }
 
-/// See the module.
+/// The load of monitor commands.
 pub struct CommandLoad {
     rng: Rng,
     clients: Vec<(HostId, Instant, bool)>,
@@ -89,18 +89,18 @@ pub struct CommandLoad {
     bursts: Option<Bursts>,
 }
 
-/// Calls come in bursts, so that in between the monitors' log is still: then one that was cut off for a while lacks nothing.
+/// Calls come in bursts, and the Raft log is quiet in between: then a monitor that was cut off lacks nothing.
 #[derive(Clone, Copy)]
 struct Bursts {
     from: Instant,
     to: Instant,
 }
 
-/// Between two calls of one client, at most.
+/// The longest time between two calls of one client.
 const THINK: Duration = Duration::from_millis(300);
 
 impl CommandLoad {
-    /// `calls` calls by these clients.
+    /// A load of `calls` calls by these clients.
     pub fn new(mut rng: Rng, clients: &[HostId], calls: usize, now: Instant) -> Self {
         let keys = rng.range(1, 4) as usize;
         let bursts = rng.chance(1, 2).then_some(Bursts { from: now, to: now });
@@ -122,7 +122,7 @@ impl CommandLoad {
         }
     }
 
-    /// When somebody calls next who is free now.
+    /// The time of the next call by a client that is free now.
     fn next_at(&mut self, now: Instant) -> Instant {
         let Some(mut bursts) = self.bursts else {
             return now + Duration::from_nanos(self.rng.below(THINK.as_nanos() as u64) + 1);
@@ -210,7 +210,7 @@ impl Load for CommandLoad {
                 text.trim().parse().ok()
             }
             Ok(Answer::Command { code, .. }) if *code == -errno::ENOENT => None,
-            // The client gave up: nobody knows.
+            // The client gave up, so the outcome is unknown.
             _ => return true,
         };
         if entry.what.action == Action::Get {

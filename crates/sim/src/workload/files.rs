@@ -1,12 +1,12 @@
-//! Clients that work in one small tree: nested directories, files, symbolic and hard links, renames of everything over
-//! everything, files written, appended to, cut off and extended, opened and held while their names go, xattrs and modes,
-//! listings at once and in pages.
+//! Clients that work in one small tree: nested directories, files, symbolic and hard links, renames of
+//! everything over everything; files written, appended to, truncated and extended, and held open while their
+//! names go; xattrs and modes; listings at once and in pages.
 //!
-//! Each client does one thing at a time; a thing may take several requests (open, write, fsync, close), of which the first is
-//! the call and the last that matters the return.
+//! Each client has one operation at a time. An operation may take several requests (open, write, fsync,
+//! close): the first is its call, and the last relevant one its return.
 //!
-//! A file's number says what it is used for ([`Use`]): without that, few files would ever be worked on by several clients in
-//! the same way.
+//! A file's number determines its use ([`Use`]): otherwise few files would be used by several clients in the
+//! same way.
 
 use super::{ClientWorld, Load};
 use crate::oracle::contents::{self, CELL};
@@ -24,11 +24,11 @@ use stdx::{Instant, Rng};
 const THINK: Duration = Duration::from_millis(600);
 /// Cells of a file that are written.
 const CELLS: u64 = 4;
-/// Between two cells of a wide file: each lies in an object of its own.
+/// Distance of the cells of a wide file in bytes: each lies in an object of its own.
 const WIDE: u64 = 4 << 20;
-/// The xattr that files have.
+/// The name of the xattr.
 const XATTR: &[u8] = b"user.sim";
-/// Handles that a client keeps open, at most.
+/// The most handles that a client holds open.
 const HELD: usize = 2;
 const FILES: [&str; 4] = ["a", "b", "c", "d"];
 const DIRS: [&str; 2] = ["x", "y"];
@@ -44,14 +44,14 @@ const S_IFDIR: u32 = 0o040_000;
 const S_IFLNK: u32 = 0o120_000;
 const S_IFREG: u32 = 0o100_000;
 
-/// What a file is for.
+/// The use of a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
     /// Small, and written by everyone.
     Shared,
-    /// Of several objects with holes between, and written by everyone.
+    /// Of several objects with holes between them, and written by everyone.
     Wide,
-    /// Appended to by one client: appends of several at the same instant are not atomic in any client of this protocol.
+    /// Appended to by one client: concurrent appends are not atomic in any client of this protocol.
     Log,
 }
 
@@ -63,21 +63,21 @@ fn use_of(ino: u64) -> Use {
     }
 }
 
-/// Where a cell of a file lies.
+/// The offset of a cell in a file.
 fn place(ino: u64, cell: u64) -> u64 {
     if use_of(ino) == Use::Wide { cell * WIDE } else { cell * CELL }
 }
 
-/// See the module.
+/// The load of file system operations.
 pub struct FileLoad {
     names: namespace::History,
     contents: contents::History,
     rng: Rng,
     clients: Vec<ClientState>,
     left: usize,
-    /// What is to be done at the end, last first.
+    /// Operations to do at the end, in reverse order.
     last_look: Vec<Work>,
-    /// Whether the end has begun.
+    /// True once the end has begun.
     finishing: bool,
     pending: BTreeMap<RequestId, usize>,
     next_tag: u32,
@@ -118,36 +118,36 @@ impl ClientState {
     }
 }
 
-/// Something to do.
+/// An operation to do.
 #[derive(Clone, Debug)]
 enum Work {
     Name(Action),
     Data(u64, contents::Action),
     /// A listing in pages, during which names may come and go.
     Pages(u64),
-    /// Attributes: names and content are judged each for itself.
+    /// Attributes: names and content are checked separately.
     Stat(u64),
     /// Close a file that was held open.
     Close,
 }
 
-/// What a client is at.
+/// The operation of a client.
 struct Doing {
     work: Work,
-    /// The number in its history.
+    /// Its number in the history.
     number: usize,
-    /// When it began, as the history of names counts.
+    /// Time of its call in the history of names.
     call: u64,
     stage: Stage,
-    /// Names so far.
+    /// Names of a listing so far.
     listing: BTreeMap<String, u64>,
-    /// What is asked next, and when: data lie in the client's buffer for a while before they are synced.
+    /// The next request and its time: data stay in the client's buffer for a while before they are synced.
     later: Option<(Instant, FsRequest)>,
-    /// Whether it uses a handle that was held open.
+    /// True if it uses a handle that was held open.
     by_held: bool,
 }
 
-/// Which request is under way.
+/// The request in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
     /// The only one, or the first.
@@ -156,13 +156,13 @@ enum Stage {
     Data(Fh),
     /// An fsync.
     Sync(Fh),
-    /// A sync of everything: what was changed without a handle may lie in the client, and dies with it.
+    /// A sync of everything: a change without a handle may be only in the client, and dies with it.
     SyncAll,
     /// A close after the answer was recorded.
     Closing,
 }
 
-/// What there is to record.
+/// An answer to record.
 enum Outcome {
     Name(Answer),
     Data(contents::Answer),
@@ -170,7 +170,7 @@ enum Outcome {
 }
 
 impl FileLoad {
-    /// `calls` calls by these clients.
+    /// A load of `calls` calls by these clients.
     pub fn new(rng: Rng, clients: &[HostId], calls: usize, now: Instant) -> Self {
         Self {
             names: Default::default(),
@@ -221,7 +221,7 @@ impl FileLoad {
                 None => Action::Create(dir, name(rng, &FILES)),
                 Some(file) if roll < 70 => Action::Link(file, dir, name(rng, &FILES)),
                 Some(file) if roll < 73 => return Work::Stat(file),
-                // Those that are held open come first, also when they have no name any more.
+                // Files that are held open come first, also those without a name.
                 Some(file) => {
                     let held = state.held.keys().next().copied().filter(|_| rng.chance(1, 3));
                     return self.draw_data(client, held.unwrap_or(file));
@@ -282,7 +282,7 @@ impl FileLoad {
         self.pending.insert(id, client);
     }
 
-    /// The call has its answer.
+    /// Records the answer to a call.
     fn record(&mut self, client: usize, outcome: Outcome) {
         let doing = self.clients[client].doing.as_ref().expect("an answer to something");
         let (number, call, by_held) = (doing.number, doing.call, doing.by_held);
@@ -310,7 +310,7 @@ impl FileLoad {
         }
     }
 
-    /// A request of what the client is at was answered: the next one, or the end.
+    /// Handles the reply to a request of an operation: makes the next request, or ends the operation.
     fn advance(&mut self, world: &mut ClientWorld, client: usize, reply: &Reply) {
         let doing = self.clients[client].doing.as_mut().expect("an answer to something");
         let (stage, work) = (doing.stage, doing.work.clone());
@@ -366,7 +366,7 @@ impl FileLoad {
                 self.close(client, fh)
             }
             (Stage::Data(fh) | Stage::Sync(fh), reply) => {
-                // A failed write or fsync says nothing of what happened.
+                // After a failed write or fsync the outcome is unknown.
                 let done = Outcome::Data(contents::Answer::Done);
                 self.record(client, if reply.is_ok() { done } else { Outcome::Failed(EIO) });
                 self.close(client, fh)
@@ -375,7 +375,7 @@ impl FileLoad {
         self.go_on(world, client, next);
     }
 
-    /// The answer of a thing that takes one request.
+    /// Records the answer of an operation with one request.
     fn record_single(&mut self, client: usize, work: &Work, reply: &Reply) {
         use contents::Action as Do;
         let outcome = match (work, reply) {
@@ -405,7 +405,7 @@ impl FileLoad {
         self.record(client, outcome);
     }
 
-    /// What is asked after the answer is known: a handle is closed or kept.
+    /// Closes or keeps the handle once the answer is known. Returns the request to make.
     fn close(&mut self, client: usize, fh: Fh) -> Option<(Stage, FsRequest)> {
         let state = &mut self.clients[client];
         let doing = state.doing.as_ref().expect("at something");
@@ -413,7 +413,7 @@ impl FileLoad {
             Work::Name(Action::List(_)) | Work::Pages(_) => {
                 return Some((Stage::Closing, FsRequest::Releasedir { fh }));
             }
-            // A handle that appends serves nothing else.
+            // A handle that appends is used for nothing else.
             Work::Data(_, contents::Action::Append(_) | contents::Action::Truncate(_)) => None,
             Work::Data(ino, _) => Some(*ino),
             _ => None,
@@ -457,7 +457,7 @@ impl FileLoad {
             S_IFLNK => state.links.insert(ino),
             _ => state.files.insert(ino),
         };
-        // One that looks at everything at the end goes on into what it finds.
+        // At the end, each directory leads on to its entries.
         if !self.finishing {
             return;
         }
@@ -486,7 +486,7 @@ impl FileLoad {
         }
     }
 
-    /// Closes a handle that a client holds; says whether there was one.
+    /// Closes a handle that a client holds. Reports whether there was one.
     fn close_one(&mut self, world: &mut ClientWorld, client: usize) -> bool {
         let state = &mut self.clients[client];
         let Some((_, fh)) = state.held.pop_first() else { return false };
@@ -504,7 +504,7 @@ impl FileLoad {
     }
 }
 
-/// A read that shows a cell; of a small file all of them.
+/// A read of the range that shows a cell; of a small file all cells.
 fn read_of(ino: u64, cell: u64) -> contents::Action {
     match use_of(ino) {
         Use::Wide => contents::Action::Read { offset: place(ino, cell), len: 64 },
@@ -522,7 +522,7 @@ fn name_request(action: &Action) -> FsRequest {
     };
     match action {
         Action::Lookup(dir, name) => FsRequest::Lookup { parent: *dir, name: bytes(name) },
-        // Two ways to make a file: by the name, so that a replay takes the same.
+        // There are two ways to make a file. The name decides, so that a replay takes the same one.
         Action::Create(dir, name) if name == "a" => {
             FsRequest::Mknod { parent: *dir, name: bytes(name), mode: S_IFREG | contents::NEW_MODE, rdev: 0 }
         }
@@ -576,7 +576,7 @@ fn data_request(work: &Work, fh: Fh, offset: u64) -> FsRequest {
         Work::Data(_, Do::Write { offset, tag }) => {
             FsRequest::Write { fh, offset: *offset, data: cell(*tag) }
         }
-        // Where it is written to, the flag says.
+        // The append flag decides the offset.
         Work::Data(_, Do::Append(tag)) => FsRequest::Write { fh, offset: 0, data: cell(*tag) },
         Work::Data(_, Do::Read { offset, len }) => FsRequest::Read { fh, offset: *offset, len: *len as u32 },
         Work::Pages(_) => FsRequest::Readdir { fh, offset, max_bytes: 64, plus: false },
@@ -589,7 +589,7 @@ fn names_of(entries: &[DirEntry]) -> impl Iterator<Item = (String, u64)> {
     names.filter(|(n, _)| n != "." && n != "..")
 }
 
-/// A number written out; one that nobody has where it is none.
+/// The number in some bytes, or a number that nobody has if they are none.
 fn number(bytes: &[u8]) -> u32 {
     std::str::from_utf8(bytes).ok().and_then(|s| s.parse().ok()).unwrap_or(u32::MAX)
 }

@@ -1,5 +1,5 @@
-//! A client that writes until the disks are full, waits, removes what it wrote, and begins again. Nobody reads its objects; what the others
-//! are told meanwhile is theirs to judge.
+//! A client that writes until the disks are full, waits, removes its objects, and starts over. Nobody reads
+//! its objects; the checkers of the other loads judge what the others are told meanwhile.
 
 use super::{ClientWorld, Load, object_request};
 use crate::oracle::linear::Judgement;
@@ -11,24 +11,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use stdx::{Bufs, Instant, Rng};
 
-/// Bytes of one object.
+/// Size of an object in bytes.
 const SIZE: usize = 1 << 20;
-/// Requests of a kind in flight at most.
+/// The most requests of a kind in flight.
 const DEPTH: usize = 4;
-/// So many objects are more than any disk of such a run holds.
+/// A number of objects beyond what any disk of such a run holds.
 const MOST: usize = 100;
 
-/// See the module.
+/// The load that fills disks.
 pub struct FillLoad {
     rng: Rng,
     client: HostId,
     /// The number of the next object.
     next: u32,
-    /// What is there, or may be.
+    /// Objects that exist or may exist.
     there: BTreeSet<u32>,
     pending: BTreeMap<RequestId, (u32, bool)>,
     removes: bool,
-    /// When it turns from writing to removing at the latest, and back.
+    /// The latest time to turn from writing to removing, and back.
     turn_at: Instant,
     is_over: bool,
     answered: usize,
@@ -36,7 +36,7 @@ pub struct FillLoad {
 }
 
 impl FillLoad {
-    /// The client must be one that never dies: nobody else knows what it has written.
+    /// The client must be one that never dies: nobody else knows its objects.
     pub fn new(rng: Rng, client: HostId, now: Instant) -> Self {
         Self {
             rng,
@@ -65,12 +65,13 @@ impl FillLoad {
         self.pending.insert(world.request(self.client, request), (number, removes));
     }
 
-    /// An object that nothing is under way for.
+    /// An object without a request in flight.
     fn idle(&self) -> Option<u32> {
         self.there.iter().copied().find(|n| self.pending.values().all(|(busy, _)| busy != n))
     }
 
-    /// Whether one more may be asked to be removed, or written. Those wait for nobody who waits for room.
+    /// Reports whether another removal, or write, may be requested. Removals do not wait for writes without
+    /// space.
     fn is_free(&self, removing: bool) -> bool {
         self.pending.values().filter(|(_, removes)| *removes == removing).count() < DEPTH
     }

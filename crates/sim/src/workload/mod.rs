@@ -1,4 +1,4 @@
-//! What clients do to a cluster during a run, and the record of it that the oracles judge.
+//! The clients' operations during a run, and the histories that the checkers judge.
 
 mod commands;
 mod files;
@@ -24,27 +24,27 @@ use stdx::Instant;
 /// A world of clients that take file system, object and monitor requests.
 pub type ClientWorld = World<Request, Reply>;
 
-/// A load on a cluster. Clients are known by their place in the list that the load was made with.
+/// A load on a cluster. Clients are known by their index in the list that the load was made with.
 pub trait Load {
-    /// When it wants to issue something next; `None` where nothing is left to ask.
+    /// The time of its next call; `None` if it has no more.
     fn wants_at(&self) -> Option<Instant>;
-    /// Issues what is due.
+    /// Makes the calls that are due.
     fn issue(&mut self, world: &mut ClientWorld);
-    /// An answer; `false` where the request was not of this load.
+    /// Handles an answer; `false` if the request was not of this load.
     fn answered(&mut self, world: &mut ClientWorld, host: HostId, id: RequestId, reply: &Reply) -> bool;
-    /// A client is gone, with everything that it was asked.
+    /// Handles a client's death: its requests get no answer.
     fn died(&mut self, host: HostId, now: Instant);
-    /// Nothing fails from now on, and nothing should.
+    /// The phase without faults begins.
     fn faults_ended(&mut self) {}
-    /// Nothing more is asked, but for one look at everything.
+    /// Makes no more calls, except for one last look at everything.
     fn finish(&mut self, world: &ClientWorld);
-    /// Requests without an answer yet, and what they are.
+    /// Descriptions of unanswered requests.
     fn in_flight(&self) -> Vec<String>;
     /// Answered calls.
     fn answered_calls(&self) -> usize;
-    /// The names of its checkers, and what each found.
+    /// The results of its checkers, by name.
     fn verdicts(&self) -> Vec<(&'static str, Judgement)>;
-    /// Snapshots of the pool [`crate::cluster::SNAPSHOTS`] that were removed.
+    /// Removed snapshots of the pool [`crate::cluster::SNAPSHOTS`].
     fn removed_snaps(&self) -> Option<&BTreeSet<u64>> {
         None
     }

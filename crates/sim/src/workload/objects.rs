@@ -1,5 +1,5 @@
-//! Clients that work on a few objects at once: whole and partial writes, appends, deletes, omap entries, guarded updates,
-//! reads of everything an object has.
+//! Clients that work on a few objects at once: whole and partial writes, appends, deletes, omap entries,
+//! guarded updates, and reads of all that an object has.
 
 use super::{ClientWorld, Load};
 use crate::cluster::OBJECTS;
@@ -30,12 +30,12 @@ pub fn object_request(name: &str, ops: Vec<Op>) -> Request {
     })
 }
 
-/// Every other read lets any member answer.
+/// The flag with which every other read may be answered by any member.
 pub fn balanced(reads: bool, number: usize) -> u32 {
     if reads && !number.is_multiple_of(2) { osd_flag::BALANCE_READS } else { 0 }
 }
 
-/// See the module.
+/// The load of object operations.
 pub struct ObjectLoad {
     history: History,
     rng: Rng,
@@ -43,21 +43,22 @@ pub struct ObjectLoad {
     names: Vec<String>,
     /// Calls still to be made.
     left: usize,
-    /// What is to be read at the end.
+    /// Objects to read at the end.
     last_look: Vec<String>,
     pending: BTreeMap<RequestId, Pending>,
     next_tag: u32,
-    /// The last value of each object's guard that anyone was told of.
+    /// The last known value of each object's guard.
     guards: BTreeMap<String, Vec<u8>>,
 }
 
 struct ClientState {
     host: HostId,
-    /// Calls in flight at most.
+    /// The most calls in flight.
     depth: usize,
     flying: usize,
     next_at: Instant,
-    /// Only ever reads: who never waits for a write that can't end sees old content for longest.
+    /// True if it only reads: a client that never waits for a write that can't complete sees outdated content
+    /// for longest.
     only_reads: bool,
 }
 
@@ -68,11 +69,11 @@ struct Pending {
     action: Action,
 }
 
-/// Between two calls of one client, at most.
+/// The longest time between two calls of one client.
 const THINK: Duration = Duration::from_millis(400);
 
 impl ObjectLoad {
-    /// `calls` calls by these clients on a few objects.
+    /// A load of `calls` calls by these clients on a few objects.
     pub fn new(mut rng: Rng, clients: &[HostId], calls: usize, now: Instant) -> Self {
         let objects = rng.range(2, 9);
         let clients = clients
@@ -101,7 +102,7 @@ impl ObjectLoad {
     /// All but the first client only read, and there are so many objects that few are written twice.
     pub fn with_readers(mut self) -> Self {
         self.names = (0..self.rng.range(8, 30)).map(|i| format!("o{i}")).collect();
-        // Deep enough that some reads go on beside those that wait for what can't become durable.
+        // Deep enough that some reads go on while others wait for updates that can't become durable.
         self.clients.iter_mut().skip(1).for_each(|c| (c.only_reads, c.depth) = (true, 6));
         self
     }
@@ -192,7 +193,7 @@ impl Load for ObjectLoad {
                 }
                 self.history.returned(&name, number, *result, seen);
             }
-            // The client gave up: nobody knows.
+            // The client gave up, so the outcome is unknown.
             _ => self.history.returned(&name, number, -msgs::errno::EIO, None),
         }
         true
@@ -226,7 +227,7 @@ impl Load for ObjectLoad {
     }
 }
 
-/// The vector of operations that carries an action out.
+/// The vector of operations of an action.
 fn ops(action: &Action) -> Vec<Op> {
     let bytes = |tag: u32, offset: usize, len: usize| Bufs::from(filled(tag, offset, len));
     let extent = |offset: usize, len: usize| Extent::new(offset as u64, len as u64);
@@ -278,7 +279,7 @@ fn ops(action: &Action) -> Vec<Op> {
     }
 }
 
-/// What the vector of a read saw.
+/// The object as the vector of a read saw it.
 fn state_of(ops: &[(i32, Bufs)]) -> State {
     let [(_, data), (_, omap), (_, attrs)] = ops else { panic!("three answers, not {}", ops.len()) };
     let (omap, _): input::OmapValuesReply = input::read(omap).expect("an OSD's omap answer decodes");

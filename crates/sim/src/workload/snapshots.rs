@@ -1,4 +1,5 @@
-//! Clients that write to a few objects, take snapshots meanwhile, read them, go back to them and remove them.
+//! Clients that write to a few objects, take snapshots meanwhile, read them, roll back to them and remove
+//! them.
 
 use super::objects::balanced;
 use super::{ClientWorld, Load};
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use stdx::{Bufs, Instant, Rng};
 
-/// See the module.
+/// The load of snapshots.
 pub struct SnapshotLoad {
     history: History,
     rng: Rng,
@@ -25,19 +26,22 @@ pub struct SnapshotLoad {
     names: Vec<String>,
     /// Calls still to be made.
     left: usize,
-    /// What is to be read at the end, and snapshots to be removed after that.
+    /// Objects and snapshots to read at the end, before the last snapshots are removed.
     last_look: Vec<(String, Option<u64>)>,
     last_removals: Vec<u64>,
     pending: BTreeMap<RequestId, Pending>,
     next_tag: u32,
-    /// Snapshots that there are.
+    /// Existing snapshots.
     snaps: BTreeSet<u64>,
     newest: u64,
-    /// By whom one is being taken: one after the other, so that a context has all that are older than its newest.
+    /// The client that is taking a snapshot: one at a time, so that a context has all snapshots older than
+    /// its newest.
     taker: Option<usize>,
-    /// The newest snapshot when the first write to an object was acknowledged: all later ones show it.
+    /// The newest snapshot when the first write to each object was acknowledged: all later snapshots show the
+    /// object.
     there_since: BTreeMap<String, u64>,
-    /// Somebody has gone back to them, and may still do so after all have forgotten that: they are not removed before the end.
+    /// Snapshots that a client rolled back to. The rollback may still happen after all have forgotten it, so
+    /// these snapshots are not removed before the end.
     kept: BTreeSet<u64>,
 }
 
@@ -46,7 +50,7 @@ struct ClientState {
     depth: usize,
     flying: usize,
     next_at: Instant,
-    /// What it knows of snapshots: now and then it looks.
+    /// Its snapshot context, which it renews now and then.
     context: (u64, Vec<u64>),
 }
 
@@ -61,11 +65,11 @@ enum What {
     Remove(u64),
 }
 
-/// Between two calls of one client, at most.
+/// The longest time between two calls of one client.
 const THINK: Duration = Duration::from_millis(400);
 
 impl SnapshotLoad {
-    /// `calls` calls by these clients on a few objects.
+    /// A load of `calls` calls by these clients on a few objects.
     pub fn new(mut rng: Rng, clients: &[HostId], calls: usize, now: Instant) -> Self {
         let objects = rng.range(1, 5);
         let clients = clients.iter().map(|host| ClientState {
@@ -93,7 +97,7 @@ impl SnapshotLoad {
         }
     }
 
-    /// Snapshots that were removed, and their pool.
+    /// Removed snapshots.
     pub fn removed(&self) -> &BTreeSet<u64> {
         &self.history.removed
     }
@@ -131,7 +135,7 @@ impl SnapshotLoad {
             self.clients[client].context = (self.newest, self.snaps.iter().copied().collect());
         }
         let snaps: Vec<u64> = self.snaps.iter().copied().collect();
-        // Objects that go are never gone back to, and others never go: see the oracle.
+        // Objects are either deleted or rolled back, never both: see the checker.
         let goes = crate::oracle::snapshots::may_go(&name);
         let there = self.there_since.get(&name).copied().unwrap_or(u64::MAX);
         let back: Vec<u64> = snaps.iter().copied().filter(|snap| *snap > there).collect();
@@ -226,7 +230,7 @@ impl Load for SnapshotLoad {
                 self.newest = self.newest.max(snap.0);
             }
             (What::Remove(_), Ok(Answer::PoolSnap { code: 0, .. })) => {}
-            // Nobody knows: asked again, once there is nothing else to do.
+            // The outcome is unknown: the removal is requested again at the end.
             (What::Remove(snap), _) => self.last_removals.push(snap),
             (What::Take, _) => self.taker = None,
         }

@@ -1,5 +1,5 @@
-//! Clients that watch a few objects, notify one another, answer soon, late or never, and end their watches; the objects are written to
-//! and deleted meanwhile.
+//! Clients that watch a few objects, notify one another, acknowledge soon, late or never, and end their
+//! watches, while the objects are written to and deleted.
 
 use super::{ClientWorld, Load, object_request};
 use crate::cluster::OBJECTS;
@@ -14,19 +14,19 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use stdx::{Bufs, Instant, Rng};
 
-/// Between two calls of one client, at most.
+/// The longest time between two calls of one client.
 const THINK: Duration = Duration::from_millis(600);
-/// Calls of one client without an answer, at most.
+/// The most unanswered calls of one client.
 const DEPTH: usize = 4;
-/// Watches of one client, at most.
+/// The most watches of one client.
 const WATCHES: usize = 3;
-/// The longest that an OSD keeps a watch of a client that it does not hear of, in seconds.
+/// The longest timeout of a watch, in seconds.
 const LONGEST: u64 = 15;
 
-/// See the module.
+/// The load of watches.
 pub struct WatchLoad {
     history: History,
-    /// When something last came to a watch, by its cookie.
+    /// The last time at which a watch heard anything, by its cookie.
     heard_at: BTreeMap<u64, Instant>,
     rng: Rng,
     clients: Vec<ClientState>,
@@ -37,20 +37,20 @@ pub struct WatchLoad {
     to_make: Vec<String>,
     pending: BTreeMap<RequestId, Pending>,
     next_cookie: u64,
-    /// Answers to notifications that are given later.
+    /// Acknowledgements to give later.
     late: BTreeMap<(Instant, u64), Ack>,
     answered: usize,
     end: End,
 }
 
-/// What remains to be asked at the end, one after another.
+/// Calls that remain at the end, one after another.
 #[derive(Default)]
 enum End {
     #[default]
     NotYet,
     /// A last notification of each object.
     Notifies(Vec<String>),
-    /// Those who are gone are forgotten by then.
+    /// A listing of each object's watchers, when watches of dead clients have timed out.
     Lists(Instant, Vec<String>),
 }
 
@@ -58,7 +58,7 @@ struct ClientState {
     host: HostId,
     flying: usize,
     next_at: Instant,
-    /// Its watches by cookie: of which object, and whether it was told that they are there.
+    /// Its watches by cookie: the object, and true once the watch was acknowledged.
     watches: BTreeMap<u64, (String, bool)>,
 }
 
@@ -79,12 +79,12 @@ enum What {
     Notify(usize),
     List(String),
     Delete(usize),
-    /// Its answer says nothing.
+    /// A call whose answer tells nothing.
     Other(&'static str),
 }
 
 impl WatchLoad {
-    /// `calls` calls by these clients on a few objects.
+    /// A load of `calls` calls by these clients on a few objects.
     pub fn new(mut rng: Rng, clients: &[HostId], calls: usize, now: Instant) -> Self {
         let names: Vec<String> = (0..rng.range(1, 4)).map(|i| format!("w{i}")).collect();
         let clients = clients.iter();
@@ -195,7 +195,7 @@ impl WatchLoad {
         }
     }
 
-    /// The next thing to ask at the end.
+    /// Makes the next call at the end.
     fn ask_last(&mut self, world: &mut ClientWorld, client: usize) {
         let now = world.now();
         match &mut self.end {
@@ -224,7 +224,7 @@ impl Load for WatchLoad {
         let idle = self.clients.iter().filter(|c| c.flying < DEPTH).map(|c| c.next_at).min();
         let calls = match &self.end {
             End::NotYet => idle.filter(|_| self.left > 0 || !self.to_make.is_empty()),
-            // What remains after the last of them is asked once they are answered.
+            // The listings follow when the last notifications are answered.
             End::Notifies(names) => idle.filter(|_| !names.is_empty() || self.pending.is_empty()),
             End::Lists(at, names) => idle.filter(|_| !names.is_empty()).map(|idle| idle.max(*at)),
         };

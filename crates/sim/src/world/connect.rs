@@ -59,8 +59,8 @@ impl<Req, Rep> World<Req, Rep> {
 
     /// Checks that a global id belongs to one incarnation of one node for ever (docs/design.md, decision 12).
     pub(super) fn note_identity(&mut self, host: HostId, incarnation: u64, global_id: u64) {
-        // Nodes without a monitor session authenticate with the method `none`, which has no ids. Monitors connect
-        // to one another before there are any.
+        // Nodes without a monitor session authenticate with the method `none`, which has no ids. Monitors
+        // connect to one another before there are any.
         if global_id == 0 || global_id == auth::GlobalIds::MON {
             return;
         }
@@ -68,7 +68,8 @@ impl<Req, Rep> World<Req, Rep> {
         if owner != (host, incarnation) {
             let name = |s: HostId| self.hosts[s.0].spec.name.clone();
             let text = format!(
-                "global id {global_id} of {} (incarnation {}) was given to {} (incarnation {incarnation}) too",
+                "global id {global_id} of {} (incarnation {}) was given to {} (incarnation \
+                 {incarnation}) too",
                 name(owner.0),
                 owner.1,
                 name(host)

@@ -1,4 +1,5 @@
-//! Faults that a scenario or the nemesis injects: slow and failing disks, wrong clocks, paused processes, cut links.
+//! Faults that a scenario or the nemesis injects: slow and failing disks, wrong clocks, paused processes, cut
+//! links.
 
 use super::{Due, HostId, Paused, World};
 use node::Input;
@@ -50,7 +51,8 @@ impl<Req, Rep> World<Req, Rep> {
         }
     }
 
-    /// Cuts or heals the direction from `from` to `to`. Messages that were held meanwhile arrive when it is healed.
+    /// Cuts or heals the direction from `from` to `to`. Messages that were held meanwhile arrive when it is
+    /// healed.
     pub fn set_cut(&mut self, from: HostId, to: HostId, cut: bool) {
         let changed = if cut { self.cut.insert((from, to)) } else { self.cut.remove(&(from, to)) };
         if changed {
@@ -65,8 +67,8 @@ impl<Req, Rep> World<Req, Rep> {
         }
     }
 
-    /// Pauses a host's process, as a debugger, a full swap or a busy hypervisor does: its clock goes on, its disk
-    /// completes operations, and all input arrives at once when it resumes. `None` if it is not running.
+    /// Pauses a host's process, as a debugger, a full swap or a busy hypervisor does: its clock goes on, its
+    /// disk completes operations, and all input arrives at once when it resumes. `None` if it is not running.
     pub fn pause(&mut self, host: HostId, until: Instant) -> Option<()> {
         self.pause_as(host, until, false)
     }

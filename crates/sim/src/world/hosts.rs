@@ -98,8 +98,8 @@ impl<Req, Rep> World<Req, Rep> {
         self.end_links_of(host, how);
     }
 
-    /// Asks a host's node to shut down, as a service manager does. `None` if it is not running, is paused, or was
-    /// asked before.
+    /// Asks a host's node to shut down, as a service manager does. `None` if it is not running, is paused, or
+    /// was asked before.
     pub fn shut_down(&mut self, host: HostId) -> Option<()> {
         let now = self.local_time(host);
         let state = &mut self.hosts[host.0];

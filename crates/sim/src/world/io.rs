@@ -7,7 +7,8 @@ use node::{ConnId, DiskOp, DiskOpId, Input, Level, Output, RequestId};
 use std::time::Duration;
 
 impl<Req, Rep> World<Req, Rep> {
-    /// Hands a request to a host's node. The reply appears in [`Self::take_replies`], or never if the node dies.
+    /// Hands a request to a host's node. The reply appears in [`Self::take_replies`], or never if the node
+    /// dies.
     pub fn request(&mut self, host: HostId, request: Req) -> RequestId {
         let id = RequestId(self.next_request);
         self.next_request += 1;
@@ -142,8 +143,8 @@ impl<Req, Rep> World<Req, Rep> {
             }
             Output::Ready => self.hosts[host.0].ready = true,
             Output::Stop(result) => {
-                // A node may stop because its disk failed, even if it learns of that only when it resumes from a pause.
-                // Whoever injected the fault starts it again.
+                // A node may stop because its disk failed, even if it learns of that only when it resumes
+                // from a pause. Whoever injected the fault starts it again.
                 let state = &self.hosts[host.0];
                 let fails = state.refused() > state.refused_before;
                 let expected = if result.is_ok() { state.shutting_down } else { fails };

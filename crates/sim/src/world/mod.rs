@@ -1,7 +1,8 @@
 //! The world: nodes, links between them, disks and one clock, driven from one seed in one thread.
 //!
-//! The world takes one event at a time from a queue ordered by time; a node handles it, and its outputs become new
-//! events. Nothing depends on anything but the seed and the code, so a run can be replayed from its number.
+//! The world takes one event at a time from a queue ordered by time; a node handles it, and its outputs
+//! become new events. Nothing depends on anything but the seed and the code, so a run can be replayed from
+//! its number.
 
 mod connect;
 mod faults;
@@ -114,7 +115,8 @@ struct Paused<Req> {
     timers_last: bool,
 }
 
-/// Sees each message as it is sent: (time, sender, receiver, message). Returns a violation as (checker, text).
+/// Sees each message as it is sent: (time, sender, receiver, message). Returns a violation as (checker,
+/// text).
 pub type Observer = Box<dyn FnMut(Instant, HostId, HostId, &Msg) -> Option<(&'static str, String)>>;
 
 /// One end of a connection, of one incarnation of its node.
@@ -256,8 +258,8 @@ impl<Req, Rep> World<Req, Rep> {
         &mut self.rng
     }
 
-    /// Handles the next event if it is due by `until`, and reports whether there was one. Time moves to the event's, or
-    /// to `until`.
+    /// Handles the next event if it is due by `until`, and reports whether there was one. Time moves to the
+    /// event's, or to `until`.
     pub fn step(&mut self, until: Instant) -> bool {
         match self.queue.first_key_value() {
             Some(((at, _), _)) if *at <= until => {
