@@ -148,7 +148,7 @@ impl Osd {
     fn status(&self) -> Value {
         let mut states = std::collections::BTreeMap::<String, usize>::new();
         for pg in self.pgs.values() {
-            *states.entry(pg.state.to_string()).or_default() += 1;
+            *states.entry(pg.state().to_string()).or_default() += 1;
         }
         let usage = self.core.io.usage();
         json!({

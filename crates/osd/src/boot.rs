@@ -3,7 +3,6 @@
 use crate::completion::{CommitFor, ReadFor};
 use crate::osd::Osd;
 use crate::pg::Pg;
-use crate::pg::membership::grain;
 use crate::pg::meta::{Loader, META_POOL, TEMP_POOL, meta_key, meta_pgid};
 use crate::removal::Removal;
 use maps::{Epoch, OsdMap, PgId};
@@ -247,12 +246,7 @@ impl Osd {
                 "pg {pgid} is here, its pool has {n} PGs by map {epoch}, and no merge was begun: the store is damaged"
             ));
         }
-        let mut pg = Pg::new(pgid, pool.pg_num, stored);
-        pg.stored = true;
-        if pg.members.grain == 0 {
-            pg.members.grain = grain(pgid, pool.pg_num);
-        }
-        pg.assume_leases(&self.core);
+        let pg = Pg::from_disk(&self.core, pgid, pool.pg_num, stored);
         self.pgs.insert(pgid, pg);
     }
 

@@ -159,7 +159,7 @@ impl Osd {
     fn maps_skipped(&mut self, old: &OsdMap, new: &OsdMap) {
         self.event(Level::Info, "maps_skipped", format!("{} to {}", old.epoch, new.epoch));
         for pg in self.pgs.values_mut() {
-            pg.info.history.epoch_created = Epoch(0);
+            pg.forget_creation();
         }
         self.maps.untouched.clear();
         self.maps.recent.clear();
@@ -167,7 +167,8 @@ impl Osd {
 
     fn store_map(&mut self, map: &OsdMap) {
         let kept = self.core.config.options.maps_kept;
-        let needed = self.pgs.values().map(|pg| pg.info.history.last_epoch_clean).min().unwrap_or(map.epoch);
+        let needed =
+            self.pgs.values().map(|pg| pg.info().history.last_epoch_clean).min().unwrap_or(map.epoch);
         let superblock = &mut self.maps.superblock;
         superblock.newest = map.epoch;
         if superblock.oldest == Epoch(0) {
@@ -236,8 +237,7 @@ impl Osd {
             of(map) < of(old)
         };
         for (_, pg) in self.pgs.iter_mut().filter(|(pgid, _)| shrinks(&pgid.pool)) {
-            pg.stats_changed = true;
-            self.core.report_soon();
+            pg.changed(&mut self.core);
         }
     }
 
@@ -259,7 +259,7 @@ impl Osd {
                 }
                 let mut pg = Pg::new(pgid, pool.pg_num, Stored { members, ..Stored::default() });
                 if let Some(known) = self.maps.untouched.get(&pgid) {
-                    pg.info.history.epoch_created = known.created;
+                    pg.set_created(known.created);
                 }
                 self.pgs.insert(pgid, pg);
                 began.push(pgid);
@@ -272,13 +272,13 @@ impl Osd {
         let mut children = Vec::new();
         let map = self.core.map.clone();
         let splits = |pg: &Pg| {
-            let now = map.pools.get(&pg.id.pool).map_or(0, |pool| pool.pg_num);
-            pg.pg_num_before.is_some_and(|before| before < now)
+            let now = map.pools.get(&pg.id().pool).map_or(0, |pool| pool.pg_num);
+            pg.pg_num_before().is_some_and(|before| before < now)
         };
         for pg in self.pgs.values_mut().filter(|pg| splits(pg)) {
             children.extend(pg.split(&mut self.core));
         }
-        let made = children.iter().map(|child| child.id).collect();
+        let made = children.iter().map(|child| child.id()).collect();
         if !children.is_empty() {
             self.event(
                 Level::Info,
@@ -286,7 +286,7 @@ impl Osd {
                 format!("{} new ones, map {}", children.len(), self.core.epoch()),
             );
         }
-        self.pgs.extend(children.into_iter().map(|child| (child.id, child)));
+        self.pgs.extend(children.into_iter().map(|child| (child.id(), child)));
         made
     }
 
@@ -294,7 +294,7 @@ impl Osd {
     pub(crate) fn merge_pgs(&mut self) -> Vec<PgId> {
         let map = self.core.map.clone();
         let mut merges: BTreeMap<PgId, Vec<PgId>> = BTreeMap::new();
-        for pgid in self.pgs.iter().filter(|(_, pg)| pg.pg_num_before.is_some()).map(|(pgid, _)| *pgid) {
+        for pgid in self.pgs.iter().filter(|(_, pg)| pg.pg_num_before().is_some()).map(|(pgid, _)| *pgid) {
             let Some(pool) = map.pools.get(&pgid.pool) else { continue };
             let target = pool.raw_pg_to_pg(pgid);
             merges.entry(target).or_default().extend((target != pgid).then_some(pgid));
@@ -321,8 +321,8 @@ impl Osd {
         pg.trim_reset(&mut self.core);
         pg.scrub_reset(&mut self.core);
         pg.drop_all_ops(&mut self.core);
-        if pg.stored {
-            self.remove_whole(pgid, pg.range);
+        if pg.is_stored() {
+            self.remove_whole(pgid, pg.range().clone());
         }
     }
 
@@ -368,7 +368,7 @@ impl Osd {
         self.maps.unsaved_len = 0;
         let mut ops = std::mem::take(&mut self.maps.unsaved);
         for (pgid, pg) in &mut self.pgs {
-            if pg.stored && began.contains(pgid) {
+            if pg.is_stored() && began.contains(pgid) {
                 pg.save_ops(&mut ops);
             }
         }

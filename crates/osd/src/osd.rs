@@ -182,7 +182,7 @@ impl Osd {
         self.beat();
         self.repeer_due();
         let now = self.core.now.mono;
-        for pg in self.pgs.values_mut().filter(|pg| pg.trim.pause.is_some_and(|at| at <= now)) {
+        for pg in self.pgs.values_mut().filter(|pg| pg.trim_paused_until().is_some_and(|at| at <= now)) {
             pg.snap_trim(&mut self.core);
         }
         for pg in self.pgs.values_mut() {
@@ -253,7 +253,7 @@ impl Osd {
 
     fn repeer_due(&mut self) {
         let now = self.core.now.mono;
-        for pg in self.pgs.values_mut().filter(|pg| pg.repeer_at.is_some_and(|at| at <= now)) {
+        for pg in self.pgs.values_mut().filter(|pg| pg.repeer_at().is_some_and(|at| at <= now)) {
             pg.restart(&mut self.core);
         }
     }

@@ -58,12 +58,12 @@ impl Osd {
         if self.removals.contains_key(&pgid) {
             return;
         }
-        if !pg.stored {
+        if !pg.is_stored() {
             self.pgs.remove(&pgid);
             return;
         }
         pg.give_up(&mut self.core);
-        let removal = Removal { round: Some(pg.round), ..Removal::of(pg.range.clone()) };
+        let removal = Removal { round: Some(pg.round()), ..Removal::of(pg.range().clone()) };
         self.removals.insert(pgid, removal);
         self.event(Level::Info, "pg_copy_removed", format!("{pgid}: its members have everything"));
         self.removal_step(pgid);
@@ -73,7 +73,7 @@ impl Osd {
     fn is_removal_due(&mut self, pgid: PgId) -> bool {
         let Some(removal) = self.removals.get(&pgid) else { return false };
         let still =
-            |round| self.pgs.get(&pgid).is_some_and(|pg| pg.round == round && pg.state == State::Stray);
+            |round| self.pgs.get(&pgid).is_some_and(|pg| pg.round() == round && pg.state() == State::Stray);
         if removal.gone || removal.round.is_none_or(still) {
             return true;
         }

@@ -4,6 +4,7 @@ use crate::config::OsdConfig;
 use crate::core::Out;
 use crate::history::COMPLAINT;
 use crate::osd::Osd;
+use crate::pg::Pg;
 use crate::pg::state::State;
 use auth::{RotatingKeys, ServerKeys};
 use maps::{Epoch, PgId, StoreStatfs};
@@ -48,7 +49,7 @@ impl Osd {
             MoncOut::Told(Told::Session { .. }) => {
                 *self.boot.announced() = false;
                 self.reported.clear();
-                self.pgs.values_mut().for_each(|pg| pg.stats_changed = true);
+                self.pgs.values_mut().for_each(Pg::report_again);
                 self.core.report_soon();
                 self.asked_up_thru = Epoch(0);
                 // What the monitor before was told of them may be lost.
@@ -174,7 +175,7 @@ impl Osd {
         for (pgid, pg) in &self.pgs {
             pg.follow_acting(&mut self.core);
             // The primary may have missed that we have a copy, or we that it is needed no more.
-            if pg.state == State::Stray && !self.removals.contains_key(pgid) {
+            if pg.state() == State::Stray && !self.removals.contains_key(pgid) {
                 pg.notify_primary(&mut self.core);
             }
         }
@@ -198,14 +199,14 @@ impl Osd {
                 continue;
             }
             seen.insert(*pgid, 0);
-            if std::mem::take(&mut pg.stats_changed) || !self.reported.contains_key(pgid) {
+            if pg.take_stats_changed() || !self.reported.contains_key(pgid) {
                 pgs.push(pg.stat(&self.core));
             }
         }
         let removed: Vec<PgId> = self.reported.keys().filter(|p| !seen.contains_key(*p)).copied().collect();
         self.reported = seen;
         let now = self.core.now.mono;
-        let ages = self.pgs.values().flat_map(|pg| pg.ops.values()).map(|op| now.since(op.received));
+        let ages = self.pgs.values().flat_map(Pg::requests).map(|op| now.since(op.received));
         let slow: Vec<u64> = ages.filter(|age| *age >= COMPLAINT).map(|age| age.as_secs()).collect();
         let commits = self.core.io.commits(self.core.now);
         let body = peer::PgStats {
@@ -243,7 +244,7 @@ impl Osd {
     fn pool_stats(&self) -> Vec<peer::OsdPoolStat> {
         let mut pools: BTreeMap<i64, i64> = BTreeMap::new();
         for (pgid, pg) in &self.pgs {
-            *pools.entry(pgid.pool).or_default() += pg.info.stats.bytes;
+            *pools.entry(pgid.pool).or_default() += pg.info().stats.bytes;
         }
         let stat = |(pool, bytes)| peer::OsdPoolStat {
             pool,

@@ -102,7 +102,7 @@ impl Osd {
     /// Some time has passed.
     pub(crate) fn scrub_tick(&mut self) {
         let now = self.core.now.mono;
-        for pg in self.pgs.values_mut().filter(|pg| pg.scrub.pause.is_some_and(|at| at <= now)) {
+        for pg in self.pgs.values_mut().filter(|pg| pg.scrub_paused_until().is_some_and(|at| at <= now)) {
             pg.scrub_go_on(&mut self.core);
         }
         if now >= self.scrub_look_at {

@@ -15,6 +15,7 @@ pub mod membership;
 mod merge;
 pub mod meta;
 pub mod peering;
+mod questions;
 pub mod recovery;
 pub mod replica;
 pub mod replicate;
@@ -89,88 +90,88 @@ pub struct PriorLease {
 #[derive(Debug)]
 pub struct Pg {
     /// Which.
-    pub id: PgId,
+    id: PgId,
     /// Its objects' keys, from the first to the second, exclusive.
-    pub range: (ObjectKey, ObjectKey),
+    range: (ObjectKey, ObjectKey),
     /// Where it stands.
-    pub state: State,
+    state: State,
     /// Since when.
-    pub state_since: Wall,
+    state_since: Wall,
     /// Our copy.
-    pub info: Info,
+    info: Info,
     /// Who serves it.
-    pub members: Members,
+    members: Members,
     /// Our log.
-    pub log: PgLog,
+    log: PgLog,
     /// What our copy lacks.
-    pub missing: Missing,
+    missing: Missing,
     /// Whether anything of it is stored.
-    pub stored: bool,
+    stored: bool,
     /// It is to be split or merged, and had so many PGs in its pool before; range, log and the rest are still from then.
-    pub pg_num_before: Option<u32>,
+    pg_num_before: Option<u32>,
     /// Number of this round of peering; answers to another one are ignored.
-    pub round: u64,
+    round: u64,
     /// What others have, in this round.
-    pub copies: BTreeMap<OsdId, Copy>,
+    copies: BTreeMap<OsdId, Copy>,
     /// Who has a copy, or at least remembers the PG, and is no member.
-    pub strays: BTreeSet<OsdId>,
+    strays: BTreeSet<OsdId>,
     /// Who was asked and has not answered.
-    pub asked: BTreeSet<OsdId>,
+    asked: BTreeSet<OsdId>,
     /// Who is down and may know more than those who are up.
-    pub blocked_by: Vec<OsdId>,
+    blocked_by: Vec<OsdId>,
     /// Whether our own part of the activation is durable.
-    pub activated: bool,
+    activated: bool,
     /// Begin a new round then: a connection was lost.
-    pub repeer_at: Option<Instant>,
+    repeer_at: Option<Instant>,
     /// What we promised to members of earlier intervals.
-    pub prior_leases: Vec<PriorLease>,
+    prior_leases: Vec<PriorLease>,
     /// What others promised to members of earlier intervals.
-    pub wait_until: Instant,
+    wait_until: Instant,
     /// Of a member that is not primary: the primary has said in this round that it is active.
-    pub primary_serves: bool,
+    primary_serves: bool,
     /// Updates that are not durable everywhere, oldest first.
-    pub in_flight: VecDeque<InFlight>,
+    in_flight: VecDeque<InFlight>,
     /// All updates up to here are durable on all members.
-    pub committed_to: EVersion,
+    committed_to: EVersion,
     /// All updates up to here are known to have been durable, with their objects, on all members at some time. What the log
     /// has behind it after a change of members may have its object on a single disk.
-    pub sure_to: EVersion,
+    sure_to: EVersion,
     /// Whether nothing behind `sure_to` lacks its object on a member any more, so that it follows `committed_to`.
-    pub tail_sure: bool,
+    tail_sure: bool,
     /// The newest update of each object that has one in flight.
-    pub last_write: BTreeMap<ObjectKey, EVersion>,
+    last_write: BTreeMap<ObjectKey, EVersion>,
     /// Client requests that are not answered, in order of arrival.
-    pub ops: BTreeMap<u64, ClientOp>,
+    ops: BTreeMap<u64, ClientOp>,
     /// Which of them are for an object, in order.
-    pub queues: BTreeMap<ObjectKey, VecDeque<u64>>,
+    queues: BTreeMap<ObjectKey, VecDeque<u64>>,
     /// Of our objects, while we are primary.
-    pub watches: Watches,
+    watches: Watches,
     /// Answers that wait for a version to be durable.
-    pub waiting_commit: Vec<(EVersion, u64)>,
+    waiting_commit: Vec<(EVersion, u64)>,
     /// Objects on their way.
-    pub recovery: Recovery,
+    recovery: Recovery,
     /// Whether it is our turn to recover.
-    pub reservation: Reservation,
+    reservation: Reservation,
     /// Not primary: number of the primary's round that asked for a slot here.
-    pub slot_for: Option<(ConnId, u64)>,
+    slot_for: Option<(ConnId, u64)>,
     /// The comparison of our own copy with a complete one.
-    pub self_resync: Option<SelfResync>,
+    self_resync: Option<SelfResync>,
     /// Removed snapshots being trimmed.
-    pub trim: trim::SnapTrim,
+    trim: trim::SnapTrim,
     /// The comparison of all copies.
-    pub scrub: scrub::Scrub,
+    scrub: scrub::Scrub,
     /// Parts of our store being listed.
-    pub listings: Listings,
+    listings: Listings,
     /// Not primary: number of the primary's round that we take part in, 0 for none.
-    pub activation: u64,
+    activation: u64,
     /// Not primary: objects for which there was no room since the activation, each with the first update of it that is not here.
-    pub refused: BTreeMap<ObjectKey, EVersion>,
+    refused: BTreeMap<ObjectKey, EVersion>,
     /// Not primary: data that has come for the next update.
-    pub ahead: Option<ahead::Ahead>,
+    ahead: Option<ahead::Ahead>,
     /// Statistics have changed since they were reported.
-    pub stats_changed: bool,
+    stats_changed: bool,
     /// Reports made.
-    pub reported_seq: u64,
+    reported_seq: u64,
 }
 
 impl Pg {
@@ -221,6 +222,42 @@ impl Pg {
             stats_changed: true,
             reported_seq: 0,
         }
+    }
+
+    /// A PG whose records were found when the OSD started.
+    pub fn from_disk(core: &Core, id: PgId, pg_num: u32, stored: Stored) -> Self {
+        let mut pg = Self { stored: true, ..Self::new(id, pg_num, stored) };
+        if pg.members.grain == 0 {
+            pg.members.grain = membership::grain(id, pg_num);
+        }
+        pg.assume_leases(core);
+        pg
+    }
+
+    /// The map says when the PG was created, and that nobody wrote to it since.
+    pub fn set_created(&mut self, epoch: Epoch) {
+        self.info.history.epoch_created = epoch;
+    }
+
+    /// Maps were skipped: another OSD must tell what happened to the PG meanwhile.
+    pub fn forget_creation(&mut self) {
+        self.info.history.epoch_created = Epoch(0);
+    }
+
+    /// The PG has changed: it is reported to the monitors soon.
+    pub fn changed(&mut self, core: &mut Core) {
+        self.stats_changed = true;
+        core.report_soon();
+    }
+
+    /// The monitors may not have the last report: the next one names the PG again.
+    pub fn report_again(&mut self) {
+        self.stats_changed = true;
+    }
+
+    /// Takes the mark that the PG has changed since it was last reported.
+    pub fn take_stats_changed(&mut self) -> bool {
+        std::mem::take(&mut self.stats_changed)
     }
 
     /// The PG as messages name it.
@@ -279,8 +316,7 @@ impl Pg {
         if self.state != next {
             core.event(Level::Debug, "pg_state_changed", format!("pg {}: {} to {next}", self.id, self.state));
             self.state_since = core.now.wall;
-            self.stats_changed = true;
-            core.report_soon();
+            self.changed(core);
         }
         self.state = next;
         self.back_off(core);

@@ -516,8 +516,7 @@ impl Pg {
     pub fn on_same_interval(&mut self, core: &mut Core, came_or_went: bool) {
         if self.members.is_premerge() && self.is_primary(core) {
             // That it still is ready is to be known as of the newest map.
-            self.stats_changed = true;
-            core.report_soon();
+            self.changed(core);
         }
         match self.state {
             State::WaitUpThru => self.check_up_thru(core),

@@ -93,8 +93,7 @@ impl Pg {
     fn ask_next_member(&mut self, core: &mut Core, mut asked: Vec<OsdId>) {
         let last = asked.last().copied();
         let next = self.members_to_fill(core).into_iter().find(|osd| last.is_none_or(|last| *osd > last));
-        self.stats_changed = true;
-        core.report_soon();
+        self.changed(core);
         let Some(osd) = next else {
             self.reservation = Reservation::Held(asked);
             return self.recover(core);
@@ -125,8 +124,7 @@ impl Pg {
             self.send_reserve(core, osd, reserve_op::RELEASE);
         }
         core.release_own(self.id);
-        self.stats_changed = true;
-        core.report_soon();
+        self.changed(core);
     }
 
     /// Forgets them, ours and those that we gave: another round begins, in which all do.

@@ -267,8 +267,7 @@ impl Pg {
         if self.state == State::Clean {
             self.set_state(core, State::Active);
         }
-        self.stats_changed = true;
-        core.report_soon();
+        self.changed(core);
         core.has_no_room(osd);
         self.lacking_arrived(core, osd, &head);
         self.scrub_compare(core);
@@ -308,8 +307,7 @@ impl Pg {
             resync.refused(key);
         }
         self.resync_go_on(core, osd);
-        self.stats_changed = true;
-        core.report_soon();
+        self.changed(core);
         // Deletions need not wait for it any more, and others may have their turn.
         self.kick_waiting(core);
         self.recover(core);

@@ -304,8 +304,7 @@ impl Pg {
     }
 
     fn scrub_changed(&mut self, core: &mut Core) {
-        self.stats_changed = true;
-        core.report_soon();
+        self.changed(core);
     }
 
     /// Forgets what is under way. What was ordered stays so.

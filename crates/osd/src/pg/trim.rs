@@ -83,8 +83,7 @@ impl Pg {
         if std::mem::take(&mut self.trim.active) {
             core.trimming -= 1;
             core.look_for_trims();
-            self.stats_changed = true;
-            core.report_soon();
+            self.changed(core);
         }
     }
 
@@ -116,8 +115,7 @@ impl Pg {
             }
             core.trimming += 1;
             self.trim.active = true;
-            self.stats_changed = true;
-            core.report_soon();
+            self.changed(core);
         }
         self.trim.current = Some(snap);
         if self.trim.found.is_empty() {
@@ -172,8 +170,7 @@ impl Pg {
             && let Some(snap) = self.trim.current.take()
         {
             self.trim.purged.insert(snap.0, 1);
-            self.stats_changed = true;
-            core.report_soon();
+            self.changed(core);
         }
         self.snap_trim(core);
     }

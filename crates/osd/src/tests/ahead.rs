@@ -123,7 +123,7 @@ fn an_interval_that_ends_between_parts_takes_them_along() {
     c.start(other);
     c.run_until("it is up", |c| c.map.is_up(OsdId(other as i32)));
     c.run(SECOND);
-    assert!(c.osd(member).pgs[&c.pgid("x")].ahead.is_none());
+    assert!(c.osd(member).pgs[&c.pgid("x")].preship().is_none());
     goes_through(c, tid);
 }
 

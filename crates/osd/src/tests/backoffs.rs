@@ -26,7 +26,7 @@ fn told(c: &Cluster) -> Vec<u8> {
 
 /// Requests that the OSD keeps.
 fn kept(c: &Cluster, osd: usize) -> usize {
-    c.osd(osd).pgs.values().map(|pg| pg.ops.len()).sum()
+    c.osd(osd).pgs.values().map(|pg| pg.requests().count()).sum()
 }
 
 fn others(c: &mut Cluster) {

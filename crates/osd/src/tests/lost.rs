@@ -131,12 +131,12 @@ fn pulls(write_at: Option<Instant>) -> (Instant, bool) {
     c.mark_down(primary, true);
     c.write("x", "new");
     c.start(primary);
-    let ordered = |c: &Cluster| c.osd(primary).pgs.values().map(|pg| pg.info.last_update.version).max();
+    let ordered = |c: &Cluster| c.osd(primary).pgs.values().map(|pg| pg.info().last_update.version).max();
     c.run_until("a primary that lacks it", |c| {
-        c.acting("x")[0] == primary && c.osd(primary).pgs.values().any(|pg| !pg.missing.is_empty())
+        c.acting("x")[0] == primary && c.osd(primary).pgs.values().any(|pg| !pg.missing().is_empty())
     });
     let (before, mut tid) = (ordered(&c), None);
-    let arrived = |pg: &crate::pg::Pg| pg.missing.is_empty() && !pg.recovery.pulls.is_empty();
+    let arrived = |pg: &crate::pg::Pg| pg.missing().is_empty() && !pg.recovery().pulls.is_empty();
     let (mut since, mut early) = (None, false);
     while since.is_none() || c.osd(primary).pgs.values().any(arrived) {
         if write_at.is_some_and(|at| at <= c.now()) && tid.is_none() {
@@ -212,7 +212,8 @@ fn members_take_from_a_primary_only_what_is_durable_there() {
     let tid = ordered_only(&mut c, &[], &[]);
     acting[1..].iter().for_each(|osd| c.break_links(acting[0], *osd));
     c.run(Duration::from_secs(2));
-    let activating = c.osd(acting[0]).pgs.values().any(|pg| pg.state == crate::pg::state::State::Activating);
+    let activating =
+        c.osd(acting[0]).pgs.values().any(|pg| pg.state() == crate::pg::state::State::Activating);
     assert!(activating, "it has what the others never saw, and wants to tell them");
     lose_power(&mut c, &acting[..1]);
     was_done_once(&mut c, tid);

@@ -178,7 +178,7 @@ fn a_stale_copy_alone_serves_nobody() {
     c.place(whole, &[1]);
     c.run(2 * SECOND);
     assert!(!c.osd(1).pgs[&whole].is_serving());
-    assert!(c.osd(1).pgs[&whole].info.incomplete);
+    assert!(c.osd(1).pgs[&whole].info().incomplete);
     c.start(2);
     for (i, name) in names(24).iter().enumerate() {
         assert_eq!(c.read(name), Ok(if i < 12 { "new" } else { "old" }.into()));
@@ -214,11 +214,11 @@ fn all_copies_of_a_merged_pg_begin_at_one_version() {
     for osd in 0..3 {
         let pg: &Pg = &c.osd(osd).pgs[&whole];
         assert_eq!(
-            (pg.info.last_update, pg.info.log_tail, pg.log.head(), pg.log.tail()),
+            (pg.info().last_update, pg.info().log_tail, pg.log().head(), pg.log().tail()),
             (head, head, head, head)
         );
-        assert_eq!((pg.info.incomplete, pg.missing.len(), pg.log.dups().count()), (false, 0, 20));
-        assert!(pg.log.dups().all(|dup| dup.version < head));
+        assert_eq!((pg.info().incomplete, pg.missing().len(), pg.log().dups().count()), (false, 0, 20));
+        assert!(pg.log().dups().all(|dup| dup.version < head));
     }
 }
 

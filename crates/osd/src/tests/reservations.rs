@@ -12,7 +12,7 @@ fn at_work(c: &Cluster) -> (BTreeMap<usize, usize>, BTreeMap<OsdId, usize>) {
     let (mut from, mut to) = (BTreeMap::new(), BTreeMap::new());
     for osd in c.alive().0 {
         for pg in c.osd(osd).pgs.values() {
-            if let Reservation::Held(members) = &pg.reservation {
+            if let Reservation::Held(members) = pg.reservation() {
                 *from.entry(osd).or_default() += 1;
                 members.iter().for_each(|member| *to.entry(*member).or_default() += 1);
             }
@@ -46,7 +46,7 @@ fn fill(backfills: usize, log: usize) -> usize {
             let primaries =
                 c.alive().0.into_iter().flat_map(|osd| c.osd(osd).pgs.values().map(move |pg| (osd, pg)));
             let mut own = primaries.filter(|(osd, pg)| pg.primary() == Some(OsdId(*osd as i32)));
-            own.all(|(_, pg)| pg.state == crate::pg::state::State::Clean)
+            own.all(|(_, pg)| pg.state() == crate::pg::state::State::Clean)
         }
     });
     assert!(waited, "who waits for a turn says so");

@@ -735,7 +735,7 @@ fn a_copy_that_came_to_be_of_no_use_while_its_osd_was_away_is_removed() {
     // Until the other one is filled the old ones serve.
     c.run_until("it knows that it is needed no more", |c| {
         let pg = &c.osd(acting[2]).pgs[&pgid];
-        let is_out = pg.state == State::Stray && !pg.takes_part(OsdId(acting[2] as i32));
+        let is_out = pg.state() == State::Stray && !pg.takes_part(OsdId(acting[2] as i32));
         is_out && c.objects(other).contains_key(&b"o"[..])
     });
     // It dies when it has recorded that, before the primary has said that it may remove its copy.
@@ -745,13 +745,13 @@ fn a_copy_that_came_to_be_of_no_use_while_its_osd_was_away_is_removed() {
     c.thaw(acting[0]);
     c.run_until("it has moved", |c| {
         let pg = &c.osd(acting[0]).pgs[&pgid];
-        pg.state == State::Clean && pg.takes_part(OsdId(other as i32))
+        pg.state() == State::Clean && pg.takes_part(OsdId(other as i32))
     });
     // It is not a member when it comes: no interval begins.
-    let interval = c.osd(acting[0]).pgs[&pgid].members.interval;
+    let interval = c.osd(acting[0]).pgs[&pgid].members().interval;
     c.start(acting[2]);
     c.run(Duration::from_secs(10));
-    assert_eq!(c.osd(acting[0]).pgs[&pgid].members.interval, interval);
+    assert_eq!(c.osd(acting[0]).pgs[&pgid].members().interval, interval);
     let left: Vec<_> = c.objects(acting[2]).into_keys().filter(|name| name == b"o").collect();
     assert_eq!(left, Vec::<Vec<u8>>::new(), "on osd.{}", acting[2]);
     c.check();
@@ -773,7 +773,7 @@ fn an_object_asked_of_a_copy_that_is_gone_without_a_word_is_asked_of_another() {
     c.filter =
         Some(Box::new(|_, to, msg| to == 0 && matches!(msg.body, node::Body::Peer(peer::Body::Pull(_)))));
     c.start(2);
-    let asks = |c: &Cluster| c.acting("x")[0] == 2 && !c.osd(2).pgs[&pgid].recovery.pulls.is_empty();
+    let asks = |c: &Cluster| c.acting("x")[0] == 2 && !c.osd(2).pgs[&pgid].recovery().pulls.is_empty();
     c.run_until("the primary asks for it", asks);
     c.run(Duration::from_millis(100));
     c.freeze(0);

@@ -410,7 +410,7 @@ fn check_counts(c: &mut Cluster, seed: u64) {
     let stored: Vec<(ObjectKey, store::ObjectView)> = c.objects(0).into_values().collect();
     let mut counted = (0, 0, 0);
     for pg in c.osd(0).pgs.values() {
-        let s = &pg.info.stats;
+        let s = &pg.info().stats;
         counted = (counted.0 + s.objects, counted.1 + s.clones, counted.2 + s.bytes);
     }
     let heads = stored.iter().filter(|(key, _)| key.snap == ObjectKey::HEAD);

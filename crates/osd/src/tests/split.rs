@@ -126,8 +126,8 @@ fn a_split_that_a_start_finds_marked_comes_to_the_same() {
     let pg = &c.osd(0).pgs[&whole];
     // What lies on the disk between the map's transaction and that of the parts.
     let mut change = MetaChange::default();
-    change.replace_log(&pg.log, &pg.missing);
-    change.info(&pg.info);
+    change.replace_log(pg.log(), pg.missing());
+    change.info(pg.info());
     change.pg_num_before(1);
     let mut ops = Vec::new();
     change.into_ops(whole, &mut ops);
@@ -141,18 +141,18 @@ fn a_split_that_a_start_finds_marked_comes_to_the_same() {
     });
     let mut loader = Loader::default();
     entries.iter().for_each(|(key, value)| loader.take(key, value).expect("own encoding"));
-    let members = c.osd(0).pgs[&whole].members.clone();
+    let members = c.osd(0).pgs[&whole].members().clone();
     let mut found = Pg::new(whole, 4, Stored { members, ..loader.finish() });
     let mut parts = found.split(&mut c.osd_mut(0).core);
     parts.push(found);
     assert_eq!(parts.len(), 4);
     for part in parts {
-        let now = &c.osd(0).pgs[&part.id];
+        let now = &c.osd(0).pgs[&part.id()];
         let of = |pg: &Pg| {
-            (pg.range.clone(), pg.log.len(), pg.log.head(), pg.info.stats.objects, pg.pg_num_before)
+            (pg.range().clone(), pg.log().len(), pg.log().head(), pg.info().stats.objects, pg.pg_num_before())
         };
         assert_eq!(of(&part), of(now));
-        let past = |pg: &Pg| (pg.members.acting.clone(), pg.members.past.len(), pg.members.grain);
+        let past = |pg: &Pg| (pg.members().acting.clone(), pg.members().past.len(), pg.members().grain);
         assert_eq!(past(&part), past(now));
     }
 }

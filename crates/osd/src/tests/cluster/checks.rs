@@ -14,7 +14,7 @@ impl Cluster {
                 let newest = c.stats.get(p).is_some_and(|s| s.state & clean == clean);
                 let primary = c.map.pg_up_acting(*p).acting_primary.map(|o| o.0 as usize);
                 let inside = primary.and_then(|o| c.slots[&o].osd.as_ref()).and_then(|o| o.pgs.get(p));
-                newest || inside.is_some_and(|pg| pg.state == crate::pg::state::State::Clean)
+                newest || inside.is_some_and(|pg| pg.state() == crate::pg::state::State::Clean)
             })
         });
     }
@@ -63,7 +63,8 @@ impl Cluster {
         self.run(Duration::from_millis(200));
         assert_eq!(self.complaints, Vec::<String>::new());
         assert_eq!(self.stopped, Vec::new());
-        let waits = |osd: &Osd| osd.waits_for_map() || osd.pgs.values().any(|pg| !pg.ops.is_empty());
+        let waits =
+            |osd: &Osd| osd.waits_for_map() || osd.pgs.values().any(|pg| pg.requests().next().is_some());
         let kept = self.alive().0.into_iter().any(|osd| waits(self.osd(osd)));
         assert!(kept || self.answers.used() == 0, "memory is held for answers that nobody waits for");
         let up: Vec<usize> = self.slots.iter().filter(|(_, s)| s.osd.is_some()).map(|(n, _)| *n).collect();

@@ -120,6 +120,6 @@ impl Cluster {
         let all =
             self.alive().0.into_iter().flat_map(|osd| self.osd(osd).pgs.values().map(move |pg| (osd, pg)));
         let led = all.filter(|(osd, pg)| pg.primary() == Some(OsdId(*osd as i32)));
-        led.map(|(_, pg)| pg.info.stats.objects).sum()
+        led.map(|(_, pg)| pg.info().stats.objects).sum()
     }
 }

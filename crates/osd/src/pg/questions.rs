@@ -1,0 +1,117 @@
+//! Questions that the rest of the OSD asks about a PG. None of them gives a part of it away to be changed.
+
+use super::info::Info;
+use super::meta::Members;
+use super::request::ClientOp;
+use super::state::State;
+use super::{Pg, scrub, trim};
+use maps::PgId;
+use stdx::Instant;
+use store::ObjectKey;
+
+impl Pg {
+    /// The PG's id.
+    pub fn id(&self) -> PgId {
+        self.id
+    }
+
+    /// The keys of its objects: from the first to the second, exclusive.
+    pub fn range(&self) -> &(ObjectKey, ObjectKey) {
+        &self.range
+    }
+
+    /// The present state.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Our copy.
+    pub fn info(&self) -> &Info {
+        &self.info
+    }
+
+    /// The members, by the newest map that the PG has acted on.
+    pub fn members(&self) -> &Members {
+        &self.members
+    }
+
+    /// True if anything of the PG is stored here.
+    pub fn is_stored(&self) -> bool {
+        self.stored
+    }
+
+    /// The pool's number of PGs before a split or merge that has not been carried out.
+    pub fn pg_num_before(&self) -> Option<u32> {
+        self.pg_num_before
+    }
+
+    /// Number of this round of peering.
+    pub fn round(&self) -> u64 {
+        self.round
+    }
+
+    /// Requests that are not answered, in order of arrival.
+    pub fn requests(&self) -> impl Iterator<Item = &ClientOp> {
+        self.ops.values()
+    }
+
+    /// The time at which a new round of peering begins because a connection was lost.
+    pub fn repeer_at(&self) -> Option<Instant> {
+        self.repeer_at
+    }
+
+    /// The end of the present pause in trimming.
+    pub fn trim_paused_until(&self) -> Option<Instant> {
+        let trim::SnapTrim { pause, .. } = &self.trim;
+        *pause
+    }
+
+    /// The end of the present pause in scrubbing.
+    pub fn scrub_paused_until(&self) -> Option<Instant> {
+        let scrub::Scrub { pause, .. } = &self.scrub;
+        *pause
+    }
+}
+
+#[cfg(test)]
+impl Pg {
+    /// The objects that our copy lacks.
+    pub fn missing(&self) -> &super::log::Missing {
+        &self.missing
+    }
+
+    /// Our log.
+    pub fn log(&self) -> &super::log::PgLog {
+        &self.log
+    }
+
+    /// What the primary knows of the other copies.
+    pub fn copies(&self) -> &std::collections::BTreeMap<maps::OsdId, super::Copy> {
+        &self.copies
+    }
+
+    /// Objects on their way.
+    pub fn recovery(&self) -> &super::recovery::Recovery {
+        &self.recovery
+    }
+
+    /// The standing of our reservations.
+    pub fn reservation(&self) -> &super::reservation::Reservation {
+        &self.reservation
+    }
+
+    /// The standing of scrub.
+    pub fn scrub(&self) -> &scrub::Scrub {
+        &self.scrub
+    }
+
+    /// Watches of our objects.
+    pub fn watches(&self) -> &crate::watch::Watches {
+        &self.watches
+    }
+
+    /// Data that has come for the next update.
+    pub fn preship(&self) -> Option<&super::ahead::Ahead> {
+        self.ahead.as_ref()
+    }
+}
