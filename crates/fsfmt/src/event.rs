@@ -2,7 +2,7 @@
 //! knowing the operation and without harm when it was already applied.
 
 use crate::tables::SessionRecord;
-use crate::{Dentry, DentryKey, Ino, InodeData};
+use crate::{Dentry, DentryKey, DirFrag, Ino, InodeData};
 use stdx::Rng;
 use wire::{Decode, DecodeError, Encode, Reader, Sample, Utime, Writer};
 
@@ -11,8 +11,8 @@ use wire::{Decode, DecodeError, Encode, Reader, Sample, Utime, Writer};
 pub enum Update {
     /// An entry is now this, or gone.
     Dentry {
-        /// The directory.
-        dir: Ino,
+        /// The directory's fragment.
+        dir: DirFrag,
         /// The name.
         key: DentryKey,
         /// The entry, inode included.
@@ -53,7 +53,7 @@ pub enum Update {
         tid: u64,
     },
     /// The subtrees of this rank: (root, rank).
-    Subtrees(Vec<(Ino, i32)>),
+    Subtrees(Vec<(DirFrag, i32)>),
     /// The rank goes on, or went on, without these clients, and what they believe is in doubt; of all others it is not.
     Missing {
         /// Their global ids.

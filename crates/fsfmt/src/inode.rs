@@ -1,6 +1,7 @@
 //! An inode as it is stored: embedded in its primary dentry, or alone for the roots.
 
-use maps::FileLayout;
+use crate::{DirFrag, FragTree, InodeKey};
+use maps::{FileLayout, SnapId};
 use std::collections::BTreeMap;
 use stdx::Rng;
 use wire::{Decode, DecodeError, Encode, Reader, Sample, Utime, Writer};
@@ -46,7 +47,12 @@ impl Ino {
     /// The first number that files and directories of users get, and the size of each rank's range.
     pub const FIRST_USER: u64 = 1 << 40;
 
-    /// Whether it is stored alone rather than in a dentry.
+    /// The live inode of this number.
+    pub fn head(self) -> InodeKey {
+        InodeKey { ino: self, snap: SnapId::HEAD }
+    }
+
+    /// True if it is stored alone rather than in a dentry.
     pub fn is_base(self) -> bool {
         self.0 < Self::FIRST_USER
     }
@@ -120,8 +126,8 @@ wire::wire_structs! {
         pub ino: Ino,
         /// Increases with each change.
         pub version: u64,
-        /// Fragments of the directory: (frag, bits) of each split.
-        pub fragtree: Vec<(u32, u32)>,
+        /// The fragments of a directory.
+        pub fragtree: FragTree,
         /// Type and permission bits.
         pub mode: u32,
         /// Owner.
@@ -202,6 +208,16 @@ impl InodeData {
     /// The type as `readdir` shows it (DT_DIR …).
     pub fn dtype(&self) -> u8 {
         ((self.mode & mode::FORMAT) >> 12) as u8
+    }
+
+    /// The live inode's key.
+    pub fn key(&self) -> InodeKey {
+        self.ino.head()
+    }
+
+    /// The fragment of this directory that holds names of a hash.
+    pub fn frag_of(&self, hash: u32) -> DirFrag {
+        DirFrag { ino: self.ino, frag: self.fragtree.frag_of(hash) }
     }
 
     /// How far the most generous writer may write.

@@ -7,11 +7,15 @@
 
 mod dentry;
 mod event;
+mod frag;
 mod inode;
 pub mod journal;
+mod keys;
 pub mod names;
 pub mod tables;
 
 pub use dentry::{Dentry, DentryKey, Fnode, Link};
 pub use event::{Event, Update};
+pub use frag::{Frag, FragTree};
 pub use inode::{BackPointer, ClientRange, DirStat, Ino, InodeData, NestStat, Quota, mode};
+pub use keys::{DirFrag, InodeKey};

@@ -1,10 +1,10 @@
 //! Names of the metadata pool's objects.
 
-use crate::Ino;
+use crate::{DirFrag, Ino};
 
 /// A directory fragment: inode and fragment in hex.
-pub fn dir_object(dir: Ino, frag: u32) -> String {
-    format!("{:x}.{frag:08x}", dir.0)
+pub fn dir_object(dir: DirFrag) -> String {
+    format!("{:x}.{}", dir.ino.0, dir.frag)
 }
 
 /// An inode that is stored alone.

@@ -103,7 +103,7 @@ pub enum IoWhy {
     /// A load.
     Load,
     /// Write-back of a directory.
-    Dir(fsfmt::Ino),
+    Dir(fsfmt::DirFrag),
     /// Write-back of an inode that is stored alone.
     Base(fsfmt::Ino),
     /// Write-back of a part of the inode index.
@@ -113,5 +113,5 @@ pub enum IoWhy {
     /// Write-back of the inode number table.
     InoTable,
     /// Removal or truncation of a data object.
-    Data(fsfmt::Ino),
+    Data(fsfmt::InodeKey),
 }

@@ -6,7 +6,7 @@
 
 use crate::types::{ClientId, Lsn, Segment};
 use auth::MdsCap;
-use fsfmt::Ino;
+use fsfmt::InodeKey;
 use fsfmt::tables::SessionRecord;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stdx::Instant;
@@ -48,7 +48,7 @@ pub struct Session {
     /// When it last renewed.
     pub renewed: Instant,
     /// Inodes that it has caps on.
-    pub inodes: BTreeSet<Ino>,
+    pub inodes: BTreeSet<InodeKey>,
     /// When it was last asked to give back caps.
     pub recalled: Option<Instant>,
     /// Whether it was said in the log that it went too far.

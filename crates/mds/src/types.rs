@@ -1,6 +1,6 @@
 //! Ids and small types of the rank.
 
-use fsfmt::{DentryKey, Ino};
+use fsfmt::{DentryKey, DirFrag, InodeKey};
 
 stdx::ids! {
     /// A client, by its global id.
@@ -16,8 +16,8 @@ pub type Lsn = u64;
 /// The number of a journal object.
 pub type Segment = u64;
 
-/// Where a dentry is: directory and key.
-pub type Place = (Ino, DentryKey);
+/// Where a dentry is: the directory's fragment, and the key in it.
+pub type Place = (DirFrag, DentryKey);
 
 /// A positive errno.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,25 +26,25 @@ pub struct Errno(pub i32);
 /// What an operation lacks before it can be decided.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Need {
-    /// One entry of a directory.
-    Dentry(Ino, DentryKey),
-    /// The entries of a directory behind an omap key.
-    Page(Ino, Vec<u8>),
+    /// One entry of a fragment.
+    Dentry(DirFrag, DentryKey),
+    /// The entries of a fragment behind an omap key.
+    Page(DirFrag, Vec<u8>),
     /// An inode, found through the inode index.
-    Inode(Ino),
+    Inode(InodeKey),
     /// Cap bits must be given back by all clients but one.
     Revoke {
         /// Of which inode.
-        ino: Ino,
+        ino: InodeKey,
         /// Who may keep them.
         except: Option<ClientId>,
         /// Which bits.
         mask: u32,
     },
     /// The truncation of a file's objects must end.
-    Truncated(Ino),
+    Truncated(InodeKey),
     /// A file lock must become free.
-    Lock(Ino),
+    Lock(InodeKey),
 }
 
 /// Why an operation is not decided.

@@ -2,14 +2,14 @@
 
 use super::{Cache, Dir, IndexChange, Inode, Slot, SlotLink};
 use crate::types::{Lsn, Place, Segment};
-use fsfmt::{BackPointer, Dentry, DentryKey, Event, Ino, InodeData, Link, Update};
+use fsfmt::{BackPointer, Dentry, DentryKey, DirFrag, Event, Ino, InodeData, InodeKey, Link, Update};
 use std::cell::Cell;
 
 /// What an event changed that others than the cache keep.
 #[derive(Default, Debug)]
 pub struct Applied {
     /// Inodes that it changed.
-    pub inodes: Vec<Ino>,
+    pub inodes: Vec<InodeKey>,
     /// Changes of tables, in order.
     pub tables: Vec<Update>,
 }
@@ -23,18 +23,19 @@ impl Cache {
                 Update::Dentry { dir, key, value } => {
                     self.set_entry(*dir, key, value.as_deref(), lsn, segment);
                     if let Some(Link::Primary(data)) = value.as_deref().map(|d| &d.link) {
-                        applied.inodes.push(data.ino);
+                        applied.inodes.push(data.key());
                     }
                 }
                 Update::Base(data) => {
                     self.put_inode((**data).clone(), None, lsn);
                     self.dirty_bases.entry(data.ino).or_insert(segment);
-                    applied.inodes.push(data.ino);
+                    applied.inodes.push(data.key());
                 }
                 Update::Forget(ino) => {
-                    self.inodes.remove(ino);
-                    if self.dirs.get(ino).is_some_and(|d| d.commit.is_none()) {
-                        self.drop_dir(*ino);
+                    self.inodes.remove(&ino.head());
+                    let idle = self.dirs.range(DirFrag::all_of(*ino)).filter(|(_, d)| d.commit.is_none());
+                    for dir in idle.map(|(dir, _)| *dir).collect::<Vec<_>>() {
+                        self.drop_dir(dir);
                     }
                     self.change_index(*ino, None, lsn, segment);
                 }
@@ -44,11 +45,18 @@ impl Cache {
         applied
     }
 
-    fn set_entry(&mut self, dir: Ino, key: &DentryKey, value: Option<&Dentry>, lsn: Lsn, segment: Segment) {
+    fn set_entry(
+        &mut self,
+        dir: DirFrag,
+        key: &DentryKey,
+        value: Option<&Dentry>,
+        lsn: Lsn,
+        segment: Segment,
+    ) {
         let place = (dir, key.clone());
         let link = match value.map(|d| &d.link) {
             None => SlotLink::Null,
-            Some(Link::Primary(data)) => SlotLink::Primary(data.ino),
+            Some(Link::Primary(data)) => SlotLink::Primary(data.key()),
             Some(Link::Remote { ino, dtype }) => SlotLink::Remote { ino: *ino, dtype: *dtype },
         };
         let old = self.dirs.get(&dir).and_then(|d| d.slots.get(key)).map(|s| s.link);
@@ -58,16 +66,19 @@ impl Cache {
             self.leave_place(ino, &place);
         }
         if let Some(Link::Primary(data)) = value.map(|d| &d.link) {
-            let moved = self.inodes.get(&data.ino).is_none_or(|i| i.place.as_ref() != Some(&place));
+            let moved = self.inodes.get(&data.key()).is_none_or(|i| i.place.as_ref() != Some(&place));
             let fresh_dir = data.is_dir() && data.version == 1;
             self.put_inode((**data).clone(), Some(place.clone()), lsn);
             if moved {
-                let back = BackPointer { dir, name: key.name.clone(), version: data.version };
+                let back = BackPointer { dir: dir.ino, name: key.name.clone(), version: data.version };
                 self.change_index(data.ino, Some(back), lsn, segment);
             }
             if fresh_dir {
                 // Nothing can be in it yet but what this journal puts there.
-                self.dirs.entry(data.ino).or_insert_with(|| Dir { complete: true, ..Dir::default() });
+                for frag in data.fragtree.leaves() {
+                    let dir = DirFrag { ino: data.ino, frag };
+                    self.dirs.entry(dir).or_insert_with(|| Dir { complete: true, ..Dir::default() });
+                }
             }
         }
         self.set_slot(&place, link, lsn);
@@ -81,7 +92,7 @@ impl Cache {
     }
 
     /// The inode's primary entry is there no more: unless the same event gives it another, it is on its way out.
-    fn leave_place(&mut self, ino: Ino, place: &Place) {
+    fn leave_place(&mut self, ino: InodeKey, place: &Place) {
         if let Some(inode) = self.inodes.get_mut(&ino)
             && inode.place.as_ref() == Some(place)
         {
@@ -90,14 +101,14 @@ impl Cache {
     }
 
     fn put_inode(&mut self, data: InodeData, place: Option<Place>, lsn: Lsn) {
-        match self.inodes.get_mut(&data.ino) {
+        match self.inodes.get_mut(&data.key()) {
             Some(inode) => {
                 inode.data = data;
                 inode.place = place;
                 inode.lsn = lsn;
             }
             None => {
-                self.inodes.insert(data.ino, Inode::new(data, place, lsn));
+                self.inodes.insert(data.key(), Inode::new(data, place, lsn));
             }
         }
     }
@@ -134,7 +145,7 @@ impl Cache {
             None => SlotLink::Null,
             Some(Link::Remote { ino, dtype }) => SlotLink::Remote { ino, dtype },
             Some(Link::Primary(data)) => {
-                let ino = data.ino;
+                let ino = data.key();
                 if self.inodes.contains_key(&ino) {
                     // It has moved since this entry was read.
                     return;
@@ -148,10 +159,10 @@ impl Cache {
 
     /// Takes in a base inode that was loaded.
     pub fn loaded_base(&mut self, data: InodeData) {
-        self.inodes.entry(data.ino).or_insert_with(|| Inode::new(data, None, 0));
+        self.inodes.entry(data.key()).or_insert_with(|| Inode::new(data, None, 0));
     }
 
-    pub(super) fn drop_dir(&mut self, dir: Ino) {
+    pub(super) fn drop_dir(&mut self, dir: DirFrag) {
         if let Some(d) = self.dirs.remove(&dir) {
             self.entries -= d.slots.len();
             for slot in d.slots.values() {

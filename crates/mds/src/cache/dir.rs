@@ -1,7 +1,7 @@
-//! The cached part of a directory.
+//! The cached part of a directory fragment.
 
 use crate::types::{Lsn, Segment};
-use fsfmt::{DentryKey, Ino};
+use fsfmt::{DentryKey, Ino, InodeKey};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ pub enum SlotLink {
     /// There is no such name.
     Null,
     /// The inode lives here.
-    Primary(Ino),
+    Primary(InodeKey),
     /// A further hard link.
     Remote {
         /// To which inode.
@@ -23,10 +23,11 @@ pub enum SlotLink {
 
 impl SlotLink {
     /// The inode that it leads to.
-    pub fn ino(self) -> Option<Ino> {
+    pub fn inode(self) -> Option<InodeKey> {
         match self {
             Self::Null => None,
-            Self::Primary(ino) | Self::Remote { ino, .. } => Some(ino),
+            Self::Primary(inode) => Some(inode),
+            Self::Remote { ino, .. } => Some(ino.head()),
         }
     }
 }
@@ -53,7 +54,7 @@ pub struct Commit {
     pub parts: usize,
 }
 
-/// The cached part of a directory.
+/// The cached part of a directory fragment.
 #[derive(Default, Debug)]
 pub struct Dir {
     /// Entries, names known to be absent included.

@@ -2,13 +2,13 @@
 
 use super::{Cache, Inode, SlotLink};
 use crate::types::{ClientId, Lsn, Need};
-use fsfmt::{DentryKey, Ino};
+use fsfmt::{DentryKey, DirFrag, Ino, InodeKey};
 use msgs::cap;
 use std::ops::Bound;
 
 impl Cache {
     /// An inode.
-    pub fn inode(&self, ino: Ino) -> Result<&Inode, Need> {
+    pub fn inode(&self, ino: InodeKey) -> Result<&Inode, Need> {
         let inode = self.inodes.get(&ino).ok_or(Need::Inode(ino))?;
         if let Some((dir, key)) = &inode.place {
             self.touch(*dir, key);
@@ -16,8 +16,13 @@ impl Cache {
         Ok(inode)
     }
 
+    /// The fragment of a directory that holds names of a hash.
+    pub fn frag_of(&self, dir: Ino, hash: u32) -> Result<DirFrag, Need> {
+        Ok(self.inode(dir.head())?.data.frag_of(hash))
+    }
+
     /// Where a name leads, and the event that made it so.
-    pub fn entry(&self, dir: Ino, key: &DentryKey) -> Result<(SlotLink, Lsn), Need> {
+    pub fn entry(&self, dir: DirFrag, key: &DentryKey) -> Result<(SlotLink, Lsn), Need> {
         if let Some(d) = self.dirs.get(&dir) {
             if let Some(slot) = d.slots.get(key) {
                 slot.used.set(self.tick);
@@ -31,14 +36,14 @@ impl Cache {
     }
 
     /// Marks an entry as used in this run.
-    pub fn touch(&self, dir: Ino, key: &DentryKey) {
+    pub fn touch(&self, dir: DirFrag, key: &DentryKey) {
         if let Some(slot) = self.dirs.get(&dir).and_then(|d| d.slots.get(key)) {
             slot.used.set(self.tick);
         }
     }
 
     /// Marks all entries of a part of a directory, behind an omap key up to an entry or to the end, as used in this run.
-    pub fn touch_page(&self, dir: Ino, after: &[u8], last: Option<&DentryKey>) {
+    pub fn touch_page(&self, dir: DirFrag, after: &[u8], last: Option<&DentryKey>) {
         let Some(d) = self.dirs.get(&dir) else { return };
         let start = DentryKey::from_omap(after).map_or(Bound::Unbounded, Bound::Included);
         let in_page =
@@ -46,30 +51,35 @@ impl Cache {
         in_page.for_each(|(_, slot)| slot.used.set(self.tick));
     }
 
+    /// True if a fragment of this directory is being written back.
+    pub fn has_commit(&self, dir: Ino) -> bool {
+        self.dirs.range(DirFrag::all_of(dir)).any(|(_, d)| d.commit.is_some())
+    }
+
     /// The directories from `ino` up to the root, `ino` excluded.
-    pub fn ancestors(&self, ino: Ino) -> Result<Vec<Ino>, Need> {
+    pub fn ancestors(&self, ino: InodeKey) -> Result<Vec<InodeKey>, Need> {
         let mut out = Vec::new();
         let mut at = ino;
         while let Some((dir, _)) = &self.inode(at)?.place {
-            out.push(*dir);
-            at = *dir;
+            at = dir.ino.head();
+            out.push(at);
         }
         Ok(out)
     }
 
     /// The path of an inode from the root, without a leading slash; `None` where it lies in no visible directory.
-    pub fn path_of(&self, ino: Ino) -> Result<Option<Vec<u8>>, Need> {
+    pub fn path_of(&self, ino: InodeKey) -> Result<Option<Vec<u8>>, Need> {
         let (mut names, mut at) = (Vec::new(), ino);
         while let Some((dir, key)) = &self.inode(at)?.place {
             names.push(key.name.clone());
-            at = *dir;
+            at = dir.ino.head();
         }
         names.reverse();
-        Ok((at == Ino::ROOT).then(|| names.join(&b'/')))
+        Ok((at == Ino::ROOT.head()).then(|| names.join(&b'/')))
     }
 
     /// The revocation that is needed so that nobody but `except` holds bits of `mask`; none where that is so.
-    pub fn revocation(&self, ino: Ino, except: Option<ClientId>, mask: u32) -> Option<Need> {
+    pub fn revocation(&self, ino: InodeKey, except: Option<ClientId>, mask: u32) -> Option<Need> {
         let mask = mask & !cap::PIN;
         let held = self.inodes.get(&ino)?.held_by_others(except);
         (held & mask != 0).then_some(Need::Revoke { ino, except, mask })

@@ -15,7 +15,7 @@ pub use inode::{DataWork, Inode, Restriction};
 pub use trim::Stats;
 
 use crate::types::{Lsn, Place, Segment};
-use fsfmt::{BackPointer, Ino};
+use fsfmt::{BackPointer, DirFrag, Ino, InodeKey};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stdx::FastMap;
 
@@ -33,12 +33,12 @@ pub struct IndexChange {
 /// The cache.
 #[derive(Default)]
 pub struct Cache {
-    /// Inodes by number.
-    pub inodes: FastMap<Ino, Inode>,
-    /// Cached entries by directory.
-    pub dirs: BTreeMap<Ino, Dir>,
-    /// Directories with entries that are not written back.
-    pub dirty_dirs: BTreeSet<Ino>,
+    /// Inodes.
+    pub inodes: FastMap<InodeKey, Inode>,
+    /// Cached entries by fragment of a directory.
+    pub dirs: BTreeMap<DirFrag, Dir>,
+    /// Fragments with entries that are not written back.
+    pub dirty_dirs: BTreeSet<DirFrag>,
     /// Base inodes that are not written back, and since when.
     pub dirty_bases: BTreeMap<Ino, Segment>,
     /// Changes of the inode index that are not written back.

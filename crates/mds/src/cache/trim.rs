@@ -2,6 +2,7 @@
 
 use super::{Cache, SlotLink};
 use crate::types::Place;
+use fsfmt::DirFrag;
 
 /// How full the cache is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -61,7 +62,7 @@ impl Cache {
             .inodes
             .get(&ino)
             .is_none_or(|i| i.is_idle() && i.data.nlink > 0 && i.data.truncate_from == 0);
-        idle && self.dirs.get(&ino).is_none_or(super::Dir::is_idle)
+        idle && self.dirs.range(DirFrag::all_of(ino.ino)).all(|(_, d)| d.is_idle())
     }
 
     fn drop_entry(&mut self, (dir, key): &Place) {
@@ -77,7 +78,9 @@ impl Cache {
         if let SlotLink::Primary(ino) = slot.link {
             self.inodes.remove(&ino);
             // Idle, or it would not have gone: at most the knowledge that it is empty.
-            self.dirs.remove(&ino);
+            let frags: Vec<DirFrag> =
+                self.dirs.range(DirFrag::all_of(ino.ino)).map(|(dir, _)| *dir).collect();
+            frags.iter().for_each(|dir| drop(self.dirs.remove(dir)));
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::rank::{Page, RankConfig};
 use crate::session::Session;
 use crate::types::{ClientId, Errno, Lsn, Need, Place, Stop};
 use auth::{Access, Caller, MdsCap};
-use fsfmt::{DentryKey, Ino};
+use fsfmt::{DentryKey, DirFrag, Ino, InodeKey};
 use msgs::{ClientRequest, FilePath, errno};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ pub struct Cx<'a> {
     pub done: Option<Ino>,
     /// When.
     pub now: Utime,
-    missing: &'a BTreeSet<Ino>,
+    missing: &'a BTreeSet<InodeKey>,
     pages: &'a [Page],
     auth: Option<&'a MdsCap>,
     seen: Cell<Lsn>,
@@ -41,7 +41,7 @@ pub struct Cx<'a> {
 #[derive(Clone, Debug)]
 pub struct Target {
     /// The inode.
-    pub ino: Ino,
+    pub ino: InodeKey,
     /// The last entry on the way, where the path has a name.
     pub place: Option<Place>,
 }
@@ -53,7 +53,7 @@ impl<'a> Cx<'a> {
         cfg: &'a RankConfig,
         client: ClientId,
         request: &'a ClientRequest,
-        missing: &'a BTreeSet<Ino>,
+        missing: &'a BTreeSet<InodeKey>,
         pages: &'a [Page],
         ino_next: u64,
     ) -> Self {
@@ -98,7 +98,7 @@ impl<'a> Cx<'a> {
     }
 
     /// An inode.
-    pub fn inode(&self, ino: Ino) -> Result<&'a Inode, Stop> {
+    pub fn inode(&self, ino: InodeKey) -> Result<&'a Inode, Stop> {
         if self.missing.contains(&ino) && !self.cache.inodes.contains_key(&ino) {
             return Err(Errno(errno::ESTALE).into());
         }
@@ -108,19 +108,26 @@ impl<'a> Cx<'a> {
     }
 
     /// A directory's inode.
-    pub fn dir(&self, ino: Ino) -> Result<&'a Inode, Stop> {
+    pub fn dir(&self, ino: InodeKey) -> Result<&'a Inode, Stop> {
         let inode = self.inode(ino)?;
         if inode.data.is_dir() { Ok(inode) } else { Err(Errno(errno::ENOTDIR).into()) }
     }
 
     /// Where a name leads.
-    pub fn entry(&self, dir: Ino, key: &DentryKey) -> Result<SlotLink, Stop> {
+    pub fn entry(&self, dir: DirFrag, key: &DentryKey) -> Result<SlotLink, Stop> {
         let (link, lsn) = self.cache.entry(dir, key)?;
         self.see(lsn);
         Ok(link)
     }
 
-    /// Directory and key of a path's last name.
+    /// Where a directory keeps a name.
+    pub fn place(&self, dir: InodeKey, name: &[u8]) -> Result<Place, Stop> {
+        let key = DentryKey::new(name);
+        let frag = self.dir(dir)?.data.frag_of(key.hash);
+        Ok((frag, key))
+    }
+
+    /// Fragment and key of a path's last name.
     pub fn parent(&self, path: &FilePath) -> Result<Place, Stop> {
         let mut names = components(path)?;
         let Some(last) = names.pop() else { return Err(Errno(errno::EINVAL).into()) };
@@ -128,13 +135,12 @@ impl<'a> Cx<'a> {
         for name in names {
             dir = self.step(dir, name)?;
         }
-        self.dir(dir)?;
-        Ok((dir, DentryKey::new(last)))
+        self.place(dir, last)
     }
 
-    fn step(&self, dir: Ino, name: &[u8]) -> Result<Ino, Stop> {
-        self.dir(dir)?;
-        self.entry(dir, &DentryKey::new(name))?.ino().ok_or(Errno(errno::ENOENT).into())
+    fn step(&self, dir: InodeKey, name: &[u8]) -> Result<InodeKey, Stop> {
+        let (dir, key) = self.place(dir, name)?;
+        self.entry(dir, &key)?.inode().ok_or(Errno(errno::ENOENT).into())
     }
 
     /// What a path leads to.
@@ -145,18 +151,18 @@ impl<'a> Cx<'a> {
             return Ok(Target { ino, place: None });
         }
         let (dir, key) = self.parent(path)?;
-        let Some(ino) = self.entry(dir, &key)?.ino() else { return Err(Errno(errno::ENOENT).into()) };
+        let Some(ino) = self.entry(dir, &key)?.inode() else { return Err(Errno(errno::ENOENT).into()) };
         self.inode(ino)?;
         Ok(Target { ino, place: Some((dir, key)) })
     }
 
     /// Asks that nobody but `except` holds bits of `mask` on an inode when the operation is carried out.
-    pub fn revoke(&self, ino: Ino, except: Option<ClientId>, mask: u32) {
+    pub fn revoke(&self, ino: InodeKey, except: Option<ClientId>, mask: u32) {
         self.revokes.borrow_mut().extend(self.cache.revocation(ino, except, mask));
     }
 
     /// The same of everybody else.
-    pub fn revoke_others(&self, ino: Ino, mask: u32) {
+    pub fn revoke_others(&self, ino: InodeKey, mask: u32) {
         self.revoke(ino, Some(self.client), mask);
     }
 
@@ -177,7 +183,7 @@ impl<'a> Cx<'a> {
     }
 
     /// The parts of a directory that are cached without gaps since the last run.
-    pub fn pages(&self, dir: Ino) -> impl Iterator<Item = &'a Page> {
+    pub fn pages(&self, dir: DirFrag) -> impl Iterator<Item = &'a Page> {
         self.pages.iter().filter(move |p| p.dir == dir)
     }
 
@@ -217,8 +223,8 @@ impl<'a> Cx<'a> {
 }
 
 /// The inode where a path begins.
-pub fn base(path: &FilePath) -> Ino {
-    if path.ino == 0 { Ino::ROOT } else { Ino(path.ino) }
+pub fn base(path: &FilePath) -> InodeKey {
+    if path.ino == 0 { Ino::ROOT.head() } else { Ino(path.ino).head() }
 }
 
 fn components(path: &FilePath) -> Result<Vec<&[u8]>, Stop> {

@@ -3,13 +3,13 @@
 use crate::cache::Cache;
 use crate::rank::shift;
 use crate::types::{Place, Stop};
-use fsfmt::{Dentry, Ino, InodeData, Link, NestStat, Update};
+use fsfmt::{Dentry, DirFrag, Ino, InodeData, InodeKey, Link, NestStat, Update};
 use std::collections::BTreeMap;
 use wire::Utime;
 
 enum NewLink {
     None,
-    Primary(Ino),
+    Primary(InodeKey),
     Remote { ino: Ino, dtype: u8 },
 }
 
@@ -17,7 +17,7 @@ enum NewLink {
 pub struct Draft<'a> {
     cache: &'a Cache,
     now: Utime,
-    inodes: BTreeMap<Ino, InodeData>,
+    inodes: BTreeMap<InodeKey, InodeData>,
     entries: Vec<(Place, NewLink)>,
 }
 
@@ -28,7 +28,7 @@ impl<'a> Draft<'a> {
     }
 
     /// An inode's new state, at first a copy of the present one.
-    pub fn inode(&mut self, ino: Ino) -> Result<&mut InodeData, Stop> {
+    pub fn inode(&mut self, ino: InodeKey) -> Result<&mut InodeData, Stop> {
         if !self.inodes.contains_key(&ino) {
             let mut data = self.cache.inode(ino)?.data.clone();
             data.version += 1;
@@ -38,7 +38,7 @@ impl<'a> Draft<'a> {
     }
 
     /// An inode whose attributes change now.
-    pub fn changed(&mut self, ino: Ino) -> Result<&mut InodeData, Stop> {
+    pub fn changed(&mut self, ino: InodeKey) -> Result<&mut InodeData, Stop> {
         let now = self.now;
         let data = self.inode(ino)?;
         data.ctime = data.ctime.max(now);
@@ -48,13 +48,13 @@ impl<'a> Draft<'a> {
 
     /// Adds a new inode.
     pub fn create(&mut self, data: InodeData) {
-        self.inodes.insert(data.ino, data);
+        self.inodes.insert(data.key(), data);
     }
 
     /// A name in `dir` is added or removed: `files` and `dirs` say how the numbers of entries change.
-    pub fn dir_changed(&mut self, dir: Ino, files: i64, dirs: i64) -> Result<(), Stop> {
+    pub fn dir_changed(&mut self, dir: DirFrag, files: i64, dirs: i64) -> Result<(), Stop> {
         let now = self.now;
-        let data = self.changed(dir)?;
+        let data = self.changed(dir.inode())?;
         data.mtime = data.mtime.max(now);
         data.dirstat.mtime = data.mtime;
         data.dirstat.nfiles = data.dirstat.nfiles.saturating_add_signed(files);
@@ -64,18 +64,18 @@ impl<'a> Draft<'a> {
     }
 
     /// The inode of a primary entry now counts in `dir`.
-    pub fn account(&mut self, dir: Ino, ino: Ino) -> Result<(), Stop> {
+    pub fn account(&mut self, dir: DirFrag, ino: InodeKey) -> Result<(), Stop> {
         let inode = self.inode(ino)?;
         inode.accounted = inode.rstat.clone();
         let stat = inode.rstat.clone();
-        shift(&mut self.inode(dir)?.rstat, &NestStat::default(), &stat);
+        shift(&mut self.inode(dir.inode())?.rstat, &NestStat::default(), &stat);
         Ok(())
     }
 
     /// It does not count there any more.
-    pub fn unaccount(&mut self, dir: Ino, ino: Ino) -> Result<(), Stop> {
+    pub fn unaccount(&mut self, dir: DirFrag, ino: InodeKey) -> Result<(), Stop> {
         let old = std::mem::take(&mut self.inode(ino)?.accounted);
-        shift(&mut self.inode(dir)?.rstat, &old, &NestStat::default());
+        shift(&mut self.inode(dir.inode())?.rstat, &old, &NestStat::default());
         Ok(())
     }
 
@@ -85,7 +85,7 @@ impl<'a> Draft<'a> {
     }
 
     /// The inode lives under this name from now on.
-    pub fn put(&mut self, place: Place, ino: Ino) {
+    pub fn put(&mut self, place: Place, ino: InodeKey) {
         self.entries.push((place, NewLink::Primary(ino)));
     }
 

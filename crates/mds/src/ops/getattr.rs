@@ -2,11 +2,11 @@
 
 use super::{Cx, Plan, Reply};
 use crate::types::Stop;
-use fsfmt::Ino;
+use fsfmt::InodeKey;
 use msgs::{GetattrArgs, cap};
 
 /// What others must give back so that the attributes named by `mask` are known here.
-pub(super) fn gather(cx: &Cx<'_>, ino: Ino, mask: u32) {
+pub(super) fn gather(cx: &Cx<'_>, ino: InodeKey, mask: u32) {
     let mut revoke = 0;
     for (shared, excl) in [
         (cap::AUTH_SHARED, cap::AUTH_EXCL),

@@ -7,22 +7,22 @@ use msgs::{cap, errno};
 pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let (dir, key) = cx.parent(&cx.request.path)?;
     let target = cx.resolve(&cx.request.path2)?;
-    if cx.entry(dir, &key)?.ino().is_some() {
+    if cx.entry(dir, &key)?.inode().is_some() {
         return Err(Errno(errno::EEXIST).into());
     }
     let data = &cx.inode(target.ino)?.data;
     if data.is_dir() {
         return Err(Errno(errno::EPERM).into());
     }
-    if data.nlink == 0 || cx.dir(dir)?.data.nlink == 0 {
+    if data.nlink == 0 || cx.dir(dir.inode())?.data.nlink == 0 {
         return Err(Errno(errno::ENOENT).into());
     }
     let dtype = data.dtype();
     let mut draft = Draft::new(cx.cache, cx.now);
     draft.changed(target.ino)?.nlink += 1;
     draft.dir_changed(dir, 1, 0)?;
-    draft.put_remote((dir, key.clone()), target.ino, dtype);
-    cx.revoke_others(dir, cap::FILE_SHARED);
+    draft.put_remote((dir, key.clone()), target.ino.ino, dtype);
+    cx.revoke_others(dir.inode(), cap::FILE_SHARED);
     cx.revoke_others(target.ino, cap::LINK_SHARED);
     cx.revoke(target.ino, None, cap::LINK_EXCL);
     let reply = Reply { dentry: Some((dir, key)), target: Some(target.ino), ..Reply::default() };

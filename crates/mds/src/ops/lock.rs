@@ -3,14 +3,14 @@
 use super::{Cx, Draft, Extra, LockChange, Plan, Reply};
 use crate::filelock::{LockSet, Owner, UNLOCK};
 use crate::types::{Errno, Need, Stop};
-use fsfmt::{ClientRange, Ino};
+use fsfmt::{ClientRange, InodeKey};
 use msgs::{FileLock, FileLockArgs, errno};
 use wire::Writer;
 
 const POSIX: u8 = 1;
 const FLOCK: u8 = 2;
 
-fn parts<'a>(cx: &Cx<'a>) -> Result<(Ino, FileLockArgs, Owner, Option<&'a LockSet>), Stop> {
+fn parts<'a>(cx: &Cx<'a>) -> Result<(InodeKey, FileLockArgs, Owner, Option<&'a LockSet>), Stop> {
     let target = cx.resolve(&cx.request.path)?;
     let args: FileLockArgs = cx.request.args.get();
     let owner = Owner { client: cx.client, owner: args.owner, pid: args.pid };
@@ -49,7 +49,7 @@ pub(super) fn set(cx: &Cx<'_>) -> Result<Plan, Stop> {
 }
 
 /// A client that has not come back after a restart of ours may hold a lock that it has not claimed yet.
-fn wait_for_missing(cx: &Cx<'_>, ino: Ino) -> Result<(), Stop> {
+fn wait_for_missing(cx: &Cx<'_>, ino: InodeKey) -> Result<(), Stop> {
     if cx.inode(ino)?.caps.values().any(|c| c.is_presumed) {
         return Err(Need::Lock(ino).into());
     }

@@ -3,7 +3,7 @@
 use super::getattr::gather;
 use super::{Cx, Plan, Reply};
 use crate::types::{Errno, Stop};
-use fsfmt::Ino;
+use fsfmt::{Ino, InodeKey};
 use msgs::{GetattrArgs, errno};
 
 /// LOOKUP: a name. That it is absent is an answer that the client may keep.
@@ -12,7 +12,7 @@ pub(super) fn by_path(cx: &Cx<'_>) -> Result<Plan, Stop> {
         return super::getattr::prepare(cx);
     }
     let (dir, key) = cx.parent(&cx.request.path)?;
-    let found = cx.entry(dir, &key)?.ino();
+    let found = cx.entry(dir, &key)?.inode();
     let Some(ino) = found else {
         if !cx.wants_dentry() {
             return Err(Errno(errno::ENOENT).into());
@@ -26,7 +26,7 @@ pub(super) fn by_path(cx: &Cx<'_>) -> Result<Plan, Stop> {
     cx.finish(Plan { reply, touched: vec![ino], ..Plan::default() })
 }
 
-fn only_target(cx: &Cx<'_>, ino: Ino) -> Result<Plan, Stop> {
+fn only_target(cx: &Cx<'_>, ino: InodeKey) -> Result<Plan, Stop> {
     cx.inode(ino)?;
     gather(cx, ino, cx.request.args.get::<GetattrArgs>().mask);
     let reply = Reply { target: Some(ino), ..Reply::default() };
@@ -35,14 +35,14 @@ fn only_target(cx: &Cx<'_>, ino: Ino) -> Result<Plan, Stop> {
 
 /// LOOKUPINO: the inode of a number.
 pub(super) fn by_ino(cx: &Cx<'_>) -> Result<Plan, Stop> {
-    only_target(cx, Ino(cx.request.path.ino))
+    only_target(cx, Ino(cx.request.path.ino).head())
 }
 
 /// LOOKUPPARENT: the directory that an inode's primary entry is in.
 pub(super) fn parent(cx: &Cx<'_>) -> Result<Plan, Stop> {
-    let inode = cx.inode(Ino(cx.request.path.ino))?;
+    let inode = cx.inode(Ino(cx.request.path.ino).head())?;
     match &inode.place {
-        Some((dir, _)) if !dir.is_base() || *dir == Ino::ROOT => only_target(cx, *dir),
+        Some((dir, _)) if !dir.ino.is_base() || dir.ino == Ino::ROOT => only_target(cx, dir.inode()),
         _ => Err(Errno(errno::ENOENT).into()),
     }
 }
@@ -50,12 +50,12 @@ pub(super) fn parent(cx: &Cx<'_>) -> Result<Plan, Stop> {
 /// LOOKUPNAME: the name of an inode in its directory.
 pub(super) fn name(cx: &Cx<'_>) -> Result<Plan, Stop> {
     // The second path is the child, the first its directory.
-    let inode = cx.inode(Ino(cx.request.path2.ino))?;
+    let inode = cx.inode(Ino(cx.request.path2.ino).head())?;
     let Some((dir, key)) = inode.place.clone() else { return Err(Errno(errno::ENOENT).into()) };
-    if dir != Ino(cx.request.path.ino) {
+    if dir.ino != Ino(cx.request.path.ino) {
         return Err(Errno(errno::ENOENT).into());
     }
-    cx.inode(dir)?;
-    let reply = Reply { dentry: Some((dir, key)), target: Some(inode.data.ino), ..Reply::default() };
+    cx.inode(dir.inode())?;
+    let reply = Reply { dentry: Some((dir, key)), target: Some(inode.data.key()), ..Reply::default() };
     Ok(Plan { reply, ..Plan::default() })
 }

@@ -61,9 +61,9 @@ fn xattrs_of(cx: &Cx<'_>) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Stop> {
 
 /// The plan that puts a new inode under a free name.
 pub(super) fn link_new(cx: &Cx<'_>, (dir, key): Place, data: InodeData, want: u32) -> Result<Plan, Stop> {
-    let ino = data.ino;
+    let ino = data.key();
     let is_dir = data.is_dir();
-    if cx.dir(dir)?.data.nlink == 0 {
+    if cx.dir(dir.inode())?.data.nlink == 0 {
         return Err(Errno(errno::ENOENT).into());
     }
     let mut draft = Draft::new(cx.cache, cx.now);
@@ -71,17 +71,17 @@ pub(super) fn link_new(cx: &Cx<'_>, (dir, key): Place, data: InodeData, want: u3
     draft.dir_changed(dir, i64::from(!is_dir), i64::from(is_dir))?;
     draft.account(dir, ino)?;
     draft.put((dir, key.clone()), ino);
-    cx.revoke_others(dir, cap::FILE_SHARED);
+    cx.revoke_others(dir.inode(), cap::FILE_SHARED);
     let reply = Reply { dentry: Some((dir, key)), target: Some(ino), want, ..Reply::default() };
-    cx.finish(Plan { updates: draft.finish(), created: ino, reply, ..Plan::default() })
+    cx.finish(Plan { updates: draft.finish(), created: ino.ino, reply, ..Plan::default() })
 }
 
 pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let (dir, key) = cx.parent(&cx.request.path)?;
-    if cx.entry(dir, &key)?.ino().is_some() {
+    if cx.entry(dir, &key)?.inode().is_some() {
         return Err(Errno(errno::EEXIST).into());
     }
-    let parent = &cx.dir(dir)?.data;
+    let parent = &cx.dir(dir.inode())?.data;
     let data = match cx.request.op {
         MdsOp::MKDIR => {
             let bits = cx.request.args.get::<MkdirArgs>().mode & !mode::FORMAT;

@@ -20,7 +20,7 @@ pub use context::{Cx, max_size_step};
 pub use draft::Draft;
 
 use crate::types::{Errno, Place, Stop};
-use fsfmt::{Ino, Update};
+use fsfmt::{Ino, InodeKey, Update};
 use msgs::{MdsOp, errno};
 
 /// What an operation will do.
@@ -33,7 +33,7 @@ pub struct Plan {
     /// The answer.
     pub reply: Reply,
     /// Inodes whose caps are to be looked at again.
-    pub touched: Vec<Ino>,
+    pub touched: Vec<InodeKey>,
     /// A file lock to set.
     pub lock: Option<LockChange>,
 }
@@ -46,7 +46,7 @@ pub struct Reply {
     /// Directory and name that the client learns of.
     pub dentry: Option<Place>,
     /// Inode that it learns of.
-    pub target: Option<Ino>,
+    pub target: Option<InodeKey>,
     /// Cap bits that it wants of the target from now on.
     pub want: u32,
     /// The rest.
@@ -66,7 +66,7 @@ pub enum Extra {
     /// Entries of a directory.
     Listing {
         /// Names and inodes.
-        entries: Vec<(Vec<u8>, Ino)>,
+        entries: Vec<(Vec<u8>, InodeKey)>,
         /// Bits of `readdir_flag`.
         flags: u16,
         /// Bytes that the answer may have.
@@ -78,7 +78,7 @@ pub enum Extra {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LockChange {
     /// On which file.
-    pub ino: Ino,
+    pub ino: InodeKey,
     /// fcntl rather than flock.
     pub posix: bool,
     /// Shared, exclusive or free.
@@ -148,7 +148,7 @@ fn what_is_left(cx: &Cx<'_>, created: Ino) -> Result<Reply, Stop> {
     } else {
         let made = match op {
             MdsOp::LINK => Some(cx.resolve(&cx.request.path2)?.ino),
-            _ if created.0 != 0 => Some(created),
+            _ if created.0 != 0 => Some(created.head()),
             _ => None,
         };
         if let Some(ino) = made {
@@ -174,10 +174,9 @@ fn what_is_left(cx: &Cx<'_>, created: Ino) -> Result<Reply, Stop> {
 }
 
 /// The request's name, and the inode that it leads to.
-fn named(cx: &Cx<'_>) -> Result<(Place, Option<Ino>), Stop> {
+fn named(cx: &Cx<'_>) -> Result<(Place, Option<InodeKey>), Stop> {
     let (dir, key) = cx.parent(&cx.request.path)?;
-    cx.inode(dir)?;
-    let found = cx.entry(dir, &key)?.ino();
+    let found = cx.entry(dir, &key)?.inode();
     if let Some(ino) = found {
         cx.inode(ino)?;
     }

@@ -5,7 +5,7 @@ use super::setattr::truncate;
 use super::{Cx, Draft, Extra, Plan, Reply};
 use crate::cap::wanted_by_open;
 use crate::types::{Errno, Place, Stop};
-use fsfmt::{ClientRange, Ino, mode};
+use fsfmt::{ClientRange, InodeKey, mode};
 use msgs::{ClientRequest, MdsOp, OpenArgs, cap, errno};
 
 /// Ceph's numbers of the open flags.
@@ -34,7 +34,7 @@ pub(super) fn open(cx: &Cx<'_>) -> Result<Plan, Stop> {
     open_existing(cx, target.ino, target.place)
 }
 
-fn open_existing(cx: &Cx<'_>, ino: Ino, place: Option<Place>) -> Result<Plan, Stop> {
+fn open_existing(cx: &Cx<'_>, ino: InodeKey, place: Option<Place>) -> Result<Plan, Stop> {
     let flags = cx.request.args.get::<OpenArgs>().flags;
     let inode = cx.inode(ino)?;
     let writes = flags & flag::ACCESS != 0;
@@ -67,7 +67,7 @@ fn open_existing(cx: &Cx<'_>, ino: Ino, place: Option<Place>) -> Result<Plan, St
 const CHANGES: u32 = cap::FILE_WR | cap::FILE_BUFFER | cap::FILE_EXCL;
 
 /// Lets the client write some way beyond the present end.
-fn grant_range(cx: &Cx<'_>, draft: &mut Draft<'_>, ino: Ino) -> Result<(), Stop> {
+fn grant_range(cx: &Cx<'_>, draft: &mut Draft<'_>, ino: InodeKey) -> Result<(), Stop> {
     let data = draft.inode(ino)?;
     let max_size = cx.max_size_for(data.size);
     data.ranges.insert(cx.client.0, ClientRange { max_size, follows: 0 });
@@ -78,13 +78,13 @@ fn grant_range(cx: &Cx<'_>, draft: &mut Draft<'_>, ino: Ino) -> Result<(), Stop>
 pub(super) fn create(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let args: OpenArgs = cx.request.args.get();
     let (dir, key) = cx.parent(&cx.request.path)?;
-    if let Some(ino) = cx.entry(dir, &key)?.ino() {
+    if let Some(ino) = cx.entry(dir, &key)?.inode() {
         if args.flags & flag::EXCL != 0 {
             return Err(Errno(errno::EEXIST).into());
         }
         return open_existing(cx, ino, Some((dir, key)));
     }
-    let mut data = new_inode(cx, &cx.dir(dir)?.data, args.mode & !mode::FORMAT | mode::FILE)?;
+    let mut data = new_inode(cx, &cx.dir(dir.inode())?.data, args.mode & !mode::FORMAT | mode::FILE)?;
     let max_size = cx.max_size_for(0);
     data.ranges.insert(cx.client.0, ClientRange { max_size, follows: 0 });
     data.max_size_ever = max_size;

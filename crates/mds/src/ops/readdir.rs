@@ -2,7 +2,7 @@
 
 use super::{Cx, Extra, Plan, Reply};
 use crate::types::{Need, Stop};
-use fsfmt::{DentryKey, Ino};
+use fsfmt::{DentryKey, DirFrag, Frag, InodeKey};
 use msgs::ReaddirArgs;
 use msgs::readdir_flag::{FRAG_COMPLETE, FRAG_END, HASH_ORDER, OFFSET_HASH};
 use std::ops::Bound;
@@ -13,13 +13,14 @@ const MOST: usize = 1024;
 const MOST_BYTES: usize = 512 << 10;
 
 /// Names and inodes.
-type Listed = Vec<(Vec<u8>, Ino)>;
+type Listed = Vec<(Vec<u8>, InodeKey)>;
 
 pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let target = cx.resolve(&cx.request.path)?;
-    let dir = target.ino;
-    cx.dir(dir)?;
     let args: ReaddirArgs = cx.request.args.get();
+    // The first hash of the asked fragment: a client may not know yet that this was split.
+    let first = Frag::from_raw(args.frag).unwrap_or_default().value();
+    let dir = cx.dir(target.ino)?.data.frag_of(first);
     let most = match args.max_entries as usize {
         0 => MOST,
         n => n.min(MOST),
@@ -37,8 +38,11 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
         0 => MOST_BYTES,
         n => n.clamp(16 << 10, MOST_BYTES),
     };
-    let reply =
-        Reply { target: Some(dir), extra: Extra::Listing { entries, flags, max_bytes }, ..Reply::default() };
+    let reply = Reply {
+        target: Some(target.ino),
+        extra: Extra::Listing { entries, flags, max_bytes },
+        ..Reply::default()
+    };
     cx.finish(Plan { reply, ..Plan::default() })
 }
 
@@ -54,7 +58,7 @@ fn start_of(cx: &Cx<'_>, args: &ReaddirArgs) -> Bound<DentryKey> {
 }
 
 /// Names and inodes behind `start`, and whether these are all.
-fn page(cx: &Cx<'_>, dir: Ino, start: &Bound<DentryKey>, most: usize) -> Result<(Listed, bool), Stop> {
+fn page(cx: &Cx<'_>, dir: DirFrag, start: &Bound<DentryKey>, most: usize) -> Result<(Listed, bool), Stop> {
     let cached = cx.cache.dirs.get(&dir);
     let complete = cached.is_some_and(|d| d.complete);
     // What is known to be here without gaps: up to `known`, or to the end.
@@ -66,7 +70,7 @@ fn page(cx: &Cx<'_>, dir: Ino, start: &Bound<DentryKey>, most: usize) -> Result<
         if until.as_ref().is_some_and(|u| key > u) {
             break;
         }
-        let Some(ino) = slot.link.ino() else { continue };
+        let Some(ino) = slot.link.inode() else { continue };
         if entries.len() == most {
             return Ok((entries, false));
         }
@@ -84,7 +88,7 @@ fn page(cx: &Cx<'_>, dir: Ino, start: &Bound<DentryKey>, most: usize) -> Result<
 }
 
 /// How far behind `start` the cache has no gaps: to an entry, or to the end; a page is fetched where it has none.
-fn reach(cx: &Cx<'_>, dir: Ino, start: &Bound<DentryKey>) -> Result<Option<DentryKey>, Stop> {
+fn reach(cx: &Cx<'_>, dir: DirFrag, start: &Bound<DentryKey>) -> Result<Option<DentryKey>, Stop> {
     let after = match start {
         Bound::Unbounded => Vec::new(),
         Bound::Excluded(key) => key.to_omap(),

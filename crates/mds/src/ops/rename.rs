@@ -4,18 +4,18 @@ use super::unlink::{check_removable, drop_name};
 use super::{Cx, Draft, Plan, Reply};
 use crate::cache::SlotLink;
 use crate::types::{Errno, Stop};
-use fsfmt::Ino;
+use fsfmt::{DirFrag, InodeKey};
 use msgs::{cap, errno};
 
 pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let dest = cx.parent(&cx.request.path)?;
     let src = cx.parent(&cx.request.path2)?;
     let src_link = cx.entry(src.0, &src.1)?;
-    let Some(ino) = src_link.ino() else { return Err(Errno(errno::ENOENT).into()) };
+    let Some(ino) = src_link.inode() else { return Err(Errno(errno::ENOENT).into()) };
     let inode = cx.inode(ino)?;
     let dest_link = cx.entry(dest.0, &dest.1)?;
     let reply = Reply { dentry: Some(dest.clone()), target: Some(ino), ..Reply::default() };
-    if dest_link.ino() == Some(ino) {
+    if dest_link.inode() == Some(ino) {
         // Two names of one inode: nothing happens.
         return Ok(Plan { reply, ..Plan::default() });
     }
@@ -23,12 +23,12 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     if is_dir {
         check_loop(cx, ino, dest.0)?;
     }
-    if cx.dir(dest.0)?.data.nlink == 0 {
+    if cx.dir(dest.0.inode())?.data.nlink == 0 {
         return Err(Errno(errno::ENOENT).into());
     }
     let mut draft = Draft::new(cx.cache, cx.now);
     let mut touched = vec![ino];
-    if let Some(victim) = dest_link.ino() {
+    if let Some(victim) = dest_link.inode() {
         check_removable(cx, victim, is_dir)?;
         drop_name(cx, &mut draft, &dest, dest_link)?;
         touched.push(victim);
@@ -38,7 +38,7 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     draft.dir_changed(src.0, -i64::from(!is_dir), -i64::from(is_dir))?;
     draft.dir_changed(dest.0, i64::from(!is_dir), i64::from(is_dir))?;
     match src_link {
-        SlotLink::Remote { dtype, .. } => draft.put_remote(dest.clone(), ino, dtype),
+        SlotLink::Remote { dtype, .. } => draft.put_remote(dest.clone(), ino.ino, dtype),
         _ => {
             draft.unaccount(src.0, ino)?;
             draft.account(dest.0, ino)?;
@@ -46,7 +46,7 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
         }
     }
     for dir in [src.0, dest.0] {
-        cx.revoke_others(dir, cap::FILE_SHARED);
+        cx.revoke_others(dir.inode(), cap::FILE_SHARED);
     }
     cx.revoke_others(ino, cap::LINK_SHARED);
     cx.revoke(ino, None, cap::LINK_EXCL);
@@ -54,8 +54,8 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
 }
 
 /// A directory must not move below itself.
-fn check_loop(cx: &Cx<'_>, ino: Ino, dest: Ino) -> Result<(), Stop> {
-    if dest == ino || cx.cache.ancestors(dest)?.contains(&ino) {
+fn check_loop(cx: &Cx<'_>, ino: InodeKey, dest: DirFrag) -> Result<(), Stop> {
+    if dest.inode() == ino || cx.cache.ancestors(dest.inode())?.contains(&ino) {
         return Err(Errno(errno::EINVAL).into());
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use super::{Cx, Draft, Plan, Reply};
 use crate::types::{Errno, Need, Stop};
-use fsfmt::{Ino, mode};
+use fsfmt::{InodeKey, mode};
 use msgs::{SetattrArgs, cap, errno, setattr_mask as bit};
 use wire::Utime;
 
@@ -17,7 +17,7 @@ const ALL_FILE: u32 = cap::FILE_SHARED
 
 /// Sets a file's size. Nobody may hold anything of its data meanwhile; what lies beyond a smaller size is removed from
 /// the objects after the event is durable, and until then nobody may read or write.
-pub(super) fn truncate(cx: &Cx<'_>, draft: &mut Draft<'_>, ino: Ino, size: u64) -> Result<(), Stop> {
+pub(super) fn truncate(cx: &Cx<'_>, draft: &mut Draft<'_>, ino: InodeKey, size: u64) -> Result<(), Stop> {
     let inode = cx.inode(ino)?;
     if inode.data.truncate_from > 0 {
         return Err(Need::Truncated(ino).into());
@@ -64,7 +64,7 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
 }
 
 /// Others must forget what changes, and the client itself must first flush what it has changed without asking.
-fn revoke_for(cx: &Cx<'_>, ino: Ino, mask: u32) {
+fn revoke_for(cx: &Cx<'_>, ino: InodeKey, mask: u32) {
     if mask & (bit::MODE | bit::UID | bit::GID | bit::BTIME | bit::KILL_SGUID) != 0 {
         cx.revoke_others(ino, cap::AUTH_SHARED);
         cx.revoke(ino, None, cap::AUTH_EXCL);
@@ -75,7 +75,7 @@ fn revoke_for(cx: &Cx<'_>, ino: Ino, mask: u32) {
     }
 }
 
-fn apply(cx: &Cx<'_>, draft: &mut Draft<'_>, ino: Ino, args: &SetattrArgs) -> Result<(), Stop> {
+fn apply(cx: &Cx<'_>, draft: &mut Draft<'_>, ino: InodeKey, args: &SetattrArgs) -> Result<(), Stop> {
     let time = |t: wire::Timespec| Utime { sec: t.sec, nsec: t.nsec };
     let has = |b: u32| args.mask & b != 0;
     let now = cx.now;

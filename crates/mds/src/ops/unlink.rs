@@ -3,7 +3,7 @@
 use super::{Cx, Draft, Plan, Reply};
 use crate::cache::SlotLink;
 use crate::types::{Errno, Place, Stop};
-use fsfmt::{DentryKey, Ino};
+use fsfmt::{Ino, InodeKey};
 use msgs::{MdsOp, cap, errno};
 
 /// Takes a name away from what it leads to. An inode that loses its primary name becomes a stray: until the last cap on
@@ -14,15 +14,15 @@ pub(super) fn drop_name(
     place: &Place,
     link: SlotLink,
 ) -> Result<(), Stop> {
-    let Some(ino) = link.ino() else { return Ok(()) };
+    let Some(ino) = link.inode() else { return Ok(()) };
     let inode = cx.inode(ino)?;
     let is_dir = inode.data.is_dir();
     let data = draft.changed(ino)?;
     data.nlink = data.nlink.saturating_sub(1);
     if let SlotLink::Primary(_) = link {
-        data.stray_from = place.0;
+        data.stray_from = place.0.ino;
         draft.unaccount(place.0, ino)?;
-        draft.put((Ino::stray(cx.cfg.rank), stray_key(ino)), ino);
+        draft.put(stray_place(cx, ino)?, ino);
     }
     draft.dir_changed(place.0, -i64::from(!is_dir), -i64::from(is_dir))?;
     // Also from who asks: the answer does not tell it the new count.
@@ -30,12 +30,12 @@ pub(super) fn drop_name(
     Ok(())
 }
 
-fn stray_key(ino: Ino) -> DentryKey {
-    DentryKey::new(format!("{:x}", ino.0).as_bytes())
+fn stray_place(cx: &Cx<'_>, inode: InodeKey) -> Result<Place, Stop> {
+    cx.place(Ino::stray(cx.cfg.rank).head(), format!("{:x}", inode.ino.0).as_bytes())
 }
 
 /// Whether an inode may be removed by an operation that expects a directory, or anything else.
-pub(super) fn check_removable(cx: &Cx<'_>, ino: Ino, as_dir: bool) -> Result<(), Stop> {
+pub(super) fn check_removable(cx: &Cx<'_>, ino: InodeKey, as_dir: bool) -> Result<(), Stop> {
     let data = &cx.inode(ino)?.data;
     match (data.is_dir(), as_dir) {
         (true, false) => Err(Errno(errno::EISDIR).into()),
@@ -50,12 +50,12 @@ pub(super) fn check_removable(cx: &Cx<'_>, ino: Ino, as_dir: bool) -> Result<(),
 pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let place = cx.parent(&cx.request.path)?;
     let link = cx.entry(place.0, &place.1)?;
-    let Some(ino) = link.ino() else { return Err(Errno(errno::ENOENT).into()) };
+    let Some(ino) = link.inode() else { return Err(Errno(errno::ENOENT).into()) };
     check_removable(cx, ino, cx.request.op == MdsOp::RMDIR)?;
     let mut draft = Draft::new(cx.cache, cx.now);
     draft.remove(place.clone());
     drop_name(cx, &mut draft, &place, link)?;
-    cx.revoke_others(place.0, cap::FILE_SHARED);
+    cx.revoke_others(place.0.inode(), cap::FILE_SHARED);
     let reply = Reply { dentry: Some(place), ..Reply::default() };
     cx.finish(Plan { updates: draft.finish(), reply, touched: vec![ino], ..Plan::default() })
 }

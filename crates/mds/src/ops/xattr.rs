@@ -56,7 +56,7 @@ pub(super) fn remove(cx: &Cx<'_>) -> Result<Plan, Stop> {
 
 fn change(
     cx: &Cx<'_>,
-    ino: fsfmt::Ino,
+    ino: fsfmt::InodeKey,
     edit: impl FnOnce(&mut std::collections::BTreeMap<Vec<u8>, Vec<u8>>),
 ) -> Result<Plan, Stop> {
     cx.revoke_others(ino, cap::XATTR_SHARED);

@@ -4,10 +4,10 @@ use super::{Effect, Rank, RankConfig};
 use crate::io::{IoResult, IoWhy, ObjOp, ObjReply};
 use crate::journal::Journal;
 use crate::session::{Session, SessionState};
-use crate::types::{ClientId, IoId, Lsn, Need, Segment};
+use crate::types::{ClientId, IoId, Lsn, Segment};
 use fsfmt::journal::{JournalHeader, read_frames};
 use fsfmt::tables::{InoTable, SessionRecord, parse_session_key};
-use fsfmt::{Event, Ino, InodeData, NestStat, Update, mode, names};
+use fsfmt::{DirFrag, Event, Ino, InodeData, InodeKey, NestStat, Update, mode, names};
 use node::Level;
 use std::collections::BTreeMap;
 use stdx::Now;
@@ -68,10 +68,12 @@ impl Rank {
         let mut updates: Vec<Update> =
             [(root, 0o755), (mdsdir, 0o700), (stray, 0o700)].map(|(i, m)| rank.new_base(i, m)).into();
         updates.push(Update::InoNext(rank.ino_next));
-        updates.push(Update::Subtrees(vec![(root, rank.cfg.rank as i32), (mdsdir, rank.cfg.rank as i32)]));
+        updates.push(Update::Subtrees(
+            [root, mdsdir].map(|dir| (DirFrag::whole(dir), rank.cfg.rank as i32)).into(),
+        ));
         rank.boot.begin = rank.commit_event("create file system", updates);
         for dir in [root, stray] {
-            rank.cache.dirs.entry(dir).or_default().complete = true;
+            rank.cache.dirs.entry(DirFrag::whole(dir)).or_default().complete = true;
         }
         rank
     }
@@ -226,7 +228,7 @@ impl Rank {
         }
         self.journal = Journal::new(self.cfg.options.journal_bytes, last, segments);
         self.log(Level::Info, "journal_replayed", format!("{count} events up to {last}"));
-        if !self.cache.inodes.contains_key(&Ino::ROOT) {
+        if !self.cache.inodes.contains_key(&Ino::ROOT.head()) {
             self.out.push(Effect::Fail("the root inode is neither stored nor in the journal".to_owned()));
             return;
         }
@@ -234,8 +236,9 @@ impl Rank {
         self.stage = Stage::Replayed;
         // Marks the begin of this life in the journal, before anything of it is seen.
         let rank = self.cfg.rank as i32;
-        self.boot.begin = self.commit_event("take over", vec![Update::Subtrees(vec![(Ino::ROOT, rank)])]);
-        self.load(Need::Page(Ino::stray(self.cfg.rank), Vec::new()), None, None);
+        self.boot.begin =
+            self.commit_event("take over", vec![Update::Subtrees(vec![(DirFrag::whole(Ino::ROOT), rank)])]);
+        self.load_strays(Vec::new());
     }
 
     /// The journal has reached a further event.
@@ -267,7 +270,7 @@ impl Rank {
             return;
         }
         self.stage = Stage::Active;
-        let held: Vec<Ino> = self.sessions.map.values().flat_map(|s| s.inodes.iter().copied()).collect();
+        let held: Vec<InodeKey> = self.sessions.map.values().flat_map(|s| s.inodes.iter().copied()).collect();
         for ino in held {
             self.caps_changed(ino);
         }

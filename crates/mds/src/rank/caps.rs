@@ -5,7 +5,7 @@ use super::{Effect, Rank, stat};
 use crate::cap::{Cap, STRONG};
 use crate::session::SessionState;
 use crate::types::{ClientId, Lsn, Need, OpId};
-use fsfmt::Ino;
+use fsfmt::InodeKey;
 use msgs::{InodeStat, cap, cap_op};
 
 /// Bits that a client gets without asking, because they save it a round trip and cost nobody anything.
@@ -14,7 +14,7 @@ const LIKES: u32 = cap::PIN | cap::ANY_SHARED;
 impl Rank {
     /// Gives `client` what it may have of an inode, in a reply: the inode as it will see it. `want` are bits that it
     /// wants from now on. Whatever that takes from others is revoked first.
-    pub(super) fn issue(&mut self, ino: Ino, client: ClientId, want: u32) -> InodeStat {
+    pub(super) fn issue(&mut self, ino: InodeKey, client: ClientId, want: u32) -> InodeStat {
         let next = self.next_cap;
         let Some(inode) = self.cache.inodes.get_mut(&ino) else {
             unreachable!("replies are about cached inodes")
@@ -44,7 +44,7 @@ impl Rank {
 
     /// Revokes what clients must not have any more, and grants what waiting ones may have now; `skip` gets no grant,
     /// because a reply will carry it.
-    pub(super) fn eval(&mut self, ino: Ino, skip: Option<ClientId>) {
+    pub(super) fn eval(&mut self, ino: InodeKey, skip: Option<ClientId>) {
         let Some(inode) = self.cache.inodes.get(&ino) else { return };
         let clients: Vec<ClientId> = inode.caps.keys().copied().collect();
         for client in &clients {
@@ -55,7 +55,7 @@ impl Rank {
         }
     }
 
-    fn revoke_excess(&mut self, ino: Ino, client: ClientId) {
+    fn revoke_excess(&mut self, ino: InodeKey, client: ClientId) {
         let now = self.now.mono;
         let Some(inode) = self.cache.inodes.get_mut(&ino) else { return };
         let allowed = inode.allowed(client);
@@ -71,7 +71,7 @@ impl Rank {
         self.send_cap(cap_op::REVOKE, ino, client);
     }
 
-    fn grant_wanted(&mut self, ino: Ino, client: ClientId) {
+    fn grant_wanted(&mut self, ino: InodeKey, client: ClientId) {
         let open = self.sessions.map.get(&client).is_some_and(|s| s.state == SessionState::Open);
         let now = self.now.mono;
         let Some(inode) = self.cache.inodes.get_mut(&ino) else { return };
@@ -90,7 +90,7 @@ impl Rank {
     }
 
     /// Sends what a client's cap and the inode are now.
-    pub(super) fn send_cap(&mut self, op: u32, ino: Ino, client: ClientId) {
+    pub(super) fn send_cap(&mut self, op: u32, ino: InodeKey, client: ClientId) {
         let Some(inode) = self.cache.inodes.get(&ino) else { return };
         let Some(cap) = inode.caps.get(&client) else { return };
         let message = stat::caps_message(op, &inode.data, client, cap);
@@ -111,7 +111,7 @@ impl Rank {
     }
 
     /// A client's cap is gone.
-    pub(super) fn remove_cap(&mut self, ino: Ino, client: ClientId) {
+    pub(super) fn remove_cap(&mut self, ino: InodeKey, client: ClientId) {
         if let Some(s) = self.sessions.map.get_mut(&client) {
             s.inodes.remove(&ino);
         }
@@ -123,14 +123,14 @@ impl Rank {
     }
 
     /// What clients hold of an inode has changed: others may get it, operations may go on.
-    pub(super) fn caps_changed(&mut self, ino: Ino) {
+    pub(super) fn caps_changed(&mut self, ino: InodeKey) {
         self.eval(ino, None);
         self.wake_waiters(ino);
         self.note_inode(ino);
     }
 
     /// Runs operations that waited for this inode and lack nothing of it any more.
-    pub(super) fn wake_waiters(&mut self, ino: Ino) {
+    pub(super) fn wake_waiters(&mut self, ino: InodeKey) {
         let Some(inode) = self.cache.inodes.get(&ino) else { return };
         for id in inode.waiters.clone() {
             let satisfied = |need: &Need| match need {
@@ -147,7 +147,7 @@ impl Rank {
     }
 
     /// Forbids bits while an operation needs them.
-    pub(super) fn restrict(&mut self, id: OpId, ino: Ino, except: Option<ClientId>, mask: u32) {
+    pub(super) fn restrict(&mut self, id: OpId, ino: InodeKey, except: Option<ClientId>, mask: u32) {
         let Some(inode) = self.cache.inodes.get_mut(&ino) else { return };
         let list = inode.restrictions.entry(id).or_default();
         let r = crate::cache::Restriction { except, mask };
@@ -159,7 +159,7 @@ impl Rank {
     }
 
     /// An operation is over: what it forbade is free again.
-    pub(super) fn unrestrict(&mut self, id: OpId, inodes: impl IntoIterator<Item = Ino>) {
+    pub(super) fn unrestrict(&mut self, id: OpId, inodes: impl IntoIterator<Item = InodeKey>) {
         for ino in inodes {
             let Some(inode) = self.cache.inodes.get_mut(&ino) else { continue };
             inode.waiters.remove(&id);

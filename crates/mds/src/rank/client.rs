@@ -4,7 +4,7 @@ use super::{Rank, stat};
 use crate::cap::STRONG;
 use crate::session::SessionState;
 use crate::types::{ClientId, Need};
-use fsfmt::{ClientRange, Dentry, Ino, InodeData, Link, Update};
+use fsfmt::{ClientRange, Dentry, Ino, InodeData, InodeKey, Link, Update};
 use msgs::{CapReleaseItem, ClientCapRelease, ClientCaps, DentryRelease, cap, cap_op};
 use node::Level;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ const UNWANTED_FOR: Duration = Duration::from_secs(5);
 impl Rank {
     /// A cap message.
     pub(super) fn client_caps(&mut self, client: ClientId, tid: u64, m: &ClientCaps) {
-        let ino = Ino(m.ino);
+        let ino = Ino(m.ino).head();
         if !self.sessions.map.contains_key(&client) {
             return;
         }
@@ -61,7 +61,7 @@ impl Rank {
     }
 
     /// A client that neither holds nor wants write and exclusive bits, nor a lock, is not recorded in the inode any more.
-    fn strike_record(&mut self, ino: Ino, client: ClientId) {
+    fn strike_record(&mut self, ino: InodeKey, client: ClientId) {
         let Some(inode) = self.cache.inodes.get(&ino) else { return };
         let holds = inode.caps.get(&client).is_some_and(|c| (c.held() | c.wanted) & STRONG != 0);
         let locks = inode.locks.as_ref().is_some_and(|l| l.has_client(client));
@@ -93,18 +93,18 @@ impl Rank {
     }
 
     /// An inode was loaded, or is gone: flushes of it that wait.
-    pub(super) fn settle_flushes(&mut self, ino: Ino) {
+    pub(super) fn settle_flushes(&mut self, ino: InodeKey) {
         for (client, tid, m) in self.late_flushes.remove(&ino).unwrap_or_default() {
             self.flush(client, tid, &m);
         }
     }
 
-    fn cap_of(&self, ino: Ino, client: ClientId, id: u64) -> Option<&crate::cap::Cap> {
+    fn cap_of(&self, ino: InodeKey, client: ClientId, id: u64) -> Option<&crate::cap::Cap> {
         self.cache.inodes.get(&ino)?.caps.get(&client).filter(|c| c.id == id)
     }
 
     /// Lets a writer write further, where it asks for more than it has or has nothing yet.
-    fn grow_range(&mut self, ino: Ino, client: ClientId, asks: u64) {
+    fn grow_range(&mut self, ino: InodeKey, client: ClientId, asks: u64) {
         let inode = &self.cache.inodes[&ino];
         let data = &inode.data;
         let has = data.ranges.get(&client.0).map_or(0, |r| r.max_size);
@@ -124,7 +124,7 @@ impl Rank {
         }
     }
 
-    fn tell_range(&mut self, ino: Ino, client: ClientId) {
+    fn tell_range(&mut self, ino: InodeKey, client: ClientId) {
         let now = self.now.mono;
         if let Some(c) = self.cache.inodes.get_mut(&ino).and_then(|i| i.caps.get_mut(&client)) {
             c.give(c.pending, now);
@@ -135,7 +135,7 @@ impl Rank {
     /// Journals an inode that changed without moving.
     pub(super) fn put_inode(&mut self, what: &str, mut data: InodeData, mut more: Vec<Update>) {
         data.version += 1;
-        let place = self.cache.inodes.get(&data.ino).and_then(|i| i.place.clone());
+        let place = self.cache.inodes.get(&data.key()).and_then(|i| i.place.clone());
         let first = match place {
             Some((dir, key)) => {
                 let value = Some(Box::new(Dentry::head(Link::Primary(Box::new(data)))));
@@ -149,7 +149,7 @@ impl Rank {
 
     /// Whether a client may be given write and exclusive bits: it has them recorded, as the request that it opened the file
     /// with was allowed to, or its key lets it write here.
-    fn may_write(&self, ino: Ino, client: ClientId) -> bool {
+    fn may_write(&self, ino: InodeKey, client: ClientId) -> bool {
         let Some(auth) = self.sessions.map.get(&client).map(|s| &s.auth) else { return false };
         let recorded = self.cache.inodes.get(&ino).is_some_and(|i| i.is_recorded(client));
         let path = || self.cache.path_of(ino).ok().flatten().unwrap_or_default();
@@ -161,7 +161,7 @@ impl Rank {
     /// any more: it gives them up with the flush, and sends the flush again after a restart of ours. But only who is recorded
     /// can have held them.
     fn flush(&mut self, client: ClientId, tid: u64, m: &ClientCaps) {
-        let ino = Ino(m.ino);
+        let ino = Ino(m.ino).head();
         let done = self.sessions.map.get(&client).is_some_and(|s| s.record.flushed.contains(&tid));
         let inode = self.cache.inodes.get(&ino).filter(|_| !done);
         if let Some(inode) = inode.filter(|i| i.is_recorded(client)) {
@@ -188,7 +188,7 @@ impl Rank {
     }
 
     /// Says once for each session that it flushes what it cannot have changed.
-    fn note_ignored_flush(&mut self, client: ClientId, ino: Ino) {
+    fn note_ignored_flush(&mut self, client: ClientId, ino: InodeKey) {
         self.say_once(client, Level::Warn, "flush_ignored", |who| {
             format!("{who} flushes {ino}, of which it held nothing that it could have changed")
         });
@@ -220,7 +220,7 @@ impl Rank {
     /// Caps given back outside of any request.
     pub(super) fn client_release(&mut self, client: ClientId, m: &ClientCapRelease) {
         for CapReleaseItem { ino, cap_id, seq, .. } in &m.caps {
-            let ino = Ino(*ino);
+            let ino = Ino(*ino).head();
             let Some(c) = self.cap_of(ino, client, *cap_id) else { continue };
             if *seq >= c.issue_seq {
                 self.remove_cap(ino, client);
@@ -237,7 +237,7 @@ impl Rank {
 
     /// Caps given up on the way of a request.
     pub(super) fn embedded_release(&mut self, client: ClientId, r: &DentryRelease) {
-        let ino = Ino(r.ino);
+        let ino = Ino(r.ino).head();
         if self.cap_of(ino, client, r.cap_id).is_none() {
             return;
         }

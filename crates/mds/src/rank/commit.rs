@@ -7,7 +7,7 @@ use crate::io::{IoWhy, ObjOp};
 use crate::types::Segment;
 use fsfmt::journal::JournalHeader;
 use fsfmt::tables::{InoTable, session_key};
-use fsfmt::{Dentry, DentryKey, Fnode, Ino, Link, names};
+use fsfmt::{Dentry, DentryKey, DirFrag, Fnode, Ino, Link, names};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::Writer;
 
@@ -64,13 +64,13 @@ impl Rank {
 
     /// Starts write-backs of everything that an event of a segment up to `up_to` changed. All events are durable.
     pub(super) fn write_back_up_to(&mut self, up_to: Segment) {
-        let due = |ino: &&Ino| {
-            let d = &self.cache.dirs[*ino];
+        let due = |dir: &&DirFrag| {
+            let d = &self.cache.dirs[*dir];
             d.commit.is_none() && !d.dirty.is_empty() && d.dirty_since <= up_to
         };
-        let dirs: Vec<Ino> = self.cache.dirty_dirs.iter().filter(due).take(DIRS).copied().collect();
-        for ino in dirs {
-            self.commit_dir(ino);
+        let dirs: Vec<DirFrag> = self.cache.dirty_dirs.iter().filter(due).take(DIRS).copied().collect();
+        for dir in dirs {
+            self.commit_dir(dir);
         }
         self.commit_bases(up_to);
         self.commit_index(up_to);
@@ -83,8 +83,8 @@ impl Rank {
         }
     }
 
-    fn commit_dir(&mut self, ino: Ino) {
-        let rank_commit = self.cache.dirs.get_mut(&ino).expect("a dirty directory is cached");
+    fn commit_dir(&mut self, dir: DirFrag) {
+        let rank_commit = self.cache.dirs.get_mut(&dir).expect("a dirty directory is cached");
         let keys = std::mem::take(&mut rank_commit.dirty);
         let since = rank_commit.dirty_since;
         rank_commit.version += 1;
@@ -93,7 +93,7 @@ impl Rank {
         let mut bytes = 0;
         for key in &keys {
             let omap_key = key.to_omap();
-            let value = self.stored_entry(ino, key);
+            let value = self.stored_entry(dir, key);
             bytes += omap_key.len() + value.as_ref().map_or(0, Vec::len);
             if bytes > PART {
                 parts.push((BTreeMap::new(), Vec::new()));
@@ -106,8 +106,8 @@ impl Rank {
             }
         }
         let commit = crate::cache::Commit { keys, since, parts: parts.len() };
-        self.cache.dirs.get_mut(&ino).expect("still there").commit = Some(commit);
-        let object = names::dir_object(ino, 0);
+        self.cache.dirs.get_mut(&dir).expect("still there").commit = Some(commit);
+        let object = names::dir_object(dir);
         for (set, remove) in parts {
             let mut ops = vec![ObjOp::Create, ObjOp::OmapHeader(header.clone())];
             if !set.is_empty() {
@@ -116,11 +116,11 @@ impl Rank {
             if !remove.is_empty() {
                 ops.push(ObjOp::OmapRemove(remove));
             }
-            self.start_io(self.metadata(object.clone()), ops, IoWhy::Dir(ino));
+            self.start_io(self.metadata(object.clone()), ops, IoWhy::Dir(dir));
         }
     }
 
-    fn stored_entry(&self, dir: Ino, key: &DentryKey) -> Option<Vec<u8>> {
+    fn stored_entry(&self, dir: DirFrag, key: &DentryKey) -> Option<Vec<u8>> {
         let slot = self.cache.dirs.get(&dir)?.slots.get(key).expect("a changed entry stays cached");
         let link = match slot.link {
             SlotLink::Null => return None,
@@ -135,11 +135,11 @@ impl Rank {
             .cache
             .dirty_bases
             .iter()
-            .filter(|(ino, since)| **since <= up_to && self.cache.inodes.contains_key(ino))
+            .filter(|(ino, since)| **since <= up_to && self.cache.inodes.contains_key(&ino.head()))
             .map(|(ino, since)| (*ino, *since))
             .collect();
         for (ino, since) in due {
-            let inode = &self.cache.inodes[&ino];
+            let inode = &self.cache.inodes[&ino.head()];
             let (lsn, bytes) = (inode.lsn, Writer::encode(&inode.data));
             self.cache.dirty_bases.remove(&ino);
             self.base_commits.insert(ino, (since, lsn));
@@ -214,7 +214,7 @@ impl Rank {
         }
         self.commits -= usize::from(is_write_back(&why));
         match why {
-            IoWhy::Dir(ino) => self.dir_committed(ino),
+            IoWhy::Dir(dir) => self.dir_committed(dir),
             IoWhy::Base(ino) => drop(self.base_commits.remove(&ino)),
             IoWhy::Index(object) => {
                 for (ino, lsn) in self.index_commits.remove(&object).unwrap_or_default() {
@@ -231,8 +231,8 @@ impl Rank {
         }
     }
 
-    fn dir_committed(&mut self, ino: Ino) {
-        let Some(d) = self.cache.dirs.get_mut(&ino) else { return };
+    fn dir_committed(&mut self, dir: DirFrag) {
+        let Some(d) = self.cache.dirs.get_mut(&dir) else { return };
         let Some(commit) = &mut d.commit else { return };
         commit.parts -= 1;
         if commit.parts > 0 {
@@ -240,14 +240,14 @@ impl Rank {
         }
         d.commit = None;
         if d.dirty.is_empty() {
-            self.cache.dirty_dirs.remove(&ino);
+            self.cache.dirty_dirs.remove(&dir);
         }
-        if !self.cache.inodes.contains_key(&ino)
-            && self.cache.index.get(&ino).is_some_and(|c| c.value.is_none())
+        if !self.cache.inodes.contains_key(&dir.inode())
+            && self.cache.index.get(&dir.ino).is_some_and(|c| c.value.is_none())
         {
             // It was removed while this was in flight.
-            self.cache.dirs.remove(&ino);
-            self.cache.dirty_dirs.remove(&ino);
+            self.cache.dirs.remove(&dir);
+            self.cache.dirty_dirs.remove(&dir);
         }
     }
 

@@ -4,8 +4,7 @@
 use super::{Rank, Stage};
 use crate::cache::DataWork;
 use crate::io::{IoWhy, ObjOp, ObjectId};
-use crate::types::Need;
-use fsfmt::{Ino, InodeData, Update, names};
+use fsfmt::{DirFrag, Ino, InodeData, InodeKey, Update, names};
 use maps::FileLayout;
 
 /// Objects of one file that are worked on at once.
@@ -39,11 +38,11 @@ impl Rank {
         if self.purges.len() < FILES
             && let Some(after) = self.stray_next.take()
         {
-            self.load(Need::Page(Ino::stray(self.cfg.rank), after), None, None);
+            self.load_strays(after);
         }
         let durable = self.journal.durable;
         let mut started = 0;
-        let mut due: Vec<Ino> = self.truncations.iter().copied().collect();
+        let mut due: Vec<InodeKey> = self.truncations.iter().copied().collect();
         // A client that is missing may have a removed file open.
         if self.missing.is_empty() {
             due.extend(self.purges.difference(&self.truncations));
@@ -69,7 +68,7 @@ impl Rank {
                 }
                 continue;
             };
-            if inode.data.is_dir() && self.cache.dirs.get(&ino).is_some_and(|d| d.commit.is_some()) {
+            if inode.data.is_dir() && self.cache.has_commit(ino.ino) {
                 continue;
             }
             if let Some(inode) = self.cache.inodes.get_mut(&ino) {
@@ -80,21 +79,22 @@ impl Rank {
         }
     }
 
-    fn forget_data_work(&mut self, ino: Ino) {
+    fn forget_data_work(&mut self, ino: InodeKey) {
         self.purges.remove(&ino);
         self.truncations.remove(&ino);
     }
 
     /// What is to be done about a file's objects now.
-    fn due_work(&self, ino: Ino) -> Option<DataWork> {
+    fn due_work(&self, ino: InodeKey) -> Option<DataWork> {
         let inode = self.cache.inodes.get(&ino)?;
         let data = &inode.data;
-        let stray = inode.place.as_ref().is_some_and(|(dir, _)| *dir == Ino::stray(self.cfg.rank));
+        let stray = inode.place.as_ref().is_some_and(|(dir, _)| dir.ino == Ino::stray(self.cfg.rank));
         if stray && data.nlink == 0 && inode.is_idle() && self.missing.is_empty() {
             let end = if data.is_file() {
                 object_count(&data.layout, data.max_size_ever.max(data.size))
             } else {
-                1
+                // One object for each fragment.
+                data.fragtree.leaves().len() as u64
             };
             return Some(DataWork::Purge { next: 0, end, in_flight: 0 });
         }
@@ -108,7 +108,7 @@ impl Rank {
     }
 
     /// Issues further object operations, or ends the work.
-    fn advance_data_work(&mut self, ino: Ino) {
+    fn advance_data_work(&mut self, ino: InodeKey) {
         loop {
             let Some(inode) = self.cache.inodes.get_mut(&ino) else { return };
             let data = &inode.data;
@@ -136,7 +136,8 @@ impl Rank {
 
     fn data_op(data: &InodeData, number: u64, purge: bool, metadata_pool: i64) -> (ObjectId, ObjOp) {
         if data.is_dir() {
-            let name = names::dir_object(data.ino, 0);
+            let frag = data.fragtree.leaves()[number as usize];
+            let name = names::dir_object(DirFrag { ino: data.ino, frag });
             return (ObjectId { pool: metadata_pool, ns: String::new(), name }, ObjOp::Delete);
         }
         let layout = &data.layout;
@@ -150,7 +151,7 @@ impl Rank {
     }
 
     /// One object operation has ended; that the object was not there is as good.
-    pub(super) fn data_done(&mut self, ino: Ino) {
+    pub(super) fn data_done(&mut self, ino: InodeKey) {
         if let Some(inode) = self.cache.inodes.get_mut(&ino) {
             match &mut inode.data_work {
                 Some(DataWork::Truncate { in_flight, .. } | DataWork::Purge { in_flight, .. }) => {
@@ -162,13 +163,13 @@ impl Rank {
         self.advance_data_work(ino);
     }
 
-    fn end_data_work(&mut self, ino: Ino, purge: bool) {
+    fn end_data_work(&mut self, ino: InodeKey, purge: bool) {
         self.truncations.remove(&ino);
         let Some(inode) = self.cache.inodes.get_mut(&ino) else { return };
         inode.data_work = None;
         if purge {
             let (dir, key) = inode.place.clone().expect("a purged inode is a stray");
-            let updates = vec![Update::Dentry { dir, key, value: None }, Update::Forget(ino)];
+            let updates = vec![Update::Dentry { dir, key, value: None }, Update::Forget(ino.ino)];
             self.commit_event("purge", updates);
             self.purges.remove(&ino);
             self.unaccounted.remove(&ino);

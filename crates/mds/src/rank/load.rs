@@ -4,7 +4,7 @@ use super::Rank;
 use super::run::Op;
 use crate::io::{IoResult, IoWhy, ObjOp, ObjReply};
 use crate::types::{IoId, Need, OpId};
-use fsfmt::{BackPointer, Dentry, DentryKey, Ino, InodeData, names};
+use fsfmt::{BackPointer, Dentry, DentryKey, DirFrag, Ino, InodeData, InodeKey, names};
 use node::Level;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::{DecodeError, Reader};
@@ -40,7 +40,7 @@ pub(super) enum Step {
 #[derive(Clone, Debug)]
 pub struct Page {
     /// Which directory.
-    pub dir: Ino,
+    pub dir: DirFrag,
     /// Behind this omap key …
     pub after: Vec<u8>,
     /// … up to this entry, or to the end.
@@ -67,7 +67,7 @@ impl Rank {
             Need::Dentry(dir, key) => self.load_entry(*dir, key.clone(), need.clone()),
             Need::Page(dir, after) => {
                 let ops = vec![ObjOp::OmapList { after: after.clone(), max: PAGE }];
-                self.load_io(names::dir_object(*dir, 0), ops, need.clone(), Step::Page(after.clone()));
+                self.load_io(names::dir_object(*dir), ops, need.clone(), Step::Page(after.clone()));
             }
             Need::Inode(ino) => self.load_inode(*ino, need.clone()),
             Need::Revoke { .. } | Need::Truncated(_) | Need::Lock(_) => unreachable!("these are not loads"),
@@ -79,13 +79,13 @@ impl Rank {
         self.io_loads.insert(id, (need, step));
     }
 
-    fn load_entry(&mut self, dir: Ino, key: DentryKey, need: Need) {
-        let object = names::dir_object(dir, 0);
-        let small = self.cache.inodes.get(&dir).is_some_and(|i| {
+    fn load_entry(&mut self, dir: DirFrag, key: DentryKey, need: Need) {
+        let object = names::dir_object(dir);
+        let small = self.cache.inodes.get(&dir.inode()).is_some_and(|i| {
             let stat = &i.data.dirstat;
             stat.nfiles + stat.nsubdirs < PAGE.min(self.cfg.options.cache_inodes as u64 / 8)
         });
-        if small && dir != Ino::stray(self.cfg.rank) {
+        if small && dir.ino != Ino::stray(self.cfg.rank) {
             self.load_io(
                 object,
                 vec![ObjOp::OmapList { after: Vec::new(), max: PAGE }],
@@ -97,27 +97,53 @@ impl Rank {
         }
     }
 
-    fn load_inode(&mut self, ino: Ino, need: Need) {
+    fn load_inode(&mut self, ino: InodeKey, need: Need) {
         if ino.is_base() {
             let ops = vec![ObjOp::Read { offset: 0, len: 0 }];
-            return self.load_io(names::base_object(ino), ops, need, Step::Base);
+            return self.load_io(names::base_object(ino.ino), ops, need, Step::Base);
         }
-        match self.cache.index.get(&ino).map(|change| change.value.clone()) {
+        match self.cache.index.get(&ino.ino).map(|change| change.value.clone()) {
             Some(Some(back)) => self.follow_back_pointer(need, &back),
             Some(None) => self.finish_load(&need),
             None => {
-                let ops = vec![ObjOp::OmapGet(vec![names::index_key(ino)])];
-                self.load_io(names::index_object(ino), ops, need, Step::Index);
+                let ops = vec![ObjOp::OmapGet(vec![names::index_key(ino.ino)])];
+                self.load_io(names::index_object(ino.ino), ops, need, Step::Index);
             }
         }
     }
 
     fn follow_back_pointer(&mut self, need: Need, back: &BackPointer) {
         let key = DentryKey::new(&back.name);
-        if self.cache.entry(back.dir, &key).is_ok() {
+        let dir = match self.cache.frag_of(back.dir, key.hash) {
+            Ok(dir) => dir,
+            Err(Need::Inode(dir)) if !self.waits_for(&need, dir) => {
+                // Which fragment it is in says the directory's inode.
+                return self.load(Need::Inode(dir), None, Some(need));
+            }
+            Err(_) => return self.finish_load(&need),
+        };
+        if self.cache.entry(dir, &key).is_ok() {
             return self.finish_load(&need);
         }
-        self.load(Need::Dentry(back.dir, key), None, Some(need));
+        self.load(Need::Dentry(dir, key), None, Some(need));
+    }
+
+    /// True if the load of `inode` waits for `need`: back pointers that lead in a circle are damaged.
+    fn waits_for(&self, need: &Need, inode: InodeKey) -> bool {
+        let mut left = vec![need];
+        while let Some(need) = left.pop() {
+            if *need == Need::Inode(inode) {
+                return true;
+            }
+            left.extend(self.loads.get(need).into_iter().flat_map(|load| &load.parents));
+        }
+        false
+    }
+
+    /// Loads a page of the directory of strays, which is never split.
+    pub(super) fn load_strays(&mut self, after: Vec<u8>) {
+        let dir = DirFrag::whole(Ino::stray(self.cfg.rank));
+        self.load(Need::Page(dir, after), None, None);
     }
 
     /// An object operation of a load has ended.
@@ -145,12 +171,12 @@ impl Rank {
                     if last.as_ref().is_some_and(|l| key > l) {
                         // Larger than its statistics say: fetch the entry itself.
                         let ops = vec![ObjOp::OmapGet(vec![key.to_omap()])];
-                        self.load_io(names::dir_object(*dir, 0), ops, need.clone(), Step::Entry);
+                        self.load_io(names::dir_object(*dir), ops, need.clone(), Step::Entry);
                         return Ok(());
                     }
                     self.take_entry(*dir, key, None);
                 }
-                if *dir == Ino::stray(self.cfg.rank) && matches!(need, Need::Page(..)) {
+                if dir.ino == Ino::stray(self.cfg.rank) && matches!(need, Need::Page(..)) {
                     self.stray_next = last.as_ref().map(DentryKey::to_omap);
                 }
                 let waiting: Vec<OpId> =
@@ -164,7 +190,7 @@ impl Rank {
             }
             (Step::Index, Need::Inode(ino)) => {
                 let (entries, _) = omap(reply);
-                if let Some(value) = entries.get(&names::index_key(*ino)) {
+                if let Some(value) = entries.get(&names::index_key(ino.ino)) {
                     let back: BackPointer = Reader::new(value).get()?;
                     self.follow_back_pointer(need.clone(), &back);
                     return Ok(());
@@ -183,8 +209,8 @@ impl Rank {
         Ok(())
     }
 
-    fn take_entry(&mut self, dir: Ino, key: &DentryKey, value: Option<Dentry>) {
-        let ino = value.as_ref().map(|d| d.link.ino());
+    fn take_entry(&mut self, dir: DirFrag, key: &DentryKey, value: Option<Dentry>) {
+        let ino = value.as_ref().map(|d| d.link.ino().head());
         self.cache.loaded(&(dir, key.clone()), value);
         if let Some(ino) = ino {
             self.note_inode(ino);
@@ -194,7 +220,7 @@ impl Rank {
     /// Takes in a page; gives its last entry, or none where it reaches the end.
     fn take_page(
         &mut self,
-        dir: Ino,
+        dir: DirFrag,
         after: &[u8],
         reply: Option<ObjReply>,
     ) -> Result<Option<DentryKey>, DecodeError> {
@@ -232,7 +258,18 @@ impl Rank {
             self.satisfy(id, std::slice::from_ref(need));
         }
         for parent in load.parents {
-            self.finish_load(&parent);
+            self.go_on_with(parent, need);
+        }
+    }
+
+    /// A load that waited for another, which is over.
+    fn go_on_with(&mut self, parent: Need, done: &Need) {
+        match (&parent, done) {
+            // Now the fragment that it is in is known.
+            (Need::Inode(ino), Need::Inode(dir)) if self.cache.inodes.contains_key(dir) => {
+                self.load_inode(*ino, parent);
+            }
+            _ => self.finish_load(&parent),
         }
     }
 

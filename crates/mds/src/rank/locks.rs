@@ -4,7 +4,7 @@ use super::Rank;
 use crate::filelock::{FileLocks, Owner};
 use crate::ops::LockChange;
 use crate::types::{ClientId, Errno};
-use fsfmt::Ino;
+use fsfmt::InodeKey;
 use msgs::{ClientRequest, FileLock, FileLockArgs, MdsOp, errno};
 use wire::Reader;
 
@@ -46,7 +46,7 @@ impl Rank {
     }
 
     /// A client claims locks; what does not decode is not claimed.
-    pub(super) fn claim_locks(&mut self, client: ClientId, ino: Ino, bytes: &[u8]) {
+    pub(super) fn claim_locks(&mut self, client: ClientId, ino: InodeKey, bytes: &[u8]) {
         let mut r = Reader::new(bytes);
         let (Ok(posix), Ok(flock)) = (r.get::<Vec<FileLock>>(), r.get::<Vec<FileLock>>()) else { return };
         if posix.is_empty() && flock.is_empty() {
@@ -59,7 +59,7 @@ impl Rank {
     }
 
     /// Frees what a client holds of a file.
-    pub(super) fn drop_locks(&mut self, client: ClientId, ino: Ino) {
+    pub(super) fn drop_locks(&mut self, client: ClientId, ino: InodeKey) {
         let Some(inode) = self.cache.inodes.get_mut(&ino) else { return };
         if let Some(locks) = &mut inode.locks {
             locks.drop_client(client);

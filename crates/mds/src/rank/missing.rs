@@ -10,7 +10,7 @@ use crate::cap::{self, Cap};
 use crate::session::SessionState;
 use crate::types::{ClientId, Need};
 use fsfmt::tables::SessionRecord;
-use fsfmt::{Ino, Update};
+use fsfmt::{Ino, InodeKey, Update};
 use msgs::{
     Body, CapBody, CapPeer, CapReconnect, ClientCaps, ClientReconnect, ClientSession, cap_op, session_op,
 };
@@ -37,11 +37,11 @@ pub(super) struct Missing {
     /// When those that are left are evicted.
     until: Option<Instant>,
     /// Caps that are claimed on inodes that are being loaded.
-    claims: BTreeMap<Ino, Vec<(ClientId, CapReconnect)>>,
+    claims: BTreeMap<InodeKey, Vec<(ClientId, CapReconnect)>>,
     /// Those that have claimed everything.
     back: Vec<ClientId>,
     /// Inodes that this life has changed, or given write bits on, while somebody was missing.
-    changed: BTreeSet<Ino>,
+    changed: BTreeSet<InodeKey>,
     held_back: usize,
 }
 
@@ -53,7 +53,7 @@ struct Absentee {
     /// It has claimed all that it holds.
     has_claimed: bool,
     /// Its claims on what is not there.
-    gone: Vec<(Ino, u64)>,
+    gone: Vec<(InodeKey, u64)>,
     /// A former life went on without it already, and knew alone what has changed then.
     was_missing: bool,
     /// What it has said since: requests and flushes of the former life come before its claims.
@@ -72,7 +72,7 @@ impl Missing {
     }
 
     /// An inode is not any more what a missing client may believe.
-    pub fn note_change(&mut self, ino: Ino) {
+    pub fn note_change(&mut self, ino: InodeKey) {
         if !self.clients.is_empty() {
             self.changed.insert(ino);
         }
@@ -88,7 +88,7 @@ impl Rank {
         let absentee =
             |record: &SessionRecord| Absentee { was_missing: record.was_missing, ..Absentee::default() };
         self.missing.clients = self.sessions.map.iter().map(|(c, s)| (*c, absentee(&s.record))).collect();
-        let cached: Vec<Ino> = self.cache.inodes.keys().copied().collect();
+        let cached: Vec<InodeKey> = self.cache.inodes.keys().copied().collect();
         cached.into_iter().for_each(|ino| self.presume_holders(ino));
     }
 
@@ -100,7 +100,7 @@ impl Rank {
     }
 
     /// An inode is in the cache: missing clients keep what they may hold of it.
-    pub(super) fn presume_holders(&mut self, ino: Ino) {
+    pub(super) fn presume_holders(&mut self, ino: InodeKey) {
         if self.missing.clients.is_empty() {
             return;
         }
@@ -173,7 +173,7 @@ impl Rank {
             if claim.cap_id < CAP_IDS_END {
                 self.next_cap = self.next_cap.max(claim.cap_id + 1);
             }
-            let ino = Ino(ino);
+            let ino = Ino(ino).head();
             if self.cache.inodes.contains_key(&ino) {
                 self.claim_cap(client, ino, &claim);
             } else {
@@ -195,7 +195,7 @@ impl Rank {
         }
     }
 
-    fn claim_cap(&mut self, client: ClientId, ino: Ino, claim: &CapReconnect) {
+    fn claim_cap(&mut self, client: ClientId, ino: InodeKey, claim: &CapReconnect) {
         let Some(inode) = self.cache.inodes.get_mut(&ino) else { return };
         inode.caps.insert(client, Cap::claimed(claim.cap_id, claim.issued, claim.wanted));
         if let Some(s) = self.sessions.map.get_mut(&client) {
@@ -205,7 +205,7 @@ impl Rank {
     }
 
     /// An inode was loaded, or is not there: caps that are claimed on it.
-    pub(super) fn settle_claims(&mut self, ino: Ino) {
+    pub(super) fn settle_claims(&mut self, ino: InodeKey) {
         for (client, claim) in self.missing.claims.remove(&ino).unwrap_or_default() {
             let Some(absentee) = self.missing.clients.get_mut(&client) else { continue };
             absentee.loading -= 1;
@@ -242,7 +242,7 @@ impl Rank {
             let lsn = self.journal.last;
             self.send(client, lsn, 0, open);
             for (ino, cap_id) in absentee.gone {
-                let (op, ino, body) = (cap_op::EXPORT, ino.0, CapBody::Peer(CapPeer::default()));
+                let (op, ino, body) = (cap_op::EXPORT, ino.ino.0, CapBody::Peer(CapPeer::default()));
                 self.send(client, lsn, 0, ClientCaps { op, ino, cap_id, body, ..ClientCaps::default() });
             }
             self.missing.held_back -= absentee.said.len();
@@ -301,7 +301,7 @@ impl Rank {
     /// A client renews: where it has confirmed all that it had to give up, its beliefs are not in doubt any more.
     pub(super) fn settle_doubts(&mut self, client: ClientId) {
         let Some(session) = self.sessions.map.get(&client).filter(|s| s.record.was_missing) else { return };
-        let is_revoking = |ino: &Ino| {
+        let is_revoking = |ino: &InodeKey| {
             let cap = self.cache.inodes.get(ino).and_then(|inode| inode.caps.get(&client));
             cap.is_some_and(Cap::is_revoking)
         };

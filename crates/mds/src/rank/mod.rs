@@ -27,7 +27,7 @@ use crate::io::{IoRequest, IoResult, IoWhy, ObjOp, ObjectId};
 use crate::journal::Journal;
 use crate::session::{ClientPeer, Sessions};
 use crate::types::{ClientId, IoId, Lsn, Need, OpId, Segment};
-use fsfmt::{Event, Ino, Update};
+use fsfmt::{Event, Ino, InodeKey, Update};
 use maps::Epoch;
 use node::Level;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -112,18 +112,18 @@ pub struct Rank {
     /// Changes wait until the journal is durable, so that a round of write-backs can begin.
     draining: bool,
     /// Removed files and directories, whose objects go with the last cap.
-    purges: BTreeSet<Ino>,
+    purges: BTreeSet<InodeKey>,
     /// Files whose objects are to be shortened.
-    truncations: BTreeSet<Ino>,
+    truncations: BTreeSet<InodeKey>,
     /// Who held write or exclusive bits of what without wanting them, and since when.
-    unwanted: VecDeque<(stdx::Instant, Ino, ClientId)>,
+    unwanted: VecDeque<(stdx::Instant, InodeKey, ClientId)>,
     /// Flushes of inodes that are being loaded.
-    late_flushes: BTreeMap<Ino, Vec<(ClientId, u64, msgs::ClientCaps)>>,
+    late_flushes: BTreeMap<InodeKey, Vec<(ClientId, u64, msgs::ClientCaps)>>,
     /// Last messages to clients whose session ended with an event.
     farewells: Vec<(Lsn, ClientId, msgs::Body)>,
     /// Where the search for strays of an earlier life goes on.
     stray_next: Option<Vec<u8>>,
-    unaccounted: BTreeSet<Ino>,
+    unaccounted: BTreeSet<InodeKey>,
     next_op: u64,
     next_io: u64,
     next_cap: u64,
@@ -389,14 +389,14 @@ impl Rank {
     }
 
     /// An inode was changed or loaded: remember what is to be done about it later.
-    fn note_inode(&mut self, ino: Ino) {
+    fn note_inode(&mut self, ino: InodeKey) {
         self.presume_holders(ino);
         let Some(inode) = self.cache.inodes.get(&ino) else { return };
         let data = &inode.data;
-        if data.rstat != data.accounted && ino != Ino::ROOT && !data.ino.is_base() {
+        if data.rstat != data.accounted && ino != Ino::ROOT.head() && !data.ino.is_base() {
             self.unaccounted.insert(ino);
         }
-        let stray = inode.place.as_ref().is_some_and(|(dir, _)| *dir == Ino::stray(self.cfg.rank));
+        let stray = inode.place.as_ref().is_some_and(|(dir, _)| dir.ino == Ino::stray(self.cfg.rank));
         if data.truncate_from > 0 {
             self.truncations.insert(ino);
         }

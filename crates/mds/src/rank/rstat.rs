@@ -4,7 +4,7 @@
 use super::Rank;
 use crate::ops::Draft;
 use crate::types::{Need, Stop};
-use fsfmt::{Ino, NestStat};
+use fsfmt::{Ino, InodeKey, NestStat};
 
 /// Inodes whose statistics move in one event.
 const BATCH: usize = 200;
@@ -29,7 +29,7 @@ impl Rank {
         {
             return;
         }
-        let some: Vec<Ino> = self.unaccounted.iter().take(BATCH).copied().collect();
+        let some: Vec<InodeKey> = self.unaccounted.iter().take(BATCH).copied().collect();
         let mut done = Vec::new();
         let updates = {
             let mut draft = Draft::new(&self.cache, self.stamp());
@@ -55,20 +55,20 @@ impl Rank {
         }
     }
 
-    fn account(draft: &mut Draft<'_>, cache: &crate::cache::Cache, ino: Ino) -> Result<(), Stop> {
+    fn account(draft: &mut Draft<'_>, cache: &crate::cache::Cache, ino: InodeKey) -> Result<(), Stop> {
         let place = cache.inodes.get(&ino).and_then(|i| i.place.clone());
-        let Some((dir, _)) = place.filter(|(dir, _)| !dir.is_base() || *dir == Ino::ROOT) else {
+        let Some((dir, _)) = place.filter(|(dir, _)| !dir.ino.is_base() || dir.ino == Ino::ROOT) else {
             return Ok(());
         };
         // A parent that is not cached counts it when it is used next: its child is then looked at again.
-        cache.inode(dir)?;
+        cache.inode(dir.inode())?;
         let inode = draft.inode(ino)?;
         if inode.rstat == inode.accounted {
             return Ok(());
         }
         let (old, new) = (inode.accounted.clone(), inode.rstat.clone());
         inode.accounted = new.clone();
-        shift(&mut draft.inode(dir)?.rstat, &old, &new);
+        shift(&mut draft.inode(dir.inode())?.rstat, &old, &new);
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use super::load::Page;
 use super::{Rank, stat};
 use crate::ops::{self, Cx, Extra, Plan};
 use crate::types::{ClientId, Errno, Lsn, Need, OpId, Stop};
-use fsfmt::{Ino, Update};
+use fsfmt::{Ino, InodeKey, Update};
 use msgs::{ClientReply, ClientRequest, MdsOp, ReplyDentry, ReplyTrace};
 use node::Level;
 use std::collections::BTreeSet;
@@ -24,9 +24,9 @@ pub(super) struct Op {
     /// What it waits for.
     pub waiting: BTreeSet<Need>,
     /// Inodes that it restricts or waits on.
-    pub touched: BTreeSet<Ino>,
+    pub touched: BTreeSet<InodeKey>,
     /// Inodes that turned out not to exist.
-    pub missing: BTreeSet<Ino>,
+    pub missing: BTreeSet<InodeKey>,
     /// Parts of directories that are cached without gaps since its last run.
     pub pages: Vec<Page>,
     /// Its last run.
@@ -164,7 +164,7 @@ impl Rank {
         }
     }
 
-    fn note_touched(&mut self, id: OpId, ino: Ino) {
+    fn note_touched(&mut self, id: OpId, ino: InodeKey) {
         if let Some(op) = self.ops.get_mut(&id) {
             op.touched.insert(ino);
         }
@@ -224,7 +224,7 @@ impl Rank {
     fn build_reply(&mut self, client: ClientId, request: &ClientRequest, reply: &ops::Reply) -> ClientReply {
         let mut trace = ReplyTrace::default();
         if let Some((dir, key)) = &reply.dentry {
-            let dir = self.issue(*dir, client, 0);
+            let dir = self.issue(dir.inode(), client, 0);
             trace.dentry = Some(Box::new(ReplyDentry {
                 dir,
                 dir_stat: stat::dir_stat(),
@@ -258,7 +258,7 @@ impl Rank {
     fn listing(
         &mut self,
         client: ClientId,
-        entries: &[(Vec<u8>, Ino)],
+        entries: &[(Vec<u8>, InodeKey)],
         mut flags: u16,
         max_bytes: usize,
     ) -> Vec<u8> {
@@ -306,7 +306,7 @@ impl Rank {
         for r in &request.releases {
             self.embedded_release(client, r);
         }
-        let released: Vec<Ino> = request.releases.iter().map(|r| Ino(r.ino)).collect();
+        let released: Vec<InodeKey> = request.releases.iter().map(|r| Ino(r.ino).head()).collect();
         if request.op == MdsOp::SETFILELOCK && self.interrupt_lock(client, &request) {
             let reply = ClientReply {
                 op: request.op,

@@ -5,7 +5,7 @@ use crate::session::{ClientPeer, Session, SessionState};
 use crate::types::{ClientId, Lsn, OpId, Segment};
 use auth::MdsCap;
 use fsfmt::tables::SessionRecord;
-use fsfmt::{Ino, Update};
+use fsfmt::{InodeKey, Update};
 use msgs::{Body, ClientSession, session_op};
 use node::Level;
 use std::time::Duration;
@@ -133,7 +133,7 @@ impl Rank {
         if was_stale {
             s.state = SessionState::Open;
         }
-        let inodes: Vec<Ino> = if was_stale { s.inodes.iter().copied().collect() } else { Vec::new() };
+        let inodes: Vec<InodeKey> = if was_stale { s.inodes.iter().copied().collect() } else { Vec::new() };
         let m = self.session_message(session_op::RENEWCAPS, seq);
         self.send(client, 0, 0, m);
         for ino in inodes {
@@ -174,7 +174,7 @@ impl Rank {
         for id in ops {
             self.drop_op(id);
         }
-        let inodes: Vec<Ino> =
+        let inodes: Vec<InodeKey> =
             self.sessions.map.get(&client).map(|s| s.inodes.iter().copied().collect()).unwrap_or_default();
         for ino in inodes {
             self.drop_locks(client, ino);
@@ -239,7 +239,7 @@ impl Rank {
     /// Whether a client has not given back something that was revoked.
     fn withholds(&self, client: ClientId) -> bool {
         let Some(s) = self.sessions.map.get(&client) else { return false };
-        let revoking = |ino: &Ino| {
+        let revoking = |ino: &InodeKey| {
             self.cache
                 .inodes
                 .get(ino)

@@ -3,7 +3,7 @@
 use super::Rank;
 use crate::cap::Cap;
 use crate::types::ClientId;
-use fsfmt::{Ino, InodeData};
+use fsfmt::{Ino, InodeData, InodeKey};
 use maps::{LegacyFileLayout, SnapId};
 use msgs::{
     CapBody, CapFile, ClientCaps, DirLayout, DirStat, INLINE_NONE, InodeStat, InodeStatCap, LeaseStat,
@@ -147,7 +147,7 @@ pub(super) fn caps_message(op: u32, data: &InodeData, client: ClientId, cap: &Ca
 
 impl Rank {
     /// An inode for a reply, without any cap.
-    pub(super) fn bare_stat(&self, ino: Ino, client: ClientId) -> InodeStat {
+    pub(super) fn bare_stat(&self, ino: InodeKey, client: ClientId) -> InodeStat {
         let inode = &self.cache.inodes[&ino];
         inode_stat(&inode.data, client, inode.caps.get(&client))
     }

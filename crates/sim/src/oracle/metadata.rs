@@ -8,7 +8,7 @@
 
 use fsfmt::journal::{JournalHeader, read_frames};
 use fsfmt::tables::{InoTable, parse_session_key};
-use fsfmt::{BackPointer, Dentry, DentryKey, Ino, InodeData, Link, NestStat, Update, names};
+use fsfmt::{BackPointer, Dentry, DentryKey, DirFrag, Frag, Ino, InodeData, Link, NestStat, Update, names};
 use std::collections::{BTreeMap, BTreeSet};
 use store::ObjectView;
 use wire::{Decode, Reader};
@@ -19,7 +19,7 @@ pub type Pool = BTreeMap<String, ObjectView>;
 /// The metadata of one rank.
 #[derive(Default)]
 struct Stored {
-    dirs: BTreeMap<Ino, BTreeMap<DentryKey, Dentry>>,
+    dirs: BTreeMap<DirFrag, BTreeMap<DentryKey, Dentry>>,
     bases: BTreeMap<Ino, InodeData>,
     index: BTreeMap<Ino, (Ino, Vec<u8>)>,
     sessions: BTreeSet<u64>,
@@ -62,13 +62,13 @@ impl Stored {
             }
         } else if let Some(ino) = name.strip_suffix(".00000000.inode").and_then(hex) {
             self.bases.insert(Ino(ino), decode(&content(view), name)?);
-        } else if let Some(ino) = name.strip_suffix(".00000000").and_then(hex).filter(|i| *i != 0x200) {
+        } else if let Some(dir) = dir_of_object(name).filter(|dir| dir.ino.0 != 0x200) {
             let mut entries = BTreeMap::new();
             for (key, value) in &view.omap_entries {
                 let key = DentryKey::from_omap(key).ok_or(format!("{name}: key {key:?}"))?;
                 entries.insert(key, decode(value, name)?);
             }
-            self.dirs.insert(Ino(ino), entries);
+            self.dirs.insert(dir, entries);
         }
         Ok(())
     }
@@ -96,14 +96,14 @@ impl Stored {
                     return;
                 };
                 if let Link::Primary(inode) = &dentry.link {
-                    self.index.insert(inode.ino, (dir, key.name.clone()));
+                    self.index.insert(inode.ino, (dir.ino, key.name.clone()));
                 }
                 self.dirs.entry(dir).or_default().insert(key, *dentry);
             }
             Update::Base(inode) => drop(self.bases.insert(inode.ino, *inode)),
             Update::Forget(ino) => {
                 self.index.remove(&ino);
-                self.dirs.remove(&ino);
+                self.dirs.retain(|dir, _| dir.ino != ino);
             }
             Update::InoNext(next) => self.ino_next = self.ino_next.max(next),
             Update::SessionOpen { client, .. } => drop(self.sessions.insert(client)),
@@ -121,7 +121,7 @@ impl Stored {
         for (dir, entries) in &self.dirs {
             for (key, dentry) in entries {
                 let Link::Primary(inode) = &dentry.link else { continue };
-                if let Some((_, other, name)) = out.insert(inode.ino, (&**inode, *dir, key)) {
+                if let Some((_, other, name)) = out.insert(inode.ino, (&**inode, dir.ino, key)) {
                     let (name, key) = (show(&name.name), show(&key.name));
                     return Err(format!("inode {} is at {other}/{name} and at {dir}/{key}", inode.ino));
                 }
@@ -129,6 +129,13 @@ impl Stored {
         }
         Ok(out)
     }
+}
+
+/// The directory fragment that an object holds, by its name.
+fn dir_of_object(name: &str) -> Option<DirFrag> {
+    let (ino, frag) = name.split_once('.')?;
+    let frag = Frag::from_raw(u32::try_from(hex(frag)?).ok()?)?;
+    Some(DirFrag { ino: Ino(hex(ino)?), frag })
 }
 
 fn show(name: &[u8]) -> String {
@@ -154,10 +161,13 @@ fn check_names(stored: &Stored, inodes: &Inodes<'_>) -> Result<(), String> {
     for (dir, entries) in &stored.dirs {
         for (key, dentry) in entries {
             let (ino, name) = (dentry.link.ino(), show(&key.name));
+            if !dir.contains(key) {
+                return Err(format!("{dir}/{name} is in a fragment that its hash {:x} is not in", key.hash));
+            }
             if !inodes.contains_key(&ino) {
                 return Err(format!("{dir}/{name} leads to inode {ino}, which is nowhere"));
             }
-            *names.entry(ino).or_default() += u32::from(*dir != Ino::stray(0));
+            *names.entry(ino).or_default() += u32::from(dir.ino != Ino::stray(0));
         }
     }
     for (ino, (inode, dir, key)) in inodes {
@@ -175,9 +185,9 @@ fn check_names(stored: &Stored, inodes: &Inodes<'_>) -> Result<(), String> {
 
 /// Checks that every directory counts its entries and its subtree, and belongs to an inode.
 fn check_directories(stored: &Stored, inodes: &Inodes<'_>) -> Result<(), String> {
-    let nothing = BTreeMap::new();
     for (dir, entries) in &stored.dirs {
-        let known = stored.bases.contains_key(dir) || inodes.get(dir).is_some_and(|(i, ..)| i.is_dir());
+        let known =
+            stored.bases.contains_key(&dir.ino) || inodes.get(&dir.ino).is_some_and(|(i, ..)| i.is_dir());
         if !known && !entries.is_empty() {
             return Err(format!("directory {dir} has {} entries and no inode", entries.len()));
         }
@@ -190,9 +200,10 @@ fn check_directories(stored: &Stored, inodes: &Inodes<'_>) -> Result<(), String>
             }
             continue;
         }
-        let entries = stored.dirs.get(&inode.ino).unwrap_or(&nothing);
-        let is_dir = |d: &&Dentry| inodes.get(&d.link.ino()).is_some_and(|(i, ..)| i.is_dir());
-        let dirs = entries.values().filter(is_dir).count() as u64;
+        let entries: Vec<&Dentry> =
+            stored.dirs.range(DirFrag::all_of(inode.ino)).flat_map(|(_, entries)| entries.values()).collect();
+        let is_dir = |d: &&&Dentry| inodes.get(&d.link.ino()).is_some_and(|(i, ..)| i.is_dir());
+        let dirs = entries.iter().filter(is_dir).count() as u64;
         let stat = (inode.dirstat.nfiles, inode.dirstat.nsubdirs);
         if stat != (entries.len() as u64 - dirs, dirs) {
             return Err(format!(
@@ -202,7 +213,7 @@ fn check_directories(stored: &Stored, inodes: &Inodes<'_>) -> Result<(), String>
             ));
         }
         let mut sum = NestStat { rsubdirs: 1, ..NestStat::default() };
-        for dentry in entries.values() {
+        for dentry in entries {
             if let Link::Primary(child) = &dentry.link {
                 sum.rbytes += child.accounted.rbytes;
                 sum.rfiles += child.accounted.rfiles;
