@@ -1,11 +1,12 @@
-//! A session to one of the monitors, for every role that is not one: clients, OSDs, metadata servers.
+//! A session to one of the monitors, for every other role: clients, OSDs, metadata servers.
 //!
-//! [`Monc`] is a sub-machine: its owner hands it what concerns its connections ([`Monc::owns`]) and carries out the
-//! [`MoncOut`]s. It looks for a monitor that answers, leaves one that has fallen silent, keeps subscriptions and unanswered requests over changes of the
-//! monitor, renews tickets in time, and passes on every message that it has no use for itself.
+//! [`Monc`] is a sub-machine: its owner passes it the inputs of its connections ([`Monc::owns`]) and carries
+//! out the [`MoncOut`]s. It hunts for a monitor that answers, leaves one that has fallen silent, keeps
+//! subscriptions and unanswered requests over changes of the monitor, renews tickets in time, and passes on
+//! every message that is not its own.
 //!
-//! Invariants of absence: it holds no cluster map but the monitors', and never gives up: an owner that wants a limit on
-//! its patience sets its own timer.
+//! Invariants of absence: it holds no cluster map but the monitors', and never gives up. An owner that wants
+//! a time limit sets its own timer.
 
 mod hunt;
 mod net;
@@ -25,14 +26,14 @@ pub use stuck::Stuck;
 use auth::Credentials;
 use wire::{EntityAddr, EntityType};
 
-/// What a session is made with.
+/// Configuration of a session.
 #[derive(Clone, Debug)]
 pub struct MoncConfig {
-    /// Who we are.
+    /// Our name and key.
     pub credentials: Credentials,
-    /// Where monitors may be, until a MonMap tells.
+    /// Addresses of monitors, until a MonMap replaces them.
     pub mons: Vec<EntityAddr>,
-    /// The services whose tickets we need.
+    /// Services for which we need tickets.
     pub services: Vec<EntityType>,
     /// Daemons: fetch the rotating keys of our own role.
     pub rotating_keys: bool,

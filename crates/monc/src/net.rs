@@ -1,15 +1,16 @@
-//! What sub-machines ask of the network, and how they share a node's connection numbers.
+//! Network outputs of sub-machines, and the division of a node's connection numbers among them.
 
 use node::{ConnId, Msg, Output, Target};
 
-/// Connection numbers of one sub-machine of a node: each has a space of its own, so that none needs to know the others'.
+/// The connection numbers of one sub-machine of a node. Each has a space of its own, so none needs to know
+/// the others'.
 #[derive(Clone, Debug)]
 pub struct ConnSpace {
     space: u8,
     next: u64,
 }
 
-/// Where the number of the space begins; the top bit is that of accepted connections.
+/// Position of the space's number; the top bit is that of accepted connections.
 const SHIFT: u32 = 56;
 
 impl ConnSpace {
@@ -25,32 +26,32 @@ impl ConnSpace {
         ConnId(u64::from(self.space) << SHIFT | self.next)
     }
 
-    /// Whether a connection has a number of this space.
+    /// True if a connection's number is in this space.
     pub fn owns(&self, conn: ConnId) -> bool {
         conn.0 >> SHIFT == u64::from(self.space)
     }
 }
 
-/// What the owner carries out as an [`Output`] of the node.
+/// A network output, which the owner carries out as an [`Output`] of the node.
 #[derive(Debug)]
 pub enum Net {
     /// [`Output::Connect`].
     Connect {
         /// The new connection.
         conn: ConnId,
-        /// Where to.
+        /// Target.
         to: Box<Target>,
     },
     /// [`Output::Send`].
     Send {
-        /// Where.
+        /// The connection.
         conn: ConnId,
-        /// What.
+        /// The message.
         msg: Msg,
     },
     /// [`Output::Close`].
     Close {
-        /// Which.
+        /// The connection.
         conn: ConnId,
     },
 }

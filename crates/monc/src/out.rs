@@ -1,4 +1,4 @@
-//! What a session gives its owner.
+//! Outputs of a session, for its owner.
 
 use crate::Net;
 use auth::{RotatingKeys, Tickets};
@@ -27,10 +27,11 @@ impl From<Told> for MoncOut {
     }
 }
 
-/// What the owner learns.
+/// News for the owner.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Told {
-    /// A session is there, perhaps with another monitor than before, or another monitor leads: a daemon announces itself again.
+    /// A session is open, perhaps with another monitor than before, or another monitor leads: a daemon
+    /// announces itself again.
     Session {
         /// Ours; stays the same over sessions as long as our ticket is good.
         global_id: u64,
@@ -39,9 +40,9 @@ pub enum Told {
     Lost,
     /// A monitor does not accept our key. Others are tried.
     Denied,
-    /// All our tickets, anew: connect to services with them from now on.
+    /// All our tickets, renewed: to be used for services from now on.
     Tickets(Box<Tickets>),
-    /// The keys of our own role, anew.
+    /// The renewed keys of our own role.
     RotatingKeys(Box<RotatingKeys>),
     /// A newer map of the monitors.
     MonMap(Arc<MonMap>),

@@ -33,7 +33,7 @@ impl Requests {
         Msg::new(tid, body)
     }
 
-    /// Whether a request has no answer yet.
+    /// True if a request is unanswered.
     pub(crate) fn any_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
@@ -70,7 +70,7 @@ impl Requests {
         self.queued.push_back(msg);
     }
 
-    /// What a new session begins with: all unanswered requests, then what was queued.
+    /// The first messages of a new session: all unanswered requests, then the queued ones.
     pub(crate) fn for_new_session(&mut self, fsid: Uuid) -> Vec<Msg> {
         self.waiting.values_mut().for_each(|(_, body)| set_fsid(body, fsid));
         let requests = self.waiting.iter().map(|(tid, (_, body))| Msg::new(*tid, body.clone()));

@@ -16,7 +16,7 @@ use wire::{EntityAddr, EntityType, Reader, Uuid};
 
 #[derive(Debug)]
 enum State {
-    /// No connection; the next round of hunting begins at this moment.
+    /// No connection; the next round of hunting begins at this time.
     Paused(Instant),
     /// One monitor is being tried until this moment.
     Connecting(ConnId, EntityAddr, Instant),
@@ -26,8 +26,8 @@ enum State {
     Open(ConnId, EntityAddr),
 }
 
-/// A session to a monitor. Inputs: [`Self::connected`], [`Self::message`], [`Self::closed`], [`Self::timer`], and
-/// what the owner wants; [`Self::deadline`] says when it wants the timer.
+/// A session to a monitor. Inputs: [`Self::connected`], [`Self::message`], [`Self::closed`], [`Self::timer`]
+/// and the owner's requests. [`Self::deadline`] is the time of the next timer.
 #[derive(Debug)]
 pub struct Monc {
     config: MoncConfig,
@@ -44,7 +44,8 @@ pub struct Monc {
     watch: Watch,
 }
 
-/// After so many refusals the old tickets may be the reason: monitors may not have the keys any more that open them.
+/// After this many refusals the old tickets may be the reason: monitors may no longer have the keys that open
+/// them.
 const DENIALS: u32 = 3;
 
 impl Monc {
@@ -67,7 +68,7 @@ impl Monc {
         }
     }
 
-    /// Begins to look for a monitor.
+    /// Starts to hunt for a monitor.
     pub fn start(&mut self, now: Now, out: &mut Vec<MoncOut>) {
         if let State::Paused(_) = self.state {
             self.hunt.begin_round(None, &mut self.rng);
@@ -75,12 +76,12 @@ impl Monc {
         }
     }
 
-    /// Whether inputs about `conn` are for this machine.
+    /// True if inputs about `conn` are for this machine.
     pub fn owns(&self, conn: ConnId) -> bool {
         self.conns.owns(conn)
     }
 
-    /// Whether there is a session.
+    /// True if a session is open.
     pub fn is_open(&self) -> bool {
         matches!(self.state, State::Open(..))
     }
@@ -110,7 +111,7 @@ impl Monc {
         Box::new(Initiator::service(self.config.credentials.clone(), self.keeper.tickets.clone(), service))
     }
 
-    /// When [`Self::timer`] is wanted.
+    /// The time at which [`Self::timer`] is wanted.
     pub fn deadline(&self) -> Option<Instant> {
         match self.state {
             State::Paused(at) | State::Connecting(_, _, at) | State::Opening(_, _, at) => Some(at),
@@ -121,7 +122,7 @@ impl Monc {
         }
     }
 
-    /// What is waited for.
+    /// The owner's present wait.
     fn wait(&self) -> Wait {
         match self.subs.expected_since() {
             _ if self.requests.any_waiting() => Wait::Answer,
@@ -209,7 +210,7 @@ impl Monc {
         }
     }
 
-    /// An OSD or metadata server refused our ticket: new ones are fetched, where that was not tried a moment ago.
+    /// An OSD or metadata server refused our ticket: fetches new ones, unless that was tried a moment ago.
     pub fn tickets_refused(&mut self, now: Now, out: &mut Vec<MoncOut>) {
         self.keeper.service_refused(&self.config, now);
         self.renew(now, out);
@@ -266,8 +267,8 @@ impl Monc {
         }
     }
 
-    /// Wants `what` (`osdmap`, `mdsmap`, `mdsmap.FSCID`, `fsmap`, `fsmap.user`, `config`, …) from epoch `start` on,
-    /// once or from now on.
+    /// Subscribes to `what` (`osdmap`, `mdsmap`, `mdsmap.FSCID`, `fsmap`, `fsmap.user`, `config`, …) from
+    /// epoch `start` on, once or lastingly.
     pub fn subscribe(&mut self, what: &str, start: u64, once: bool, out: &mut Vec<MoncOut>) {
         if let Some(subscribe) = self.subs.want(what, start, once, &self.config.hostname)
             && let State::Open(conn, _) | State::Opening(conn, ..) = self.state
@@ -281,8 +282,8 @@ impl Monc {
         self.subs.forget(what);
     }
 
-    /// A newer `what` than the owner has is waited for, because somebody has spoken of it or because a report should lead to it:
-    /// until it comes, the monitor has to show that it lives.
+    /// Expects a newer `what` than the owner has, because a peer has mentioned it or a report should lead to
+    /// it. Until it arrives, the monitor has to show that it is alive.
     pub fn expect(&mut self, now: Now, what: &str) {
         self.subs.expect(now.mono, what);
     }
@@ -302,8 +303,8 @@ impl Monc {
         }
     }
 
-    /// A command as one JSON object. Ends in [`Told::Reply`] with a `MonCommandAck`. Sent again to another monitor where the
-    /// session breaks: commands must bear that.
+    /// Sends a command, one JSON object. Ends in [`Told::Reply`] with a `MonCommandAck`. If the session
+    /// breaks, it is sent again to another monitor: commands must tolerate that.
     pub fn command(&mut self, token: u64, json: String, data: Bufs, out: &mut Vec<MoncOut>) {
         let fsid = self.fsid();
         self.request(
@@ -318,8 +319,8 @@ impl Monc {
         self.request(token, |handle| msgs::MonGetVersion { handle, what: what.to_owned() }.into(), out);
     }
 
-    /// Any other request that a monitor answers: `Statfs`, `GetPoolStats`, `PoolOp`. `body` is given the message's tid; the
-    /// cluster's id in it is filled in.
+    /// Sends any other request that a monitor answers: `Statfs`, `GetPoolStats`, `PoolOp`. `body` gets the
+    /// message's tid; the cluster's id in it is filled in.
     pub fn request(&mut self, token: u64, body: impl FnOnce(u64) -> Body, out: &mut Vec<MoncOut>) {
         let msg = self.requests.add(token, self.fsid(), body);
         if self.is_open() {
@@ -371,7 +372,7 @@ impl Monc {
             }
             Ok(None) => {}
             Err(()) => {
-                // The AUTH ticket itself has expired: only a handshake gives another.
+                // The AUTH ticket itself has expired: only a handshake gets another.
                 out.push(Net::Close { conn }.into());
                 self.lose(now, out);
             }

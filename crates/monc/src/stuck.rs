@@ -1,4 +1,4 @@
-//! The owner's own requests to OSDs or metadata servers: one that stays without an answer may do so because its daemon is gone,
+//! The owner's own requests to OSDs or metadata servers. If one stays unanswered, its daemon may be gone,
 //! which only a newer map tells.
 
 use maps::Epoch;
@@ -29,12 +29,12 @@ impl Stuck {
         }
     }
 
-    /// When [`Self::is_due`].
+    /// The time at which [`Self::is_due`] becomes true.
     pub fn deadline(&self) -> Option<Instant> {
         self.0.as_ref().filter(|o| !o.told).map(|o| o.since + STUCK)
     }
 
-    /// Whether the map has to be expected anew ([`crate::Monc::expect`]): once for each request and map.
+    /// True if a newer map should be expected ([`crate::Monc::expect`]): once for each request and map.
     pub fn is_due(&mut self, now: Instant) -> bool {
         let due = self.deadline().is_some_and(|at| at <= now);
         if let Some(oldest) = self.0.as_mut().filter(|_| due) {

@@ -8,12 +8,13 @@ use stdx::Instant;
 #[derive(Debug, Default)]
 pub(crate) struct Subs {
     items: BTreeMap<String, SubscribeItem>,
-    /// Of what the owner waits for a newer epoch, and since when.
+    /// Maps of which the owner expects a newer epoch, and since when.
     expected: BTreeMap<String, Instant>,
 }
 
 impl Subs {
-    /// Wants `what` from `start` on. Returns the message for an open session; `None` where nothing is new.
+    /// Subscribes to `what` from epoch `start` on. Returns the message for an open session; `None` if nothing
+    /// changes.
     pub(crate) fn want(
         &mut self,
         what: &str,
@@ -24,7 +25,7 @@ impl Subs {
         let item = SubscribeItem { start, flags: if once { SUBSCRIBE_ONCE } else { 0 } };
         match self.items.get(what) {
             Some(old) if *old == item => return None,
-            // A lasting subscription is not weakened by a wish that it serves already.
+            // A one-time subscription does not weaken a lasting one that covers it.
             Some(old) if once && old.flags == 0 && old.start <= start => return None,
             _ => {}
         }
@@ -32,7 +33,7 @@ impl Subs {
         Some(message([(what.to_owned(), item)].into(), hostname))
     }
 
-    /// Wants `what` no more. The monitor is not told: it forgets with the session.
+    /// Drops a subscription. The monitor is not told: it forgets it with the session.
     pub(crate) fn forget(&mut self, what: &str) {
         self.items.remove(what);
         self.expected.remove(what);
@@ -43,7 +44,7 @@ impl Subs {
         self.expected.insert(what.to_owned(), now);
     }
 
-    /// Since when something newer is waited for: what was asked for last.
+    /// The time since which a newer map is expected: that of the latest request for one.
     pub(crate) fn expected_since(&self) -> Option<Instant> {
         self.expected.values().max().copied()
     }
@@ -62,7 +63,8 @@ impl Subs {
         }
     }
 
-    /// As [`Self::got`], for a map that is subscribed under its plain name or that of one file system.
+    /// Like [`Self::got`], for a map that is subscribed under its plain name or under that of one file
+    /// system.
     pub(crate) fn got_mdsmap(&mut self, epoch: u64) {
         let names: Vec<String> =
             self.items.keys().filter(|what| what.starts_with("mdsmap")).cloned().collect();

@@ -1,4 +1,4 @@
-//! Keeping tickets and rotating keys fresh over the session (PROTOCOL.md 2.2, step 5).
+//! Keeping tickets and rotating keys fresh over the session (docs/protocol.md 2.2, step 5).
 
 use crate::MoncConfig;
 use auth::{RotatingKeys, Tickets};
@@ -12,7 +12,7 @@ const RENEW_REFUSED: Duration = Duration::from_secs(30);
 /// The method number of cephx in MAuth.
 const CEPHX: u32 = 2;
 
-/// What an MAuth in flight asked for. One at a time: replies carry nothing to tell them apart.
+/// The request of an MAuth in flight. There is one at a time, because replies do not identify their request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Asked {
     Tickets,
@@ -21,7 +21,7 @@ enum Asked {
     RotatingKeys,
 }
 
-/// What came of an MAuthReply.
+/// The outcome of an MAuthReply.
 pub(crate) enum Renewed {
     Tickets,
     RotatingKeys(RotatingKeys),
@@ -37,7 +37,7 @@ pub(crate) struct Keeper {
     rotate_at: Option<Instant>,
     /// The monitor would not renew the session: only a handshake helps once its ticket has ended.
     refused: bool,
-    /// When a service last refused a ticket that looked good.
+    /// The last time at which a service refused a ticket that looked good.
     service_refused: Option<Instant>,
 }
 
@@ -70,7 +70,7 @@ impl Keeper {
         }
     }
 
-    /// The tickets are of no use any more: the next handshake is that of somebody new.
+    /// Drops the tickets, which are of no use any more: the next handshake is that of a new client.
     pub(crate) fn forget(&mut self) {
         self.tickets = Tickets::default();
     }
@@ -92,7 +92,7 @@ impl Keeper {
         [self.renew_at, self.rotate_at].into_iter().flatten().min()
     }
 
-    /// The MAuth to send now. `Err` where only a new handshake helps.
+    /// The MAuth to send now. `Err` if only a new handshake helps.
     pub(crate) fn due(
         &mut self,
         config: &MoncConfig,
@@ -146,7 +146,8 @@ impl Keeper {
             Some(Asked::RotatingKeys) => {
                 let key = config.credentials.key.as_ref().filter(|_| reply.result == 0);
                 let keys = key.and_then(|key| Tickets::open_rotating(&reply.payload, key).ok());
-                // The monitor makes a new "next" key when the current one ends; until then there is nothing to fetch.
+                // The monitor makes a new "next" key when the current one ends; until then there is nothing
+                // to fetch.
                 let fresh = keys
                     .as_ref()
                     .filter(|keys| !keys.needs_rotation(now.wall))

@@ -1,28 +1,29 @@
-//! Whether the monitor at the other end is still there. A host that was cut off breaks no connection, and nothing would be heard
-//! of it before the world gives the connection up, half a minute later. So the monitor is asked for its map, the cheapest question
-//! that every monitor answers by itself; whatever it says is a sign of life.
+//! Liveness of the monitor at the other end. A host that was cut off breaks no connection, and the world
+//! gives the connection up only half a minute later. So the monitor is asked for its map, the cheapest
+//! question that every monitor answers by itself. Any message from it is a sign of life.
 
 use std::time::Duration;
 use stdx::Instant;
 
-/// While something is waited for, a monitor that has said nothing for so long is asked …
+/// While the owner waits for something, a monitor that has been silent for this long is asked …
 const QUICK: Duration = Duration::from_millis(500);
 /// … but only at the beginning: not every wait has an end.
 const QUICK_FOR: Duration = Duration::from_secs(30);
-/// Otherwise daemons, whose own reports must arrive, ask after so long …
+/// Otherwise daemons, whose own reports must arrive, ask after this long …
 const DAEMON: Duration = Duration::from_secs(2);
 /// … and clients, who may be many, as Ceph's do.
 const CLIENT: Duration = Duration::from_secs(10);
 /// A monitor that leaves the question unanswered for so long is given up.
 const PATIENCE: Duration = Duration::from_millis(1500);
-/// Each one given up doubles that, so that a slow line or busy monitors do not send everybody from one to the next for ever …
+/// Each monitor given up doubles that, so that a slow link or busy monitors do not send everybody from one to
+/// the next …
 const MAX_PATIENCE: Duration = Duration::from_secs(24);
 /// … until none was given up for this long.
 const CALM: Duration = Duration::from_secs(60);
-/// A timer that comes later than this says that it was us who stood still: answers may lie unread.
+/// A timer that is later than this means that this process stood still: answers may be unread.
 const LATE: Duration = Duration::from_millis(500);
 
-/// What is waited for.
+/// The owner's wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wait {
     /// Nothing.
@@ -33,12 +34,12 @@ pub(crate) enum Wait {
     News(Instant),
 }
 
-/// What to do now.
+/// The next action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Look {
     /// Nothing.
     Fine,
-    /// Ask for a sign of life.
+    /// Ask the monitor for a sign of life.
     Ask,
     /// The monitor is given up.
     Silent,
@@ -48,12 +49,12 @@ pub(crate) enum Look {
 #[derive(Debug)]
 pub(crate) struct Watch {
     is_client: bool,
-    /// When the monitor last said something.
+    /// Time of the monitor's last message.
     heard: Instant,
-    /// Since when the question is unanswered.
+    /// Time of the unanswered question.
     asked: Option<Instant>,
     patience: Duration,
-    /// When a monitor was last given up.
+    /// Time at which a monitor was last given up.
     gave_up: Option<Instant>,
 }
 
@@ -62,7 +63,7 @@ impl Watch {
         Self { is_client, heard: Instant(0), asked: None, patience: PATIENCE, gave_up: None }
     }
 
-    /// The monitor has said something.
+    /// The monitor has sent a message.
     pub(crate) fn heard(&mut self, now: Instant) {
         (self.heard, self.asked) = (now, None);
         if self.gave_up.is_some_and(|at| now.since(at) >= CALM) {
@@ -70,7 +71,7 @@ impl Watch {
         }
     }
 
-    /// When [`Self::look`] has something to say.
+    /// The time at which [`Self::look`] has something to do.
     pub(crate) fn deadline(&self, wait: Wait) -> Instant {
         if let Some(asked) = self.asked {
             return asked + self.patience;

@@ -1,4 +1,4 @@
-//! Whole lives of a session: inputs in, exact outputs out.
+//! A session from start to end: inputs in, exact outputs out.
 
 use monc::{Monc, MoncConfig, MoncOut, Net, Told};
 use msgs::Body;
@@ -49,7 +49,7 @@ fn peer(global_id: u64) -> Peer {
     }
 }
 
-/// What an output is, in a line.
+/// An output in one line.
 fn show(out: &mut Vec<MoncOut>) -> Vec<String> {
     let msg = |m: &Msg| match &m.body {
         node::Body::Client(Body::MonSubscribe(s)) => {
@@ -217,7 +217,7 @@ fn a_new_monmap_changes_where_to_look_and_a_removed_monitor_is_left() {
     assert_eq!(m.fsid(), FSID);
     m.closed(at(3), conn(1), CloseReason::Lost, &mut out);
     out.clear();
-    // Whichever of the two is tried first, the other is next.
+    // If one of the two is tried first, the other is next.
     m.closed(at(4), conn(2), CloseReason::Refused, &mut out);
     assert_eq!(show(&mut out).len(), 1);
     m.connected(at(5), conn(3), &peer(4100), &mut out);

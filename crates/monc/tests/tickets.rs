@@ -94,7 +94,8 @@ impl World {
         self.now = Now { mono: self.now.mono + d, wall: self.now.wall + d };
     }
 
-    /// Sleeps until the machine has something to say, at most for `most`. Its questions whether the monitor lives are answered.
+    /// Sleeps until the machine has an output, at most for `most`. Its liveness checks of the monitor are
+    /// answered.
     fn wake(&mut self, most: Duration, out: &mut Vec<MoncOut>) {
         let until = self.now.mono + most;
         while out.is_empty() && self.now.mono < until {
@@ -224,7 +225,7 @@ fn the_global_id_is_kept_over_sessions() {
     assert_eq!((w.monc.global_id(), w.monc.is_open()), (id, true));
 }
 
-/// Keys rotate each hour, the session's own ticket lives four: nobody asks for a handshake, and the id stays.
+/// Keys rotate each hour, the session's own ticket lasts four: no new handshake is needed, and the id stays.
 #[test]
 fn a_session_lives_on_past_many_rotations() {
     let (mut w, mut out) = opened();

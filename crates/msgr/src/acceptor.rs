@@ -9,7 +9,7 @@ use crate::session::Owner;
 use crate::{Event, Reason, Resume, Session};
 use auth::{AuthStep, ConMode, Denial, DenialKind, Method};
 
-/// A peer may try so many methods.
+/// The most authentication methods that a peer may try.
 const MAX_ATTEMPTS: u32 = 8;
 
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(crate) struct Acceptor {
     attempts: u32,
     /// The method of the last one.
     method: u32,
-    /// What the client asked for when it came back, until the session is found.
+    /// The client's request to resume a session, until that session is found.
     reconnect: Reconnect,
 }
 
@@ -112,7 +112,7 @@ impl Conn {
 
     fn client_ident(&mut self, ident: ClientIdent) -> Result<(), Reason> {
         self.check_features(ident.supported, ident.required)?;
-        // Who means an earlier process at our address has an old map.
+        // A client that names another nonce means an earlier process at our address: it has an old map.
         if ident.target.nonce != self.common.addrs.front().nonce {
             return Err(Reason::WrongPeer("it looks for another incarnation"));
         }
@@ -185,7 +185,7 @@ impl Conn {
         Ok(())
     }
 
-    /// Goes on with `session`, or tells the client why not; it then tries again on this connection.
+    /// Resumes `session`, or tells the client to try again on this connection.
     pub(crate) fn resume_session(&mut self, session: Option<Session>) {
         let asked = self.acceptor().reconnect.clone();
         let owner = self.owner();

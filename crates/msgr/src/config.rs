@@ -1,33 +1,35 @@
-//! What a connection is told when it is made.
+//! Configuration of a connection.
 
 use auth::{Authenticator, ConMode, Initiator};
 use std::time::Duration;
 use wire::{AddrVec, EntityAddr, EntityType};
 
-/// What we claim: Pacific's bits without 31, which together with others would read as Reef (PROTOCOL.md 1.5).
+/// Our features: Pacific's bits without 31, which together with others would read as Reef (docs/protocol.md
+/// 1.5).
 pub const FEATURES: u64 = 0x3f01_cfbd_7ffd_ffff;
-/// What a peer must have: MSG_ADDR2, without which there are no msgr2 addresses.
+/// Required features of a peer: MSG_ADDR2, without which there are no msgr2 addresses.
 pub const REQUIRED_FEATURES: u64 = 1 << 59;
 
-/// What both ends need.
+/// Configuration of both ends.
 #[derive(Clone, Debug)]
 pub struct Common {
     /// Our role.
     pub entity_type: EntityType,
-    /// Our number within the role: OSD id, monitor's or MDS's rank, a client's global id; -1 where not known yet.
+    /// Our number within the role: OSD id, monitor's or MDS's rank, a client's global id; -1 if not known
+    /// yet.
     pub num: i64,
     /// Our addresses; of a client one of type "any" with port 0 and its nonce.
     pub addrs: AddrVec,
     /// The peer's socket address as we see it.
     pub peer_addr: EntityAddr,
-    /// Modes that we allow, the preferred one first. The acceptor takes the first of its own that the peer offers.
+    /// Allowed modes, the preferred one first. The acceptor takes the first of its own that the peer offers.
     pub con_modes: Vec<ConMode>,
     /// A count of this process's connections, higher for each one.
     pub global_seq: u64,
-    /// How long the handshake may take.
+    /// Time limit of the handshake.
     pub handshake_timeout: Duration,
-    /// How long a connection may be silent before it counts as dead; `None` for ever. An initiator sends a keepalive
-    /// every third of it.
+    /// Time of silence after which a connection counts as dead; `None` for no limit. An initiator sends a
+    /// keepalive every third of it.
     pub idle_timeout: Option<Duration>,
     /// The most bytes that may wait to be sent or, on a lossless session, to be acknowledged; beyond it the
     /// connection is closed.
@@ -54,12 +56,12 @@ impl Common {
 /// For [`crate::Conn::accept`].
 #[derive(Debug)]
 pub struct AcceptConfig {
-    /// What both ends need.
+    /// Configuration common to both ends.
     pub common: Common,
-    /// Who may come in.
+    /// Authentication of clients.
     pub auth: Auth,
-    /// Monitors and OSDs keep no session: what is in flight when the connection breaks is lost, and the client
-    /// asks again. An MDS is lossless towards clients.
+    /// Monitors and OSDs keep no session: messages in flight are lost with the connection, and the client
+    /// repeats its requests. An MDS is lossless towards clients.
     pub lossy: bool,
 }
 
@@ -75,14 +77,14 @@ pub struct Auth {
 /// For [`crate::Conn::connect`].
 #[derive(Debug)]
 pub struct ConnectConfig {
-    /// What both ends need.
+    /// Configuration common to both ends.
     pub common: Common,
-    /// Who we are.
+    /// Our credentials.
     pub auth: Initiator,
     /// The role that must answer.
     pub peer_type: EntityType,
     /// The address that we dial, with the nonce of the incarnation that we mean.
     pub target: EntityAddr,
-    /// Whether we ask for no session; the acceptor decides.
+    /// True to ask for no session; the acceptor decides.
     pub lossy: bool,
 }

@@ -1,5 +1,5 @@
-//! The connection: what to read, what to write, what happened. The handshake's two sides are in `acceptor` and
-//! `initiator`, what follows it in `messages`.
+//! A connection's reads, writes and events. The two sides of the handshake are in `acceptor` and `initiator`,
+//! messages in `messages`.
 
 use crate::acceptor::Acceptor;
 use crate::config::Common;
@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use stdx::{Bufs, Instant, Now, Reservation, Rng};
 use wire::{Decode, EntityAddr, EntityName, EntityType, RawMsg, Reader, Timespec};
 
-/// What a connection needs from its socket.
+/// A connection's demand on its socket.
 #[derive(Debug)]
 pub enum Want<'a> {
     /// Read at least one byte into this memory, then call [`Conn::filled`].
@@ -28,8 +28,9 @@ pub enum Want<'a> {
 
 /// One connection, at either end.
 ///
-/// Both ends go through: banner, HELLO, authentication, AUTH_SIGNATURE (from there on encrypted in secure mode),
-/// identification or reconnection, and then `Open`. Each input is worked off completely before the call returns.
+/// Both ends go through: banner, HELLO, authentication, AUTH_SIGNATURE (encrypted from there on in secure
+/// mode), identification or reconnection, and then `Open`. Each input is processed completely before the call
+/// returns.
 #[derive(Debug)]
 pub struct Conn {
     pub(crate) common: Common,
@@ -53,7 +54,7 @@ pub(crate) enum Side {
     Initiator(Initiating),
 }
 
-/// What is expected next from the peer.
+/// The frame that the peer has to send next.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum State {
     Banner,
@@ -70,7 +71,7 @@ pub(crate) enum State {
     Closed,
 }
 
-/// What the handshake has found out so far.
+/// Results of the handshake so far.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub ty: EntityType,
@@ -90,8 +91,8 @@ impl Conn {
         Self::new(config.common, side, session, now, rng)
     }
 
-    /// The connecting end of a new socket. With the session of an earlier connection to the same peer it goes on
-    /// with that.
+    /// The connecting end of a new socket. It resumes `session` if that is given, an earlier connection's to
+    /// the same peer.
     pub fn connect(config: ConnectConfig, session: Option<Session>, now: Now, mut rng: Rng) -> Self {
         let mut session = session.unwrap_or_else(|| Session {
             lossless: !config.lossy,
@@ -139,7 +140,7 @@ impl Conn {
         conn
     }
 
-    /// What to read. Call it again after every other call.
+    /// The next read. To be called again after every other call.
     pub fn want(&mut self) -> Want<'_> {
         match self.state {
             State::Closed | State::Resuming => Want::Nothing,
@@ -160,15 +161,15 @@ impl Conn {
         self.process();
     }
 
-    /// The answer to [`Want::Budget`]; `None` where nobody counts.
+    /// The answer to [`Want::Budget`]; `None` without a budget.
     pub fn grant(&mut self, reservation: Option<Reservation>, now: Now) {
         (self.now, self.last_heard) = (now, now.mono);
         self.rx.grant(reservation);
         self.process();
     }
 
-    /// The answer to [`Event::Resume`]. The session is checked against what the client said; where it does not fit,
-    /// the client is told to try again on this connection.
+    /// The answer to [`Event::Resume`]. If the session does not fit the client's claims, the client is told
+    /// to try again on this connection.
     pub fn resume(&mut self, session: Option<Session>, now: Now) {
         self.now = now;
         if self.state == State::Resuming {
@@ -189,7 +190,8 @@ impl Conn {
         }
     }
 
-    /// The next bytes for the socket, several frames at once; what the socket did not take is kept by the caller.
+    /// The next bytes for the socket, several frames at once. The caller keeps the bytes that the socket did
+    /// not take.
     pub fn poll_write(&mut self) -> Option<Bufs> {
         if self.state == State::Open {
             self.write_messages();
@@ -197,7 +199,7 @@ impl Conn {
         self.tx.take()
     }
 
-    /// Whether [`Self::poll_write`] would give something.
+    /// True if [`Self::poll_write`] would return bytes.
     pub fn has_output(&self) -> bool {
         let waits = self.session.has_next() || self.session.ack_due;
         self.tx.len() > 0 || self.state == State::Open && waits
@@ -208,7 +210,7 @@ impl Conn {
         self.events.pop_front()
     }
 
-    /// When [`Self::tick`] is to be called at the latest.
+    /// The latest time for the next call of [`Self::tick`].
     pub fn deadline(&self) -> Option<Instant> {
         match self.state {
             State::Closed => None,
@@ -225,7 +227,7 @@ impl Conn {
     pub fn tick(&mut self, now: Now) {
         self.now = now;
         if self.rx.budget().is_some() {
-            // The peer may have said a lot: it is we who do not listen.
+            // The peer may have sent a lot: it is this end that does not read.
             self.last_heard = now.mono;
         }
         match (&self.state, self.common.idle_timeout) {
@@ -249,7 +251,8 @@ impl Conn {
         matches!(self.side, Side::Initiator(_))
     }
 
-    /// Ends the connection; what waits is dropped, but for handshake frames that say why. `Closed` follows.
+    /// Closes the connection. Waiting output is dropped, except handshake frames that give the reason.
+    /// `Closed` follows.
     pub fn close(&mut self, reason: Reason) {
         if self.state != State::Closed {
             self.state = State::Closed;
@@ -257,7 +260,7 @@ impl Conn {
         }
     }
 
-    /// Whether it has ended.
+    /// True if the connection is closed.
     pub fn is_closed(&self) -> bool {
         self.state == State::Closed
     }
@@ -278,9 +281,9 @@ impl Conn {
         self.session.client_cookie
     }
 
-    /// The session, to park it or to go on with it on a new connection; closes this one. `None` where it is lossy,
-    /// or at an acceptor was never established. An initiator's keeps its cookie and what waits to be sent. Events
-    /// that were not polled yet still count as received: poll them.
+    /// Takes the session, to park it or to resume it on a new connection, and closes this one. `None` if the
+    /// connection is lossy or, at an acceptor, was never established. An initiator's session keeps its cookie
+    /// and the messages that wait to be sent. Events that were not polled yet count as received: poll them.
     pub fn take_session(&mut self) -> Option<Session> {
         let begun = self.session.server_cookie != 0 || matches!(self.side, Side::Initiator(_));
         let kept = self.session.lossless && begun;
@@ -365,8 +368,8 @@ impl Conn {
         }
     }
 
-    /// The role that the peer claims must be the one that it proved. Only a client may run under any name, as the
-    /// tools do with `--name mon.`.
+    /// Checks that the peer's role is the one that it proved. Only a client may use any name, as the tools do
+    /// with `--name mon.`.
     pub(crate) fn check_role(&self) -> Result<(), Reason> {
         match self.peer.ty == EntityType::CLIENT || self.peer.ty == self.peer.entity.ty {
             true => Ok(()),

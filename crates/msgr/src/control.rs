@@ -1,4 +1,4 @@
-//! The payloads of control frames and the header of a message (PROTOCOL.md 1.2).
+//! The payloads of control frames and the header of a message (docs/protocol.md 1.2).
 
 use wire::{AddrVec, EntityAddr, EntityType, Timespec, wire_structs};
 

@@ -1,10 +1,10 @@
-//! What a connection reports, and why it may end.
+//! Events of a connection, and the reasons for its end.
 
 use auth::{ConMode, Tickets};
 use stdx::Reservation;
 use wire::{AddrVec, EntityAddr, EntityName, EntityType, RawMsg};
 
-/// What happened on a connection.
+/// An event on a connection.
 #[derive(Debug)]
 pub enum Event {
     /// The handshake is complete: messages may be sent and will come.
@@ -12,7 +12,7 @@ pub enum Event {
     /// A lossless client is back: find its session with [`crate::SessionTable::claim`] and call
     /// [`crate::Conn::resume`].
     Resume(crate::Resume),
-    /// A message. Its data carries the reservation of its budget; where there is no data, `hold` does.
+    /// A message. Its data carries the reservation of its budget; without data `hold` does.
     Message {
         /// The message.
         msg: RawMsg,
@@ -23,14 +23,14 @@ pub enum Event {
     Closed(Reason),
 }
 
-/// Who the peer is, once known and proven.
+/// The peer, once it is known and authenticated.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Ready {
     /// The peer's role.
     pub peer_type: EntityType,
     /// At the acceptor, the name that was authenticated.
     pub entity: EntityName,
-    /// The number that the peer gives itself (OSD id, rank); -1 where unknown.
+    /// The number that the peer gives itself (OSD id, rank); -1 if unknown.
     pub num: i64,
     /// At the acceptor the peer's global id, at the initiator our own.
     pub global_id: u64,
@@ -40,15 +40,15 @@ pub struct Ready {
     pub addrs: AddrVec,
     /// Our address as the peer sees it.
     pub seen_as: EntityAddr,
-    /// What both ends can.
+    /// Features of both ends.
     pub features: u64,
-    /// How frames are protected.
+    /// Protection of frames.
     pub mode: ConMode,
-    /// Whether a broken connection loses what is in flight.
+    /// True if a broken connection loses messages in flight.
     pub lossy: bool,
-    /// Key of the session in a [`crate::SessionTable`]; 0 where lossy.
+    /// Key of the session in a [`crate::SessionTable`]; 0 for a lossy connection.
     pub cookie: u64,
-    /// Whether this goes on with an earlier connection's session: nothing was lost or doubled.
+    /// True if this resumes an earlier connection's session: no message was lost or duplicated.
     pub resumed: bool,
     /// At the initiator, after a handshake with a monitor: our global id and tickets.
     pub tickets: Option<Tickets>,
@@ -60,7 +60,7 @@ pub enum Reason {
     /// The socket ended or failed; reported by the runtime.
     #[error("the peer closed the connection")]
     Eof,
-    /// We were told to close.
+    /// The owner closed the connection.
     #[error("closed by us")]
     Local,
     /// The first bytes are not msgr2's, or it requires a revision that we do not have.
@@ -98,7 +98,7 @@ pub enum Reason {
         /// Numbers of methods.
         methods: Vec<u32>,
     },
-    /// AUTH_SIGNATURE does not match: somebody changed the handshake.
+    /// AUTH_SIGNATURE does not match: the handshake was tampered with.
     #[error("wrong handshake signature")]
     Signature,
     /// The peer lacks features that we require, or we lack some that it requires.

@@ -1,4 +1,4 @@
-//! Frames: tags, preamble, epilogue and their checksums (PROTOCOL.md 1.2).
+//! Frames: tags, preamble, epilogue and their checksums (docs/protocol.md 1.2).
 
 use crate::Reason;
 use stdx::crc32c;
@@ -33,7 +33,7 @@ const PREAMBLE_SUMMED: usize = 28;
 /// late_status and three checksums.
 pub(crate) const EPILOGUE: usize = 13;
 pub(crate) const MAX_SEGMENTS: usize = 4;
-/// What peers announce for the four segments; memory need not follow it.
+/// Alignment that peers announce for the four segments; memory need not follow it.
 const ALIGN: [u16; MAX_SEGMENTS] = [8, 8, 8, 4096];
 
 /// Low nibble of late_status: the frame is whole.
@@ -117,7 +117,7 @@ impl Preamble {
         self.lens[1..].iter().map(|l| u64::from(*l)).sum()
     }
 
-    /// Where segment `i` (1..=3) begins in a decrypted tail, and at 4 where its epilogue does.
+    /// The offset of segment `i` (1..=3) in a decrypted tail, and for 4 that of its epilogue.
     pub fn padded_offset(&self, i: usize) -> usize {
         (1..i.min(self.segments)).map(|s| padded(self.len(s))).sum()
     }
@@ -138,7 +138,7 @@ pub(crate) fn epilogue(segments: usize, crcs: [u32; 3]) -> [u8; EPILOGUE] {
     out
 }
 
-/// Whether late_status says that the frame is whole (`true`) or was given up.
+/// True if late_status says that the frame is complete, false if its sender gave it up.
 pub(crate) fn is_complete(late_status: u8) -> Result<bool, Reason> {
     match late_status & 0xf {
         LATE_COMPLETE => Ok(true),

@@ -1,4 +1,4 @@
-//! AES-128-GCM of secure mode: one operation, one nonce (PROTOCOL.md 1.2).
+//! AES-128-GCM of secure mode: one operation, one nonce (docs/protocol.md 1.2).
 
 use crate::Reason;
 use auth::Secret;
@@ -22,7 +22,7 @@ impl std::fmt::Debug for Gcm {
 }
 
 impl Gcm {
-    /// The direction from server to client and the one back. `None` where the secret is too short.
+    /// The keys of both directions, server to client first. `None` if the secret is too short.
     pub fn pair(secret: &Secret) -> Option<(Self, Self)> {
         let bytes = secret.0.get(..Secret::SECURE_LEN)?;
         let (key, rest) = bytes.split_at(16);

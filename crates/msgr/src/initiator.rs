@@ -9,7 +9,7 @@ use crate::{Reason, Session};
 use auth::{AuthError, ConMode, Initiator, InitiatorStep, Method};
 use wire::{EntityAddr, EntityType};
 
-/// A server may send us back to start so many times.
+/// The most times that a server may send us back to the start.
 const MAX_RETRIES: u32 = 8;
 
 #[derive(Debug)]
@@ -135,7 +135,7 @@ impl Conn {
         Ok(())
     }
 
-    /// Ours, with the IP address that the peer sees where we do not know our own.
+    /// Our addresses, with the IP address that the peer sees if we do not know our own.
     fn our_addrs(&self) -> wire::AddrVec {
         let mut addrs = self.common.addrs.clone();
         if let Some(seen) = self.peer.seen_as.addr {

@@ -1,7 +1,7 @@
-//! A msgr2.1 connection as a state machine without I/O (PROTOCOL.md 1): the runtime asks [`Conn::want`] what to
-//! read and where to, tells with [`Conn::filled`] how much came, writes what [`Conn::poll_write`] gives, and takes
-//! [`Event`]s from [`Conn::poll_event`]. No message body is known here, and payload is never copied in crc mode
-//! but for the few bytes that came along with a header.
+//! A msgr2.1 connection as a state machine without I/O (docs/protocol.md 1). The runtime asks [`Conn::want`]
+//! for the next read and its destination, reports with [`Conn::filled`] the number of bytes read, writes the
+//! bytes of [`Conn::poll_write`], and takes [`Event`]s from [`Conn::poll_event`]. This crate knows no message
+//! body, and in crc mode it copies no payload except the few bytes that arrive together with a header.
 //!
 //! ```text
 //! loop {

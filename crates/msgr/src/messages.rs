@@ -8,12 +8,13 @@ use crate::{Event, Reason};
 use stdx::Bufs;
 use wire::{RawMsg, Timespec, Writer};
 
-/// So many bytes are encoded at once: enough for one write, little enough to keep control frames prompt.
+/// Bytes that are encoded at once: enough for one write, few enough to keep control frames prompt.
 const BATCH: usize = 256 << 10;
 
-/// By how much the stamp of an acknowledgement lies before that of the keepalive. librados compares it with the time at which it began to
-/// look after its monitor, before it sent the keepalive: where the answer is there before it compares, as happens on one
-/// host, the difference is negative and wraps around, and it leaves the monitor for a silent one.
+/// The stamp of an acknowledgement lies this long before that of its keepalive. librados compares it with the
+/// time at which it began to check its monitor, before it sent the keepalive. If the answer arrives before
+/// the comparison, as it does on one host, the difference is negative and wraps around, and librados takes
+/// the monitor for silent.
 const EARLIER_NS: u32 = 100_000_000;
 
 fn acknowledgement(Keepalive { stamp: Timespec { sec, nsec } }: Keepalive) -> Keepalive {
@@ -52,7 +53,7 @@ impl Conn {
             self.session.ack_due = self.session.lossless;
             return Ok(());
         }
-        // The first number of a session is free; after it none may be left out where nothing may be lost.
+        // A session may start at any number; in a lossless one no number may be skipped after that.
         if self.session.lossless && had != 0 && header.seq != had + 1 {
             return Err(Reason::Gap { had, got: header.seq });
         }

@@ -1,5 +1,5 @@
-//! Replays what real clients and real daemons of Ceph 16.2.15 and a Linux 6.1 kernel said to each other: every
-//! frame must parse with correct checksums and encode again to the same bytes.
+//! Replays what real clients and real daemons of Ceph 16.2.15 and a Linux 6.1 kernel said to each other:
+//! every frame must parse with correct checksums and encode again to the same bytes.
 //!
 //! A `.streams` file holds connections, each as both directions: {u16 client port, u16 server port, u8 0 from
 //! client or 1 from server, u32 length, bytes}; long ones are cut somewhere.
@@ -33,7 +33,7 @@ fn streams(file: &[u8]) -> Vec<Stream<'_>> {
     out
 }
 
-/// Gives `bytes` to `rx` in pieces of random sizes, as far as the memory that it asks for allows.
+/// Feeds `bytes` to `rx` in pieces of random sizes, as far as the memory that it asks for allows.
 fn feed(
     rx: &mut Rx,
     mut bytes: &[u8],
@@ -116,8 +116,9 @@ fn every_frame_of_crc_mode_encodes_to_the_same_bytes() {
     }
 }
 
-/// Client and server of one connection to a monitor in secure mode: parses up to AUTH_DONE, derives the keys from the
-/// principal's, checks both signatures, decrypts all, and encrypts it again to the same bytes.
+/// Client and server of one connection to a monitor in secure mode: parses up to AUTH_DONE, derives the keys
+/// from the principal's, checks both signatures, decrypts everything, and encrypts it again to the same
+/// bytes.
 fn decrypt(client: &Stream<'_>, server: &Stream<'_>, keyring: &Keyring, rng: &mut Rng) -> usize {
     let name = EntityName::parse("client.admin").expect("a name");
     let key = keyring.key(&name).cloned();
@@ -165,7 +166,7 @@ fn decrypt(client: &Stream<'_>, server: &Stream<'_>, keyring: &Keyring, rng: &mu
     messages
 }
 
-/// A receiver that has seen `said`, up to the end of the plain frames.
+/// A receiver that has read `said`, up to the end of the plain frames.
 fn after_banner(said: &[u8]) -> Rx {
     let mut rx = Rx::new();
     feed(&mut rx, said, &mut Rng::from_seed(0), |_, _| {}).expect("plain frames");

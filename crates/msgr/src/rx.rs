@@ -1,4 +1,5 @@
-//! Decodes frames, in either mode. Says where the next bytes should go, so that bulk lands where it stays.
+//! Decodes frames in either mode, and chooses the destination of the next bytes, so that bulk data is
+//! received in place.
 
 use crate::Reason;
 use crate::control::{BANNER, REVISION_1};
@@ -13,7 +14,7 @@ const DIRECT: usize = 4 << 10;
 /// The longest handshake before AUTH_DONE.
 const MAX_RECORD: usize = 256 << 10;
 
-/// What came.
+/// A received item.
 #[derive(Debug)]
 pub(crate) enum Item {
     /// The banner; a revision is in common.
@@ -42,13 +43,13 @@ pub(crate) struct Rx {
     /// Bytes that the present phase needs in `staging`.
     need: usize,
     phase: Phase,
-    /// Whether the last memory given out was the destination itself.
+    /// True if the last memory handed out was the destination itself.
     direct: bool,
     gcm: Option<Gcm>,
     /// All bytes received, until the handshake's signature is checked with them.
     record: Option<Vec<u8>>,
-    /// Whether MESSAGE frames may come: not before the handshake is complete, so that a stranger's length
-    /// announcement allocates nothing.
+    /// True if MESSAGE frames are allowed: only after the handshake, so that a stranger's length field
+    /// allocates nothing.
     pub messages: bool,
 }
 
@@ -76,7 +77,7 @@ enum Into {
     Front(Vec<u8>),
     Middle(Vec<u8>),
     Data(BufMut),
-    /// Segments 1 to 3, epilogue and tag of a secure frame. They begin so that segment 3 is aligned.
+    /// Segments 1 to 3, epilogue and tag of a secure frame, placed so that segment 3 is aligned.
     Tail(BufMut),
 }
 
@@ -217,7 +218,7 @@ impl Rx {
     }
 
     fn banner_head(&mut self) -> Result<Step, Reason> {
-        // A wrong first byte is refused at once: a peer that speaks something else would wait for ever.
+        // A wrong first byte is refused at once: a peer with another protocol would wait for ever.
         let have = (self.end - self.start).min(BANNER.len());
         if self.staging[self.start..self.start + have] != BANNER[..have] {
             return Err(Reason::Banner("another protocol"));

@@ -1,11 +1,12 @@
-//! Lossless sessions: what must survive a broken connection, and where it waits for the next one.
+//! Lossless sessions: the state that survives a broken connection, and its place until the next one.
 
 use crate::config::Common;
 use std::collections::{BTreeMap, VecDeque};
 use stdx::Instant;
 use wire::{AddrVec, EntityName, RawMsg};
 
-/// The state of a session that outlives its connection. Opaque: taken from one [`crate::Conn`], given to the next.
+/// The state of a session that outlives its connection. Opaque: taken from one [`crate::Conn`], passed to the
+/// next.
 #[derive(Debug, Default)]
 pub struct Session {
     /// The client's name for it.
@@ -14,7 +15,7 @@ pub struct Session {
     pub(crate) server_cookie: u64,
     /// The highest of the peer's connection counts seen.
     pub(crate) global_seq: u64,
-    /// How often the client came back.
+    /// Counts the client's reconnections.
     pub(crate) connect_seq: u64,
     /// The last message received.
     pub(crate) in_seq: u64,
@@ -22,22 +23,22 @@ pub struct Session {
     pub(crate) out_seq: u64,
     /// Messages not sent or not acknowledged, with their numbers.
     pub(crate) out: VecDeque<(u64, RawMsg)>,
-    /// How many at the front of `out` were sent on the present connection.
+    /// The number of messages at the front of `out` that were sent on the present connection.
     pub(crate) sent: usize,
     /// Bytes in `out`.
     pub(crate) queued: usize,
-    /// Whether sent messages are kept until acknowledged.
+    /// True if sent messages are kept until acknowledged.
     pub(crate) lossless: bool,
-    /// Whether the peer is to be told of `in_seq`.
+    /// True if an acknowledgement of `in_seq` is due.
     pub(crate) ack_due: bool,
-    /// Whom the session belongs to.
+    /// Owner of the session.
     pub(crate) owner: Option<Owner>,
     /// The peer's number and addresses, which a reconnection does not repeat.
     pub(crate) num: i64,
     pub(crate) addrs: AddrVec,
 }
 
-/// Who may take a session up again.
+/// The peer that may resume a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Owner {
     pub entity: EntityName,
@@ -67,7 +68,7 @@ impl Session {
         self.out.push_back((self.out_seq, msg));
     }
 
-    /// Adds a message while parked, bounded as `common` says; `false` where there is no room.
+    /// Adds a message to a parked session, within the bounds of `common`; `false` if it does not fit.
     pub fn push_bounded(&mut self, msg: RawMsg, common: &Common) -> bool {
         let fits = self.queued + size(&msg) <= common.max_queued;
         if fits {
@@ -88,7 +89,7 @@ impl Session {
         Some((*seq, msg.clone()))
     }
 
-    /// Whether a message waits to be sent.
+    /// True if a message waits to be sent.
     pub(crate) fn has_next(&self) -> bool {
         self.sent < self.out.len()
     }
@@ -107,7 +108,7 @@ impl Session {
         }
     }
 
-    /// A new connection, on which the peer says that it has everything up to `seq`: send the rest again.
+    /// A new connection, whose peer has everything up to `seq`: the rest is sent again.
     pub(crate) fn rewind(&mut self, seq: u64) {
         while self.out.front().is_some_and(|(s, _)| *s <= seq) {
             self.pop_acked();
@@ -116,14 +117,14 @@ impl Session {
     }
 }
 
-/// A client's wish to go on with its session.
+/// A client's request to resume its session.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Resume {
     /// The server's name for the session.
     pub server_cookie: u64,
     /// The client's name for it.
     pub client_cookie: u64,
-    /// Who was authenticated on the new connection.
+    /// The entity that authenticated on the new connection.
     pub entity: EntityName,
     /// Its global id.
     pub global_id: u64,
@@ -131,10 +132,10 @@ pub struct Resume {
     pub addrs: AddrVec,
 }
 
-/// What [`SessionTable::claim`] found.
+/// The result of [`SessionTable::claim`].
 #[derive(Debug)]
 pub enum Claim<K> {
-    /// No such session: resume with `None`, the client is told to start anew.
+    /// There is no such session: resume with `None`, and the client is told to start over.
     Unknown,
     /// It was waiting.
     Parked(K, Box<Session>),
@@ -143,8 +144,8 @@ pub enum Claim<K> {
     Live(K),
 }
 
-/// The lossless sessions of one role by server cookie; `K` is what the runtime calls a logical connection, which
-/// stays the same above.
+/// The lossless sessions of one role by server cookie. `K` is the runtime's id of a logical connection, which
+/// stays the same for the role.
 #[derive(Debug)]
 pub struct SessionTable<K> {
     entries: BTreeMap<u64, Entry<K>>,
@@ -176,12 +177,12 @@ impl<K: Copy + PartialEq> SessionTable<K> {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Takes the session of a connection that broke; gives it back where nobody may resume it.
+    /// Parks the session of a broken connection. Returns it if nobody may resume it.
     pub fn park(&mut self, key: K, session: Session, now: Instant) -> Option<Session> {
         let Some(owner) = session.owner.clone().filter(|_| session.server_cookie != 0 && session.lossless)
         else {
@@ -194,9 +195,9 @@ impl<K: Copy + PartialEq> SessionTable<K> {
         None
     }
 
-    /// Notes that the session `cookie` lives on connection `key`, after `Ready` of a connection that is not lossy.
-    /// A session of the same client that began with the same client cookie is thereby over: its key is given back,
-    /// to be closed above.
+    /// Records that session `cookie` is on connection `key`, after `Ready` of a lossless connection. This
+    /// ends a session of the same client with the same client cookie; its key is returned, for the caller to
+    /// close.
     pub fn live(
         &mut self,
         key: K,
@@ -216,7 +217,8 @@ impl<K: Copy + PartialEq> SessionTable<K> {
         Some(old_key)
     }
 
-    /// Looks for the session that a client wants back; its owner must be whom the new connection authenticated.
+    /// Looks up the session that a client wants to resume. Its owner must be the entity that authenticated on
+    /// the new connection.
     pub fn claim(&mut self, want: &Resume) -> Claim<K> {
         let owner = Owner { entity: want.entity.clone(), global_id: want.global_id };
         match self.entries.get_mut(&want.server_cookie) {
@@ -239,7 +241,7 @@ impl<K: Copy + PartialEq> SessionTable<K> {
         self.entries.retain(|_, e| e.key != key);
     }
 
-    /// Forgets the sessions parked before `before`, and gives their keys to be closed above.
+    /// Drops sessions parked before `before`. Returns their keys, for the caller to close.
     pub fn expire(&mut self, before: Instant) -> Vec<K> {
         let old = |e: &Entry<K>| e.parked.as_ref().is_some_and(|(_, since)| *since < before);
         let keys = self.entries.values().filter(|e| old(e)).map(|e| e.key).collect();

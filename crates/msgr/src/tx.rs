@@ -12,7 +12,7 @@ pub(crate) struct Tx {
     /// All bytes sent, until the handshake's signature is made from them.
     record: Option<Vec<u8>>,
     out: Bufs,
-    /// What follows `out`: headers and small parts gather here.
+    /// Headers and small parts that follow `out`.
     small: Vec<u8>,
 }
 

@@ -8,7 +8,7 @@ use msgr::{Conn, Event, Reason, Want};
 use std::collections::BTreeSet;
 use stdx::{Now, Rng};
 
-/// Gives `bytes` to `conn`; the largest memory that it asked for and the reason of its end.
+/// Feeds `bytes` to `conn`. Returns the largest memory that it asked for, and the reason of its end.
 fn drive(conn: &mut Conn, mut bytes: &[u8], now: Now) -> (usize, Option<Reason>) {
     let mut largest = 0;
     loop {
@@ -135,8 +135,8 @@ fn open_pair(world: &mut World) -> Pair {
     pair
 }
 
-/// Every handshake of a client with single bytes changed or cut, at both ends: never a panic, and whenever the server
-/// lets somebody in under cephx, it is the right one.
+/// Every handshake of a client with single bytes changed or cut, at both ends: there is never a panic, and if
+/// the server admits a client under cephx, it is the right one.
 #[test]
 fn changed_handshakes_never_authenticate_somebody_else() {
     let mut rng = Rng::from_seed(5);
@@ -270,7 +270,7 @@ fn well_formed_nonsense_never_panics() {
             bytes.extend(sealed(tag, &control, payload));
         }
         let end = if rng.chance(1, 2) { &mut pair.a } else { &mut pair.b };
-        // What was on its way comes first, so that frames stay whole.
+        // Bytes in flight come first, so that frames stay whole.
         let mut all: Vec<u8> = end.inbox.drain(..).collect();
         if rng.chance(1, 2) {
             all.clear();

@@ -1,4 +1,4 @@
-//! Bulk data: where it lands, what it shares, what it reserves.
+//! Bulk data: its destination, sharing and reservations.
 
 mod common;
 
@@ -49,8 +49,8 @@ fn small_messages_leave_in_one_piece() {
     assert!(!pair.a.conn.has_output());
 }
 
-/// Sends one message with `data` bytes to the server and reads it there under `budget`; how many bytes went straight
-/// to their destination, and the event.
+/// Sends one message with `data` bytes to the server, which reads it under `budget`. Returns the number of
+/// bytes received in place, and the event.
 fn receive(modes: &[ConMode], method: Method, data: usize, budget: &Budget) -> (usize, Event) {
     let mut world = World::new(2, method);
     let mut pair = open_pair(&mut world, modes);
@@ -126,7 +126,7 @@ fn a_changed_handshake_with_correct_checksums_fails_the_signature() {
     let server = world.accept_mon(CRC);
     let mut banner = client.poll_write().expect("a banner").to_vec();
     assert_eq!(banner.len(), 26);
-    // A revision that nobody knows, claimed as supported: harmless but not what the client said.
+    // A revision that nobody knows, claimed as supported: harmless, but not the client's own bytes.
     banner[16] = 0x80;
     let mut pair = Pair::new(client, server);
     pair.b.inbox.extend(banner);

@@ -1,4 +1,5 @@
-//! Who changes or shortens what proves a connection: refused at the end that sees it, under a reason that is counted.
+//! A peer that changes or shortens a proof of the handshake is refused by the end that sees it, for a reason
+//! that is counted.
 
 mod common;
 
@@ -67,7 +68,7 @@ fn a_changed_or_shortened_signature_in_crc_mode() {
         let mut signature = sent[PREAMBLE..PREAMBLE + 32].to_vec();
         signature[31] ^= 1;
         assert_eq!(end_of(&world, b, &framed(&signature)), Some(Reason::Signature));
-        // And without: the checksum alone tells.
+        // Without encryption only the checksum tells.
         let (_, b, mut sent) = until_signature(&mut World::new(1, Method::Cephx), CRC, service);
         sent[PREAMBLE] ^= 1;
         assert!(matches!(end_of(&world, b, &sent), Some(Reason::Crc(_))));
@@ -108,7 +109,7 @@ fn a_changed_or_shortened_frame_in_secure_mode() {
     }
 }
 
-/// Who is refused at the acceptor is named in the reason.
+/// The reason names the client that the acceptor refused.
 #[test]
 fn a_denial_names_who_and_why() {
     let mut world = World::new(4, Method::Cephx);

@@ -8,10 +8,10 @@ stdx::ids! {
     pub struct DiskId(u8) = "disk{}";
 }
 
-/// What a node is told about a device when it is made.
+/// Description of a device, given to a node when it is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DiskInfo {
-    /// Which.
+    /// Number of the device.
     pub id: DiskId,
     /// Bytes; a multiple of 4096.
     pub size: u64,
@@ -31,16 +31,18 @@ pub enum DiskOp {
         /// Bytes.
         len: usize,
     },
-    /// Write at `offset`; offset and length are multiples of [`stdx::BLOCK`]. Ended does **not** mean durable: until a
-    /// later flush has ended, a power loss may keep, lose or tear each sector on its own.
+    /// Write at `offset`; offset and length are multiples of [`stdx::BLOCK`]. Completion does **not** mean
+    /// durability: until a later flush has completed, a power loss may keep, lose or tear each sector on its
+    /// own.
     Write {
         /// Device.
         disk: DiskId,
         /// Byte offset.
         offset: u64,
-        /// What.
+        /// Bytes to write.
         data: Bufs,
-        /// Ended **does** mean that these bytes are durable; nothing is said of other writes.
+        /// If true, completion **does** mean that these bytes are durable; it says nothing about other
+        /// writes.
         through: bool,
     },
     /// Make durable all writes that had **ended** before this was issued.
@@ -48,7 +50,7 @@ pub enum DiskOp {
         /// Device.
         disk: DiskId,
     },
-    /// The range's content is not needed any more; reads of it give anything until it is written again.
+    /// Discard a range: reads of it return anything until it is written again.
     Discard {
         /// Device.
         disk: DiskId,
@@ -59,15 +61,16 @@ pub enum DiskOp {
     },
 }
 
-/// How an operation ended: the bytes of a read (empty otherwise), or why not.
+/// The result of an operation: the bytes of a read (empty for other operations), or an error.
 pub type DiskResult = Result<Buf, DiskError>;
 
-/// A failed operation. After a failed flush nothing may be believed durable that was not before: the owner must stop.
+/// A failed operation. After a failed flush nothing counts as durable that was not durable before: the owner
+/// must stop.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DiskError {
     /// Positive errno of the host (EIO, ENOSPC …).
     pub errno: i32,
-    /// What was tried, where.
+    /// The operation and its range.
     pub what: String,
 }
 

@@ -1,6 +1,6 @@
-//! What a node says about itself: one trace line and one counter each.
+//! Events: a node's reports about itself, each a trace line and a counter.
 
-/// How loud.
+/// Severity of an event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Level {
     /// Something is broken; an unlisted one fails a test.
@@ -16,13 +16,13 @@ pub enum Level {
 /// One event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Event {
-    /// How loud.
+    /// Severity.
     pub level: Level,
     /// The counter's name, `snake_case`, past tense: `pg_peered`, `slow_disk_seen`.
     pub name: &'static str,
-    /// What exactly, for people.
+    /// Details, for people.
     pub detail: String,
-    /// Whether strangers can cause as many as they like: the world counts all and writes some.
+    /// True if strangers can cause as many as they like: the world counts all of them and logs some.
     pub may_flood: bool,
 }
 
@@ -32,7 +32,7 @@ impl Event {
         Self { level, name, detail: detail.into(), may_flood: false }
     }
 
-    /// Somebody was refused something: who, from where, what.
+    /// A refusal. `detail` names the peer, its address and the request.
     pub fn refusal(name: &'static str, detail: impl Into<String>) -> Self {
         Self { may_flood: true, ..Self::new(Level::Info, name, detail) }
     }

@@ -1,9 +1,9 @@
-//! The contract between a role (monitor, OSD, MDS, file system client) and the world that runs it: `runtime` with real
-//! sockets, disks and clocks, or `sim` with none of them.
+//! The contract between a role (monitor, OSD, MDS, file system client) and the world that runs it: `runtime`
+//! with real sockets, disks and clocks, or `sim` with none of them.
 //!
-//! A role is a [`Node`]: it is given one [`Input`] at a time and appends [`Output`]s. It holds no invariant broken between
-//! inputs, blocks on nothing and knows the time only from the input. What a world must guarantee, and a role may rely on,
-//! is written at each variant.
+//! A role is a [`Node`]: it handles one [`Input`] at a time and appends [`Output`]s. Between inputs all its
+//! invariants hold; it never blocks, and it knows the time only from the input. Each variant states what a
+//! world must guarantee and a role may rely on.
 
 mod disk;
 mod event;
@@ -19,8 +19,9 @@ use stdx::{Instant, Now};
 use wire::{AddrVec, EntityAddr, EntityId, EntityName, EntityType};
 
 stdx::ids! {
-    /// A connection as the node sees it; never reused within the life of a node. Accepted connections are numbered by
-    /// the world with the top bit set, connections that the node opens are numbered by the node itself, without it.
+    /// A connection as the node sees it; never reused within an incarnation of the node. The world numbers
+    /// accepted connections with the top bit set; the node numbers the connections that it opens, with the
+    /// top bit clear.
     pub struct ConnId(u64) = "conn{}";
     /// A disk operation, numbered by the node.
     pub struct DiskOpId(u64) = "io{}";
@@ -37,26 +38,29 @@ impl ConnId {
 
 /// A role as a deterministic state machine.
 pub trait Node {
-    /// What local callers ask of it; [`Never`] for daemons.
+    /// Requests of local callers; [`Never`] for daemons.
     type Request;
-    /// What it answers them.
+    /// Replies to local callers.
     type Reply;
 
     /// Takes one input and appends what follows from it. The first input is [`Input::Start`].
     fn handle(&mut self, now: Now, input: Input<Self::Request>, out: &mut Vec<Output<Self::Reply>>);
 
-    /// All inputs that had arrived have been handled: what the node put off, so as to do it once for several of them, is to be
-    /// done now. Called before the world waits for something, and again, when what it wants was carried out, until it wants nothing
-    /// more: so what others wait for comes first, and the rest is done while they are at work.
+    /// All inputs that had arrived are handled: the node does the work that it deferred in order to do it
+    /// once for several inputs. The world calls this before it waits, and again after carrying out the
+    /// outputs, until there are none. So latency-critical outputs leave first, and deferred work runs while
+    /// the devices are busy.
     fn batch_ended(&mut self, now: Now, out: &mut Vec<Output<Self::Reply>>) {
         let _ = (now, out);
     }
 
-    /// When it wants [`Input::Timer`] next, if nothing else happens. Asked again after each input.
+    /// The time at which the node wants [`Input::Timer`], if nothing else happens. The world asks again after
+    /// each input.
     fn deadline(&self) -> Option<Instant>;
 
-    /// The process was asked to end. A node that has something to bring to rest goes on taking inputs until then; all say
-    /// [`Output::Stop`] when they are done. The world may lose patience and end it before, as a crash would.
+    /// Asks the node to shut down. A node that has to leave something consistent goes on handling inputs;
+    /// every node emits [`Output::Stop`] when it is done. The world may kill it before that, as a crash
+    /// would.
     fn wind_up(&mut self, now: Now, out: &mut Vec<Output<Self::Reply>>) {
         let _ = now;
         out.push(Output::Stop(Ok(())));
@@ -67,41 +71,42 @@ pub trait Node {
 #[derive(Clone, Copy, Debug)]
 pub enum Never {}
 
-/// What happens to a node.
+/// An input of a node.
 #[derive(Debug)]
 pub enum Input<Request> {
-    /// The first input of a node's life: its disks and listening sockets are there.
+    /// The first input of an incarnation: its disks and listening sockets are ready.
     Start,
     /// Its deadline has passed.
     Timer,
     /// A connection is authenticated and ready: accepted, or asked for by [`Output::Connect`].
     Connected {
-        /// Which.
+        /// The connection.
         conn: ConnId,
-        /// Who is at the other end.
+        /// The peer at the other end.
         peer: Box<Peer>,
     },
-    /// A message, complete and decoded. On one connection messages arrive in the order they were sent, each once.
+    /// A message, complete and decoded. On one connection messages arrive in the order in which they were
+    /// sent, each once.
     Message {
-        /// From where.
+        /// The connection that it came on.
         conn: ConnId,
-        /// What.
+        /// The message.
         msg: Msg,
     },
-    /// The connection is gone, with everything sent on it that was not answered; nothing comes from it any more.
-    /// A connection that could not be made ends so as well. A lossless session (client and MDS) survives a broken
-    /// socket unnoticed and ends only when it can't be resumed.
+    /// The connection is closed, and no more input comes from it; unanswered messages on it are lost. A
+    /// connection that could not be opened ends in the same way. A lossless session (client and MDS) survives
+    /// a broken socket unnoticed, and is closed only when it can't be resumed.
     Closed {
-        /// Which.
+        /// The connection.
         conn: ConnId,
         /// Why.
         reason: CloseReason,
     },
     /// A disk operation has ended.
     Disk {
-        /// Which.
+        /// The operation.
         id: DiskOpId,
-        /// How.
+        /// Its result.
         result: DiskResult,
     },
     /// A command from the daemon's admin socket.
@@ -115,36 +120,38 @@ pub enum Input<Request> {
     Request {
         /// To be answered by [`Output::Reply`].
         id: RequestId,
-        /// What.
+        /// The request.
         request: Request,
     },
 }
 
-/// What a node wants done. Outputs are carried out in their order.
+/// An output of a node. The world carries outputs out in their order.
 #[derive(Debug)]
 pub enum Output<Reply> {
-    /// Open a connection; ends in [`Input::Connected`] or [`Input::Closed`]. Messages may be sent at once, they wait.
+    /// Open a connection; ends in [`Input::Connected`] or [`Input::Closed`]. Messages may be sent at once:
+    /// they wait.
     Connect {
         /// The new connection, numbered by the node.
         conn: ConnId,
-        /// Where to, as whom.
+        /// Target of the connection.
         to: Box<Target>,
     },
-    /// Send a message, in order, at most once. Ignored where the connection is closed.
+    /// Send a message, in order, at most once. Ignored if the connection is closed.
     Send {
-        /// Where.
+        /// The connection.
         conn: ConnId,
-        /// What.
+        /// The message.
         msg: Msg,
     },
     /// Close a connection after what was sent on it has left. No [`Input::Closed`] follows.
     Close {
-        /// Which.
+        /// The connection.
         conn: ConnId,
     },
-    /// A lossless connection that is dialled again proves itself so from now on: the ticket that it began with ends.
+    /// Use these credentials from now on when a lossless connection is dialled again: the ticket that it was
+    /// opened with expires.
     Renew {
-        /// Which.
+        /// The connection.
         conn: ConnId,
         /// Our half of the authentication.
         auth: Box<auth::Initiator>,
@@ -153,66 +160,70 @@ pub enum Output<Reply> {
     Disk {
         /// The node's number for it.
         id: DiskOpId,
-        /// What to do.
+        /// The operation.
         op: DiskOp,
     },
     /// Answer an [`Input::Admin`].
     AdminReply {
-        /// Which.
+        /// The command.
         id: AdminId,
         /// 0 or a negative errno.
         code: i32,
-        /// Output: JSON, or an error text where `code` is negative.
+        /// JSON, or an error text if `code` is negative.
         output: String,
     },
     /// Answer an [`Input::Request`].
     Reply {
-        /// Which; 0 where nobody asked (a notice to all local callers).
+        /// The request; 0 for a notice to all local callers.
         id: RequestId,
         /// The answer.
         reply: Reply,
     },
     /// From now on authenticate accepted connections with these keys. Until the first one, none is accepted.
     Keys(Arc<auth::ServerKeys>),
-    /// Monitors: further global ids that may be given to clients (committed before this output; DESIGN, decision 12).
+    /// Monitors: further global ids that may be given to clients (committed before this output;
+    /// docs/design.md, decision 12).
     GlobalIds(std::ops::Range<u64>),
     /// Something worth a trace line and a counter.
     Event(Event),
-    /// The daemon is ready for its clients (a monitor in quorum, an OSD up in the map, an MDS active, a client with maps).
+    /// The daemon is ready for clients: a monitor in quorum, an OSD that is up in the map, an active MDS, a
+    /// client with maps.
     Ready,
     /// End this node; the process exits with status 0 for `Ok`, 1 and the text for `Err`.
     Stop(Result<(), String>),
-    /// End this node and start it anew, as if its process had been started again: with its disks, another nonce, and no memory.
-    /// For a daemon whose place the cluster has given away while it was silent; the text says so.
+    /// End this node and start it again, as if its process had been restarted: with its disks, a new nonce
+    /// and no memory. For a daemon whose place the cluster has given away while it was silent; the text gives
+    /// the reason.
     Restart(String),
-    /// Somebody has told the node to end: the world asks it to ([`Node::wind_up`]), as it would for the whole process.
+    /// Shut the node down by [`Node::wind_up`], as on a signal to the process: an administrator's command
+    /// asked for it.
     WindUp,
 }
 
-/// Where a connection goes, and as whom.
+/// Target of a connection, and the credentials to use.
 #[derive(Debug)]
 pub struct Target {
     /// Kind of daemon there.
     pub service: EntityType,
-    /// Its address; the peer must present the same nonce where the address has one.
+    /// Its address. If the address has a nonce, the peer must present the same.
     pub addr: EntityAddr,
-    /// Whether a broken socket is to be resumed (client to MDS) or is the end of the connection (all others).
+    /// True if a broken socket is resumed (client to MDS), false if it ends the connection (all others).
     pub lossless: bool,
     /// Our half of the authentication.
     pub auth: Box<auth::Initiator>,
 }
 
-/// Who is at the other end of a connection.
+/// The peer at the other end of a connection.
 #[derive(Debug)]
 pub struct Peer {
     /// Its authenticated name; for daemons that we connect to, the service and an empty id.
     pub name: EntityName,
-    /// Numbered name: `client.GLOBAL_ID` for clients; daemons say their own number in their first message.
+    /// Numbered name: `client.GLOBAL_ID` for clients; daemons give their own number in their first message.
     pub id: EntityId,
     /// Never reused; for connections that we opened to a monitor, the id that it gave **us**.
     pub global_id: u64,
-    /// All addresses it announces, with its nonce (its incarnation); for clients the address seen on the socket with
-    /// the announced nonce.
+    /// All addresses that it announces, with its nonce (its incarnation). A client's is the address seen on
+    /// the socket, with the announced nonce.
     pub addrs: AddrVec,
     /// The address of its end of the socket.
     pub socket_addr: EntityAddr,
@@ -229,7 +240,7 @@ pub struct Peer {
 pub enum CloseReason {
     /// The other end closed it, or the network broke.
     Lost,
-    /// Nobody listens there: the process is dead (DESIGN, decision 7).
+    /// Nobody listens at the address: the process is dead (docs/design.md, decision 7).
     Refused,
     /// No answer in time.
     TimedOut,

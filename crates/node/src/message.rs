@@ -6,12 +6,13 @@ use wire::{DecodeError, RawMsg};
 /// A decoded message.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Msg {
-    /// The sender's transaction id; a reply carries that of its request. 0 where the kind has none.
+    /// The sender's transaction id; a reply carries that of its request. 0 for kinds without one.
     pub tid: u64,
-    /// What.
+    /// The message itself.
     pub body: Body,
-    /// Memory that its sender or the world holds for it. A request comes with what its answer may take: who gives that to the answer has
-    /// it held until the answer has left or its connection is gone. Nothing of it is sent.
+    /// Memory reserved for the message by its sender or by the world. A request comes with a reservation for
+    /// its answer: a role that moves it to the answer keeps it reserved until the answer is sent or its
+    /// connection is closed. It is never sent itself.
     pub hold: Hold,
 }
 
@@ -30,7 +31,7 @@ impl Msg {
         Self { tid, body: body.into(), hold: Hold::NONE }
     }
 
-    /// How much memory its answer may take, in bytes; 0 where that is so little that nobody counts it.
+    /// Most bytes of memory that the answer may take; 0 if that is too little to count.
     pub fn largest_answer(&self) -> u64 {
         match &self.body {
             Body::Client(msgs::Body::OsdOp(op)) => op.largest_answer(),
@@ -46,12 +47,13 @@ impl Msg {
         }
     }
 
-    /// Whether it may overtake messages of other connections: by heartbeats an OSD is judged, however much it has to do.
+    /// True if it may overtake messages of other connections: heartbeats decide whether an OSD counts as
+    /// alive, however busy it is.
     pub fn is_urgent(&self) -> bool {
         matches!(self.body, Body::Peer(peer::Body::OsdPing(_)))
     }
 
-    /// As the messenger carries it.
+    /// The raw form that the messenger carries.
     pub fn to_raw(&self) -> RawMsg {
         match &self.body {
             Body::Client(body) => body.to_raw(self.tid),

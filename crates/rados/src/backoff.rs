@@ -1,4 +1,4 @@
-//! Ranges of objects that an OSD has asked us not to send for (PROTOCOL.md 5.7).
+//! Ranges of objects that an OSD has asked us not to send for (docs/protocol.md 5.7).
 
 use maps::{HObject, Spg};
 use msgs::{OsdBackoff, backoff_op};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub(crate) struct Backoffs(BTreeMap<u64, (Spg, HObject, HObject)>);
 
 impl Backoffs {
-    /// Whether an operation must wait.
+    /// True if an operation must wait.
     pub(crate) fn blocks(&self, spg: Spg, at: &HObject) -> bool {
         self.0.values().any(|(pg, begin, end)| *pg == spg && within(at, begin, end))
     }
@@ -18,7 +18,7 @@ impl Backoffs {
         self.0.is_empty()
     }
 
-    /// A block begins. Returns its acknowledgement.
+    /// A backoff begins. Returns its acknowledgement.
     pub(crate) fn block(&mut self, m: &OsdBackoff) -> OsdBackoff {
         self.0.insert(m.id, (m.pgid, m.begin.clone(), m.end.clone()));
         OsdBackoff { op: backoff_op::ACK_BLOCK, ..m.clone() }
@@ -30,7 +30,7 @@ impl Backoffs {
     }
 }
 
-/// Whether `at` is in [begin, end), or is the one object that both are.
+/// True if `at` is in [begin, end), or equals both.
 pub(crate) fn within(at: &HObject, begin: &HObject, end: &HObject) -> bool {
     if begin == end { at == begin } else { begin <= at && at < end }
 }

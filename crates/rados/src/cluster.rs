@@ -1,4 +1,5 @@
-//! The engine together with a session to the monitors: what a client, or a daemon that stores in RADOS, is made of.
+//! The engine together with a session to the monitors: the base of a client, or of a daemon that stores in
+//! RADOS.
 
 use crate::{Rados, RadosConfig, RadosOut, RadosTold};
 use monc::{Monc, MoncConfig, MoncOut, Net, Stuck, Told};
@@ -37,12 +38,12 @@ impl Cluster {
         Self { monc, rados: Rados::new(rados, rng.fork()), stuck: Stuck::default() }
     }
 
-    /// The session to the monitors, to look at.
+    /// The session to the monitors, read-only.
     pub fn monc(&self) -> &Monc {
         &self.monc
     }
 
-    /// The engine, to look at.
+    /// The engine, read-only.
     pub fn engine(&self) -> &Rados {
         &self.rados
     }
@@ -74,12 +75,12 @@ impl Cluster {
         result
     }
 
-    /// Begins to look for a monitor.
+    /// Starts to hunt for a monitor.
     pub fn start(&mut self, now: Now, out: &mut Vec<ClusterOut>) {
         self.mon(now, out, |monc, outs| monc.start(now, outs));
     }
 
-    /// Whether inputs about `conn` are for one of both.
+    /// True if inputs about `conn` are for one of the two.
     pub fn owns(&self, conn: ConnId) -> bool {
         self.monc.owns(conn) || self.rados.owns(conn)
     }
@@ -113,7 +114,7 @@ impl Cluster {
         }
     }
 
-    /// When [`Self::timer`] is wanted.
+    /// The time at which [`Self::timer`] is wanted.
     pub fn deadline(&self) -> Option<Instant> {
         [self.monc.deadline(), self.rados.deadline(), self.stuck.deadline()].into_iter().flatten().min()
     }
@@ -156,7 +157,7 @@ impl Cluster {
             match o {
                 RadosOut::Net(net) => out.push(ClusterOut::Net(net)),
                 RadosOut::Told(RadosTold::WantMap(epoch)) => {
-                    // Where just this is subscribed already, it will come by itself and nothing is sent.
+                    // If exactly this is subscribed already, it comes by itself and nothing is sent.
                     self.monc.expect(now, "osdmap");
                     self.mon(now, out, |monc, outs| monc.subscribe("osdmap", epoch.0.into(), false, outs));
                 }

@@ -17,21 +17,21 @@ use std::sync::Arc;
 use stdx::{Instant, Now, Rng};
 use wire::{EntityType, Utime};
 
-/// What an engine is made with.
+/// Configuration of an engine.
 #[derive(Clone, Debug)]
 pub struct RadosConfig {
-    /// Who we are.
+    /// Our name and key.
     pub credentials: Credentials,
     /// Our share of the node's connection numbers.
     pub space: u8,
-    /// Operations that may be under way; more wait in order.
+    /// The most operations in flight; more wait in order.
     pub max_ops: usize,
-    /// Bytes of payload that may be under way; a single larger operation passes.
+    /// The most bytes of payload in flight; a single larger operation passes.
     pub max_bytes: usize,
 }
 
 impl RadosConfig {
-    /// As Ceph's clients: 1024 operations, 100 MiB.
+    /// The limits of Ceph's clients: 1024 operations, 100 MiB.
     pub fn new(credentials: Credentials, space: u8) -> Self {
         Self { credentials, space, max_ops: 1024, max_bytes: 100 << 20 }
     }
@@ -80,7 +80,7 @@ impl Rados {
         }
     }
 
-    /// Whether inputs about `conn` are for this machine.
+    /// True if inputs about `conn` are for this machine.
     pub fn owns(&self, conn: ConnId) -> bool {
         self.conns.owns(conn)
     }
@@ -100,7 +100,7 @@ impl Rados {
         self.ops.keys().next().copied()
     }
 
-    /// Whether a further operation would be sent without waiting for others to end.
+    /// True if a further operation would be sent without waiting for others to complete.
     pub fn has_room(&self) -> bool {
         self.waiting.is_empty() && self.ops.len() < self.config.max_ops && self.bytes < self.config.max_bytes
     }
@@ -119,7 +119,8 @@ impl Rados {
         self.admit(out);
     }
 
-    /// Lists at most `max` objects behind `cursor` (see [`crate::cursor_start`]); ends in [`RadosTold::Listed`].
+    /// Lists at most `max` objects after `cursor` (see [`crate::cursor_start`]); ends in
+    /// [`RadosTold::Listed`].
     pub fn list(
         &mut self,
         token: u64,
@@ -133,7 +134,8 @@ impl Rados {
         self.admit(out);
     }
 
-    /// Forgets the operations with this token: no answer is told. Whether a write is carried out is then unknown.
+    /// Drops the operations with this token, without a completion. It is then unknown if a write is carried
+    /// out.
     pub fn cancel(&mut self, token: u64, out: &mut Vec<RadosOut>) {
         let is_it = |kind: &Kind, t: u64| t == token && !matches!(kind, Kind::Linger(_));
         self.waiting.retain(|(t, kind, ..)| !is_it(kind, *t));
@@ -143,7 +145,7 @@ impl Rados {
         self.admit(out);
     }
 
-    /// When [`Self::timer`] is wanted.
+    /// The time at which [`Self::timer`] is wanted.
     pub fn deadline(&self) -> Option<Instant> {
         self.sessions.values().filter_map(|s| s.retry_at).chain(self.lingers.deadline()).min()
     }
@@ -157,7 +159,7 @@ impl Rados {
         }
         self.dispatch_unsent(out);
         self.ping_watches(now, out);
-        // Where nothing is left to say, nothing is kept.
+        // A session without a connection, a retry or operations is dropped.
         self.sessions.retain(|_, s| s.conn.is_some() || s.retry_at.is_some());
     }
 
@@ -168,7 +170,7 @@ impl Rados {
         self.unsend(|op| op.target.is_some_and(|t| t.osd == Some(osd)));
         self.lingers.session_lost(osd);
         self.register_lost(out);
-        // Most often the OSD is down and the map that says so is on its way.
+        // Most often the OSD is down, and the map that says so is on its way.
         self.want_next_map(out);
     }
 
@@ -275,7 +277,7 @@ impl Rados {
         Some(op)
     }
 
-    /// Sends an operation if it has not been and nothing is in its way.
+    /// Sends an operation, unless it was sent or is held back.
     fn dispatch(&mut self, tid: u64, out: &mut Vec<RadosOut>) {
         let Some(op) = self.ops.get(&tid) else { return };
         if op.sent || self.map.epoch.0 == 0 {
@@ -304,7 +306,7 @@ impl Rados {
         out.push(Net::Send { conn, msg: Msg::new(tid, Body::from(message)) }.into());
     }
 
-    /// Sends, in order of submission, all that has not been.
+    /// Sends all unsent operations, in order of submission.
     fn dispatch_unsent(&mut self, out: &mut Vec<RadosOut>) {
         let tids: Vec<u64> = self.ops.iter().filter(|(_, op)| !op.sent).map(|(tid, _)| *tid).collect();
         tids.into_iter().for_each(|tid| self.dispatch(tid, out));
@@ -314,7 +316,7 @@ impl Rados {
         self.ops.values_mut().filter(|op| which(op)).for_each(|op| op.sent = false);
     }
 
-    /// The connection to an OSD, opened where there is none; `None` while waiting to try again.
+    /// The connection to an OSD, opened if there is none; `None` during the pause before a retry.
     fn connection(&mut self, osd: OsdId, out: &mut Vec<RadosOut>) -> Option<ConnId> {
         let addr = self.map.client_addrs(osd)?.msgr2()?;
         let session = self.sessions.entry(osd).or_insert_with(|| OsdSession::new(addr));
@@ -329,7 +331,7 @@ impl Rados {
         session.conn
     }
 
-    /// Ends sessions with OSDs that the map says are down or elsewhere.
+    /// Ends sessions with OSDs that are down or have another address in the map.
     fn drop_dead_sessions(&mut self, out: &mut Vec<RadosOut>) {
         let map = self.map.clone();
         let alive =
@@ -393,7 +395,8 @@ impl Rados {
         let Some(mut op) = self.remove(tid) else { return };
         if reply.result == -errno::EAGAIN {
             op.request.leave_to_primary();
-            // Not carried out: begins again as a new operation, before those that wait. It fits where it was.
+            // Not carried out: submitted again as a new operation, before the waiting ones. It fits into the
+            // limits, as before.
             self.waiting.push_front((op.token, op.kind, op.place, op.request));
             self.admit(out);
             return;

@@ -1,13 +1,15 @@
-//! The client's side of RADOS: object operations in, answers out, whatever happens to OSDs and maps in between.
+//! The client's side of RADOS: object operations in, answers out, whatever happens to OSDs and maps in
+//! between.
 //!
-//! [`Rados`] is a sub-machine: it computes each operation's OSD with CRUSH on its map, keeps a connection to each OSD in
-//! use, and sends again what a new map sends elsewhere or a broken connection lost. [`Cluster`] is it together with a
-//! session to the monitors, which is what most owners want.
+//! [`Rados`] is a sub-machine: it computes each operation's OSD with CRUSH on its map, keeps a connection to
+//! each OSD in use, and sends operations again that a new map directs elsewhere or a broken connection lost.
+//! [`Cluster`] combines it with a session to the monitors, which most owners want.
 //!
-//! An operation that was accepted ends in exactly one [`RadosTold::Done`] or [`RadosTold::Listed`], or is cancelled; there is no
-//! limit on how long it may wait for a map, a monitor or an OSD. Operations on one object are carried out in the order in
-//! which they were submitted, except that what may go on overtakes writes that wait for space or an administrator. A
-//! write is applied once however often it is sent: the OSD knows it by client and tid.
+//! An accepted operation ends in exactly one [`RadosTold::Done`] or [`RadosTold::Listed`], or is cancelled;
+//! it may wait without limit for a map, a monitor or an OSD. Operations on one object are carried out in the
+//! order of their submission, except that writes that wait for space or an administrator are overtaken by
+//! operations that need neither. A write is applied once however often it is sent: the OSD knows it by client
+//! and tid.
 //!
 //! Watches and notifications linger: `linger.rs`.
 //!

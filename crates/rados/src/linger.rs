@@ -1,10 +1,10 @@
-//! Operations that linger after they were answered (PROTOCOL.md 5.6): watches, which stay registered until they are ended, and
-//! notifications, which end when their watchers have answered or let the time pass.
+//! Operations that linger after they were answered (docs/protocol.md 5.6): watches, which stay registered
+//! until they are ended, and notifications, which end when their watchers have answered or timed out.
 //!
-//! What an OSD knows of them beside the stored watch ends with the connection and with the PG's interval. So both are registered
-//! again, as new operations, when the connection is lost and when an interval begins: in every one of the maps between two,
-//! as a PG may be elsewhere in one of them and back in the next. A watch that the OSD had dropped by then is
-//! broken: its owner is told, once, and makes a new one under another cookie.
+//! An OSD forgets them, except for the stored watch, with the connection and with the PG's interval. So both
+//! are registered again, as new operations, when the connection is lost and when an interval begins, in every
+//! map between two known ones: a PG may move away in one map and back in the next. A watch that the OSD had
+//! dropped by then is broken: its owner is told once, and makes a new one with another cookie.
 
 use crate::engine::Waiting;
 use crate::op::Kind;
@@ -29,23 +29,23 @@ pub(crate) enum LingerId {
     Notify(u64),
 }
 
-/// Which attempt of it an operation under way is.
+/// The attempt that an operation in flight belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Attempt {
     pub(crate) id: LingerId,
     generation: u32,
-    /// When it was sent, of a ping.
+    /// Send time of a ping.
     pinged: Option<Instant>,
 }
 
 #[derive(Debug)]
 enum State {
-    /// No OSD has said yet that it is there.
+    /// No OSD has acknowledged it yet.
     Registering {
         timeout: u32,
     },
     Registered,
-    /// The owner was told so.
+    /// The owner was told that it is broken.
     Broken,
     /// A notification: for watchers, how long they may take in seconds, and the number that the OSD gave it.
     Notifying {
@@ -60,7 +60,7 @@ struct Linger {
     locator: ObjectLocator,
     oid: Vec<u8>,
     state: State,
-    /// That of its PG; `None` where there is no such pool.
+    /// Interval of its PG; `None` if there is no such pool.
     interval: Option<Interval>,
     /// Counts registrations: answers to earlier ones mean nothing.
     generation: u32,
@@ -68,7 +68,7 @@ struct Linger {
     alive_at: Instant,
 }
 
-/// What of a PG's place makes an interval.
+/// The parts of a PG's mapping that make an interval.
 #[derive(Clone, Debug)]
 struct Interval {
     pg: PgId,
@@ -102,14 +102,14 @@ impl Interval {
 #[derive(Debug, Default)]
 pub(crate) struct Lingers {
     all: BTreeMap<LingerId, Linger>,
-    /// When watches are pinged next.
+    /// Time of the next pings.
     ping_at: Option<Instant>,
-    /// Those whose intervals have ended or whose connections are gone.
+    /// Those whose interval has ended or whose connection is closed.
     lost: BTreeSet<LingerId>,
 }
 
 impl Lingers {
-    /// The next map is this one; `whole` where those between were not seen.
+    /// Takes the next map; `whole` if maps before it were skipped.
     pub(crate) fn follow(&mut self, map: &OsdMap, whole: bool) {
         for (id, linger) in &mut self.all {
             let next = Interval::of(map, &linger.locator, &linger.oid);
@@ -125,13 +125,13 @@ impl Lingers {
         }
     }
 
-    /// What was registered with this OSD is not any more.
+    /// The session with this OSD is lost, and all registrations with it.
     pub(crate) fn session_lost(&mut self, osd: OsdId) {
         let there = |l: &Linger| l.interval.as_ref().is_some_and(|i| i.placed.acting_primary == Some(osd));
         self.lost.extend(self.all.iter().filter(|(_, linger)| there(linger)).map(|(id, _)| *id));
     }
 
-    /// When [`Rados::ping_watches`] is wanted.
+    /// The time at which [`Rados::ping_watches`] is wanted.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.ping_at
     }
@@ -164,9 +164,9 @@ impl Linger {
 }
 
 impl Rados {
-    /// Watches an object: ends in [`RadosTold::Watched`], and from then on [`RadosTold::Notified`] comes, until
-    /// [`RadosTold::WatchBroken`] or [`Self::unwatch`]. `cookie` must be new; `timeout` is how many seconds the OSD keeps the
-    /// watch of a client that it does not hear of, 0 for its default.
+    /// Watches an object. Ends in [`RadosTold::Watched`]; then [`RadosTold::Notified`] follows for each
+    /// notification, until [`RadosTold::WatchBroken`] or [`Self::unwatch`]. `cookie` must be new. `timeout`
+    /// is the time in seconds for which the OSD keeps the watch of a silent client, 0 for its default.
     pub fn watch(
         &mut self,
         now: Now,
@@ -180,7 +180,7 @@ impl Rados {
         self.linger(now, LingerId::Watch(cookie), (locator, oid), State::Registering { timeout }, out);
     }
 
-    /// Ends a watch, also a broken one; [`RadosTold::Done`] says when no OSD knows of it any more.
+    /// Ends a watch, also a broken one. After [`RadosTold::Done`] no OSD knows of it.
     pub fn unwatch(&mut self, now: Now, token: u64, cookie: u64, out: &mut Vec<RadosOut>) {
         let id = LingerId::Watch(cookie);
         let Some(linger) = self.forget_linger(id) else {
@@ -190,8 +190,9 @@ impl Rados {
         self.submit(now, token, linger.watch(id, watch_op::UNWATCH, 0), out);
     }
 
-    /// Tells an object's watchers something and waits for their answers, `timeout` seconds at most (0 for the OSD's default);
-    /// ends in [`RadosTold::NotifyEnded`]. Watchers may hear of it more than once, under other numbers, where it had to be sent again.
+    /// Notifies an object's watchers and waits for their answers, at most `timeout` seconds (0 for the OSD's
+    /// default). Ends in [`RadosTold::NotifyEnded`]. If the notification had to be sent again, watchers may
+    /// hear of it more than once, under other numbers.
     #[expect(clippy::too_many_arguments, reason = "as librados has them")]
     pub fn notify(
         &mut self,
@@ -223,7 +224,7 @@ impl Rados {
         self.register(id, now.wall.into(), out);
     }
 
-    /// Registers anew what has been lost.
+    /// Registers lost ones again.
     pub(crate) fn register_lost(&mut self, out: &mut Vec<RadosOut>) {
         for id in std::mem::take(&mut self.lingers.lost) {
             self.register(id, wire::Utime::default(), out);
@@ -264,13 +265,14 @@ impl Rados {
         linger
     }
 
-    /// Time has passed: OSDs are told that watchers live.
+    /// Pings OSDs, so that they know that watchers are alive.
     pub(crate) fn ping_watches(&mut self, now: Now, out: &mut Vec<RadosOut>) {
         if self.lingers.ping_at.is_none_or(|at| at > now.mono) {
             return;
         }
         self.lingers.ping_at = Some(now.mono + PING_EVERY);
-        // Also where an earlier ping has no answer: it may wait for others for longer than a watch lives.
+        // Also if an earlier ping is unanswered: its OSD may be waiting for others for longer than a watch's
+        // timeout.
         let asked: BTreeSet<LingerId> = (self.ops.values().map(|op| &op.kind))
             .chain(self.waiting.iter().map(|(_, kind, ..)| kind))
             .filter_map(|kind| match kind {
@@ -319,7 +321,7 @@ impl Rados {
         }
     }
 
-    /// An OSD says something about a watch or a notification.
+    /// Handles an OSD's message about a watch or a notification.
     pub(crate) fn watch_notify(&mut self, m: WatchNotify, out: &mut Vec<RadosOut>) {
         let id = match m.opcode {
             notify_op::NOTIFY_COMPLETE => LingerId::Notify(m.cookie),
@@ -356,7 +358,7 @@ impl Rados {
         self.admit(out);
     }
 
-    /// A watch is no more. That its object is gone looks to its owner as if it had been told so by the OSD.
+    /// Breaks a watch. If its object is gone, the owner is told as if the OSD had said so.
     fn broken(&mut self, id: LingerId, result: i32, out: &mut Vec<RadosOut>) {
         self.drop_attempts(id);
         let (LingerId::Watch(cookie) | LingerId::Notify(cookie)) = id;

@@ -1,5 +1,5 @@
-//! Listing a pool, PG by PG, in the order of bit-reversed hashes. The cursor is a position among all objects, so that
-//! PGs may split and be merged while the listing goes on without an object being lost or told twice.
+//! Listing of a pool, PG by PG, in the order of bit-reversed hashes. The cursor is a position among all
+//! objects, so PGs may split and merge during the listing without an object being lost or listed twice.
 
 use crate::Request;
 use crate::target::Target;
@@ -13,7 +13,7 @@ use wire::Utime;
 pub struct Listing {
     /// Objects; may be none though more follow.
     pub entries: Vec<ListEntry>,
-    /// Where to go on; `None` at the end of the pool.
+    /// The next cursor; `None` at the end of the pool.
     pub next: Option<HObject>,
 }
 
@@ -24,7 +24,7 @@ pub fn cursor_start(pool: i64) -> HObject {
 
 /// The request for what follows `cursor` in its PG.
 pub(crate) fn request(pool: i64, namespace: &[u8], cursor: &HObject, max: u64) -> Request {
-    // The beginning of a PG is said by an empty cursor too, but then the PG must not have split since.
+    // An empty cursor means the beginning of a PG too, but only if the PG has not split since.
     let op = Op::PgNls { max, start_epoch: 0, data: input::write(cursor) };
     Request {
         locator: ObjectLocator::new(pool, namespace),
@@ -37,7 +37,7 @@ pub(crate) fn request(pool: i64, namespace: &[u8], cursor: &HObject, max: u64) -
     }
 }
 
-/// Where the objects of the next PG begin; `None` behind the last. `seed` of `pg_num` is the PG that has ended.
+/// The first position of the next PG; `None` after the last one. `seed` of `pg_num` is the PG that has ended.
 pub(crate) fn behind_pg(pool: i64, seed: u32, pg_num: u32) -> Option<HObject> {
     let bits = split_bits(seed, pg_num);
     let first = seed.reverse_bits();
@@ -46,7 +46,7 @@ pub(crate) fn behind_pg(pool: i64, seed: u32, pg_num: u32) -> Option<HObject> {
     Some(HObject { hash: next.reverse_bits(), ..cursor_start(pool) })
 }
 
-/// How many low bits of a hash decide that it is in this PG.
+/// The number of low bits of a hash that select this PG.
 fn split_bits(seed: u32, pg_num: u32) -> u32 {
     let (low, n) = (u64::from(seed), u64::from(pg_num.max(1)));
     let bits = n.ilog2();
@@ -62,9 +62,9 @@ pub(crate) fn parse(pool: i64, target: &Target, reply: &OsdOpReply) -> Result<Bo
     }
     let data = &reply.ops.first().ok_or(BAD_ANSWER)?.data;
     let PgNlsReply { handle, entries } = input::read(data).map_err(|_| BAD_ANSWER)?;
-    // 1 says that the PG has ended. The handle is then where the next begins as the OSD's map has it, which may be newer
-    // than ours: where the PG has split it may be just where we are. Behind the last PG it is the end of everything, and so we check
-    // with our own map.
+    // 1 means that the PG has ended. The handle is then the start of the next PG in the OSD's map, which may
+    // be newer than ours: if the PG has split, that may be the present position. After the last PG it is the
+    // end of everything, so we check with our own map.
     let behind = behind_pg(pool, target.spg.pgid.seed, target.pg_num);
     let usable =
         !handle.max && handle.pool == pool && handle.bitwise_key() >= u64::from(target.hash.reverse_bits());
@@ -93,7 +93,8 @@ mod tests {
                 last = Some(reversed);
                 let seed = stable_mod(at.hash, pg_num, stable_mod_mask(pg_num));
                 seen.push(seed);
-                // The first hash behind the cursor's PG is in another one, the one before it is still in this.
+                // The first hash after the cursor's PG is in another PG, the one before it is still in this
+                // one.
                 cursor = behind_pg(5, seed, pg_num);
                 if let Some(next) = &cursor {
                     let before = (next.hash.reverse_bits() - 1).reverse_bits();

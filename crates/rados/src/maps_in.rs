@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use wire::Reader;
 
-/// What a message of maps did.
+/// The effect of a message of maps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Took {
     /// Nothing in it is newer.
@@ -16,7 +16,8 @@ pub(crate) enum Took {
     Gap(Epoch),
 }
 
-/// Applies what is newer than `map`. `each` is shown every map on the way, and whether it does not follow the one before.
+/// Applies maps newer than `map`. `each` gets every map on the way, and true if it does not directly follow
+/// the one before.
 pub(crate) fn take(map: &mut Arc<OsdMap>, m: &msgs::OsdMap, mut each: impl FnMut(&OsdMap, bool)) -> Took {
     let before = map.epoch;
     if m.newest_contained() <= before {
@@ -37,7 +38,7 @@ pub(crate) fn take(map: &mut Arc<OsdMap>, m: &msgs::OsdMap, mut each: impl FnMut
                     *map = Arc::new(full);
                     each(map, !follows);
                 }
-                // To ask for it would bring the same bytes again, and so on for ever: the next map may be better.
+                // Asking again would bring the same bytes for ever; the next map may be better.
                 Err(_) => return Took::Nothing,
             }
         }

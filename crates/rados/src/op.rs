@@ -1,4 +1,4 @@
-//! One operation under way.
+//! One operation in flight.
 
 use crate::Request;
 use crate::linger::Attempt;
@@ -6,7 +6,7 @@ use crate::target::{Place, Placement, Target, is_paused};
 use maps::{Epoch, HObject, OsdMap};
 use msgs::{OsdOp, osd_flag};
 
-/// What becomes of the answer.
+/// The receiver of the answer.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Kind {
     /// The caller gets it.
@@ -25,19 +25,20 @@ pub(crate) struct InFlight {
     pub(crate) place: Place,
     /// `None` while there is no such pool.
     pub(crate) target: Option<Target>,
-    /// How often it was sent, over all connections.
+    /// Number of times that it was sent, over all connections.
     pub(crate) attempts: i32,
-    /// Whether it is with its target, as far as we know.
+    /// True if its target has it, as far as we know.
     pub(crate) sent: bool,
     /// Bytes that count against the limit.
     pub(crate) bytes: usize,
-    /// Where there is no such pool: the epoch that proves it.
+    /// Set if there is no such pool: the epoch that proves it.
     pub(crate) gone_if_at: Option<Epoch>,
 }
 
 impl InFlight {
-    /// A map has come, perhaps not the newest: sees where the operation goes now, and whether it must be sent again because whoever has
-    /// it forgets it by this map. `skipped`: there were maps before that we have not seen, by any of which it may have.
+    /// Follows a map, which may not be the newest: finds the operation's target, and reports whether it must
+    /// be sent again because the OSD that has it forgets it with this map. `skipped` if there were maps in
+    /// between that we have not seen, any of which may have made it forget.
     pub(crate) fn follow(&mut self, tid: u64, map: &OsdMap, placement: &mut Placement, skipped: bool) {
         let target = placement.target(map, &self.request, &self.place, tid);
         match (&self.target, &target) {

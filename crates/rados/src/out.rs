@@ -1,4 +1,4 @@
-//! What the engine gives its owner.
+//! Outputs of the engine, for its owner.
 
 use crate::Listing;
 use maps::{Epoch, OsdMap};
@@ -34,13 +34,13 @@ impl From<RadosTold> for RadosOut {
 pub struct Completion {
     /// 0, positive, or a negative errno.
     pub result: i32,
-    /// One for each operation; empty where no OSD was asked.
+    /// One result for each operation; empty if no OSD was asked.
     pub ops: Vec<OpResult>,
     /// The object's version that clients see.
     pub version: u64,
 }
 
-/// What the owner learns. [`crate::Cluster`] takes care of the first three.
+/// News for the owner. [`crate::Cluster`] handles the first three.
 #[derive(Clone, PartialEq, Debug)]
 pub enum RadosTold {
     /// Subscribe OSD maps from this epoch on; 0: only a whole map helps.
@@ -55,14 +55,14 @@ pub enum RadosTold {
     Done {
         /// The owner's number.
         token: u64,
-        /// How.
+        /// The outcome.
         completion: Box<Completion>,
     },
     /// A listing has ended.
     Listed {
         /// The owner's number.
         token: u64,
-        /// What, or a negative errno.
+        /// The listing, or a negative errno.
         result: Result<Box<Listing>, i32>,
     },
     /// A watch is registered, or can't be and is forgotten.
@@ -72,15 +72,15 @@ pub enum RadosTold {
         /// 0 or a negative errno.
         result: i32,
     },
-    /// Somebody notifies the watchers of an object: to be answered with [`msgs::Op::NotifyAck`].
+    /// A notification of an object's watchers, to be answered with [`msgs::Op::NotifyAck`].
     Notified {
         /// Of the watch.
         cookie: u64,
         /// The OSD's number for it, for the answer. The same one may come twice.
         notify_id: u64,
-        /// Who: its global id.
+        /// Global id of the notifier.
         notifier: u64,
-        /// What.
+        /// Its payload.
         payload: Vec<u8>,
     },
     /// A watch is no more, and what was notified since it was last heard of may have passed it.
@@ -96,11 +96,11 @@ pub enum RadosTold {
     NotifyEnded {
         /// The owner's number.
         token: u64,
-        /// 0 or a negative errno: -ETIMEDOUT where somebody is missing.
+        /// 0 or a negative errno: -ETIMEDOUT if a watcher did not answer.
         result: i32,
-        /// Who has answered and who has not.
+        /// The watchers that answered, and those that did not.
         reply: NotifyReply,
-        /// How often it was registered.
+        /// Number of its registrations.
         attempts: u32,
     },
 }

@@ -1,4 +1,4 @@
-//! What a caller wants of one object.
+//! A caller's request about one object.
 
 use maps::{HObject, ObjectLocator, SnapId};
 use msgs::{Op, SubOp, osd_flag};
@@ -26,15 +26,15 @@ pub struct Request {
     pub locator: ObjectLocator,
     /// Name.
     pub oid: Vec<u8>,
-    /// What to do, in order.
+    /// Operations, in order.
     pub ops: Vec<SubOp>,
-    /// What to read: the head, or a snapshot.
+    /// The snapshot to read, or the head.
     pub snapid: SnapId,
-    /// Of writes.
+    /// Snapshot context of writes.
     pub snapc: SnapContext,
     /// [`osd_flag`] bits.
     pub flags: u32,
-    /// When a write is made; zeros for the moment of submission.
+    /// Time of a write; zero for the time of submission.
     pub mtime: Utime,
 }
 
@@ -62,21 +62,21 @@ impl Request {
         }
     }
 
-    /// The same with a snapshot context.
+    /// Sets the snapshot context.
     #[must_use]
     pub fn with_snapc(mut self, snapc: SnapContext) -> Self {
         self.snapc = snapc;
         self
     }
 
-    /// The same, reading a snapshot.
+    /// Reads a snapshot.
     #[must_use]
     pub fn at_snap(mut self, snapid: SnapId) -> Self {
         self.snapid = snapid;
         self
     }
 
-    /// The same with more flags.
+    /// Adds flags.
     #[must_use]
     pub fn with_flags(mut self, flags: u32) -> Self {
         self.flags |= flags;
@@ -87,7 +87,7 @@ impl Request {
         self.flags & osd_flag::WRITE != 0
     }
 
-    /// Whether any member may answer.
+    /// True if any member may answer.
     pub(crate) fn is_balanced(&self) -> bool {
         self.flags & BALANCED != 0 && !self.writes()
     }

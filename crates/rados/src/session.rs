@@ -11,14 +11,14 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// Pauses double up to this many times: to 3.2 s.
 const MAX_DOUBLINGS: u32 = 5;
 
-/// What we have to do with one OSD at one address.
+/// Our dealings with one OSD at one address.
 #[derive(Debug)]
 pub(crate) struct OsdSession {
-    /// Where it is; another address is another session.
+    /// Address of the OSD; another address is another session.
     pub(crate) addr: EntityAddr,
     /// The connection; `None` while waiting to try again.
     pub(crate) conn: Option<ConnId>,
-    /// When to try again.
+    /// Time of the next attempt.
     pub(crate) retry_at: Option<Instant>,
     /// Attempts since it last worked.
     failures: u32,
@@ -30,7 +30,7 @@ impl OsdSession {
         Self { addr, conn: None, retry_at: None, failures: 0, backoffs: Backoffs::default() }
     }
 
-    /// The OSD has said something: the connection works.
+    /// The OSD has sent a message: the connection works.
     pub(crate) fn worked(&mut self) {
         self.failures = 0;
     }

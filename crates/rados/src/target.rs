@@ -1,10 +1,10 @@
-//! Where an operation goes.
+//! The target of an operation.
 
 use crate::Request;
 use maps::{Epoch, OsdId, OsdMap, PgId, PrimaryTable, Spg, osd_flags, split_off};
 use msgs::osd_flag;
 
-/// What an operation is about, as far as placement goes.
+/// The parts of an operation that determine its placement.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Place {
     /// An object.
@@ -20,7 +20,7 @@ pub(crate) struct Target {
     pub(crate) spg: Spg,
     /// The object's whole hash.
     pub(crate) hash: u32,
-    /// The acting primary, or another member that may answer; `None` where the PG has none now.
+    /// The acting primary, or another member that may answer; `None` if the PG has none now.
     pub(crate) osd: Option<OsdId>,
     /// The pool's epoch of forced resends when the target was computed.
     pub(crate) force_resend: Epoch,
@@ -29,7 +29,8 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Whether what was sent to `self` must be sent again to `new`. A PG that splits or is merged forgets what it was asked.
+    /// True if an operation sent to `self` must be sent again to `new`. A PG that splits or merges forgets
+    /// its requests.
     pub(crate) fn must_resend(&self, new: &Self) -> bool {
         let parts = |old: u32, new: u32| split_off(self.spg.pgid.seed, old, new).next().is_some();
         let split = parts(self.pg_num, new.pg_num) || parts(new.pg_num, self.pg_num);
@@ -47,7 +48,7 @@ impl Placement {
         self.0.clear();
     }
 
-    /// The target of the request number `tid` on `map`; `None` where there is no such pool.
+    /// The target of request number `tid` on `map`; `None` if there is no such pool.
     pub(crate) fn target(
         &mut self,
         map: &OsdMap,
@@ -72,7 +73,7 @@ impl Placement {
     }
 }
 
-/// Whether the map says that an operation with these flags must wait.
+/// True if the map makes an operation with these flags wait.
 pub(crate) fn is_paused(map: &OsdMap, pool: i64, flags: u32) -> bool {
     let (reads, writes) = (flags & osd_flag::READ != 0, flags & osd_flag::WRITE != 0);
     let minds_full = writes && flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) == 0;

@@ -1,4 +1,4 @@
-//! The engine's life: inputs in, exact outputs out.
+//! The engine from start to end: inputs in, exact outputs out.
 
 mod common;
 
@@ -52,7 +52,7 @@ fn operations_on_one_osd_share_its_connection_and_keep_their_order_over_a_loss()
         &lines[1..],
         ["send 2 op 1 o e5 retry 1", "send 2 op 2 o e5 retry 1", "send 2 op 3 o e5 retry 1"]
     );
-    // A refused connection is tried again, more slowly each time, until a map says something else.
+    // A refused connection is retried, more slowly each time, until a map changes the OSD.
     r.closed(at(2), conn(2), CloseReason::Refused, &mut out);
     let first = r.deadline().expect("tries again").since(at(2).mono);
     assert!(first.as_millis() >= 50 && first.as_millis() <= 150, "{first:?}");
@@ -108,7 +108,7 @@ fn a_new_map_moves_only_what_it_sends_elsewhere() {
     assert!(lines.contains(&format!("close {}", down_conn.0 & 0xff)), "{lines:?}");
 }
 
-/// Two maps at once: somebody else is primary in the first, and who was it before in the second.
+/// Two maps at once: the first has another primary, the second the former one.
 #[test]
 fn what_a_primary_has_forgotten_is_sent_to_it_again_when_it_is_primary_again() {
     let (mut r, mut out, m) = (engine(), Vec::new(), map(5));

@@ -1,4 +1,4 @@
-//! What lingers: watches and notifications over lost connections and new maps.
+//! Watches and notifications over lost connections and new maps.
 
 mod common;
 
@@ -75,7 +75,7 @@ fn a_watch_is_taken_up_again_on_a_new_connection_and_in_a_new_interval() {
     r.timer(at(1), &mut out);
     assert_eq!(asked(&out), [u16::from(watch_op::RECONNECT)]);
     assert_eq!(answer_last(&mut r, &mut out, 0), NOTHING);
-    // Another OSD than the primary is down: the same primary is asked, but what it knew of notifications is gone.
+    // Another OSD than the primary is down: the same primary is asked, but it has forgotten notifications.
     let other = m.object_pg(&locator(), b"o").map(|pg| m.pg_up_acting(pg).acting[1]).expect("two");
     let mut next = map(6);
     next.osds[other.0 as usize].state = maps::osd_state::EXISTS;

@@ -1,6 +1,6 @@
-//! Bulk data: reference-counted, sliceable memory, aligned to 4 KiB, that carries a raw (seed 0) crc32c for each
-//! 4 KiB block (DESIGN, decision 1). The same `Buf` goes from the socket to replicas, disk and socket;
-//! checksums of frames are combined from those of its blocks and never recomputed after a copy.
+//! Bulk data: reference-counted, sliceable memory, aligned to 4 KiB, that carries a raw (seed 0) crc32c for
+//! each 4 KiB block (docs/design.md, decision 1). The same `Buf` goes from the socket to replicas, disk and
+//! socket; checksums of frames are combined from those of its blocks and never recomputed after a copy.
 
 use crate::memory::Memory;
 use crate::reserve::Reservation;
@@ -18,7 +18,7 @@ pub struct Buf {
     memory: Arc<Held>,
     start: usize,
     len: usize,
-    /// What a budget holds for the memory.
+    /// Budget reserved for the memory.
     reservation: Option<Arc<Reservation>>,
 }
 
@@ -49,8 +49,8 @@ impl BufMut {
         Self(Held::new(Memory::zeroed(len), len), None)
     }
 
-    /// `len` bytes at a 4 KiB-aligned address for who writes all of them before anybody reads one: they may be anything
-    /// that this process has held.
+    /// `len` bytes at a 4 KiB-aligned address, to be written completely before they are read: they may
+    /// contain anything that this process has held.
     pub fn uncleared(len: usize) -> Self {
         Self(Held::new(Memory::uncleared(len), len), None)
     }
@@ -68,7 +68,7 @@ impl BufMut {
         out
     }
 
-    /// Ties `reservation` to the life of this memory and all slices of it, until somebody else answers for the memory
+    /// Ties `reservation` to this memory and all slices of it, until another owner accounts for the memory
     /// ([`Buf::settled`]).
     pub fn set_reservation(&mut self, reservation: Reservation) {
         self.1 = Some(Arc::new(reservation));
@@ -91,7 +91,7 @@ impl BufMut {
         self.0.len = len;
     }
 
-    /// Ends the mutable life.
+    /// Makes it immutable.
     pub fn freeze(self) -> Buf {
         let len = self.0.len;
         Buf { memory: Arc::new(self.0), start: 0, len, reservation: self.1 }
@@ -121,20 +121,20 @@ impl Buf {
         buf.freeze()
     }
 
-    /// A part of it, sharing the memory. Panics where the range is outside.
+    /// A slice that shares the memory. Panics if the range is out of bounds.
     pub fn slice(&self, range: std::ops::Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= self.len, "slice {range:?} of {} bytes", self.len);
         let (start, len) = (self.start + range.start, range.end - range.start);
         Self { memory: self.memory.clone(), start, len, reservation: self.reservation.clone() }
     }
 
-    /// The same bytes, for whose memory `reservation` is held until they are dropped, instead of what was.
+    /// The same bytes, with `reservation` instead of their present one until they are dropped.
     pub fn held(self, reservation: Arc<Reservation>) -> Self {
         Self { reservation: Some(reservation), ..self }
     }
 
-    /// The same bytes for who keeps them and counts them in a budget of its own: aligned, in no more memory than they need, and
-    /// without a reservation. A copy only where that is not so already.
+    /// The same bytes for an owner that keeps them and counts them in its own budget: aligned, in no more
+    /// memory than they need, and without a reservation. Copies only if they are not so already.
     pub fn settled(&self) -> Self {
         if self.start == 0 && self.len == self.memory.len && self.is_aligned() {
             return Self { memory: self.memory.clone(), start: 0, len: self.len, reservation: None };
@@ -142,13 +142,13 @@ impl Buf {
         Self::copy_from(self)
     }
 
-    /// Whether the first byte lies on a 4 KiB-aligned address, as direct I/O needs.
+    /// True if the first byte is at a 4 KiB-aligned address, as direct I/O needs.
     pub fn is_aligned(&self) -> bool {
         (self.as_ptr() as usize).is_multiple_of(BLOCK)
     }
 
-    /// The crc32c register over the bytes, from `seed`, combined from the block checksums where the slice
-    /// covers whole blocks.
+    /// The crc32c register over the bytes, from `seed`, combined from the block checksums if the slice covers
+    /// whole blocks.
     pub fn crc32c(&self, seed: u32) -> u32 {
         if self.start == 0 && self.len == self.memory.len || self.covers_whole_blocks() {
             return self.block_crcs().fold(seed, |crc, (block, len)| crc32c::append(crc, block, len as u64));
@@ -156,7 +156,7 @@ impl Buf {
         crc32c::update(seed, self)
     }
 
-    /// Whether each of its 4 KiB blocks is a block of the underlying memory.
+    /// True if each of its 4 KiB blocks is a block of the underlying memory.
     fn covers_whole_blocks(&self) -> bool {
         let end = self.start + self.len;
         self.start.is_multiple_of(BLOCK) && (end.is_multiple_of(BLOCK) || end == self.memory.len)

@@ -21,7 +21,7 @@ impl Bufs {
         self.len
     }
 
-    /// Whether there are no bytes.
+    /// True if there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -45,7 +45,7 @@ impl Bufs {
         self.parts.extend(other.parts);
     }
 
-    /// A part of it, sharing the memory. Panics where the range is outside.
+    /// A slice that shares the memory. Panics if the range is out of bounds.
     pub fn slice(&self, range: std::ops::Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= self.len, "slice {range:?} of {} bytes", self.len);
         let mut out = Self::new();
@@ -60,7 +60,7 @@ impl Bufs {
         out
     }
 
-    /// The same bytes, for whose memory `reservation` is held until all of them are dropped, instead of what was.
+    /// The same bytes, with `reservation` instead of their present one until all of them are dropped.
     pub fn held(self, reservation: &Arc<Reservation>) -> Self {
         let parts = self.parts.into_iter().map(|part| part.held(reservation.clone()));
         Self { parts: parts.collect(), len: self.len }
@@ -71,7 +71,7 @@ impl Bufs {
         Self { parts: self.parts.iter().map(Buf::settled).collect(), len: self.len }
     }
 
-    /// One buffer with all bytes; copies only where there are several parts.
+    /// One buffer with all bytes; copies only if there are several parts.
     pub fn to_buf(&self) -> Buf {
         match &self.parts[..] {
             [] => Buf::empty(),

@@ -1,4 +1,4 @@
-//! crc32c as Ceph uses it: seeded and **not** inverted at the end (PROTOCOL.md 7.1).
+//! crc32c as Ceph uses it: seeded and **not** inverted at the end (docs/protocol.md 7.1).
 //!
 //! `update(seed, data)` is the bare register after `data`; the usual CRC-32C is `!update(!0, data)`.
 
@@ -11,7 +11,8 @@ pub fn update(seed: u32, data: &[u8]) -> u32 {
     !(digest.finalize() as u32)
 }
 
-/// The register that starts at `seed` after `len` zero bytes; a few lookups for a block of 4096, O(log len) otherwise.
+/// The register that starts at `seed` after `len` zero bytes; a few lookups for a block of 4096, O(log len)
+/// otherwise.
 pub fn zeros(seed: u32, len: u64) -> u32 {
     if len == 4096 {
         let [a, b, c, d] = seed.to_le_bytes();
@@ -30,7 +31,8 @@ pub fn append(a: u32, b: u32, b_len: u64) -> u32 {
 /// Castagnoli's polynomial, reflected.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
-/// What a number of zero bytes does to the register is linear: the image of each of its bits says it all.
+/// The effect of a number of zero bytes on the register, which is linear: the image of each bit determines
+/// it.
 type Shift = [u32; 32];
 
 const fn apply(shift: &Shift, mut crc: u32) -> u32 {
@@ -61,7 +63,7 @@ const fn one_byte() -> Shift {
     out
 }
 
-/// By power of two: so many zero bytes.
+/// By power of two: that many zero bytes.
 static SHIFTS: [Shift; 64] = {
     let mut out = [one_byte(); 64];
     let mut power = 1;
@@ -76,8 +78,8 @@ static SHIFTS: [Shift; 64] = {
     out
 };
 
-/// 4096 zero bytes, by each byte of the register. The checksums of a message are combined block by block, so this is
-/// what the time of a large message went into while it was done bit by bit.
+/// 4096 zero bytes, by each byte of the register. The checksums of a message are combined block by block;
+/// done bit by bit, that dominated the cost of a large message.
 static BLOCK: [[u32; 256]; 4] = {
     let mut out = [[0; 256]; 4];
     let mut byte = 0;

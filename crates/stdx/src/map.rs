@@ -1,5 +1,5 @@
-//! Hash maps whose order depends on nothing but their content and history, as a replay from a seed needs.
-//! Keys that a stranger chooses belong in a `BTreeMap`: this hash can be attacked.
+//! Hash maps whose order depends only on their content and history, as a replay from a seed needs. Keys that
+//! a stranger chooses belong in a `BTreeMap`: this hash can be attacked.
 
 use std::hash::{BuildHasherDefault, Hasher};
 

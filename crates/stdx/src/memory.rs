@@ -1,10 +1,10 @@
-//! Where the bytes of buffers are: rows of aligned pages, of which single and very many ones are used again.
+//! The memory of buffers: rows of aligned pages, of which single pages and very large rows are reused.
 //!
 //! Single pages are cut from chunks ([`crate::pages`]).
 //!
-//! A row of 4 MiB that is fresh from the host costs a fault for each of its pages and as much again to give it back, several times
-//! what copying into it does. So rows that nobody holds any more are kept for whoever wants such a row next, for a second or two, but
-//! the more of them are in use the fewer are kept.
+//! A fresh row of 4 MiB costs a page fault for each of its pages, and as much again to give it back, several
+//! times the cost of copying into it. So free rows are kept for reuse, for a second or two; the more rows are
+//! in use, the fewer are kept.
 #![expect(
     clippy::disallowed_types,
     reason = "who gets which row is not seen by anybody, and no lock is held beyond a line"
@@ -19,7 +19,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 const KEPT_FROM: usize = 16;
 /// The most pages kept in a process, 16 MiB.
 const KEPT: usize = (16 << 20) / BLOCK;
-/// The most pages kept and in use, 32 MiB; where more are in use none is kept.
+/// The most pages kept and in use together, 32 MiB; beyond that none is kept.
 const ALL: usize = (64 << 20) / BLOCK;
 
 #[derive(Clone, FromBytes, IntoBytes, Immutable)]
@@ -30,13 +30,13 @@ struct Page([u8; BLOCK]);
 pub(crate) enum Memory {
     /// At a 4 KiB-aligned address.
     Row(Row),
-    /// The same, one page.
+    /// A single page.
     Single(Single),
-    /// Wherever they were.
+    /// Memory of the global allocator.
     Plain(Vec<u8>),
 }
 
-/// Whole pages; goes back to those that are kept when it is dropped.
+/// Whole pages, which return to the kept ones when they are dropped.
 pub(crate) struct Row(Vec<Page>);
 
 impl Memory {
@@ -50,7 +50,7 @@ impl Memory {
         Self::Row(Row::zeroed(len.div_ceil(BLOCK)))
     }
 
-    /// At least `len` bytes, aligned, whose content may be anything that this process has held.
+    /// At least `len` bytes, aligned, which may contain anything that this process has held.
     pub fn uncleared(len: usize) -> Self {
         let mut memory = if len <= BLOCK {
             Self::Single(pages::take())
@@ -60,7 +60,7 @@ impl Memory {
             Self::Row(kept.unwrap_or_else(|| Row::zeroed(pages)))
         };
         if cfg!(debug_assertions) {
-            // What reads it before it is written is found, and is the same each time.
+            // In debug builds reads before the first write are found, and are the same each time.
             memory.bytes_mut().fill(0xa5);
         }
         memory
@@ -102,19 +102,19 @@ impl Drop for Row {
     }
 }
 
-/// Gives back what was kept before the last call and has not been used since. To be called from time to time.
+/// Frees rows that were kept before the last call and not used since. To be called periodically.
 pub fn release_unused() {
     // Freed only after the lock.
     let _unused = spare().release();
 }
 
-/// Rows that nobody holds, the longest unused first.
+/// Free rows, the longest unused first.
 struct Spare {
     rows: Vec<Vec<Page>>,
     pages: usize,
-    /// Pages of rows that somebody holds and that may be kept.
+    /// Pages of rows in use that may be kept.
     used: usize,
-    /// How many of the first rows were there already when unused ones were given back last.
+    /// Number of the first rows that were there already at the last release.
     old: usize,
 }
 
@@ -125,7 +125,7 @@ fn spare() -> MutexGuard<'static, Spare> {
 }
 
 impl Spare {
-    /// A row of at least so many pages and not many more, the one that was used last.
+    /// A row of at least this many pages and not many more, the most recently used one.
     fn take(&mut self, pages: usize) -> Option<Row> {
         if pages < KEPT_FROM {
             return None;
@@ -151,7 +151,7 @@ impl Spare {
         unused
     }
 
-    /// Keeps a row that was in use; gives those that are too many now.
+    /// Keeps a row that was in use. Returns the rows that are too many now.
     fn keep(&mut self, row: Vec<Page>) -> Vec<Vec<Page>> {
         self.used -= row.len();
         self.pages += row.len();
@@ -169,7 +169,7 @@ impl Spare {
 mod tests {
     use super::*;
 
-    /// Of a process that holds so many pages in large rows.
+    /// The free rows of a process that has this many pages in large rows.
     fn spare(used: usize) -> Spare {
         Spare { rows: Vec::new(), pages: 0, used, old: 0 }
     }
@@ -178,7 +178,7 @@ mod tests {
         Page::new_vec_zeroed(pages).expect("memory")
     }
 
-    /// What a row that was taken would do when it is dropped, were it not a test's.
+    /// The length of a taken row, as its drop would see it outside a test.
     fn len_of(row: Option<Row>) -> Option<usize> {
         row.map(|mut row| std::mem::take(&mut row.0).len())
     }

@@ -1,5 +1,5 @@
-//! Faults planted on purpose. A mutant is one line of a role, behind a switch that only test builds have; a test in `sim` switches
-//! each on and names the checker that catches it. So the checkers are known to check.
+//! Faults planted on purpose. A mutant is one line of a role, behind a switch that only test builds have. A
+//! test in `sim` switches each on and names the checker that catches it, which proves the checkers.
 //!
 //! ```
 //! fn may_answer(durable: bool) -> bool {
@@ -13,13 +13,13 @@ thread_local! {
     static ACTIVE: std::cell::Cell<Option<&'static str>> = const { std::cell::Cell::new(None) };
 }
 
-/// Whether the mutant of this name is switched on, on this thread. Constant false without the feature `mutants`.
+/// True if the mutant of this name is active on this thread. Always false without the feature `mutants`.
 #[cfg(feature = "mutants")]
 pub fn is_active(name: &str) -> bool {
     ACTIVE.with(|active| active.get() == Some(name))
 }
 
-/// Whether the mutant of this name is switched on, on this thread. Constant false without the feature `mutants`.
+/// True if the mutant of this name is active on this thread. Always false without the feature `mutants`.
 #[cfg(not(feature = "mutants"))]
 #[inline(always)]
 pub const fn is_active(_name: &str) -> bool {

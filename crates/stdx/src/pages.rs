@@ -1,9 +1,10 @@
 //! Single pages, cut from chunks.
 //!
-//! Most buffers of a daemon are a page or less: a client's small write, a block of the cache, the front of a message. The allocator has to
-//! look for an aligned address each time; here a page that was given back is the next to be used, while the processor's caches still know it. What is taken
-//! comes from the first chunk that has a page free, so that the last ones become free as a whole and go back to the allocator.
-//! What it brings in speed is little ([performance.md](../../../docs/performance.md)).
+//! Most buffers of a daemon are a page or less: a client's small write, a block of the cache, the front of a
+//! message. The allocator would have to find an aligned address each time; here the page freed last is used
+//! next, while it is in the processor's caches. Pages are taken from the first chunk that has a free one, so
+//! the last chunks become free as a whole and go back to the allocator. The gain in speed is small
+//! ([performance.md](../../../docs/performance.md)).
 #![expect(
     clippy::disallowed_types,
     reason = "who gets which page is not seen by anybody, and no lock is held beyond a line"
@@ -14,10 +15,10 @@ use bytes::BytesMut;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Bytes of a chunk: 127 pages, wherever it begins.
+/// Bytes of a chunk: 127 pages, wherever it starts.
 const CHUNK: usize = 512 << 10;
 const PAGES: usize = CHUNK / BLOCK - 1;
-/// Chunks that stay although nobody holds a page of them, as long as there are no more free pages than this.
+/// Chunks without used pages stay as long as there are no more free pages than this.
 const KEPT: usize = 2 * PAGES;
 
 /// 4 KiB at an aligned address; free for the next when it is dropped.
@@ -44,13 +45,13 @@ impl Drop for Page {
     }
 }
 
-/// A page whose content may be anything that this process has held.
+/// A page that may contain anything that this process has held.
 pub(crate) fn take() -> Page {
     pages().take()
 }
 
 struct Pages {
-    /// The free pages of each chunk; `None` where a chunk was.
+    /// The free pages of each chunk; `None` for a chunk that was freed.
     chunks: Vec<Option<Vec<BytesMut>>>,
     /// Chunks with some free, and places without a chunk.
     partly: BTreeSet<usize>,
@@ -96,7 +97,7 @@ impl Pages {
         chunk
     }
 
-    /// A page is free again; gives all pages of its chunk where that is not needed any more.
+    /// Frees a page. Returns all pages of its chunk if the chunk is not needed any more.
     fn keep(&mut self, chunk: usize, page: BytesMut) -> Vec<BytesMut> {
         let free = self.chunks[chunk].as_mut().expect("the chunk of a page");
         if free.is_empty() {
@@ -118,7 +119,7 @@ impl Pages {
 mod tests {
     use super::*;
 
-    /// What dropping it does, with other pages than those of the process.
+    /// Drops a page of other pages than those of the process.
     fn give(pages: &mut Pages, mut page: Page) -> usize {
         let bytes = std::mem::take(&mut page.bytes);
         let surplus = pages.keep(page.chunk, bytes).len();

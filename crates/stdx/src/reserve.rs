@@ -1,5 +1,5 @@
 //! Byte budgets. A message's whole length is reserved before its payload is read; the reservation ends with
-//! the buffer that carries it (DESIGN, decision 6).
+//! the buffer that carries it (docs/design.md, decision 6).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,8 +23,8 @@ pub struct Reservation {
     bytes: u64,
 }
 
-/// What is held for a message beside its own bytes: at a request the memory for its answer, which the answer takes over. Messages are
-/// the same whatever is held for them.
+/// Memory reserved for a message in addition to its own bytes: at a request the memory for its answer, which
+/// the answer takes over. It does not count in comparisons of messages.
 #[derive(Clone, Debug, Default)]
 pub struct Hold(Option<Arc<Reservation>>);
 
@@ -39,14 +39,14 @@ impl Hold {
     /// Nothing is held.
     pub const NONE: Self = Self(None);
 
-    /// The answer is there, and has so many bytes. Nothing changes where somebody else has a clone.
+    /// Shrinks the reservation to the answer's real size in bytes. Does nothing if it is shared.
     pub fn settle(&mut self, bytes: u64) {
         if let Some(reservation) = self.0.as_mut().and_then(Arc::get_mut) {
             reservation.resize(bytes);
         }
     }
 
-    /// What is held, for who ties it to buffers.
+    /// The reservation, to be tied to buffers.
     pub fn into_reservation(self) -> Option<Arc<Reservation>> {
         self.0
     }
@@ -74,18 +74,18 @@ impl Budget {
         self.0.limit
     }
 
-    /// Takes `bytes`, or nothing and `None` where they do not fit. A request larger than the whole budget
-    /// is granted when nothing else is in use, so that it can never wait for ever.
+    /// Reserves `bytes`; `None` if they do not fit. A request larger than the whole budget is granted when
+    /// nothing else is in use, so it can't wait for ever.
     pub fn reserve(&self, bytes: u64) -> Option<Reservation> {
         self.reserve_if(bytes, |used| used == 0 || used.saturating_add(bytes) <= self.0.limit)
     }
 
-    /// The same, but a request larger than the whole budget is never granted.
+    /// Like [`Self::reserve`], but a request larger than the whole budget is never granted.
     pub fn reserve_within(&self, bytes: u64) -> Option<Reservation> {
         self.reserve_if(bytes, |used| used.saturating_add(bytes) <= self.0.limit)
     }
 
-    /// Whether [`Self::reserve`] would grant it.
+    /// True if [`Self::reserve`] would grant it.
     pub fn has(&self, bytes: u64) -> bool {
         let used = self.used();
         used == 0 || used.saturating_add(bytes) <= self.0.limit
@@ -125,7 +125,7 @@ impl Reservation {
         self
     }
 
-    /// It is for so many bytes from now on: what it was for is there, and has its size. May exceed the budget.
+    /// Changes the size to the real one, in bytes. May exceed the budget.
     pub fn resize(&mut self, bytes: u64) {
         for budget in std::iter::once(&self.budget).chain(&self.share) {
             budget.add(bytes);

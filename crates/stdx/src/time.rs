@@ -1,5 +1,5 @@
 //! Time as numbers: nothing here reads a clock. `now` is sampled once when an input is taken from its
-//! queue and handed down (DESIGN, decision 7).
+//! queue and handed down (docs/design.md, decision 7).
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -23,7 +23,7 @@ pub struct Now {
 }
 
 impl Instant {
-    /// The time from `earlier` to `self`, zero where `earlier` is later.
+    /// The time from `earlier` to `self`; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -34,7 +34,7 @@ impl Wall {
     pub fn split(self) -> (u64, u32) {
         (self.0 / 1_000_000_000, (self.0 % 1_000_000_000) as u32)
     }
-    /// The time from `earlier` to `self`, zero where `earlier` is later.
+    /// The time from `earlier` to `self`; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

@@ -1,7 +1,8 @@
-//! How a file's bytes are spread over objects, and back.
+//! Striping: the mapping of a file's bytes to objects, and back.
 //!
-//! A file is cut into stripe units; `stripe_count` objects take turns for one unit each until they are `object_size`
-//! long, then the next set of objects begins. An object's name is its file's inode number and its own number.
+//! A file is cut into stripe units. `stripe_count` objects take one unit each in turn until they are
+//! `object_size` long, then the next set of objects begins. An object's name is its file's inode number and
+//! its own number.
 
 mod pieces;
 
@@ -32,7 +33,8 @@ pub struct Striper {
 }
 
 impl Striper {
-    /// `None` for a layout with a zero, or whose objects are not whole stripe units: such come only from broken peers.
+    /// `None` for a layout with a zero, or with objects that are no whole number of stripe units: only broken
+    /// peers send such.
     pub fn new(layout: &FileLayout) -> Option<Self> {
         let (unit, count, object) =
             (u64::from(layout.stripe_unit), u64::from(layout.stripe_count), u64::from(layout.object_size));
@@ -76,7 +78,8 @@ impl Striper {
     /// Cuts the range into one piece for each object, in the order in which the file reaches them.
     pub fn pieces(&self, offset: u64, len: u64) -> Vec<Piece> {
         let mut out: Vec<Piece> = Vec::new();
-        // Objects of one set follow each other in the list, so an object's earlier piece is among the last `stripe_count`.
+        // Objects of one set are consecutive in the list, so an object's earlier piece is among the last
+        // `stripe_count`.
         let mut done = 0;
         while done < len {
             let at = offset + done;
@@ -92,7 +95,7 @@ impl Striper {
         out
     }
 
-    /// How many objects, counted from 0, a file of `size` bytes may have. Holes make some of them absent.
+    /// The number of objects that a file of `size` bytes may have. Holes make some of them absent.
     pub fn object_count(&self, size: u64) -> u64 {
         if size == 0 {
             return 0;
@@ -103,7 +106,7 @@ impl Striper {
         sets_before * self.stripe_count + in_last_set.div_ceil(self.stripe_unit).min(self.stripe_count)
     }
 
-    /// How many bytes of object `object_no` a file of `size` bytes covers.
+    /// The number of bytes of object `object_no` that a file of `size` bytes covers.
     pub fn object_len(&self, object_no: u64, size: u64) -> u64 {
         let (set, column) = (object_no / self.stripe_count, object_no % self.stripe_count);
         let in_set = size.saturating_sub(set * self.set_size()).min(self.set_size());

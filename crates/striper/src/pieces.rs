@@ -11,7 +11,7 @@ pub struct Piece {
     pub offset: u64,
     /// Bytes in the object.
     pub len: u64,
-    /// Where those bytes lie in the file range, in the object's order: (offset in the range, bytes).
+    /// Places of those bytes in the file range, in the object's order: (offset in the range, bytes).
     pub parts: Vec<(u64, u64)>,
 }
 
@@ -39,8 +39,8 @@ impl Piece {
     }
 }
 
-/// Puts together a file range of `len` bytes from what reading its pieces gave. What a read did not give, because the object
-/// is absent or shorter, is zeros. Copies nothing.
+/// Assembles a file range of `len` bytes from the reads of its pieces. Bytes that a read did not return,
+/// because the object is absent or shorter, are zeros. Copies nothing.
 pub fn assemble(pieces: &[Piece], reads: &[Bufs], len: u64) -> Bufs {
     assert_eq!(pieces.len(), reads.len(), "one read for each piece");
     let mut parts: Vec<(u64, Bufs)> = Vec::new();

@@ -20,7 +20,7 @@ fn layouts() -> Vec<FileLayout> {
     ]
 }
 
-/// Writes the file's bytes in order and says where each goes.
+/// Writes the file's bytes in order. Returns the place of each.
 fn naive(layout: &FileLayout, size: u64) -> Vec<(u64, u64)> {
     let (unit, count, object) =
         (u64::from(layout.stripe_unit), u64::from(layout.stripe_count), u64::from(layout.object_size));

@@ -34,8 +34,8 @@ pub trait Decode: Sized {
     }
 }
 
-/// The fields of a structure or message without any header: what `wire_structs!` generates, and what a message's
-/// front holds, whose version is in the message's header.
+/// The fields of a structure or message without any header: the code that `wire_structs!` generates, and a
+/// message's front, whose version is in the message's header.
 pub trait Fields: Sized {
     /// Appends all fields, in the newest version that we write.
     fn encode_fields(&self, w: &mut Writer);
@@ -196,7 +196,7 @@ impl<A: Decode, B: Decode> Decode for (A, B) {
     }
 }
 
-/// A u8 that says whether a value follows.
+/// A u8 that is 1 if a value follows.
 impl<T: Encode> Encode for Option<T> {
     fn encode(&self, w: &mut Writer) {
         w.put(&self.is_some());

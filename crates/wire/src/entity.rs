@@ -1,4 +1,4 @@
-//! Who and where: entity types, names and addresses (PROTOCOL.md 1.2).
+//! Entity types, names and addresses (docs/protocol.md 1.2).
 
 use crate::{Decode, DecodeError, Encode, Reader, Writer};
 use std::fmt;
@@ -61,12 +61,13 @@ impl Decode for EntityType {
     }
 }
 
-/// A name that keys are stored under: `client.admin`, `osd.0`, `mon.` (`EntityName` in Ceph: u32 type, string id).
+/// A name that keys are stored under: `client.admin`, `osd.0`, `mon.` (`EntityName` in Ceph: u32 type, string
+/// id).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct EntityName {
     /// The role.
     pub ty: EntityType,
-    /// What follows the dot.
+    /// The part after the dot.
     pub id: String,
 }
 
@@ -76,7 +77,7 @@ impl EntityName {
         Self { ty, id: id.into() }
     }
 
-    /// Parses `type.id`; `None` where the type is unknown or there is no dot.
+    /// Parses `type.id`; `None` if the type is unknown or there is no dot.
     pub fn parse(text: &str) -> Option<Self> {
         let (ty, id) = text.split_once('.')?;
         Some(Self::new(EntityType::parse(ty)?, id))
@@ -111,7 +112,8 @@ impl Decode for EntityName {
     }
 }
 
-/// A numbered entity: `client.4123` (its `global_id`), `osd.0` (`entity_name_t` in Ceph: u8 type, i64 number).
+/// A numbered entity: `client.4123` (its `global_id`), `osd.0` (`entity_name_t` in Ceph: u8 type, i64
+/// number).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct EntityId {
     /// The role.
@@ -153,7 +155,7 @@ impl Decode for EntityId {
     }
 }
 
-/// Which protocol an address speaks.
+/// The protocol of an address.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct AddrType(pub u32);
 
@@ -173,7 +175,7 @@ impl AddrType {
 pub struct EntityAddr {
     /// Protocol.
     pub ty: AddrType,
-    /// Set anew at each start of a process; 0 for monitors.
+    /// Changes at each start of a process; 0 for monitors.
     pub nonce: u32,
     /// `None` for a blank address.
     pub addr: Option<SocketAddr>,
@@ -314,7 +316,7 @@ impl AddrVec {
         self.0.iter().copied().find(|a| a.ty == AddrType::MSGR2)
     }
 
-    /// The address that Ceph prints where only one has room: the first, or a blank one.
+    /// The address that Ceph prints if only one fits: the first, or a blank one.
     pub fn front(&self) -> EntityAddr {
         self.0.first().copied().unwrap_or_default()
     }

@@ -90,8 +90,8 @@ errnos! {
 impl Errno {
     /// The error of a client that is on the blocklist: Ceph's alias of `ESHUTDOWN`.
     pub const EBLOCKLISTED: Self = Self::ESHUTDOWN;
-    /// The error of a write with an older snapshot context than the object's, under `ORDERSNAP`: Ceph's alias of
-    /// `ERESTART`.
+    /// The error of a write with an older snapshot context than the object's, under `ORDERSNAP`: Ceph's alias
+    /// of `ERESTART`.
     pub const EOLDSNAPC: Self = Self::ERESTART;
     /// The largest error number; a failed `CMPEXT` returns `-(MAX + offset)`.
     pub const MAX: i32 = 4095;
@@ -113,13 +113,13 @@ impl Errno {
         self.0
     }
 
-    /// The error of a positive number, as the operating system gives it; `None` for zero and below.
+    /// The error of a positive number, as the operating system uses it; `None` for zero and below.
     pub fn new(errno: i32) -> Option<Self> {
         (errno > 0).then_some(Self(errno))
     }
 }
 
-/// The symbol, or `errno 4000` where there is none.
+/// The symbol, or `errno 4000` for a number without one.
 impl fmt::Display for Errno {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name() {

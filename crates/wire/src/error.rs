@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-/// What was wrong, and at which byte of the outermost buffer.
+/// A decode error, with the byte of the outermost buffer at which it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DecodeError {
     /// Offset in bytes from the start of the outermost buffer.
     pub offset: usize,
-    /// What was expected and what was found.
+    /// The expected and the found value.
     pub what: String,
 }
 

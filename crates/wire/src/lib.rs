@@ -1,9 +1,10 @@
 //! Encoding and decoding of Ceph's binary formats: little-endian integers, length-prefixed containers, and
 //! structures with a header of version, oldest compatible version and length, so that an older reader skips
-//! what a newer writer added (PROTOCOL.md 1.2, 7.6). Nacre's own stored and inter-daemon formats use the same.
+//! the additions of a newer writer (docs/protocol.md 1.2, 7.6). Nacre's own stored and inter-daemon formats
+//! use the same.
 //!
-//! Untrusted bytes are read only through [`Reader`], which never reads past its end, never allocates more than
-//! the bytes present can justify, and reports the offset of what was wrong.
+//! Untrusted bytes are read only through [`Reader`], which never reads past its end, never allocates more
+//! than the bytes present can justify, and reports the offset of an error.
 
 mod codec;
 mod entity;

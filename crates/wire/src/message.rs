@@ -1,18 +1,18 @@
-//! `messages!` and `message_bodies!`: a message is declared once (number, versions, fields with the version they came
-//! in) and gets its type, encoding, decoding and test samples; a family of messages gets one enum.
+//! `messages!` and `message_bodies!`: a message is declared once (number, versions, fields with the version
+//! they came in) and gets its type, encoding, decoding and test samples; a family of messages gets one enum.
 
 use crate::{DecodeError, RawMsg};
 
 /// Priority of a message that has no reason for another.
 pub const PRIORITY_DEFAULT: u16 = 127;
 
-/// A message of either family: what its header says of it, and its three segments.
+/// A message of either family: the data of its header, and its three segments.
 pub trait Message: Sized {
     /// Type number.
     const KIND: u16;
     /// The type's name in `snake_case`, for logs and counters.
     const NAME: &'static str;
-    /// The newest version that we know, which is the one that we send unless the message says otherwise.
+    /// The newest version that we know, and send unless the message says otherwise.
     const VERSION: u16;
     /// The oldest version that a reader of ours must know.
     const COMPAT: u16;
@@ -23,7 +23,7 @@ pub trait Message: Sized {
     /// Reads the segments.
     fn decode_parts(raw: &RawMsg) -> Result<Self, DecodeError>;
 
-    /// As the messenger carries it.
+    /// The raw form that the messenger carries.
     fn to_raw(&self, tid: u64) -> RawMsg {
         let mut raw = RawMsg {
             kind: Self::KIND,
@@ -57,8 +57,8 @@ pub trait Message: Sized {
 
 /// Declares messages: `struct Name = number "name" [v version/compat] { fields }`.
 ///
-/// A field without a mark is in the front; `= since N` is there from version N on; `= data` and `= middle` are
-/// the other two segments (of type `Bufs` and `Vec<u8>`).
+/// A field without a mark is in the front; `= since N` is there from version N on; `= data` and `= middle`
+/// are the other two segments (of type `Bufs` and `Vec<u8>`).
 ///
 /// ```
 /// wire::messages! {
@@ -141,7 +141,7 @@ macro_rules! message_bodies {
             pub fn name(&self) -> &'static str {
                 match self { $( Self::$variant(_) => <$variant as $crate::Message>::NAME ),* }
             }
-            /// As the messenger carries it.
+            /// The raw form that the messenger carries.
             pub fn to_raw(&self, tid: u64) -> $crate::RawMsg {
                 match self { $( Self::$variant(m) => $crate::Message::to_raw(&**m, tid) ),* }
             }

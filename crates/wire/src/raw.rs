@@ -2,8 +2,8 @@
 
 use stdx::Bufs;
 
-/// The parts of a MESSAGE frame (PROTOCOL.md 1.2) that mean something above the messenger; sequence numbers and
-/// acknowledgements stay below.
+/// The parts of a MESSAGE frame (docs/protocol.md 1.2) that have a meaning above the messenger; sequence
+/// numbers and acknowledgements stay below.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct RawMsg {
     /// Message type number.

@@ -22,7 +22,7 @@ impl<'a> Reader<'a> {
         self.bytes.len() - self.at
     }
 
-    /// Whether all bytes are read.
+    /// True if all bytes are read.
     pub fn is_empty(&self) -> bool {
         self.remaining() == 0
     }
@@ -89,8 +89,9 @@ impl<'a> Reader<'a> {
         Ok(n)
     }
 
-    /// A structure with the header {u8 version, u8 compat, u32 length}: refuses it where `compat` is newer than
-    /// `known`, else gives its version and a reader bounded to it to `body`, and skips what `body` left.
+    /// Reads a structure with the header {u8 version, u8 compat, u32 length}. Fails if `compat` is newer than
+    /// `known`; otherwise passes its version and a reader bounded to it to `body`, and skips the bytes that
+    /// `body` left.
     pub fn versioned<T>(
         &mut self,
         known: u8,
@@ -106,7 +107,7 @@ impl<'a> Reader<'a> {
         body(version, &mut inner)
     }
 
-    /// Fails where bytes are left.
+    /// Fails if bytes are left.
     pub fn finish(&self) -> Result<(), DecodeError> {
         if self.is_empty() { Ok(()) } else { Err(self.error(format!("{} bytes too many", self.remaining()))) }
     }

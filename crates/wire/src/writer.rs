@@ -17,7 +17,7 @@ impl Writer {
         Self::with_room(FIRST_ROOM)
     }
 
-    /// An empty buffer with room for so many bytes.
+    /// An empty buffer with capacity for this many bytes.
     pub fn with_room(bytes: usize) -> Self {
         Self { bytes: Vec::with_capacity(bytes) }
     }
@@ -44,7 +44,7 @@ impl Writer {
         self.bytes.len()
     }
 
-    /// Whether nothing was written.
+    /// True if nothing was written.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }

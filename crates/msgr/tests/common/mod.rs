@@ -129,7 +129,7 @@ impl World {
         Conn::connect(config, None, self.now, self.rng.fork())
     }
 
-    /// A service that was started anew, with another nonce.
+    /// A service that was restarted, with another nonce.
     pub fn accept_service_as(&mut self, nonce: u32) -> Conn {
         let machine = Authenticator::Service(ServiceAuthenticator::new(self.service.clone()));
         let mut common = self.common(self.service_type, &[ConMode::Crc], true);
@@ -213,7 +213,7 @@ pub struct Pair {
     pub b: End,
     /// Bytes moved so far, both ways.
     pub moved: usize,
-    /// Stop after so many.
+    /// Number of bytes after which to stop.
     pub cut: usize,
 }
 

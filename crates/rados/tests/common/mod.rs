@@ -57,7 +57,7 @@ pub fn full(map: &OsdMap) -> msgs::OsdMap {
     fulls([map])
 }
 
-/// Whole maps at once, the newest last.
+/// Several full maps in one message, the newest last.
 pub fn fulls<const N: usize>(maps: [&OsdMap; N]) -> msgs::OsdMap {
     let newest = maps[N - 1];
     let fulls = maps.map(|map| (map.epoch, Writer::encode(map).into())).into();
@@ -78,7 +78,7 @@ pub fn read(oid: &str) -> Request {
     Request::read(POOL, b"", oid, vec![Op::Read(msgs::Extent::new(0, 0))])
 }
 
-/// What an output is, in a line; connections by their number in their space.
+/// An output in one line; connections by their number in their space.
 pub fn show(out: &mut Vec<RadosOut>) -> Vec<String> {
     let line = |o: RadosOut| match o {
         RadosOut::Net(net) => show_net(&net),
