@@ -5,6 +5,8 @@
     reason = "a tool beside the system: it says how long its steps take"
 )]
 
+mod guards;
+
 use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -20,11 +22,32 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Check everything that must hold for a commit: format, lints, all tests, a sample of simulated clusters.
+    /// Check all that must hold for a commit: format, guards, lints, tests, a sample of simulated clusters.
     Verify {
         /// Simulated clusters to run.
         #[arg(long, default_value_t = 50)]
         seeds: u64,
+    },
+    /// Print figures about the structure: circles of files, open structs, wide lines, dead references.
+    Figures {
+        /// The tree to measure, instead of this one.
+        #[arg(long)]
+        root: Option<PathBuf>,
+        /// `text`, or `json` with all details.
+        #[arg(long, default_value = "text", value_parser = ["text", "json"])]
+        format: String,
+        /// Name the files of each circle, and each dead reference.
+        #[arg(long)]
+        details: bool,
+        /// Print instead the imports that make the circles of one crate.
+        #[arg(long, value_name = "CRATE")]
+        edges: Option<String>,
+    },
+    /// Run only the guards: circles of files, width of lines, citations.
+    Guards {
+        /// The tree to check, instead of this one.
+        #[arg(long)]
+        root: Option<PathBuf>,
     },
     /// Format and apply the lints' machine-made suggestions.
     Fix,
@@ -40,7 +63,9 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Hurt a cluster of real processes at random while clients verify what they write; what it found is in docs/thrash-log.md.
+    /// Inject faults into a cluster of real processes while clients verify what they write.
+    ///
+    /// Its findings are in docs/thrash-log.md.
     Thrash {
         /// Passed on (`--minutes N`, `--seed S`, `--help`).
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -51,6 +76,19 @@ enum Task {
 fn main() -> Result<()> {
     match Args::parse().task {
         Task::Verify { seeds } => verify(seeds),
+        Task::Figures { root: tree, format, details, edges } => {
+            let tree = tree.unwrap_or_else(root);
+            println!(
+                "{}",
+                match edges {
+                    Some(package) => guards::edges_of(&tree, &package)?.join("\n"),
+                    None if format == "json" => guards::Figures::measure(&tree)?.json().to_string(),
+                    None => guards::Figures::measure(&tree)?.text(details),
+                }
+            );
+            Ok(())
+        }
+        Task::Guards { root: tree } => guards::check(&tree.unwrap_or_else(root)),
         Task::Fix => fix(),
         Task::Sim { args } => sim(&args),
         Task::Flood { args } => flood(&args),
@@ -99,8 +137,9 @@ fn look_for_tools() -> Result<()> {
 fn verify(seeds: u64) -> Result<()> {
     look_for_tools()?;
     step("format", cargo(&["fmt", "--all", "--check"]))?;
+    timed("guards", || guards::check(&root()))?;
     step("lints", cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
-    // With the tests in it: their features are the workspace's then, and one build serves all steps that follow.
+    // With tests, this build has the features of the whole workspace and serves all later steps.
     step("build", cargo(&["build", "--workspace", "--all-targets", "--quiet"]))?;
     let mut tests = if has_nextest() {
         cargo(&["nextest", "run", "--workspace", "--no-fail-fast", "--status-level", "fail"])
@@ -143,15 +182,23 @@ fn thrash(args: &[String]) -> Result<()> {
     step("thrasher", command)
 }
 
-/// Runs one command, and says what was wrong with which line repeats it.
+/// Runs one command; the error of a failure names the command line that repeats it.
 fn step(what: &str, mut command: Command) -> Result<()> {
+    timed(what, || {
+        let line = format!("{command:?}").replace('"', "");
+        let status = command.status().with_context(|| format!("cannot run {line}"))?;
+        if !status.success() {
+            bail!("{what} failed; repeat it with: {line}");
+        }
+        Ok(())
+    })
+}
+
+/// Runs one step and prints how long it took.
+fn timed(what: &str, step: impl FnOnce() -> Result<()>) -> Result<()> {
     eprintln!("== {what}");
     let began = Instant::now();
-    let line = format!("{command:?}").replace('"', "");
-    let status = command.status().with_context(|| format!("cannot run {line}"))?;
-    if !status.success() {
-        bail!("{what} failed; repeat it with: {line}");
-    }
+    step()?;
     eprintln!("== {what}: passed in {:.1} s", began.elapsed().as_secs_f64());
     Ok(())
 }
