@@ -276,6 +276,9 @@ impl Osd {
                 }
             }
         }
+        if cfg!(debug_assertions) {
+            self.pgs.values().for_each(Pg::check);
+        }
         self.ask_up_thru();
         self.ask_pg_temp();
         self.flush_links();

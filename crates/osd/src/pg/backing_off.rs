@@ -41,13 +41,11 @@ impl Pg {
         if !self.is_unavailable() || !self.is_primary(core) {
             return;
         }
-        let waiting = self.ops.values().filter(|op| op.stage == Stage::Waiting);
+        let waiting = self.requests.iter().filter(|op| op.stage == Stage::Waiting);
         let conns: BTreeSet<ConnId> = waiting.filter_map(|op| op.conn).collect();
         for conn in conns.into_iter().filter(|conn| understands(core, *conn)).collect::<Vec<_>>() {
-            let of_it = |op: &super::ClientOp| op.stage == Stage::Waiting && op.conn == Some(conn);
-            let dropped: BTreeSet<u64> =
-                self.ops.iter().filter(|(_, op)| of_it(op)).map(|(id, _)| *id).collect();
-            self.tell_to_back_off(core, conn, self.objects(), &dropped);
+            let dropped = self.requests.ids(|op| op.stage == Stage::Waiting && op.conn == Some(conn));
+            self.tell_to_back_off(core, conn, self.objects(), &dropped.into_iter().collect());
         }
     }
 
@@ -56,25 +54,17 @@ impl Pg {
         if !self.recovery.unfound.contains(head) {
             return;
         }
-        let queued: Vec<u64> = self.queues.get(head).into_iter().flatten().copied().collect();
-        let conns: BTreeSet<ConnId> = queued
-            .iter()
-            .filter_map(|id| self.ops.get(id)?.conn)
-            .filter(|conn| understands(core, *conn))
-            .collect();
+        let asking = self.requests.queue(head).filter_map(|op| op.conn);
+        let conns: BTreeSet<ConnId> = asking.filter(|conn| understands(core, *conn)).collect();
         for conn in conns {
-            let of_it = |id: &&u64| self.ops.get(id).is_some_and(|op| op.conn == Some(conn));
-            let dropped: BTreeSet<u64> = queued.iter().filter(of_it).copied().collect();
+            let of_it = self.requests.queue(head).filter(|op| op.conn == Some(conn));
+            let dropped: BTreeSet<u64> = of_it.map(|op| op.id).collect();
             self.tell_to_back_off(core, conn, Range::of(hobject_of(head)), &dropped);
         }
     }
 
     fn tell_to_back_off(&mut self, core: &mut Core, conn: ConnId, range: Range, dropped: &BTreeSet<u64>) {
-        self.ops.retain(|id, _| !dropped.contains(id));
-        self.queues.retain(|_, queue| {
-            queue.retain(|id| !dropped.contains(id));
-            !queue.is_empty()
-        });
+        self.requests.drop_all(dropped);
         core.count("requests_backed_off", dropped.len() as u64);
         let text = format!("pg {} ({}): {conn} keeps {} requests", self.id, self.state, dropped.len());
         core.event(Level::Debug, "backoff_begun", text);

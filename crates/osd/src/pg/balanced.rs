@@ -7,6 +7,7 @@
 //! - No acknowledged update is missing: all are durable on all members, here too; and the object is complete here.
 
 use super::Pg;
+use super::request::ClientOp;
 use super::state::State;
 use crate::core::Core;
 use crate::ops::may_write;
@@ -35,31 +36,29 @@ impl Pg {
     /// A client's request at a member that is not primary.
     pub(super) fn begin_balanced(&mut self, core: &mut Core, id: u64) {
         let head = self.log.head();
-        let Some(op) = self.ops.get_mut(&id) else { return };
+        let Some(mut op) = self.requests.take(id) else { return };
         op.balanced = Some(head);
-        let key = op.key.clone();
-        if op.writes || is_for_primary(&op.request) || !self.shows(core, &key) {
-            return self.send_to_primary(core, id);
+        if op.writes || is_for_primary(&op.request) || !self.shows(core, &op.key) {
+            return self.send_to_primary(core, op);
         }
-        self.load(core, id);
+        self.load(core, op);
     }
 
     /// All is loaded. What was read at different times is one state only where no update of the object has come meanwhile.
-    pub(super) fn finish_balanced(&mut self, core: &mut Core, id: u64, since: EVersion) {
-        let Some(op) = self.ops.get(&id) else { return };
+    pub(super) fn finish_balanced(&mut self, core: &mut Core, op: ClientOp, since: EVersion) {
         let (key, target) = (op.key.clone(), op.target.clone());
         let same = !self.log.has_since(since, &key);
         let lost = op.damaged || target != key && !op.loaded.stored;
         if lost || !same || !self.shows(core, &key) || self.missing.contains_key(&target) {
-            return self.send_to_primary(core, id);
+            return self.send_to_primary(core, op);
         }
-        let Some(outcome) = self.outcome(core, id) else { return };
+        let Some((op, outcome)) = self.outcome(core, op) else { return };
         if outcome.modified || !outcome.effects.is_empty() {
-            return self.send_to_primary(core, id);
+            return self.send_to_primary(core, op);
         }
         core.count("balanced_reads", 1);
-        let reply = self.reply_of(core, id, &outcome);
-        self.answer(core, id, reply);
+        let reply = self.reply_of(core, &op, &outcome);
+        self.answer(core, op, reply);
     }
 
     /// Whether an object may be shown here although we are not primary.
@@ -75,19 +74,18 @@ impl Pg {
     }
 
     /// The client asks the primary instead.
-    pub(super) fn send_to_primary(&mut self, core: &mut Core, id: u64) {
-        let Some(op) = self.ops.get(&id) else { return };
+    pub(super) fn send_to_primary(&mut self, core: &mut Core, op: ClientOp) {
         let reply = OsdOpReply::to(&op.request, -EAGAIN, core.epoch());
         core.count("balanced_reads_refused", 1);
-        self.answer(core, id, reply);
+        self.answer(core, op, reply);
     }
 
     /// What we know of the PG is about to change: requests that any member may answer go to the primary.
     pub(super) fn send_all_to_primary(&mut self, core: &mut Core) {
-        let ours = self.ops.iter().filter(|(_, op)| op.balanced.is_some() || may_be_balanced(&op.request));
-        let ours = ours.map(|(id, _)| *id);
-        for id in ours.collect::<Vec<_>>() {
-            self.send_to_primary(core, id);
+        for id in self.requests.ids(|op| op.balanced.is_some() || may_be_balanced(&op.request)) {
+            if let Some(op) = self.requests.take(id) {
+                self.send_to_primary(core, op);
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! PGNLS: a PG's objects in the order of their reversed hashes, page by page (PROTOCOL.md 5.8).
 
 use super::Pg;
-use super::request::Stage;
+use super::request::{ClientOp, Stage};
 use crate::completion::ReadFor;
 use crate::core::Core;
 use crate::object::{INFO_ATTR, ObjectInfo, hobject_of, key_of};
@@ -32,15 +32,14 @@ pub struct Page {
 
 impl Pg {
     /// Asks the store for the page that a request wants.
-    pub fn start_list(&mut self, core: &mut Core, id: u64) {
+    pub fn start_list(&mut self, core: &mut Core, mut op: ClientOp) {
         if !self.tail_sure {
             // Names may be on a single disk only; the request is looked at again when none is.
-            return;
+            return self.requests.put(op);
         }
-        if self.scrub_ls(core, id) {
-            return;
+        if let Some(reply) = self.scrub_ls(core, &op) {
+            return self.answer(core, op, reply);
         }
-        let Some(op) = self.ops.get_mut(&id) else { return };
         let read = match &op.request.ops[..] {
             [sub] => match &sub.op {
                 Op::PgNls { max, data, .. } => {
@@ -55,7 +54,7 @@ impl Pg {
                 let mut reply = OsdOpReply::to(&op.request, END, core.epoch());
                 reply.ops[0].rval = END;
                 reply.ops[0].data = input::write(&PgNlsReply { handle: cursor, entries: Vec::new() });
-                self.answer(core, id, reply);
+                self.answer(core, op, reply);
             }
             Ok((max, cursor)) => {
                 let from = cursor.map_or(self.range.0.clone(), |c| page_start(&c));
@@ -65,11 +64,12 @@ impl Pg {
                 op.key = from.clone();
                 let max = usize::try_from(max).unwrap_or(PAGE).clamp(1, PAGE) + 1;
                 let read = Read::List { from, to: self.range.1.clone(), max };
-                core.io.read(core.now, read, ReadFor::List { pgid: self.id, id, attempt: op.attempt });
+                core.io.read(core.now, read, ReadFor::List { pgid: self.id, id: op.id, attempt: op.attempt });
+                self.requests.put(op);
             }
             Err(errno) => {
                 let reply = OsdOpReply::to(&op.request, -errno, core.epoch());
-                self.answer(core, id, reply);
+                self.answer(core, op, reply);
             }
         }
     }
@@ -81,18 +81,14 @@ impl Pg {
         (id, attempt): (u64, u32),
         result: Result<ReadReply, StoreError>,
     ) {
-        let lease = self.has_lease(core);
-        let Some(op) = self.ops.get_mut(&id).filter(|op| op.attempt == attempt && op.stage == Stage::Loading)
-        else {
-            return;
-        };
-        if !lease {
+        let Some(mut op) = self.requests.take_loading(id, attempt) else { return };
+        if !self.has_lease(core) {
             op.enter(Stage::NeedsLease, core.now.mono);
-            return;
+            return self.requests.put(op);
         }
         let (Ok(ReadReply::List(keys)), Op::PgNls { max, .. }) = (result, &op.request.ops[0].op) else {
             let reply = OsdOpReply::to(&op.request, -EINVAL, core.epoch());
-            return self.answer(core, id, reply);
+            return self.answer(core, op, reply);
         };
         let max = usize::try_from(*max).unwrap_or(PAGE).clamp(1, PAGE);
         let bound = if keys.len() > max { keys[max].clone() } else { self.range.1.clone() };
@@ -106,16 +102,17 @@ impl Pg {
         let doubtful = (0..keys.len()).filter(|i| keys[*i].snap == ObjectKey::HEAD && has_clones(*i));
         let doubtful: BTreeSet<ObjectKey> = doubtful.map(|i| keys[i].clone()).collect();
         if let Some(lacking) = doubtful.iter().find(|key| self.missing.contains_key(*key)) {
-            op.enter(Stage::Waiting, core.now.mono);
-            op.attempt += 1;
+            op.wait_again(core.now.mono);
+            self.requests.put(op);
             return self.recover_first(core, &lacking.clone());
         }
         let attempt = op.attempt;
         let heads = keys.into_iter().filter(|key| key.snap == ObjectKey::HEAD).collect();
         op.page = Some(Page { heads, next, doubtful: doubtful.clone() });
         if doubtful.is_empty() {
-            return self.answer_list(core, id);
+            return self.answer_list(core, op);
         }
+        self.requests.put(op);
         for head in doubtful {
             let then = ReadFor::ListedHead { pgid: self.id, id, attempt, head: Box::new(head.clone()) };
             if let Some((_, read)) = Loads::of_head(&head).reads.pop() {
@@ -132,11 +129,9 @@ impl Pg {
         head: ObjectKey,
         result: Result<ReadReply, StoreError>,
     ) {
-        let Some(op) = self.ops.get_mut(&id).filter(|op| op.attempt == attempt) else { return };
-        let Some(page) = &mut op.page else { return };
-        if !page.doubtful.remove(&head) {
-            return;
-        }
+        let Some(mut op) = self.requests.take_loading(id, attempt) else { return };
+        let Some(page) = &mut op.page else { return self.requests.put(op) };
+        page.doubtful.remove(&head);
         let hidden = match result {
             Ok(ReadReply::Object(view)) => view.is_none_or(|view| is_whiteout(&view.attrs)),
             // What can't be read is there.
@@ -145,14 +140,14 @@ impl Pg {
         if hidden {
             page.heads.retain(|key| *key != head);
         }
-        if page.doubtful.is_empty() {
-            self.answer_list(core, id);
+        match page.doubtful.is_empty() {
+            true => self.answer_list(core, op),
+            false => self.requests.put(op),
         }
     }
 
-    fn answer_list(&mut self, core: &mut Core, id: u64) {
-        let Some(op) = self.ops.get_mut(&id) else { return };
-        let Some(Page { heads, next, .. }) = op.page.take() else { return };
+    fn answer_list(&mut self, core: &mut Core, mut op: ClientOp) {
+        let Page { heads, next, .. } = op.page.take().expect("it has been put together");
         let wanted = &op.request.locator.ns;
         let shown = heads.iter().filter(|k| wanted == ALL_NAMESPACES || *wanted == k.namespace);
         let entries = shown.map(|k| ListEntry {
@@ -167,15 +162,18 @@ impl Pg {
         reply.ops[0].rval = reply.result;
         reply.ops[0].data = input::write(&PgNlsReply { handle, entries });
         reply.set_version(self.info.last_update, self.info.last_user_version);
-        self.answer_when_durable(core, id, self.info.last_update, Box::new(reply));
+        self.answer_when_durable(core, op, self.info.last_update, Box::new(reply));
     }
 
     /// Something has been recovered: listings that waited for it look again.
     pub fn kick_lists(&mut self, core: &mut Core) {
-        let waiting = self.ops.iter().filter(|(_, op)| op.stage == Stage::Waiting && op.is_pg_op());
-        let ids: Vec<u64> = waiting.map(|(id, _)| *id).collect();
-        if self.is_serving() {
-            ids.into_iter().for_each(|id| self.start_list(core, id));
+        if !self.is_serving() {
+            return;
+        }
+        for id in self.requests.ids(|op| op.stage == Stage::Waiting && op.is_pg_op()) {
+            if let Some(op) = self.requests.take(id) {
+                self.start_list(core, op);
+            }
         }
     }
 

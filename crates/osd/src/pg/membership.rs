@@ -167,7 +167,7 @@ impl Pg {
         self.recovery_reset(core);
         self.trim_reset(core);
         self.scrub_reset(core);
-        self.requeue_all(core);
+        self.requests.start_over(core.now.mono);
     }
 
     /// Begins a round: asks around as primary, reports as anything else.

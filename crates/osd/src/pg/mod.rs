@@ -39,6 +39,7 @@ mod watching;
 use crate::completion::CommitFor;
 use crate::core::Core;
 use crate::watch::Watches;
+use client::queues::RequestQueues;
 use info::{Info, Notice};
 use log::{Missing, PgLog};
 use maps::{EVersion, Epoch, OsdId, PgId, Spg};
@@ -46,7 +47,6 @@ use meta::{Members, MetaChange, Stored};
 use node::{ConnId, Level};
 use recovery::Recovery;
 use replicate::InFlight;
-use request::ClientOp;
 use reservation::Reservation;
 use resync::{Listings, SelfResync};
 use state::State;
@@ -140,14 +140,10 @@ pub struct Pg {
     tail_sure: bool,
     /// The newest update of each object that has one in flight.
     last_write: BTreeMap<ObjectKey, EVersion>,
-    /// Client requests that are not answered, in order of arrival.
-    ops: BTreeMap<u64, ClientOp>,
-    /// Which of them are for an object, in order.
-    queues: BTreeMap<ObjectKey, VecDeque<u64>>,
+    /// Client requests that are not answered.
+    requests: RequestQueues,
     /// Of our objects, while we are primary.
     watches: Watches,
-    /// Answers that wait for a version to be durable.
-    waiting_commit: Vec<(EVersion, u64)>,
     /// Objects on their way.
     recovery: Recovery,
     /// Whether it is our turn to recover.
@@ -205,10 +201,8 @@ impl Pg {
             wait_until: Instant(0),
             in_flight: VecDeque::new(),
             last_write: BTreeMap::new(),
-            ops: BTreeMap::new(),
-            queues: BTreeMap::new(),
+            requests: RequestQueues::default(),
             watches: Watches::default(),
-            waiting_commit: Vec::new(),
             recovery: Recovery::default(),
             reservation: Reservation::None,
             slot_for: None,
@@ -320,6 +314,11 @@ impl Pg {
         }
         self.state = next;
         self.back_off(core);
+    }
+
+    /// Asserts what must hold between two inputs, of each owner and between them.
+    pub fn check(&self) {
+        self.requests.check();
     }
 
     /// What we tell the primary.

@@ -52,7 +52,7 @@ impl Pg {
 
     /// Requests that are not answered, in order of arrival.
     pub fn requests(&self) -> impl Iterator<Item = &ClientOp> {
-        self.ops.values()
+        self.requests.iter()
     }
 
     /// The time at which a new round of peering begins because a connection was lost.

@@ -66,7 +66,7 @@ impl Pg {
         entry: Entry,
         ops: Vec<TxnOp>,
         delta: Delta,
-        op: u64,
+        op: &ClientOp,
         reply: Box<Reply>,
     ) -> Result<(), (Refusal, Box<Reply>)> {
         let quiet = self.members.is_premerge() && !self.is_serving();
@@ -77,8 +77,7 @@ impl Pg {
         update.stats.apply(&delta);
         let (version, object) = (update.entry.version, update.entry.object.clone());
         // Also where there was nothing to delete.
-        let deletes =
-            update.entry.kind == entry_kind::DELETE || self.ops.get(&op).is_some_and(ClientOp::deletes);
+        let deletes = update.entry.kind == entry_kind::DELETE || op.deletes();
         let mut change = MetaChange::default();
         let txn = Transaction { ops };
         let log = Writer::encode(&update);
@@ -100,7 +99,7 @@ impl Pg {
             waiting,
             lacking: BTreeMap::new(),
             deletes,
-            reply: Some((op, reply)),
+            reply: Some((op.id, reply)),
         });
         self.last_write.insert(object, version);
         self.stats_changed = true;
@@ -184,7 +183,7 @@ impl Pg {
                 self.last_write.remove(&done.object);
             }
             if let Some((op, reply)) = done.reply {
-                self.answer(core, op, *reply);
+                self.answer_by_id(core, op, *reply);
             }
             // Who waits for it comes before what was ordered later: a watch that goes on, say, before it ends with its object.
             self.answer_waiting(core);
@@ -215,18 +214,12 @@ impl Pg {
         for update in self.in_flight.iter_mut().filter(|f| answered(&f.object, f.version)) {
             answers.extend(update.reply.take().map(|(op, reply)| (update.version, op, reply)));
         }
-        let ops = &mut self.ops;
-        self.waiting_commit.retain(|(version, id)| {
-            let op = ops.get_mut(id).filter(|op| !op.is_pg_op() && answered(&op.key, *version));
-            let reply = op.and_then(|op| op.reply.take());
-            let waits = reply.is_none();
-            answers.extend(reply.map(|reply| (*version, *id, reply)));
-            waits
-        });
+        let waits_for_them = |version, op: &ClientOp| !op.is_pg_op() && answered(&op.key, version);
+        answers.extend(self.requests.take_answers(waits_for_them));
         // An update first, then who waits for it, then what was ordered later.
         answers.sort_by_key(|(version, ..)| *version);
         for (_, op, reply) in answers {
-            self.answer(core, op, *reply);
+            self.answer_by_id(core, op, *reply);
         }
     }
 }

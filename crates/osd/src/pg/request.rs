@@ -49,6 +49,8 @@ impl Stage {
 /// A request that is not answered.
 #[derive(Debug)]
 pub struct ClientOp {
+    /// Its number, which grows with the order of arrival.
+    pub id: u64,
     /// Where the answer goes; `None` where nobody waits for one any more, or nobody asked.
     pub conn: Option<ConnId>,
     /// Of the message.
@@ -111,6 +113,7 @@ impl ClientOp {
         // The nonce tells incarnations apart, should a client start counting anew.
         let reqid = ReqId { name: client.0, tid, inc: client.1.nonce as i32 };
         Self {
+            id: 0,
             conn: Some(conn),
             tid,
             reqid,
@@ -152,6 +155,12 @@ impl ClientOp {
     pub(super) fn enter(&mut self, stage: Stage, now: Instant) {
         self.waits.leave(self.stage, now);
         self.stage = stage;
+    }
+
+    /// Waits for its turn again, and then starts from scratch.
+    pub(super) fn wait_again(&mut self, now: Instant) {
+        self.enter(Stage::Waiting, now);
+        self.attempt += 1;
     }
 
     /// Whether it reads a state of the object that is not the head.

@@ -390,12 +390,6 @@ impl Pg {
         self.recover(core);
     }
 
-    /// Writes that waited for a comparison look again.
-    pub(super) fn kick_waiting(&mut self, core: &mut Core) {
-        let keys: Vec<ObjectKey> = self.queues.keys().cloned().collect();
-        keys.iter().for_each(|key| self.run_queue(core, key));
-    }
-
     /// Our own copy is too old: compares it with the authority's before anything else.
     pub fn begin_self_resync(&mut self, core: &mut Core) {
         let Some(source) = self

@@ -19,7 +19,6 @@ use maps::{EVersion, OsdId, pool_flags};
 use msgs::errno::{EDQUOT, ENOSPC};
 use msgs::{OsdOpReply, osd_flag};
 use node::{ConnId, Level, Msg};
-use std::collections::VecDeque;
 use store::{ObjectKey, Refusal, Transaction, TxnOp};
 use wire::EntityType;
 
@@ -64,22 +63,27 @@ fn room_for(core: &Core, pool: i64, op: &ClientOp, delta: &Delta, txn: &[TxnOp])
 }
 
 impl Pg {
-    /// Whether a request may be carried out; otherwise it is answered or dropped.
-    pub(super) fn has_room(&mut self, core: &mut Core, id: u64, delta: &Delta, txn: &[TxnOp]) -> bool {
-        let Some(op) = self.ops.get_mut(&id) else { return false };
-        match room_for(core, self.id.pool, op, delta, txn) {
-            Room::Enough => return true,
+    /// Answers or drops a request that there is no space for; gives it back if there is.
+    pub(super) fn unless_out_of_space(
+        &mut self,
+        core: &mut Core,
+        mut op: ClientOp,
+        delta: &Delta,
+        txn: &[TxnOp],
+    ) -> Option<ClientOp> {
+        match room_for(core, self.id.pool, &op, delta, txn) {
+            Room::Enough => return Some(op),
             Room::Drop => {
-                self.ops.remove(&id);
+                self.requests.end(&op);
                 core.count("requests_dropped", 1);
             }
             Room::Refuse(errno) => {
                 op.effects.clear();
                 let reply = OsdOpReply::to(&op.request, -errno, core.epoch());
-                self.answer(core, id, reply);
+                self.answer(core, op, reply);
             }
         }
-        false
+        None
     }
 
     /// Whether our store would refuse an update. The log entry and the rest of the PG's knowledge must fit too; a page of
@@ -184,7 +188,8 @@ impl Pg {
             return Vec::new();
         }
         let mut lacking = Vec::new();
-        for key in self.queues.keys().filter(|key| self.next_in_turn(key).is_some_and(ClientOp::deletes)) {
+        for key in self.requests.objects().filter(|key| self.next_in_turn(key).is_some_and(ClientOp::deletes))
+        {
             if !self.missing.contains_key(key) {
                 return Vec::new();
             }
@@ -198,9 +203,8 @@ impl Pg {
     fn next_in_turn(&self, key: &ObjectKey) -> Option<&ClientOp> {
         let unsure = |missing: &Missing| missing.get(key).is_some_and(|need| *need > self.sure_to);
         let unsure = unsure(&self.missing) || self.members_copies().any(|(_, copy)| unsure(&copy.missing));
-        let waiting = self.queues.get(key)?.iter().filter_map(|id| self.ops.get(id));
         let in_turn = |op: &&ClientOp| if op.writes { !self.is_repeat(op) } else { unsure };
-        waiting.into_iter().find(in_turn)
+        self.requests.queue(key).find(in_turn)
     }
 
     /// Whether a request was ordered before, and is only to be answered.
@@ -212,17 +216,10 @@ impl Pg {
     /// their place in the log before it, and where there is no room, what they wait for may need the deletion. Whether there is
     /// one that can be carried out.
     pub(super) fn deletion_passes(&mut self, core: &Core, key: &ObjectKey) -> bool {
-        let queued = |queue: &VecDeque<u64>| {
-            let is_next = |id: &u64| self.ops.get(id).is_some_and(|op| !self.is_repeat(op));
-            let at = queue.iter().position(is_next)?;
-            let op = self.ops.get(queue.get(at)?)?;
-            self.may_delete_first(core, op).then_some(at)
-        };
-        let Some(at) = self.queues.get(key).and_then(queued) else { return false };
-        let Some(queue) = self.queues.get_mut(key) else { return false };
-        let id = queue.remove(at);
-        queue.extend(id);
-        queue.rotate_right(1);
+        let next = self.requests.queue(key).enumerate().find(|(_, op)| !self.is_repeat(op));
+        let passing = next.filter(|(_, op)| self.may_delete_first(core, op)).map(|(at, _)| at);
+        let Some(at) = passing else { return false };
+        self.requests.move_first(key, at);
         true
     }
 

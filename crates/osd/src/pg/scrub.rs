@@ -9,7 +9,7 @@
 
 use super::Pg;
 use super::meta::MetaChange;
-use super::request::Stage;
+use super::request::ClientOp;
 use super::scrub_compare::{Finding, Maps, SnapFinding, compare};
 use super::scrub_map::{Asker, Scan, Scanned};
 use super::state::State;
@@ -202,6 +202,11 @@ impl Scrub {
     pub fn running(&self) -> Option<Wanted> {
         self.run.as_ref().map(|run| run.what)
     }
+}
+
+/// True if a planted fault has damaged copies left as they are when a request meets them.
+fn reads_do_not_mend() -> bool {
+    stdx::mutants::is_active("osd_reads_do_not_mend")
 }
 
 /// A setting of the pool in seconds, or else of the OSD.
@@ -651,23 +656,22 @@ impl Pg {
 
 /// A request that our own copy is in the way of.
 impl Pg {
-    /// Has the object of a request compared with the other copies, once. `false` where that is of no use.
-    pub(super) fn check_object(&mut self, core: &mut Core, id: u64) -> bool {
+    /// Has the object of a request compared with the other copies, once. Gives the request back if that is of no use.
+    pub(super) fn unless_checked_first(&mut self, core: &mut Core, mut op: ClientOp) -> Option<ClientOp> {
         let now = core.now.mono;
-        let Some(op) = self.ops.get_mut(&id) else { return false };
-        if op.checked || self.members.acting.len() < 2 || stdx::mutants::is_active("osd_reads_do_not_mend") {
-            return false;
+        if op.checked || self.members.acting.len() < 2 || reads_do_not_mend() {
+            return Some(op);
         }
         op.checked = true;
         let head = head_of(&op.key);
         if self.scrub.hopeless.get(&head).is_some_and(|until| *until > now) {
-            return false;
+            return Some(op);
         }
-        op.enter(Stage::Waiting, now);
-        op.attempt += 1;
+        op.wait_again(now);
         op.damaged = false;
+        self.requests.put(op);
         self.queue_check(core, head);
-        true
+        None
     }
 
     fn queue_check(&mut self, core: &mut Core, head: ObjectKey) {

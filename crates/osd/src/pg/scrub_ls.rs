@@ -1,6 +1,7 @@
 //! SCRUBLS: what the last scrub found, for `rados list-inconsistent-obj` and `list-inconsistent-snapset`.
 
 use super::Pg;
+use super::request::{ClientOp, Reply};
 use super::scrub_compare::{Finding, SnapFinding};
 use super::scrub_map::Scanned;
 use crate::core::Core;
@@ -19,13 +20,12 @@ use wire::Writer;
 const MAX: u64 = 1000;
 
 impl Pg {
-    /// Answers a request that asks what scrub found; `false` where it asks something else.
-    pub(super) fn scrub_ls(&mut self, core: &mut Core, id: u64) -> bool {
-        let Some(op) = self.ops.get(&id) else { return false };
-        let [sub] = &op.request.ops[..] else { return false };
-        let Op::Other { raw, data } = &sub.op else { return false };
+    /// The reply to a request that asks what scrub found; `None` if it asks something else.
+    pub(super) fn scrub_ls(&self, core: &Core, op: &ClientOp) -> Option<Reply> {
+        let [sub] = &op.request.ops[..] else { return None };
+        let Op::Other { raw, data } = &sub.op else { return None };
         if raw.code != OpCode::SCRUBLS {
-            return false;
+            return None;
         }
         let outcome = read(data).ok_or(EINVAL).and_then(|input| self.list_found(core.config.id, &input));
         let result = outcome.as_ref().err().map_or(0, |errno| -errno);
@@ -35,8 +35,7 @@ impl Pg {
         let empty = ScrubLsReply { interval: self.members.interval.0, values: Vec::new() };
         reply.ops[0].data = Writer::encode(&outcome.unwrap_or(empty)).into();
         reply.set_version(self.info.last_update, self.info.last_user_version);
-        self.answer(core, id, reply);
-        true
+        Some(reply)
     }
 
     fn list_found(&self, us: OsdId, input: &ScrubLs) -> Result<ScrubLsReply, i32> {

@@ -1,6 +1,7 @@
 //! Requests and snapshots: the context under which a write is made, and what shows an object at a snapshot.
 
 use super::Pg;
+use super::request::ClientOp;
 use crate::core::Core;
 use crate::object::{at_snap, first_of};
 use crate::ops::Source;
@@ -26,9 +27,8 @@ impl Pg {
         context
     }
 
-    /// Finds what each ROLLBACK of a request goes back to. Whether it must wait for one of them to be complete everywhere.
-    pub(super) fn waits_for_sources(&mut self, core: &mut Core, id: u64) -> bool {
-        let Some(op) = self.ops.get_mut(&id) else { return true };
+    /// Finds what each ROLLBACK of a request goes back to. Puts the request back if one of these must be completed first.
+    pub(super) fn unless_sources_lack(&mut self, core: &mut Core, mut op: ClientOp) -> Option<ClientOp> {
         let key = op.key.clone();
         let mut clones: Vec<ObjectKey> = op.trim.iter().map(|clone| at_snap(&key, clone.0)).collect();
         for (i, sub) in op.request.ops.iter().enumerate() {
@@ -40,7 +40,10 @@ impl Pg {
                 op.loaded.sources.insert(i, source);
             }
         }
-        clones.iter().any(|clone| self.waits_for(core, id, clone, true))
+        match clones.into_iter().find(|clone| self.must_recover_first(clone, true)) {
+            Some(clone) => self.unless_lacking(core, op, &clone, true),
+            None => Some(op),
+        }
     }
 
     /// The first state of an object, head or clone, that must be recovered before anybody is told again of an update of it.

@@ -180,7 +180,7 @@ impl Pg {
             "blocked_by": ids(&self.blocked_by),
             "waits_for": self.asked.iter().map(|o| o.0).collect::<Vec<_>>(),
             "in_flight": self.in_flight.len(),
-            "requests": self.ops.len(),
+            "requests": self.requests.len(),
             "pulls": self.recovery.pulls.len(),
             "pushes": self.recovery.pushes.len(),
             "unfound": self.recovery.unfound.len(),
@@ -189,8 +189,8 @@ impl Pg {
 
     /// One line for each request that is not answered.
     pub fn dump_ops(&self, core: &Core) -> Vec<Value> {
-        self.ops
-            .values()
+        self.requests
+            .iter()
             .map(|op| {
                 let mut told = crate::history::describe(self.id, op, core.now);
                 if !self.is_serving() {

@@ -182,11 +182,11 @@ impl Pg {
     }
 
     /// The head of a clone to be trimmed is loaded: makes the update.
-    pub(super) fn trim_loaded(&mut self, core: &mut Core, id: u64) {
-        let Some(op) = self.ops.get_mut(&id) else { return };
-        let (head, Some(clone)) = (op.key.clone(), op.trim) else { return };
+    pub(super) fn trim_loaded(&mut self, core: &mut Core, mut op: ClientOp) {
+        let head = op.key.clone();
+        let clone = op.trim.expect("only the PG's own requests come here");
         let loaded = std::mem::take(&mut op.loaded);
-        self.pop_queue(&head, id);
+        self.requests.leave_queue(&op);
         let clone_key = at_snap(&head, clone.0);
         let mut info = loaded.info.clone();
         let before = info.snapset.bytes();
@@ -197,7 +197,7 @@ impl Pg {
             // The index has more than there is; what it says of this snapshot only we act on.
             let ops = self.trim.current.iter().map(|snap| unindex_clone(&clone_key, &[*snap]));
             core.submit_own(Transaction { ops: ops.collect() }, CommitFor::Nothing);
-            self.answer(core, id, Reply::default());
+            self.answer(core, op, Reply::default());
             return self.run_queue(core, &head);
         }
         let version = self.next_version(core);
@@ -231,14 +231,16 @@ impl Pg {
             internal: true,
             ..Delta::default()
         };
-        if let Some(op) = self.ops.get_mut(&id) {
-            op.enter(Stage::Replicating, core.now.mono);
-        }
-        if let Err((_, mut reply)) = self.replicate(core, entry, ops, delta, id, Box::new(Reply::default())) {
-            reply.result = -msgs::errno::ENOSPC;
-            self.answer(core, id, *reply);
-        } else {
-            core.count("clones_trimmed", 1);
+        op.enter(Stage::Replicating, core.now.mono);
+        match self.replicate(core, entry, ops, delta, &op, Box::new(Reply::default())) {
+            Ok(()) => {
+                self.requests.put(op);
+                core.count("clones_trimmed", 1);
+            }
+            Err((_, mut reply)) => {
+                reply.result = -msgs::errno::ENOSPC;
+                self.answer(core, op, *reply);
+            }
         }
         self.run_queue(core, &head);
     }

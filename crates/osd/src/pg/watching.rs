@@ -69,8 +69,8 @@ impl Pg {
     }
 
     /// A watch lives after all, or the object does not have it.
-    pub(super) fn drop_expiry(&mut self, core: &mut Core, id: u64) {
-        let Some(op) = self.ops.remove(&id) else { return };
+    pub(super) fn drop_expiry(&mut self, core: &mut Core, op: ClientOp) {
+        self.requests.end(&op);
         let mut told = Vec::new();
         if let Some(watcher) = op.expired {
             if op.loaded.watches.contains_key(&watcher) {
@@ -81,7 +81,6 @@ impl Pg {
             }
         }
         tell(core, told);
-        self.pop_queue(&op.key, id);
         self.run_queue(core, &op.key);
     }
 }
