@@ -66,7 +66,7 @@ impl Pg {
         let sure = self.log.tail() <= self.sure_to && !self.log.has_since(self.sure_to, head);
         self.state == State::ReplicaActive
             && !self.members.is_premerge()
-            && self.primary_serves
+            && self.leases.primary_serves()
             && self.has_lease(core)
             && !self.info.incomplete
             && !self.missing.contains_key(head)

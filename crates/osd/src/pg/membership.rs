@@ -3,7 +3,7 @@
 use super::info::{Interval, add_past};
 use super::meta::Members;
 use super::state::State;
-use super::{Pg, PriorLease, bits_of};
+use super::{Pg, bits_of};
 use crate::core::Core;
 use maps::{Epoch, OsdId, OsdMap, PgId};
 
@@ -89,7 +89,7 @@ impl Pg {
         let Some(ended) = self.members.advance(next, old) else {
             return false;
         };
-        self.remember_leases(core, &before);
+        self.leases.remember(core, before.into_iter());
         add_past(&mut self.members.past, ended, self.info.history.last_epoch_clean);
         if !self.is_primary(core) {
             self.watches.clear();
@@ -110,46 +110,23 @@ impl Pg {
     pub fn end(&mut self, core: &mut Core, old: &OsdMap) {
         let ended = self.members.ended(old);
         let before: Vec<_> = self.lease_holders().collect();
-        self.remember_leases(core, &before);
+        self.leases.remember(core, before.into_iter());
         add_past(&mut self.members.past, ended, self.info.history.last_epoch_clean);
         self.reset(core);
         self.pg_num_before = old.pools.get(&self.id.pool).map(|pool| pool.pg_num);
         self.drop_all_ops(core);
     }
 
-    /// Who may serve reads by our promise, with the incarnation.
+    /// The members that may serve reads by our promise, with their incarnations.
     fn lease_holders(&self) -> impl Iterator<Item = (OsdId, Epoch)> {
         self.members.acting.iter().copied().zip(self.members.up_from.iter().copied())
-    }
-
-    /// What we promised to the members of the interval that ends binds the next one's primary: each of them may serve reads.
-    fn remember_leases(&mut self, core: &Core, members: &[(OsdId, Epoch)]) {
-        self.prior_leases.retain(|l| l.until > core.now.mono);
-        for (osd, up_from) in members.iter().copied().filter(|(osd, _)| *osd != core.config.id) {
-            let until = core.granted_until(osd, up_from);
-            if until > core.now.mono {
-                self.prior_leases.push(PriorLease { osd, up_from, until });
-            }
-        }
-    }
-
-    /// After a start we do not remember our promises: everyone who was a member in our past may have one of the greatest length.
-    pub fn assume_leases(&mut self, core: &Core) {
-        let until = core.now.mono + core.config.options.read_lease;
-        let past = self.members.past.iter().flat_map(|i| i.acting.iter().copied());
-        let mut all: Vec<OsdId> = past.chain(self.members.acting.iter().copied()).collect();
-        all.sort();
-        all.dedup();
-        for osd in all.into_iter().filter(|o| *o != core.config.id) {
-            self.prior_leases.push(PriorLease { osd, up_from: up_from(&core.map, osd), until });
-        }
     }
 
     /// Drops everything that belongs to a round of peering.
     pub fn reset(&mut self, core: &mut Core) {
         self.send_all_to_primary(core);
         self.drop_ahead(core);
-        self.primary_serves = false;
+        self.leases.forget_primary();
         self.set_state(core, State::Reset);
         self.round = core.next_round();
         self.copies.clear();
@@ -179,7 +156,8 @@ impl Pg {
         }
         self.forget_refused(core);
         if self.is_primary(core) {
-            self.wait_until = self.wait_until.max(stdx::Instant(core.now.mono.0 + self.lease_left(core)));
+            let left = self.lease_left(core);
+            self.leases.wait(core.now.mono, left);
             self.set_state(core, State::GetInfo);
             self.get_info(core);
         } else {

@@ -35,8 +35,7 @@ impl Pg {
             target.unwrap_or_else(|| Self::new(id, pool.pg_num, Stored { members, ..Stored::default() }));
         let mut logs = vec![std::mem::take(&mut pg.log)];
         for mut source in sources {
-            pg.prior_leases.append(&mut source.prior_leases);
-            pg.wait_until = pg.wait_until.max(source.wait_until);
+            pg.leases.join(std::mem::take(&mut source.leases));
             if !source.stored {
                 continue;
             }
@@ -44,7 +43,8 @@ impl Pg {
             pg.take_over(&source);
             logs.push(source.log);
         }
-        (pg.pg_num_before, pg.stats_changed) = (None, true);
+        pg.pg_num_before = None;
+        pg.stats.mark_changed();
         pg.range = objects_of(id, pool.pg_num);
         if !pg.stored {
             pg.log = logs.swap_remove(0);

@@ -8,6 +8,7 @@ mod backing_off;
 pub mod balanced;
 pub mod client;
 pub mod info;
+mod leases;
 pub mod list;
 pub mod log;
 mod log_kept;
@@ -30,6 +31,7 @@ mod scrub_map;
 mod snaps;
 mod split;
 pub mod state;
+mod stats;
 pub mod status;
 pub mod transfer;
 pub mod trim;
@@ -41,6 +43,7 @@ use crate::core::Core;
 use crate::watch::Watches;
 use client::queues::RequestQueues;
 use info::{Info, Notice};
+use leases::Leases;
 use log::{Missing, PgLog};
 use maps::{EVersion, Epoch, OsdId, PgId, Spg};
 use meta::{Members, MetaChange, Stored};
@@ -50,6 +53,7 @@ use replicate::InFlight;
 use reservation::Reservation;
 use resync::{Listings, SelfResync};
 use state::State;
+use stats::Stats;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stdx::{Instant, Wall};
 use store::{ObjectKey, Transaction, TxnOp};
@@ -73,17 +77,6 @@ pub struct Copy {
     pub feature_level: u32,
     /// It has made log and info durable.
     pub activated: bool,
-}
-
-/// A promise that a member of an earlier interval may rely on: it serves reads until then, unless it is known to be dead.
-#[derive(Clone, Copy, Debug)]
-pub struct PriorLease {
-    /// Who was a member.
-    pub osd: OsdId,
-    /// Its incarnation.
-    pub up_from: Epoch,
-    /// On our clock.
-    pub until: Instant,
 }
 
 /// One placement group.
@@ -123,12 +116,8 @@ pub struct Pg {
     activated: bool,
     /// Begin a new round then: a connection was lost.
     repeer_at: Option<Instant>,
-    /// What we promised to members of earlier intervals.
-    prior_leases: Vec<PriorLease>,
-    /// What others promised to members of earlier intervals.
-    wait_until: Instant,
-    /// Of a member that is not primary: the primary has said in this round that it is active.
-    primary_serves: bool,
+    /// Promises by which reads are served.
+    leases: Leases,
     /// Updates that are not durable everywhere, oldest first.
     in_flight: VecDeque<InFlight>,
     /// All updates up to here are durable on all members.
@@ -164,10 +153,8 @@ pub struct Pg {
     refused: BTreeMap<ObjectKey, EVersion>,
     /// Not primary: data that has come for the next update.
     ahead: Option<ahead::Ahead>,
-    /// Statistics have changed since they were reported.
-    stats_changed: bool,
-    /// Reports made.
-    reported_seq: u64,
+    /// Reports to the monitors.
+    stats: Stats,
 }
 
 impl Pg {
@@ -196,9 +183,7 @@ impl Pg {
             blocked_by: Vec::new(),
             activated: false,
             repeer_at: None,
-            prior_leases: Vec::new(),
-            primary_serves: false,
-            wait_until: Instant(0),
+            leases: Leases::default(),
             in_flight: VecDeque::new(),
             last_write: BTreeMap::new(),
             requests: RequestQueues::default(),
@@ -213,8 +198,7 @@ impl Pg {
             activation: 0,
             refused: BTreeMap::new(),
             ahead: None,
-            stats_changed: true,
-            reported_seq: 0,
+            stats: Stats::default(),
         }
     }
 
@@ -224,7 +208,7 @@ impl Pg {
         if pg.members.grain == 0 {
             pg.members.grain = membership::grain(id, pg_num);
         }
-        pg.assume_leases(core);
+        pg.leases.assume(core, &pg.members);
         pg
     }
 
@@ -240,18 +224,18 @@ impl Pg {
 
     /// The PG has changed: it is reported to the monitors soon.
     pub fn changed(&mut self, core: &mut Core) {
-        self.stats_changed = true;
+        self.stats.mark_changed();
         core.report_soon();
     }
 
     /// The monitors may not have the last report: the next one names the PG again.
     pub fn report_again(&mut self) {
-        self.stats_changed = true;
+        self.stats.mark_changed();
     }
 
     /// Takes the mark that the PG has changed since it was last reported.
     pub fn take_stats_changed(&mut self) -> bool {
-        std::mem::take(&mut self.stats_changed)
+        self.stats.take_changed()
     }
 
     /// The PG as messages name it.
@@ -331,13 +315,9 @@ impl Pg {
         }
     }
 
-    /// For how long a member of an earlier interval may still rely on what we promised it. Not those who are members of this one:
-    /// the primary can't begin before they have answered it, and with that they have stopped serving by what was promised.
+    /// Nanoseconds for which a member of an earlier interval may still rely on our promises.
     pub fn lease_left(&self, core: &Core) -> u64 {
-        let relies =
-            |l: &&PriorLease| !core.is_gone(l.osd, l.up_from) && !self.members.acting.contains(&l.osd);
-        let open = self.prior_leases.iter().filter(|l| l.until > core.now.mono).filter(relies);
-        open.map(|l| l.until.0 - core.now.mono.0).max().unwrap_or(0)
+        self.leases.left(core, &self.members.acting)
     }
 
     /// Whether we may serve reads: every other member has promised within its lease that it knows of no newer interval.

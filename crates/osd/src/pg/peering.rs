@@ -92,7 +92,7 @@ impl Pg {
         let mut learned = self.info.history.merge(&notice.info.history);
         let past: Vec<_> = notice.past.into_iter().filter(|i| i.last < self.members.interval).collect();
         learned |= merge_past(&mut self.members.past, &past);
-        self.wait_until = self.wait_until.max(Instant(core.now.mono.0 + notice.lease_left_ns));
+        self.leases.wait(core.now.mono, notice.lease_left_ns);
         self.sure_to = self.sure_to.max(notice.info.sure_to);
         let feature_level = notice.feature_level;
         let copy = Copy { exists, info: notice.info, feature_level, ..Copy::default() };
@@ -479,12 +479,12 @@ impl Pg {
 
     /// Whether only time is needed to go on.
     pub fn waits_for_lease(&self, core: &Core) -> bool {
-        self.state == State::Activating && self.activated && self.wait_until > core.now.mono
+        self.state == State::Activating && self.activated && self.leases.wait_until() > core.now.mono
     }
 
     /// When something may be due.
     pub fn deadline(&self, core: &Core) -> Option<Instant> {
-        let activation = self.waits_for_lease(core).then_some(self.wait_until);
+        let activation = self.waits_for_lease(core).then_some(self.leases.wait_until());
         let all = [self.repeer_at, activation, self.watches.deadline(), self.trim.pause, self.scrub.pause];
         all.into_iter().flatten().min()
     }
@@ -492,7 +492,7 @@ impl Pg {
     /// Whether we need not wait for members of earlier intervals. What was told as a time to wait counts until it is over, or until those
     /// who may rely on it are known to be gone.
     fn lease_is_over(&self, core: &Core) -> bool {
-        if core.now.mono >= self.wait_until {
+        if core.now.mono >= self.leases.wait_until() {
             return true;
         }
         let since = self.info.history.last_epoch_started;

@@ -113,7 +113,8 @@ impl Pg {
         self.recovery_reset(core);
         self.drop_ahead(core);
         self.send_all_to_primary(core);
-        (self.activation, self.primary_serves) = (tid, false);
+        self.activation = tid;
+        self.leases.forget_primary();
         let body = peer::PgInfo { head: self.head(core), activate: true, info: Writer::encode(&self.info) };
         let reply = Msg::new(tid, peer::Body::from(body));
         self.submit(core, ops, change, CommitFor::Send { conn, msg: Box::new(reply) });
@@ -127,7 +128,9 @@ impl Pg {
             return;
         }
         // It says so only while it is active.
-        self.primary_serves |= tid == self.activation;
+        if tid == self.activation {
+            self.leases.note_primary_serves();
+        }
         if self.info.history.merge(&info.history) {
             trim_past(&mut self.members.past, self.info.history.last_epoch_clean);
             self.save(core);

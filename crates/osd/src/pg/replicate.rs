@@ -102,7 +102,7 @@ impl Pg {
             reply: Some((op.id, reply)),
         });
         self.last_write.insert(object, version);
-        self.stats_changed = true;
+        self.stats.mark_changed();
         self.submit(core, txn.ops, change, CommitFor::Update { pgid: self.id, round: self.round, version });
         Ok(())
     }

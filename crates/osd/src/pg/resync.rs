@@ -385,7 +385,7 @@ impl Pg {
             copy.info.incomplete = false;
         }
         core.event(Level::Info, "copy_resynced", format!("pg {} on osd.{osd}", self.id));
-        self.stats_changed = true;
+        self.stats.mark_changed();
         self.kick_all(core);
         self.recover(core);
     }

@@ -53,14 +53,13 @@ impl Pg {
             }
             children.push(Self {
                 stored: self.stored,
-                prior_leases: self.prior_leases.clone(),
-                wait_until: self.wait_until,
+                leases: self.leases.of_child(),
                 sure_to: self.sure_to,
                 ..child
             });
         }
         self.range = objects_of(self.id, pg_num);
-        self.stats_changed = true;
+        self.stats.mark_changed();
         if self.stored {
             self.info.missing = self.missing.len() as u64;
             ours.info(&self.info);

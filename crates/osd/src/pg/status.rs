@@ -99,7 +99,6 @@ impl Pg {
 
     /// The report to the monitors.
     pub fn stat(&mut self, core: &Core) -> PgStat {
-        self.reported_seq += 1;
         let state = self.state_bits(core);
         let (now, since) = (core.now.wall.into(), self.state_since.into());
         let s = &self.info.stats;
@@ -127,7 +126,7 @@ impl Pg {
             pgid: self.id,
             state,
             version: self.info.last_update,
-            reported_seq: self.reported_seq,
+            reported_seq: self.stats.next_report(),
             reported_epoch: core.epoch(),
             last_change: since,
             last_active: when(pg_state::ACTIVE),

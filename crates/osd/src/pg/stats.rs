@@ -1,0 +1,35 @@
+//! The reports of a PG to the monitors: which one is due, and its number.
+
+/// Whether a PG is to be reported, and how often it was.
+///
+/// Invariant: a change stays marked until a report is made; each report has a higher number than the one before.
+#[derive(Debug)]
+pub struct Stats {
+    changed: bool,
+    reported: u64,
+}
+
+impl Default for Stats {
+    /// Nothing has been reported.
+    fn default() -> Self {
+        Self { changed: true, reported: 0 }
+    }
+}
+
+impl Stats {
+    /// The PG has changed since it was last reported, or the report may be lost.
+    pub fn mark_changed(&mut self) {
+        self.changed = true;
+    }
+
+    /// Takes the mark that the PG has changed.
+    pub fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// The number of the next report.
+    pub fn next_report(&mut self) -> u64 {
+        self.reported += 1;
+        self.reported
+    }
+}
