@@ -1,4 +1,4 @@
-//! The structures of cephx (PROTOCOL.md 2.2) and the challenge's answer.
+//! The structures of cephx (docs/protocol.md 2.2) and the challenge's answer.
 
 use crate::sealed::put_sealed;
 use crate::{Key, Secret};
@@ -16,7 +16,7 @@ pub(crate) const MODE_MON: u8 = 10;
 wire_structs! {
     /// A ticket as its holder carries it: sealed under a rotating key that only the service knows.
     pub struct TicketBlob[u8 1] {
-        /// Which of the service's rotating keys.
+        /// Number of the service's rotating key.
         pub secret_id: u64,
         /// Ciphertext of the ticket.
         pub blob: Vec<u8>,
@@ -100,8 +100,8 @@ impl CapsInfo {
     }
 }
 
-/// What proves possession of the principal's key: the xor of the whole little-endian u64 words of the *encoded*
-/// blob, its u32 length prefix included and the odd bytes at its end left out.
+/// The proof of possession of the principal's key: the xor of the whole little-endian u64 words of the
+/// *encoded* blob, including its u32 length prefix and without the odd bytes at its end.
 pub(crate) fn challenge_answer(key: &Key, server_challenge: u64, client_challenge: u64) -> u64 {
     let mut w = Writer::new();
     put_sealed(&mut w, key, &ChallengeBlob { server_challenge, client_challenge });

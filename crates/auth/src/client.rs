@@ -9,7 +9,7 @@ use std::time::Duration;
 use stdx::{Now, Rng, Wall};
 use wire::{EntityName, EntityType, Reader, Writer};
 
-/// Who we are and how we prove it.
+/// A client's name and proof.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Credentials {
     /// Our name.
@@ -43,7 +43,7 @@ pub struct Tickets {
     pub global_id: u64,
     /// By service; that of AUTH renews the others.
     by_service: BTreeMap<EntityType, Ticket>,
-    /// What the monitor asked in the handshake; it may ask for the answer again.
+    /// The monitor's challenge in the handshake; it may ask for the answer again.
     challenge: u64,
 }
 
@@ -53,7 +53,7 @@ impl Tickets {
         self.by_service.get(&service)
     }
 
-    /// Which of `services` lack a ticket or should renew it at `now`.
+    /// The services of `services` that lack a ticket or should renew it at `now`.
     pub fn due(&self, services: &[EntityType], now: Wall) -> Vec<EntityType> {
         let due = |s: &&EntityType| self.get(**s).is_none_or(|t| t.renew_after <= now);
         services.iter().filter(due).copied().collect()
@@ -71,18 +71,19 @@ impl Tickets {
         self.by_service.values().map(|t| t.renew_after).min()
     }
 
-    /// Whether the ticket for the session itself should be renewed at `now`, or has ended.
+    /// True if the ticket of the session itself should be renewed at `now`, or has expired.
     pub fn is_session_due(&self, now: Wall) -> bool {
         self.get(EntityType::AUTH).is_some_and(|t| t.renew_after <= now)
     }
 
-    /// Whether the ticket for the session itself is of no more use.
+    /// True if the ticket of the session itself has expired.
     pub fn is_session_over(&self, now: Wall) -> bool {
         self.get(EntityType::AUTH).is_none_or(|t| t.expires <= now)
     }
 
-    /// The request (payload of MAuth) for a new ticket of the session itself, and for tickets of `services`. By it a global id
-    /// outlives its first ticket: where that has ended, a new session gives a new global id.
+    /// The request (payload of MAuth) for a new ticket of the session itself, and for tickets of `services`.
+    /// With it a global id outlives its first ticket: after that ticket's end a new session would get a new
+    /// global id.
     pub fn session_renewal_request(&self, key: &Key, services: &[EntityType], rng: &mut Rng) -> Vec<u8> {
         let client_challenge = rng.u64();
         let mut w = Writer::new();
@@ -109,7 +110,7 @@ impl Tickets {
         Ok(())
     }
 
-    /// The AUTH ticket, the connection's secret still sealed, and service tickets. Gives the secret.
+    /// The AUTH ticket, the connection's sealed secret, and service tickets. Returns the secret.
     fn take_session<'a>(
         &mut self,
         r: &mut Reader<'a>,
@@ -128,8 +129,8 @@ impl Tickets {
         Ok(secret)
     }
 
-    /// The request (payload of MAuth) for new tickets of `services`. `None` without a valid AUTH ticket: then the
-    /// handshake must be repeated.
+    /// The request (payload of MAuth) for new tickets of `services`. `None` without a valid AUTH ticket: then
+    /// the handshake must be repeated.
     pub fn renewal_request(&self, services: &[EntityType], now: Wall, rng: &mut Rng) -> Option<Vec<u8>> {
         let auth = self.get(EntityType::AUTH).filter(|t| t.expires > now)?;
         let mut w = Writer::new();
@@ -203,7 +204,7 @@ impl Ticket {
     }
 }
 
-/// What to send next at the connecting end.
+/// The connecting end's next message.
 #[derive(Clone, PartialEq, Debug)]
 pub enum InitiatorStep {
     /// Send AUTH_REQUEST_MORE with this.
@@ -244,8 +245,8 @@ enum Target {
 }
 
 impl Initiator {
-    /// Towards a monitor. `tickets` are those of an earlier handshake, by which a global id is kept; `wanted` are the
-    /// services to get tickets for.
+    /// Towards a monitor. `tickets` are those of an earlier handshake, which keep the global id; `wanted` are
+    /// the services to get tickets for.
     pub fn mon(credentials: Credentials, tickets: Tickets, wanted: Vec<EntityType>) -> Self {
         Self { credentials, tickets, target: Target::Mon { wanted } }
     }

@@ -1,14 +1,14 @@
-//! Why somebody was not let in: for the log, and a name for each kind that is counted under it.
+//! Reasons for refusing a peer, for the log, each with a name for its counter.
 
 use std::fmt;
 use wire::EntityName;
 
-/// What was wrong with a proof.
+/// The fault of a proof.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum DenialKind {
     /// The method is not allowed, or not for this.
     Method,
-    /// Bytes that are not what the protocol says.
+    /// Bytes that violate the protocol.
     Malformed,
     /// No such principal.
     UnknownEntity,
@@ -18,13 +18,15 @@ pub enum DenialKind {
     NoMonCaps,
     /// A global id without the ticket that proves it (CVE-2021-20288).
     GlobalId,
-    /// A ticket whose time is over.
+    /// An expired ticket.
     ExpiredTicket,
     /// A ticket under a rotating key that is not held any more, or never was.
     UnknownTicketKey,
-    /// A ticket, or a proof of its key, that was not made with the right key; or one that is for somebody else.
+    /// A ticket, or a proof of its key, that was not made with the right key, or that belongs to another
+    /// entity.
     ForgedTicket,
-    /// Not the answer to our challenge: an authorizer of another connection, or one played twice (CVE-2018-1128).
+    /// Not the answer to our challenge: an authorizer of another connection, or a replayed one
+    /// (CVE-2018-1128).
     Replay,
 }
 
@@ -65,19 +67,19 @@ impl DenialKind {
 pub struct Denial {
     /// The kind.
     pub kind: DenialKind,
-    /// Whom the ticket names, or who the peer says it is; `None` where neither could be read.
+    /// The entity that the ticket or the peer names; `None` if neither could be read.
     pub entity: Option<EntityName>,
     /// In words.
     pub why: String,
 }
 
 impl Denial {
-    /// Of somebody unknown.
+    /// Without an entity.
     pub fn new(kind: DenialKind, why: impl fmt::Display) -> Self {
         Self { kind, entity: None, why: why.to_string() }
     }
 
-    /// The same, where nobody is named yet, of `entity`.
+    /// Adds the entity, unless one is known.
     #[must_use]
     pub fn of(mut self, entity: &EntityName) -> Self {
         self.entity.get_or_insert_with(|| entity.clone());

@@ -1,4 +1,4 @@
-//! What can go wrong in an exchange.
+//! Errors of an exchange.
 
 use crate::{Denial, DenialKind};
 use wire::DecodeError;
@@ -6,7 +6,7 @@ use wire::DecodeError;
 /// Why a payload was refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum AuthError {
-    /// Bytes that are not what the protocol says.
+    /// Bytes that violate the protocol.
     #[error("malformed: {0}")]
     Malformed(#[from] DecodeError),
     /// A ciphertext that the key does not open.
@@ -21,7 +21,7 @@ pub enum AuthError {
     /// Not let in.
     #[error("{0}")]
     Denied(Box<Denial>),
-    /// A ticket under a rotating key with this number, newer than all that are held here: they are out of date.
+    /// A ticket under a rotating key with this number, newer than all keys here: ours are out of date.
     #[error("ticket under key {0}, which is not known yet")]
     NewerKey(u64),
     /// A keyring file that cannot be read, with the line.
@@ -29,7 +29,7 @@ pub enum AuthError {
     Keyring {
         /// Counted from 1.
         line: usize,
-        /// What was expected.
+        /// The expected value.
         what: String,
     },
 }

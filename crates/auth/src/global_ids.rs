@@ -1,4 +1,4 @@
-//! Global ids: given from ranges that were committed before use, never twice (DESIGN, decision 12).
+//! Global ids: given from ranges that were committed before use, never twice (docs/design.md, decision 12).
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -8,17 +8,18 @@ const LEN_BITS: u32 = 24;
 const MAX_LEN: u64 = (1 << LEN_BITS) - 1;
 const MAX_START: u64 = (1 << (64 - LEN_BITS)) - 1;
 
-/// A pool that a monitor fills and its acceptors take from, without locks. Every range may be pushed only once
-/// in the life of a cluster.
+/// A pool that a monitor fills and its acceptors take from, without locks. Every range may be pushed only
+/// once in the cluster's lifetime.
 #[derive(Debug, Default)]
 pub struct GlobalIds {
-    /// Each word is an unused range: its first id in the upper 40 bits, its length in the lower 24; 0 is empty.
+    /// Each word is an unused range: its first id in the upper 40 bits, its length in the lower 24; 0 is
+    /// empty.
     slots: [AtomicU64; SLOTS],
 }
 
 impl GlobalIds {
-    /// What monitors are to one another while no id is there: no duplicate detection looks at them. Ranges start
-    /// above.
+    /// The id of monitors to one another before there are ids: it is no key for duplicate detection. Ranges
+    /// start above.
     pub const MON: u64 = 1;
     /// The lowest id that a range may hold.
     pub const FIRST: u64 = 4096;
@@ -28,8 +29,8 @@ impl GlobalIds {
         Self::default()
     }
 
-    /// Adds a committed range. `false` where all slots are full: push it again later, it was not taken.
-    /// Panics on a range outside `FIRST..2^40` or longer than 2^24.
+    /// Adds a committed range. `false` if all slots are full: push it again later, it was not taken. Panics
+    /// on a range outside `FIRST..2^40` or longer than 2^24.
     pub fn push(&self, range: Range<u64>) -> bool {
         let len = range.end.saturating_sub(range.start);
         assert!(
@@ -43,7 +44,7 @@ impl GlobalIds {
         self.slots.iter().any(|slot| slot.compare_exchange(0, word, Relaxed, Relaxed).is_ok())
     }
 
-    /// One id, or `None` where the pool is empty. Never blocks.
+    /// Takes an id; `None` if the pool is empty. Never blocks.
     pub fn take(&self) -> Option<u64> {
         let less_one = |word: u64| match word & MAX_LEN {
             0 => None,

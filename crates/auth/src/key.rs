@@ -33,7 +33,7 @@ impl Key {
         Self { created: now.into(), secret }
     }
 
-    /// Whether this is "no key".
+    /// True for "no key".
     pub fn is_none(&self) -> bool {
         self.secret.is_empty()
     }
@@ -72,7 +72,7 @@ impl Key {
             .map_err(|_| AuthError::WrongKey)
     }
 
-    /// HMAC-SHA256 of `bytes`; 32 zeros without a key, as AUTH_SIGNATURE has it (PROTOCOL.md 1.3).
+    /// HMAC-SHA256 of `bytes`; 32 zeros without a key, as AUTH_SIGNATURE has it (docs/protocol.md 1.3).
     pub fn sign(&self, bytes: &[u8]) -> [u8; 32] {
         if self.is_none() {
             return [0; 32];

@@ -1,9 +1,9 @@
-//! cephx and `none`: keys, tickets, authorizers, capability strings (PROTOCOL.md 2).
+//! cephx and `none`: keys, tickets, authorizers, capability strings (docs/protocol.md 2).
 //!
 //! Pure functions and small state machines: payloads in, payloads out. The messenger drives a handshake with
-//! [`MonAuthenticator`] or [`ServiceAuthenticator`] at the accepting end and [`Initiator`] at the other; a monitor
-//! answers later renewals with [`ServerKeys::answer_request`]. What a role publishes to its acceptors is one
-//! immutable [`ServerKeys`] and one shared [`GlobalIds`].
+//! [`MonAuthenticator`] or [`ServiceAuthenticator`] at the accepting end and [`Initiator`] at the other; a
+//! monitor answers later renewals with [`ServerKeys::answer_request`]. What a role publishes to its acceptors
+//! is one immutable [`ServerKeys`] and one shared [`GlobalIds`].
 
 mod caps;
 mod cephx;

@@ -22,7 +22,7 @@ pub struct MonAuthenticator {
 #[derive(Debug)]
 struct Challenged {
     entity: EntityName,
-    /// What the client says it already is; 0 for a new one.
+    /// The client's own claim of its global id; 0 for a new one.
     global_id: u64,
     server_challenge: u64,
     mode: ConMode,
@@ -73,7 +73,7 @@ impl MonAuthenticator {
         self.check_answer(asked, payload, now, rng).unwrap_or_else(|e| denied(Denial::from(e).of(&entity)))
     }
 
-    /// `none`: the peer is whoever it says, also by global id, as nothing could prove it.
+    /// `none`: trusts the peer's name and global id, as nothing could prove them.
     fn trust(&mut self, entity: EntityName, global_id: u64) -> AuthStep {
         let Some(global_id) = self.pick_id(&entity, global_id) else {
             return AuthStep::NotReady("no global ids");
@@ -157,8 +157,9 @@ impl MonAuthenticator {
         Ok(AuthStep::Done(done))
     }
 
-    /// The old session key of a client that proves by its old ticket that the global id is its own; `None` for a new
-    /// client. A global id without proof is refused: it would let any client take over another's (CVE-2021-20288).
+    /// The old session key of a client that proves by its old ticket that the global id is its own; `None`
+    /// for a new client. A global id without proof is refused: it would let any client take over another's
+    /// (CVE-2021-20288).
     fn proven(&self, asked: &Challenged, answer: &Authenticate) -> Result<Option<Key>, AuthError> {
         if asked.global_id == 0 || asked.entity.ty == EntityType::MON {
             return Ok(None);

@@ -30,12 +30,12 @@ wire_structs! {
 }
 
 impl RotatingKeys {
-    /// Whether there is a key missing or the current one has expired: then commit [`Self::rotated`].
+    /// True if a key is missing or the current one has expired: then commit [`Self::rotated`].
     pub fn needs_rotation(&self, now: Wall) -> bool {
         self.secrets.len() < HELD || self.current().is_none_or(|(_, k)| Wall::from(k.expiration) <= now)
     }
 
-    /// The keys after rotation at `now`, each in use for `ttl`. Draws new keys: a monitor calls it once when it
+    /// The keys after rotation at `now`, each used for `ttl`. Draws new keys: a monitor calls it once when it
     /// proposes, and commits the result.
     #[must_use]
     pub fn rotated(&self, now: Wall, ttl: Duration, rng: &mut Rng) -> Self {
@@ -63,8 +63,8 @@ impl RotatingKeys {
         self.secrets.get(&secret_id).map(|k| &k.key)
     }
 
-    /// How long a ticket made at `now` may be valid: at most `ttl`, and never longer than the *next* key, or its
-    /// holder would be refused before it thinks of renewing.
+    /// The validity of a ticket made at `now`: at most `ttl`, and never longer than the *next* key, or its
+    /// holder would be refused before it renews.
     pub fn ticket_ttl(&self, now: Wall, ttl: Duration) -> Duration {
         let end = self.secrets.values().last().map_or(now, |k| k.expiration.into());
         ttl.min(end.since(now))

@@ -28,8 +28,9 @@ pub(crate) fn open<T: Decode>(key: &Key, cipher: &[u8]) -> Result<T, AuthError> 
 /// Length of what [`seal_signed`] puts behind the ciphertext.
 const TAG: usize = 32;
 
-/// A ciphertext and its HMAC: what nobody but the holders of `key` reads. The cipher alone lets whoever knows the plaintext turn
-/// bits of it, at the cost of the 16 bytes before: a client could give its ticket other capabilities or a longer life.
+/// A ciphertext and its HMAC, for the holders of `key` only. With the cipher alone, a peer that knows the
+/// plaintext could flip bits of it, at the cost of the 16 bytes before: a client could give its ticket other
+/// capabilities or a longer validity.
 pub(crate) fn seal_signed<T: Encode + ?Sized>(key: &Key, value: &T) -> Vec<u8> {
     let mut cipher = seal(key, value);
     let tag = key.sign(&cipher);

@@ -1,4 +1,4 @@
-//! What an acceptor knows: principals, rotating keys, what is allowed. A snapshot that never changes.
+//! An acceptor's knowledge: principals, rotating keys, allowed methods. An immutable snapshot.
 
 use crate::cephx::{
     self, AuthTicket, Authenticate, Authorize, CapsInfo, ServiceTicket, ServiceTicketInfo,
@@ -32,7 +32,7 @@ pub struct ServerKeys {
     pub entities: BTreeMap<EntityName, EntityAuth>,
     /// At a monitor those of AUTH, MON, MDS, OSD and MGR; elsewhere those of `service`.
     pub rotating: BTreeMap<EntityType, RotatingKeys>,
-    /// Whether others than monitors are told to come back later: a monitor that is not in quorum.
+    /// True if all but monitors are told to come back later: by a monitor that is not in quorum.
     pub only_monitors: bool,
     /// Validity of what a monitor session's key is renewed with.
     pub auth_ticket_ttl: Duration,
@@ -44,11 +44,11 @@ pub struct ServerKeys {
 const AUTH_TICKET_TTL: Duration = Duration::from_secs(72 * 3600);
 const SERVICE_TICKET_TTL: Duration = Duration::from_secs(3600);
 
-/// The services whose tickets clients may ask for, in the order in which they are given.
+/// The services for which clients may get tickets, in the order of the reply.
 const SERVICES: [EntityType; 4] = [EntityType::MON, EntityType::MDS, EntityType::OSD, EntityType::MGR];
 
 impl ServerKeys {
-    /// No principals and no keys yet; whoever connects is told to come back.
+    /// Without principals and keys: every peer is told to come back later.
     pub fn new(service: EntityType, methods: Vec<Method>) -> Self {
         Self {
             service,
@@ -66,7 +66,7 @@ impl ServerKeys {
         self.methods.iter().map(|m| *m as u32).collect()
     }
 
-    /// The capability string of `name` for `service`; empty where it has none.
+    /// The capability string of `name` for `service`; empty if it has none.
     pub fn caps(&self, name: &EntityName, service: EntityType) -> &str {
         self.entities.get(name).and_then(|e| e.caps.get(service.name())).map_or("", String::as_str)
     }
@@ -86,9 +86,9 @@ impl ServerKeys {
         }
     }
 
-    /// The answer to a request that came as MAuth on an authenticated session: new service tickets, a new ticket for the
-    /// session itself, or the rotating keys of the asker's role. `peer` and `global_id` are whom the connection was
-    /// authenticated as. The bytes go into MAuthReply.
+    /// The answer to a request that came as MAuth on an authenticated session: new service tickets, a new
+    /// ticket of the session itself, or the rotating keys of the peer's role. `peer` and `global_id` are
+    /// those that the connection authenticated. The bytes go into MAuthReply.
     pub fn answer_request(
         &self,
         peer: &EntityName,
@@ -126,9 +126,9 @@ impl ServerKeys {
         }
     }
 
-    /// A new AUTH ticket within a session, and service tickets with it. The answer to the challenge is not looked at: the
-    /// connection has proven who it is, and what is given is sealed under the principal's key, so of use to nobody else.
-    /// The global id stays what it was proven to be.
+    /// A new AUTH ticket within a session, and service tickets with it. The answer to the challenge is not
+    /// checked: the connection is authenticated, and the reply is sealed under the principal's key, so
+    /// useless to anyone else. The global id stays the proven one.
     fn renew_session(
         &self,
         peer: &EntityName,
@@ -211,8 +211,8 @@ impl ServerKeys {
         Ok(Authorizer { info, authorize })
     }
 
-    /// A ticket for `service`: its session key and validity sealed under `holder`, and the blob to carry.
-    /// `None` where we hold no keys of that service.
+    /// A ticket for `service`: its session key and validity sealed under `holder`, and the blob to present.
+    /// `None` if we hold no keys of that service.
     fn grant(&self, service: EntityType, ticket: AuthTicket, session_key: Key, now: Now) -> Option<Grant> {
         let keys = self.rotating.get(&service)?;
         let (secret_id, key) = keys.current()?;
@@ -264,7 +264,7 @@ fn unknown() -> AuthError {
     AuthError::denied(DenialKind::UnknownEntity, "unknown")
 }
 
-/// An authorizer whose ticket and proof are in order; the challenge is still to be checked.
+/// An authorizer whose ticket and proof are valid; the challenge is still to be checked.
 pub(crate) struct Authorizer {
     pub info: ServiceTicketInfo,
     pub authorize: Authorize,
@@ -286,7 +286,8 @@ pub(crate) fn response_header(kind: u16) -> Writer {
     w
 }
 
-/// The list of tickets; `old` is the previous session key of a holder that renews, which then seals the blobs too.
+/// The list of tickets; `old` is the previous session key of a holder that renews, which then seals the blobs
+/// too.
 pub(crate) fn encode_grants(grants: &[Grant], holder: &Key, old: Option<&Key>) -> Vec<u8> {
     let mut w = Writer::new();
     w.put(&1u8);

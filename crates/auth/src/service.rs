@@ -86,7 +86,7 @@ impl ServiceAuthenticator {
     }
 }
 
-/// `none`: the name and global id that the peer says.
+/// `none`: trusts the peer's name and global id.
 fn trust(payload: &[u8]) -> Result<AuthStep, AuthError> {
     let mut r = Reader::new(payload);
     let mode: u8 = r.get()?;

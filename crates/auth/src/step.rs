@@ -1,4 +1,4 @@
-//! What an authenticator answers, and the numbers of methods and modes.
+//! An authenticator's answers, and the numbers of methods and modes.
 
 use crate::{Denial, DenialKind, Key, MonAuthenticator, Secret, ServiceAuthenticator};
 use stdx::{Now, Rng};
@@ -7,7 +7,7 @@ use wire::EntityName;
 /// An authentication method.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Method {
-    /// Trust whoever connects.
+    /// Trust every peer.
     None = 1,
     /// Tickets.
     Cephx = 2,
@@ -24,7 +24,7 @@ impl Method {
     }
 }
 
-/// How frames are protected after the handshake.
+/// The protection of frames after the handshake.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ConMode {
     /// Checksums.
@@ -53,12 +53,13 @@ pub enum AuthStep {
     Done(AuthDone),
     /// Send AUTH_BAD_METHOD with -errno; the peer may try again with another method.
     Fail {
-        /// Positive errno: EOPNOTSUPP where the method is not allowed, EACCES where proof failed.
+        /// Positive errno: EOPNOTSUPP if the method is not allowed, EACCES if the proof failed.
         errno: i32,
         /// For the log.
         denial: Box<Denial>,
     },
-    /// Nothing is wrong but we cannot serve yet (no keys or global ids): drop the connection, the peer tries again.
+    /// Nothing is wrong, but we cannot serve yet (no keys or global ids): the connection is dropped, and the
+    /// peer tries again.
     NotReady(&'static str),
 }
 
@@ -73,7 +74,7 @@ pub struct AuthDone {
     pub session_key: Key,
     /// Keys secure mode; empty in crc mode.
     pub connection_secret: Secret,
-    /// Who it is.
+    /// Its authenticated name.
     pub entity: EntityName,
     /// Its capability string for our service.
     pub caps: String,

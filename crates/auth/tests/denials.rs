@@ -1,4 +1,4 @@
-//! Who is not let in: each attack on a handshake, with the errno, the kind that is counted and the name that is logged.
+//! Refused peers: each attack on a handshake, with the errno, the counter and the name in the log.
 
 use auth::{
     AuthStep, ConMode, Credentials, DenialKind, EntityAuth, GlobalIds, Initiator, InitiatorStep, Key,
@@ -11,7 +11,7 @@ use wire::{EntityName, EntityType, Writer};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const EACCES: i32 = 13;
-/// Where in an authorizer the ticket's ciphertext begins, and where its length stands.
+/// Offsets in an authorizer of the ticket's ciphertext and of its length.
 const TICKET: usize = 26;
 
 struct World {
@@ -26,7 +26,8 @@ fn name(text: &str) -> EntityName {
 }
 
 impl World {
-    /// `client.a` and `client.b`, who may both talk to OSDs, and `client.c`, who may not even talk to monitors.
+    /// `client.a` and `client.b`, who may both talk to OSDs, and `client.c`, who may not even talk to
+    /// monitors.
     fn new() -> Self {
         let mut rng = Rng::from_seed(7);
         let now = Now { wall: Wall(1_700_000_000_000_000_000), ..Now::default() };
@@ -98,7 +99,7 @@ impl World {
         (client, payload)
     }
 
-    /// The answer to the challenge that `osd` gives to an authorizer.
+    /// The answer to the challenge that `osd` sends for an authorizer.
     fn answer(&mut self, client: &mut Initiator, osd: &mut ServiceAuthenticator, payload: &[u8]) -> Vec<u8> {
         let AuthStep::More(challenge) = self.knock(osd, payload) else { panic!("a challenge comes first") };
         match client.reply_more(&challenge, self.now, &mut self.rng) {

@@ -118,7 +118,7 @@ fn visit(
     let InitiatorStep::More(answer) = client.reply_more(&challenge, now, rng).expect("answers") else {
         panic!("an answer")
     };
-    // Heard by somebody, the answer is of no use on another connection: its challenge differs.
+    // An eavesdropper can't use the answer on another connection: its challenge differs.
     let mut other = ServiceAuthenticator::new(world.mon_as_osd());
     let rng = &mut world.rng;
     assert!(matches!(other.request(method, mode, &answer, now, rng), AuthStep::More(_)), "challenged again");
@@ -245,7 +245,7 @@ fn daemons_fetch_the_rotating_keys_of_their_own_role() {
     );
 }
 
-/// What a client of Ceph 16.2.15 sent and got from its monitor, with that (throw-away) cluster's key.
+/// Bytes that a client of Ceph 16.2.15 and its monitor exchanged, with that (throw-away) cluster's key.
 #[test]
 fn reads_what_a_real_monitor_sent() {
     let key = Key::from_base64(KEY).expect("a key");
@@ -315,7 +315,7 @@ fn noise_is_refused_everywhere() {
 }
 
 impl World {
-    /// What the leader's tick does.
+    /// The leader's tick.
     fn rotate(&mut self) {
         let now = self.now.wall;
         for keys in self.mon.rotating.values_mut().filter(|keys| keys.needs_rotation(now)) {
@@ -323,7 +323,7 @@ impl World {
         }
     }
 
-    /// What a client's session does.
+    /// A client session's renewal.
     fn renew(&mut self, tickets: &mut Tickets) {
         let (now, services) = (self.now, [EntityType::OSD]);
         if tickets.is_session_due(now.wall) {
@@ -383,7 +383,7 @@ fn a_session_is_renewed_for_whom_it_is() {
     let before = tickets.clone();
     assert!(tickets.apply_session_renewal(&reply, &other, world.now.wall).is_err(), "sealed for one key");
     assert_eq!(tickets, before);
-    // The ticket for another session of the same principal: its owner has not the key that seals this one.
+    // The ticket of another session of the same principal: its owner lacks the key that seals this one.
     let mut second =
         world.login(Tickets::default(), ConMode::Crc).expect("welcome").1.tickets.expect("tickets");
     assert!(second.apply_session_renewal(&reply, &world.key.clone(), world.now.wall).is_err());
@@ -422,7 +422,8 @@ fn a_global_id_is_given_back_only_to_whom_it_was_given() {
     assert!(matches!(server.more(&answer, now, &mut world.rng), AuthStep::Fail { errno: 13, .. }));
 }
 
-/// An OSD that was cut off while keys rotated does not say no to tickets that it cannot judge: it has them come again.
+/// An OSD that was cut off while keys rotated does not refuse tickets that it can't check: it makes their
+/// holders come again.
 #[test]
 fn a_daemon_whose_keys_are_old_is_not_ready() {
     let mut world = World::new();

@@ -1,4 +1,4 @@
-//! Mappings a second on one core for a cluster of 10,000 OSDs, beside those of crushtool in the same run:
+//! Mappings a second on one core for a cluster of 10,000 OSDs, compared with crushtool's in the same run:
 //! `cargo bench -p crush`.
 use crush::{CrushMap, WEIGHT_ONE};
 use std::hint::black_box;
@@ -12,7 +12,7 @@ const OSDS: i32 = 20;
 const INPUTS: u32 = 400_000;
 const ROUNDS: u32 = 3;
 
-/// 20 racks of 25 hosts of 20 OSDs, with sizes of disks that differ where `mixed`.
+/// 20 racks of 25 hosts of 20 OSDs, with disks of different sizes if `mixed`.
 fn map(mixed: bool) -> CrushMap {
     let mut map = CrushMap::new_default_types();
     let add = |map: &mut CrushMap, name: &str, ty: &str, parent: i32, weight: u32| {
@@ -38,7 +38,7 @@ fn map(mixed: bool) -> CrushMap {
     map
 }
 
-/// The processor time of this process, or of its children that have ended: what others run meanwhile does not count.
+/// The processor time of this process, or of its children that have ended: other load does not count.
 fn cpu_time(children: bool) -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux has it");
     let (_, fields) = stat.rsplit_once(") ").expect("the name is in parentheses");

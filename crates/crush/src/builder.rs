@@ -1,5 +1,5 @@
-//! Changes to the hierarchy. Every change keeps the sums of weights, the shadow trees of device classes and the
-//! sizes of weight sets right.
+//! Changes of the hierarchy. Every change maintains the sums of weights, the shadow trees of device classes
+//! and the sizes of weight sets.
 
 use crate::query::SHADOW_SEPARATOR;
 use crate::types::{Bucket, BucketData, CrushMap, Rule, RuleMask, Step};
@@ -20,7 +20,7 @@ pub enum CrushError {
     BadName(String),
     /// Items or rules still use it.
     InUse(String),
-    /// A bucket would come to lie below itself, or below a bucket of a smaller type.
+    /// A bucket would be placed below itself, or below a bucket of a smaller type.
     Loop(String),
     /// A legacy bucket, which is mapped from and not changed.
     Legacy(String),
@@ -106,7 +106,7 @@ impl CrushMap {
         Ok(())
     }
 
-    /// Gives a rule another name.
+    /// Renames a rule.
     pub fn rename_rule(&mut self, id: u32, name: &str) -> Result<(), CrushError> {
         check_name(name)?;
         if self.rule_of(name).is_some_and(|other| other != id) {
@@ -116,8 +116,8 @@ impl CrushMap {
         Ok(())
     }
 
-    /// Puts a device where `location` says, as pairs of type and bucket name in any order; makes buckets that
-    /// are missing. A device that lies elsewhere is moved; its weight is set.
+    /// Puts a device at `location`, pairs of type and bucket name in any order, and makes missing buckets. A
+    /// device that is elsewhere is moved; its weight is set.
     pub fn place(&mut self, device: i32, weight: u32, location: &[(&str, &str)]) -> Result<(), CrushError> {
         let name = self.name(device);
         if let Some(parent) = self.parent_of(device) {
@@ -127,7 +127,7 @@ impl CrushMap {
         self.insert_item(device, weight, &name, parent)
     }
 
-    /// The innermost bucket of a location, made with those around it where missing.
+    /// The innermost bucket of a location, made if missing, with those around it.
     fn make_location(&mut self, location: &[(&str, &str)]) -> Result<i32, CrushError> {
         let mut levels = Vec::new();
         for (ty, name) in location {
@@ -180,7 +180,7 @@ impl CrushMap {
         Ok(())
     }
 
-    /// Moves a bucket to a location, made where missing.
+    /// Moves a bucket to a location, whose missing buckets are made.
     pub fn move_to(&mut self, item: i32, location: &[(&str, &str)]) -> Result<(), CrushError> {
         let parent = self.make_location(location)?;
         self.move_item(item, parent)

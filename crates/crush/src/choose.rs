@@ -1,4 +1,4 @@
-//! How a bucket chooses one of its items, by algorithm.
+//! A bucket's choice of one of its items, by algorithm.
 
 use crate::hash::{hash32_3, hash32_4};
 use crate::straw2::straw2;

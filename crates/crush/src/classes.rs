@@ -1,5 +1,5 @@
-//! Device classes. For each bucket and class there is a shadow bucket with the devices of that class only, which
-//! rules start from; an ordinary bucket to every mapper.
+//! Device classes. For each bucket and class there is a shadow bucket with the devices of that class only,
+//! from which rules start; to the mapper it is an ordinary bucket.
 
 use crate::builder::{CrushError, check_name};
 use crate::query::SHADOW_SEPARATOR;
@@ -7,7 +7,7 @@ use crate::types::{Bucket, BucketData, CrushMap};
 use std::collections::BTreeSet;
 
 impl CrushMap {
-    /// Gives a device a class, made where missing; `None` takes its class away.
+    /// Sets a device's class, which is made if missing; `None` removes its class.
     pub fn set_class(&mut self, device: i32, class: Option<&str>) -> Result<(), CrushError> {
         if device < 0 {
             return Err(CrushError::NoItem(self.name(device)));
@@ -28,7 +28,7 @@ impl CrushMap {
         Ok(())
     }
 
-    /// Gives a class another name, and its shadows with it.
+    /// Renames a class, and its shadows with it.
     pub fn rename_class(&mut self, id: i32, name: &str) -> Result<(), CrushError> {
         check_name(name)?;
         if self.class_of(name).is_some_and(|other| other != id) {
@@ -39,7 +39,7 @@ impl CrushMap {
         Ok(())
     }
 
-    /// Makes the shadow trees anew. A shadow keeps its id, because rules and weight sets name it; a class
+    /// Makes the shadow trees again. A shadow keeps its id, because rules and weight sets name it; a class
     /// without devices goes, unless a rule starts from one of its shadows.
     pub fn rebuild_shadows(&mut self) {
         let old = std::mem::take(&mut self.class_buckets);
@@ -85,7 +85,7 @@ impl CrushMap {
         }
     }
 
-    /// Makes the shadow of a bucket and all below it; gives its id and weight.
+    /// Makes the shadow of a bucket and all below it. Returns its id and weight.
     fn clone_for_class(
         &mut self,
         bucket: i32,
@@ -112,7 +112,7 @@ impl CrushMap {
             shadow.weight = shadow.weight.saturating_add(weight);
         }
         shadow.data = BucketData::Straw2 { item_weights: shadow_weights };
-        // An id that another shadow had must not come to mean this one.
+        // The id of another shadow must not be reused for this one.
         let free = |map: &Self, id: i32| map.bucket(id).is_none();
         shadow.id = match old_id(bucket, class).filter(|id| free(self, *id)) {
             Some(id) => id,

@@ -1,4 +1,5 @@
-//! The binary form of a map (PROTOCOL.md 4.4): unversioned, its later parts optional at the end of the bytes.
+//! The binary form of a map (docs/protocol.md 4.4): unversioned, its later parts optional at the end of the
+//! bytes.
 
 use crate::types::{Bucket, BucketData, ChooseArg, ChooseArgMap, CrushMap, Rule, RuleMask, Step, Tunables};
 use std::collections::BTreeMap;
@@ -76,7 +77,7 @@ impl Decode for CrushMap {
 }
 
 impl CrushMap {
-    /// What was added after the first release: each part may be missing, and then all that follow are.
+    /// Additions since the first release: each part may be missing, and then all that follow are.
     fn decode_tail(&mut self, r: &mut Reader<'_>) -> Result<(), DecodeError> {
         let t = &mut self.tunables;
         if !r.is_empty() {
@@ -111,7 +112,8 @@ impl CrushMap {
     }
 }
 
-/// Ceph once wrote the length of a name as 64 bits in some maps; a length of 0 followed by another betrays it.
+/// Ceph once wrote the length of a name as 64 bits in some maps; a length of 0 followed by another betrays
+/// it.
 fn decode_names(r: &mut Reader<'_>) -> Result<BTreeMap<i32, String>, DecodeError> {
     let n = r.count(8)?;
     let mut names = BTreeMap::new();
@@ -172,7 +174,7 @@ impl Encode for Bucket {
                 }
             }
             BucketData::Tree { node_weights } => {
-                // One byte on the wire: a tree of more than 127 items cannot be told, by Ceph neither.
+                // One byte on the wire: a tree of more than 127 items can't be encoded, in Ceph neither.
                 w.put(&(node_weights.len() as u8));
                 u32::encode_slice(node_weights, w);
             }

@@ -1,5 +1,5 @@
 //! CRUSH placement: pure functions of a map and a key, bit-exact with Ceph's, because clients compute it too
-//! (PROTOCOL.md 4.3, 4.4).
+//! (docs/protocol.md 4.3, 4.4).
 //!
 //! Weights are 16.16 fixed point (0x10000 is 1.0). Items >= 0 are devices (OSD ids), items < 0 buckets;
 //! bucket `-1 - i` sits in slot `i`.

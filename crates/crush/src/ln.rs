@@ -1,5 +1,5 @@
-//! The logarithm that straw2 draws with: 2^44 * log2(x + 1) in fixed point, by table. Every client must get the
-//! same integer, so the tables are facts of the protocol, with their irregularities.
+//! The logarithm that straw2 draws with: 2^44 * log2(x + 1) in fixed point, by table. Every client must get
+//! the same integer, so the tables are facts of the protocol, with their irregularities.
 
 /// 2^48 / (1 + k/128), rounded up.
 const RH: [u64; 129] = {
@@ -97,15 +97,15 @@ pub const fn crush_ln(x: u32) -> u64 {
         x <<= bits;
         exponent -= bits;
     }
-    // x is now in 2^15..=2^16; its upper bits choose RH and LH, what is left of x after scaling by RH chooses LL.
+    // x is now in 2^15..=2^16; its upper bits select RH and LH, the rest of x after scaling by RH selects LL.
     let k = (x >> 8) as usize - 128;
     let low = ((x as u64).wrapping_mul(RH[k]) >> 48) & 0xff;
     let fraction = LH[k] + LL[low as usize];
     ((exponent as u64) << 44) + (fraction >> 4)
 }
 
-/// How far below 1 the logarithm of a 16-bit draw is: 2^48 - `crush_ln(u)`, at least 2^28. A straw's length is this
-/// by the item's weight, and the shortest wins.
+/// The distance of a 16-bit draw's logarithm below its maximum: 2^48 - `crush_ln(u)`, at least 2^28. A
+/// straw's length is this divided by the item's weight, and the shortest straw wins.
 pub const fn shortfall(u: u32) -> u64 {
     (1 << 48) - crush_ln(u)
 }

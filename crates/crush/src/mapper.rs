@@ -12,9 +12,9 @@ impl CrushMap {
         self.choose_args.get(&pool).or_else(|| self.choose_args.get(&DEFAULT_CHOOSE_ARGS))
     }
 
-    /// Runs a rule: at most `result_max` devices for input `x`, where `weights` says by device which are out
-    /// (0), in (0x10000) or in for a share of the inputs. Rules with "indep" give [`ITEM_NONE`] for a position
-    /// that could not be filled. Empty where there is no such rule.
+    /// Runs a rule: at most `result_max` devices for input `x`. `weights`, by device, are 0 for out, 0x10000
+    /// for in, and between them for a share of the inputs. Rules with "indep" return [`ITEM_NONE`] for a
+    /// position that could not be filled. Empty if there is no such rule.
     pub fn do_rule(
         &self,
         rule: u32,
@@ -26,8 +26,8 @@ impl CrushMap {
         self.do_rule_by(rule, x, result_max, &|device| weights.get(device).copied().unwrap_or(0), choose_args)
     }
 
-    /// [`Self::do_rule`] for a caller that has the devices' weights elsewhere; `weight` is asked for those that the
-    /// rule comes across, and has to give 0 for one that it does not know.
+    /// [`Self::do_rule`] for a caller that keeps the devices' weights elsewhere. `weight` is called for the
+    /// devices that the rule encounters, and returns 0 for one that it does not know.
     pub fn do_rule_by(
         &self,
         rule: u32,
@@ -42,7 +42,7 @@ impl CrushMap {
         run.result
     }
 
-    /// Whether a bucket contains itself, so that a descent would not end.
+    /// True if a bucket contains itself, so that a descent would not end.
     pub(crate) fn has_cycle(&self) -> bool {
         // 0 not seen, 1 on the path, 2 done.
         let mut state = vec![0u8; self.buckets.len()];
@@ -92,7 +92,7 @@ struct Run<'a> {
     result: Vec<i32>,
 }
 
-/// What one choose step asks of each bucket.
+/// The parameters of a choose step, for each bucket.
 #[derive(Clone, Copy)]
 struct Choice {
     /// Items wanted.
@@ -100,7 +100,7 @@ struct Choice {
     /// Type wanted.
     ty: i32,
     tries: u32,
-    /// Tries below each item chosen, where devices are wanted.
+    /// Tries below each chosen item, if devices are wanted.
     leaf_tries: u32,
     parent_r: u32,
 }
@@ -196,7 +196,7 @@ impl<'a> Run<'a> {
         self.working = chosen;
     }
 
-    /// Whether a device is out for this input.
+    /// True if a device is out for this input.
     fn is_out(&self, device: i32) -> bool {
         match (self.weight)(device as usize) {
             0 => true,
@@ -219,8 +219,8 @@ impl<'a> Run<'a> {
         choose(bucket, self.x, r, arg, position)
     }
 
-    /// Fills `out` from `at` on with distinct items, and `leaves` with a device below each; gives the position
-    /// behind the last. What cannot be placed is left out.
+    /// Fills `out` from `at` on with distinct items, and `leaves` with a device below each. Returns the
+    /// position after the last. Items that can't be placed are left out.
     fn choose_firstn(
         &self,
         c: Choice,
@@ -242,7 +242,7 @@ impl<'a> Run<'a> {
         at
     }
 
-    /// One item that is not in `placed` and, where `leaves` are wanted, has a device below it.
+    /// One item that is not in `placed` and, if `leaves` are wanted, has a device below it.
     fn place(
         &self,
         c: Choice,

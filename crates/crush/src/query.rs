@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const SHADOW_SEPARATOR: char = '~';
 
 impl CrushMap {
-    /// Whether the bucket is a shadow that holds the devices of one class only.
+    /// True if the bucket is a shadow that holds the devices of one class only.
     pub fn is_shadow(&self, id: i32) -> bool {
         id < 0 && self.names.get(&id).is_some_and(|name| name.contains(SHADOW_SEPARATOR))
     }
@@ -38,7 +38,7 @@ impl CrushMap {
         out
     }
 
-    /// An item's name; `osd.N` or `bucketN` where it has none.
+    /// An item's name; `osd.N` or `bucketN` if it has none.
     pub fn name(&self, item: i32) -> String {
         match self.names.get(&item) {
             Some(name) => name.clone(),

@@ -11,9 +11,10 @@ use wire::Sample;
 const MAX_DEVICES: i32 = 300;
 
 impl Sample for CrushMap {
-    /// A map of up to five levels below one or two roots, with at least one device: buckets of all algorithms, weights
-    /// from 0 to thousands, device classes with their shadow trees, any profile of tunables, weight sets (those of pool
-    /// 0 or the default ones among them), rules of all steps under ids with holes.
+    /// A map of up to five levels below one or two roots, with at least one device: buckets of all
+    /// algorithms, weights from 0 to thousands, device classes with their shadow trees, any profile of
+    /// tunables, weight sets (those of pool 0 or the default ones among them), rules of all steps under ids
+    /// with holes.
     fn sample(rng: &mut Rng) -> Self {
         loop {
             let mut map = Tree::new(rng).grow();
@@ -59,7 +60,7 @@ impl<'a> Tree<'a> {
         self.map
     }
 
-    /// Makes a bucket with all below it; gives its id and weight.
+    /// Makes a bucket with all below it. Returns its id and weight.
     fn bucket(&mut self, level: usize) -> (i32, u32) {
         let id = self.map.new_bucket_id(|_| true);
         let mut bucket = Bucket::straw2(id, self.levels[level]);
@@ -71,14 +72,14 @@ impl<'a> Tree<'a> {
             if self.device >= MAX_DEVICES {
                 break;
             }
-            // Devices of an uneven tree also lie beside buckets.
+            // Devices of an uneven tree may be siblings of buckets.
             let (item, own) = match level {
                 0 => self.device(),
                 _ if self.rng.chance(1, 20) => self.device(),
                 _ => self.bucket(level - 1),
             };
             bucket.items.push(item);
-            // The weight in the parent follows the item's own, until somebody sets it.
+            // The weight in the parent follows the item's own, unless it is set explicitly.
             item_weights.push(if item < 0 && self.rng.chance(1, 12) { self.weight() } else { own });
         }
         bucket.weight = item_weights.iter().sum();
@@ -157,7 +158,7 @@ fn set_algorithms(rng: &mut Rng, map: &mut CrushMap) {
     }
 }
 
-/// What a bucket of a random algorithm keeps of its items' weights.
+/// Data of a bucket of a random algorithm for its items' weights.
 fn data(rng: &mut Rng, item_weights: Vec<u32>) -> BucketData {
     match rng.below(5) {
         0 => BucketData::Uniform { item_weight: item_weights.first().copied().unwrap_or(0) },
@@ -289,7 +290,7 @@ fn add_choose_args(rng: &mut Rng, map: &mut CrushMap) {
     }
 }
 
-/// As Ceph keeps them: for straw2 buckets only, with the same number of positions for all of a map.
+/// As in Ceph: for straw2 buckets only, with the same number of positions for all of a map.
 fn choose_args(rng: &mut Rng, map: &CrushMap) -> ChooseArgMap {
     let mut args = ChooseArgMap::new();
     let positions = rng.range(1, 4);

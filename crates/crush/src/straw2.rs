@@ -1,6 +1,12 @@
-//! Straw2 (PROTOCOL.md 4.4): each item draws a straw of length `shortfall(hash) / weight`, rounded down, and the first of
-//! the shortest wins. Nearly all the time of a mapping is spent here, so the lengths are first compared in floating
-//! point, many at once; the exact division decides only between the few that are too close to tell.
+//! Straw2 (docs/protocol.md 4.4): each item draws a straw of length `shortfall(hash) / weight`, rounded down,
+//! and the first of the shortest wins.
+//!
+//! Ceph states the same choice the other way round: the largest of `ln(u) / weight` wins, where `u` is the
+//! hash scaled to 0..1. `ln(u)` is negative, and `shortfall` is its negative in fixed point, so its largest
+//! quotient is the shortest straw here.
+//!
+//! Nearly all the time of a mapping is spent here, so the lengths are first compared in floating point,
+//! several at once; the exact division decides only between the few that are too close.
 
 use crate::hash::hash32_3;
 use crate::ln::{SHORTFALL, shortfall};
@@ -11,7 +17,8 @@ const BLOCK: usize = 64;
 /// More than the relative error of a length in `f32`: three roundings of 2^-24 each.
 const MARGIN: f32 = 1.0 + 1e-6;
 
-/// The index of the item that a straw2 bucket of weights `own` chooses. `arg` and `position` choose the weight set.
+/// The index of the item that a straw2 bucket with weights `own` chooses. `arg` and `position` select the
+/// weight set.
 pub fn straw2(
     bucket: &Bucket,
     own: &[u32],
@@ -59,7 +66,7 @@ fn shortest(x: u32, r: u32, ids: &[i32], weights: &[u32], first: usize, mut best
     best
 }
 
-/// Room for the draws of a block, padded to whole vectors with items of no weight.
+/// Space for the draws of a block, padded to whole vectors with items of weight 0.
 struct Block {
     n: usize,
     hashes: [u32; BLOCK],
@@ -78,7 +85,7 @@ impl Block {
         block
     }
 
-    /// Replaces ids by draws and weights by approximate lengths; gives the least length.
+    /// Replaces ids by draws and weights by approximate lengths. Returns the least length.
     fn draw(&mut self, x: u32, r: u32) -> f32 {
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx2") {

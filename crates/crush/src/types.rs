@@ -26,7 +26,7 @@ pub struct CrushMap {
     pub names: BTreeMap<i32, String>,
     /// Names of rules.
     pub rule_names: BTreeMap<i32, String>,
-    /// How hard to try.
+    /// Numbers of retries.
     pub tunables: Tunables,
     /// Device class of a device, or of a shadow bucket.
     pub classes: BTreeMap<i32, i32>,
@@ -51,7 +51,7 @@ pub struct Bucket {
     pub weight: u32,
     /// Devices and buckets.
     pub items: Vec<i32>,
-    /// What the bucket's algorithm keeps for each item.
+    /// Data of the bucket's algorithm for each item.
     pub data: BucketData,
 }
 
@@ -92,7 +92,7 @@ pub enum BucketData {
 /// A placement rule.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rule {
-    /// What it is for.
+    /// The pools that it is for.
     pub mask: RuleMask,
     /// Executed in order.
     pub steps: Vec<Step>,
@@ -171,7 +171,7 @@ pub enum Step {
     },
 }
 
-/// How the mapper retries. The default is the profile "jewel", which is "optimal".
+/// The mapper's retries. The default is the profile "jewel", which is "optimal".
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tunables {
     /// Retries within one bucket.
@@ -180,15 +180,15 @@ pub struct Tunables {
     pub choose_local_fallback_tries: u32,
     /// Tries from the top; the mapper adds one.
     pub choose_total_tries: u32,
-    /// Whether a failed leaf retries from the top.
+    /// True if a failed leaf retries from the top.
     pub chooseleaf_descend_once: u32,
-    /// Whether the parent's attempt changes the leaf's.
+    /// True if the parent's attempt changes the leaf's.
     pub chooseleaf_vary_r: u8,
     /// Version of the straw computation.
     pub straw_calc_version: u8,
     /// Bit mask of algorithm numbers.
     pub allowed_bucket_algs: u32,
-    /// Whether a leaf's position does not depend on the replicas before it.
+    /// True if a leaf's position does not depend on the replicas before it.
     pub chooseleaf_stable: u8,
 }
 
@@ -235,10 +235,11 @@ impl Tunables {
 /// Replacement weights by bucket slot (`-1 - id`).
 pub type ChooseArgMap = BTreeMap<u32, ChooseArg>;
 
-/// What replaces a bucket's own weights and ids while choosing.
+/// Replacements of a bucket's own weights and ids in choices.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ChooseArg {
-    /// Weights by position in the result (the last holds for all further) and item; empty for the bucket's own.
+    /// Weights by position in the result (the last holds for all further positions) and item; empty for the
+    /// bucket's own.
     pub weight_set: Vec<Vec<u32>>,
     /// Ids to hash in place of the items; empty for the items themselves.
     pub ids: Vec<i32>,
@@ -269,7 +270,7 @@ impl Bucket {
         Self { id, ty, hash: 0, weight: 0, items: Vec::new(), data }
     }
 
-    /// The weight of the item at `index`; 0 where there is none.
+    /// The weight of the item at `index`; 0 if there is none.
     pub fn item_weight(&self, index: usize) -> u32 {
         if index >= self.items.len() {
             return 0;

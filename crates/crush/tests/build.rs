@@ -1,4 +1,4 @@
-//! The builder: real maps made anew, invariants under random changes, damaged bytes.
+//! The builder: real maps made again, invariants under random changes, damaged bytes.
 
 use crush::*;
 use stdx::Rng;
@@ -134,7 +134,7 @@ fn damaged_bytes_never_panic() {
         }
         if let Ok(mut map) = Reader::new(&bytes).get::<CrushMap>() {
             decoded += 1;
-            // As many tries as a map asks for are made; a damaged number would only take long.
+            // The mapper makes as many tries as the map asks for; a damaged number would only take long.
             let few = |n: &mut u32| *n = (*n).min(5);
             few(&mut map.tunables.choose_total_tries);
             few(&mut map.tunables.choose_local_tries);

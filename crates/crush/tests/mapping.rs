@@ -1,6 +1,6 @@
 //! The mapper and the encoding against crushtool of Ceph 16.2, on random maps of every kind
-//! (`CrushMap::sample`). `NACRE_CRUSH_MAPS=10000 NACRE_CRUSH_SEED=1 cargo test --release -p crush --test mapping`
-//! checks that many maps; the totals are logged in `docs/crush-log.md`.
+//! (`CrushMap::sample`). `NACRE_CRUSH_MAPS=10000 NACRE_CRUSH_SEED=1 cargo test --release -p crush --test
+//! mapping` checks that many maps; the totals are logged in `docs/crush-log.md`.
 
 mod common;
 
@@ -97,8 +97,9 @@ fn maps_as_crushtool_does_where_it_is_installed() {
     );
 }
 
-/// Whether each node of the trees weighs as much as the two below it, and the way down ends at an item. When crushtool 16.2 compiles a map with classes, the
-/// shadows of tree buckets come out with whatever was in its memory, and its mapper then reads behind their items.
+/// True if each node of the trees weighs as much as its two children, and every way down ends at an item.
+/// When crushtool 16.2 compiles a map with classes, the shadows of tree buckets contain uninitialized memory,
+/// and its mapper then reads beyond their items.
 fn has_sound_trees(map: &CrushMap) -> bool {
     let sound = |bucket: &Bucket| {
         let BucketData::Tree { node_weights } = &bucket.data else { return true };
@@ -115,7 +116,7 @@ fn has_sound_trees(map: &CrushMap) -> bool {
     map.buckets.iter().flatten().all(sound)
 }
 
-/// Compares each mapping; gives their number, and the map as crushtool writes it.
+/// Compares each mapping. Returns their number, and the map as crushtool writes it.
 fn check(
     what: &str,
     tool: &Crushtool,

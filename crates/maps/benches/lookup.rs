@@ -1,4 +1,4 @@
-//! What it costs a client to find an object's primary with a table per PG: `cargo bench -p maps --bench lookup`.
+//! A client's cost of finding an object's primary with a table per PG: `cargo bench -p maps --bench lookup`.
 
 use maps::*;
 use std::hint::black_box;

@@ -1,4 +1,5 @@
-//! What a change of a cluster moves, on 100 random clusters of 100 OSDs: `cargo bench -p maps --bench moves`.
+//! Data moved by a change of a cluster, on 100 random clusters of 100 OSDs: `cargo bench -p maps --bench
+//! moves`.
 
 #[path = "../tests/support/clusters.rs"]
 mod clusters;

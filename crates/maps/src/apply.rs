@@ -1,5 +1,5 @@
-//! From one OSD map to the next. The order of the parts is Ceph's, because all who apply an incremental must get
-//! the same map to the byte: its checksum says so.
+//! From one OSD map to the next. The order of the parts is Ceph's: everybody who applies an incremental must
+//! get the same map to the byte, because its checksum is compared.
 
 use crate::{
     AFFINITY_DEFAULT, OsdEntry, OsdId, OsdInfo, OsdMap, OsdMapIncremental, OsdXinfo, osd_flags, osd_state,
@@ -23,7 +23,7 @@ pub enum ApplyError {
     },
     /// It is another cluster's.
     Fsid(Uuid),
-    /// It names an OSD that the map has no room for.
+    /// It names an OSD beyond the map's `max_osd`.
     Osd(OsdId),
     /// A map inside it does not decode.
     Decode(DecodeError),

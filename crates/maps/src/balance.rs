@@ -1,21 +1,25 @@
-//! The balancer: exceptions to CRUSH (`pg_upmap_items`) that bring every OSD to its share and move as little as that takes.
+//! The balancer: exceptions to CRUSH (`pg_upmap_items`) that bring every OSD to its share and move as little
+//! as that takes.
 //!
-//! CRUSH alone spreads PGs at random, and a change of one weight also shifts copies between buckets that only seem to
-//! have changed. So the work starts from where the copies are now, not from where CRUSH would like them, and moves one copy
-//! at a time from the OSD that has the most too many to the one that lacks the most, for which the rule allows it.
+//! CRUSH alone spreads PGs at random, and a change of one weight also shifts copies between buckets whose
+//! weight hardly changed. So the balancer starts from the present places of the copies, not from CRUSH's, and
+//! moves one copy at a time from the OSD with the largest excess to the one with the largest lack to which
+//! the rule allows it.
 
 use crate::{OsdId, OsdMap, PgId, Pool, Shares};
 use std::collections::BTreeMap;
 
-/// What [`balance`] may do.
+/// Limits of [`balance`].
 #[derive(Clone, Copy, Debug)]
 pub struct BalanceOptions {
     /// Copies moved at most, those left out that are kept from moving.
     pub max_moves: usize,
-    /// How far from its share an OSD may stay, as a part of [`Shares::tolerance`]. With less than 1 there is room for the
-    /// small changes of all shares that follow from a change of one weight: nothing has to move for them.
+    /// The distance from its share that an OSD may keep, as a part of [`Shares::tolerance`]. Below 1 it
+    /// leaves a margin for the small changes of all shares that follow from a change of one weight: nothing
+    /// has to move for them.
     pub slack: f64,
-    /// How many copies are looked at for one to move: a bound on the time taken, for who must not think for long.
+    /// Copies that are examined for one that moves: a bound on the time, for callers that must not compute
+    /// for long.
     pub effort: usize,
 }
 
@@ -28,16 +32,18 @@ impl Default for BalanceOptions {
 /// A changed exception.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UpmapChange {
-    /// Of which PG.
+    /// The PG.
     pub pg: PgId,
     /// The new (from, to) pairs; empty to remove the exception.
     pub items: Vec<(OsdId, OsdId)>,
 }
 
-/// The changes after which every OSD is within one PG, or 1 %, of its share of each pool, as far as failure domains allow.
+/// The changes after which every OSD is within one PG, or 1 %, of its share of each pool, as far as failure
+/// domains allow.
 ///
-/// `held` says where copies are now, for PGs of which the map's placement has just changed; for the others it is where the
-/// map has them. PGs with an explicit `pg_upmap` and pools whose shares cannot be told ([`Shares::new`]) stay as they are.
+/// `held` has the present places of copies, for PGs whose placement in the map has just changed; the others
+/// are at their places in the map. PGs with an explicit `pg_upmap` and pools whose shares can't be determined
+/// ([`Shares::new`]) stay as they are.
 pub fn balance(
     map: &OsdMap,
     held: &BTreeMap<PgId, Vec<OsdId>>,
@@ -74,18 +80,18 @@ pub(crate) fn balance_pool(
 #[derive(Debug)]
 pub(crate) struct Pg {
     pub pg: PgId,
-    /// Where CRUSH alone has it.
+    /// Its placement by CRUSH alone.
     pub raw: Vec<OsdId>,
-    /// Where the map has it.
+    /// Its placement in the map.
     up: Vec<OsdId>,
-    /// Where its copies are.
+    /// The present places of its copies.
     held: Vec<OsdId>,
-    /// Where it is to be.
+    /// Its wanted placement.
     wanted: Vec<OsdId>,
 }
 
 impl Pg {
-    /// A PG whose copies are at `held`, or where the map has them.
+    /// A PG whose copies are at `held`, or at their places in the map.
     pub fn new(map: &OsdMap, pool: &Pool, pg: PgId, held: Option<&Vec<OsdId>>) -> Self {
         let raw = map.pg_to_raw_osds(pg);
         let up = map.with_exceptions(pool, pg, &raw);
@@ -102,7 +108,7 @@ struct Work<'a> {
     pgs: Vec<Pg>,
     /// By OSD, the indices of the PGs that are to be there.
     on: Vec<Vec<usize>>,
-    /// Copies that may still be looked at.
+    /// Copies that may still be examined.
     effort: usize,
 }
 
@@ -126,7 +132,7 @@ impl<'a> Work<'a> {
         self.map.pg_upmap.contains_key(&pg.pg)
     }
 
-    /// The placement nearest to where the copies are that the rule allows and exceptions can tell.
+    /// The placement nearest to the copies' present places that the rule allows and exceptions can express.
     fn kept(&self, pg: &Pg) -> Vec<OsdId> {
         if self.is_fixed(pg) || pg.held == pg.up {
             return pg.up.clone();
@@ -169,12 +175,12 @@ impl<'a> Work<'a> {
         pg.up.iter().filter_map(position).collect()
     }
 
-    /// How many copies too many an OSD has.
+    /// The excess of an OSD in copies.
     fn excess(&self, osd: OsdId) -> f64 {
         osd.index().map_or(0.0, |i| self.on[i].len() as f64) - self.shares.of(osd)
     }
 
-    /// Moves one copy; `false` where nothing is left to do, or nothing helps.
+    /// Moves one copy; `false` if nothing is left to do, or nothing helps.
     fn step(&mut self, slack: f64) -> bool {
         let mut order: Vec<(OsdId, f64)> = self.shares.osds().map(|osd| (osd, self.excess(osd))).collect();
         order.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -197,8 +203,8 @@ impl<'a> Work<'a> {
         false
     }
 
-    /// The copy on one OSD that costs least to have on another, where that evens them out: one that is only on its way
-    /// there, then one that CRUSH wants there. (PG, from, to.)
+    /// The copy on one OSD that is cheapest to move to another, if that evens them out: first one that is
+    /// only on its way there, then one that CRUSH wants there. (PG, from, to.)
     fn candidate(&mut self, from: (OsdId, f64), to: (OsdId, f64)) -> Option<(usize, OsdId, OsdId)> {
         if self.effort == 0 || !self.map.is_up(to.0) {
             return None;
@@ -227,7 +233,7 @@ impl<'a> Work<'a> {
         if self.is_fixed(pg) || !self.shares.may_replace(&pg.wanted, from, to) {
             return false;
         }
-        // Whether exceptions can tell it is only a question where positions matter.
+        // Whether exceptions can express it is a question only if positions matter.
         !self.pool.is_erasure() || self.items(&pg.raw, &replaced(&pg.wanted, from, to)).is_some()
     }
 
@@ -241,8 +247,8 @@ impl<'a> Work<'a> {
         true
     }
 
-    /// The exceptions that lead from what CRUSH gives to `wanted`, `None` where none can: an exception does not lead to an
-    /// OSD that holds another copy at that moment.
+    /// The exceptions that lead from CRUSH's placement to `wanted`. `None` if none can: an exception has no
+    /// effect if it leads to an OSD that holds another copy at that point.
     fn items(&self, raw: &[OsdId], wanted: &[OsdId]) -> Option<Vec<(OsdId, OsdId)>> {
         let mut pairs: Vec<(OsdId, OsdId)> = if self.pool.is_erasure() {
             raw.iter().copied().zip(wanted.iter().copied()).filter(|(from, to)| from != to).collect()
@@ -261,7 +267,7 @@ impl<'a> Work<'a> {
         self.is_same(&at, wanted).then_some(items)
     }
 
-    /// Whether two placements are the same, which in a replicated pool the order does not change.
+    /// True if two placements are equal; in a replicated pool their order does not matter.
     fn is_same(&self, a: &[OsdId], b: &[OsdId]) -> bool {
         if self.pool.is_erasure() {
             a == b
@@ -270,7 +276,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// What has to change in the map for a PG.
+    /// The change of the map for a PG.
     fn change(&self, pg: &Pg) -> Option<UpmapChange> {
         let has = self.map.pg_upmap_items.contains_key(&pg.pg);
         let useless = has && self.is_same(&pg.raw, &pg.wanted);
@@ -281,7 +287,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Whether a copy that goes from one OSD to another, given with what they have too many, evens them out.
+/// True if a copy's move from one OSD to another, each with its excess, evens them out.
 fn helps(from: (OsdId, f64), to: (OsdId, f64)) -> bool {
     to.1 + 1.0 < from.1
 }

@@ -9,12 +9,12 @@ use wire::{Decode, DecodeError, Encode, Reader, Sample, Writer};
 pub struct FeatureBits(pub u64);
 
 impl FeatureBits {
-    /// Whether bit `n` is set.
+    /// True if bit `n` is set.
     pub fn has(self, n: u32) -> bool {
         n < 64 && self.0 >> n & 1 == 1
     }
 
-    /// Whether all bits of `other` are set.
+    /// True if all bits of `other` are set.
     pub fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }

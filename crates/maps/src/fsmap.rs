@@ -26,9 +26,9 @@ wire::wire_structs! {
 
     /// A file system that another cluster mirrors to.
     pub struct MirrorInfo[v 1/1] {
-        /// Whether it is mirrored.
+        /// True if it is mirrored.
         pub mirrored: bool,
-        /// To where.
+        /// Its mirrors.
         pub peers: BTreeSet<MirrorPeer>,
     }
 }
@@ -129,11 +129,11 @@ pub struct FsMap {
     pub epoch: Epoch,
     /// The number of the next file system.
     pub next_fscid: u64,
-    /// What clients mount that name none; -1 for none.
+    /// The file system of clients that name none; -1 for none.
     pub legacy_client_fscid: Fscid,
-    /// What a new file system uses.
+    /// Features of a new file system.
     pub default_compat: CompatSet,
-    /// Whether there may be several file systems.
+    /// True if there may be several file systems.
     pub enable_multiple: bool,
     /// By number.
     pub filesystems: BTreeMap<Fscid, Filesystem>,
@@ -141,9 +141,9 @@ pub struct FsMap {
     pub mds_roles: BTreeMap<Gid, Fscid>,
     /// MDSs without a file system.
     pub standby_daemons: BTreeMap<Gid, MdsInfo>,
-    /// When each standby last changed.
+    /// Epoch of each standby's last change.
     pub standby_epochs: BTreeMap<Gid, Epoch>,
-    /// Whether there ever were several.
+    /// True if there ever were several.
     pub ever_enabled_multiple: bool,
 }
 

@@ -1,5 +1,6 @@
-//! From a name to a placement seed (PROTOCOL.md 4.3, steps 1 and 2). The hash is Robert Jenkins' of 1996, in the
-//! public domain (<https://burtleburtle.net/bob/hash/evahash.html>); directory entries are hashed by it too.
+//! From a name to a placement seed (docs/protocol.md 4.3, steps 1 and 2). The hash is Robert Jenkins' of
+//! 1996, in the public domain (<https://burtleburtle.net/bob/hash/evahash.html>); directory entries are
+//! hashed by it too.
 
 /// Separates namespace and name in what is hashed.
 const NS_SEPARATOR: u8 = 0x1f;
@@ -35,7 +36,7 @@ fn plus(state: [u32; 3], block: &[u8; 12]) -> [u32; 3] {
     [state[0].wrapping_add(word(0)), state[1].wrapping_add(word(4)), state[2].wrapping_add(word(8))]
 }
 
-/// The hash of an object: of its locator's key where it has one, else of its name, within its namespace.
+/// The hash of an object: of its locator's key if it has one, else of its name, within its namespace.
 pub fn object_hash(ns: &[u8], key_or_name: &[u8]) -> u32 {
     if ns.is_empty() {
         return ceph_str_hash_rjenkins(key_or_name);
@@ -43,13 +44,13 @@ pub fn object_hash(ns: &[u8], key_or_name: &[u8]) -> u32 {
     ceph_str_hash_rjenkins(&[ns, &[NS_SEPARATOR], key_or_name].concat())
 }
 
-/// `hash` modulo `n`, such that growing `n` by one moves only the objects of one group. `mask` is the next power
-/// of two, less one.
+/// `hash` modulo `n`, defined so that growing `n` by one moves only the objects of one group. `mask` is the
+/// next power of two, less one.
 pub fn stable_mod(hash: u32, n: u32, mask: u32) -> u32 {
     if hash & mask < n { hash & mask } else { hash & (mask >> 1) }
 }
 
-/// The groups that `group` splits into, beside itself, where there are to be `new` groups instead of `old`; none where there are fewer.
+/// The groups that split off from `group` when `new` groups replace `old`; none if there are fewer.
 pub fn split_off(group: u32, old: u32, new: u32) -> impl Iterator<Item = u32> {
     let mask = stable_mod_mask(old);
     (old.max(1)..new).filter(move |part| stable_mod(*part, old, mask) == group)
@@ -57,6 +58,6 @@ pub fn split_off(group: u32, old: u32, new: u32) -> impl Iterator<Item = u32> {
 
 /// The mask of [`stable_mod`] for `n` groups.
 pub fn stable_mod_mask(n: u32) -> u32 {
-    // In 64 bits, because the next power of two of more than 2^31 has no room in 32.
+    // In 64 bits, because the next power of two of more than 2^31 does not fit into 32.
     (u64::from(n.max(1)).next_power_of_two() - 1) as u32
 }

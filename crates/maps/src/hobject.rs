@@ -8,15 +8,15 @@ use wire::{Decode, DecodeError, Encode, Reader, Sample, Writer};
 /// The pool of the smallest object name.
 pub const POOL_MIN: i64 = i64::MIN;
 
-/// An object's full name, `hobject_t`. Ordered bitwise: by pool, then by the bit-reversed hash, so that a PG is
-/// one range also after it splits.
+/// An object's full name, `hobject_t`. Ordered bitwise: by pool, then by the bit-reversed hash, so that a PG
+/// is one range also after it splits.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct HObject {
-    /// What was hashed in place of the name; empty where that is the name itself.
+    /// The locator key, hashed instead of the name; empty if the name is hashed.
     pub key: Vec<u8>,
     /// The object's name.
     pub name: Vec<u8>,
-    /// Which snapshot of it.
+    /// The snapshot.
     pub snap: SnapId,
     /// The hash that places it.
     pub hash: u32,
@@ -56,7 +56,7 @@ impl HObject {
         Self { key, name: name.to_vec(), snap: SnapId::HEAD, hash, max: false, ns: ns.to_vec(), pool }
     }
 
-    /// Whether it is the smallest name of all.
+    /// True if it is the smallest name of all.
     pub fn is_min(&self) -> bool {
         *self == Self::default()
     }
@@ -139,12 +139,12 @@ impl Sample for HObject {
     }
 }
 
-/// Where an object is looked for, `object_locator_t`.
+/// The locator of an object, `object_locator_t`: the parts beside its name that place it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ObjectLocator {
     /// Pool id.
     pub pool: i64,
-    /// What is hashed in place of the name, if not empty.
+    /// Hashed instead of the name, if not empty.
     pub key: Vec<u8>,
     /// Namespace.
     pub ns: Vec<u8>,

@@ -51,7 +51,7 @@ impl OsdId {
     /// No OSD at this position (`CRUSH_ITEM_NONE`).
     pub const NONE: Self = Self(crush::ITEM_NONE);
 
-    /// Whether it names an OSD.
+    /// True if it names an OSD.
     pub fn is_some(self) -> bool {
         self.0 >= 0 && self != Self::NONE
     }

@@ -11,7 +11,7 @@ pub struct OsdMapIncremental {
     pub fsid: Uuid,
     /// Of the map that it leads to.
     pub epoch: Epoch,
-    /// When it was made.
+    /// Time of the change.
     pub modified: Utime,
     /// -1 for no change.
     pub new_pool_max: i64,
@@ -69,7 +69,7 @@ pub struct OsdMapIncremental {
     pub new_hb_back_up: BTreeMap<OsdId, AddrVec>,
     /// Changed.
     pub new_up_thru: BTreeMap<OsdId, Epoch>,
-    /// (begin, end) of an interval that ended in order.
+    /// (begin, end) of an interval that ended with an orderly shutdown.
     pub new_last_clean_interval: BTreeMap<OsdId, (Epoch, Epoch)>,
     /// Data declared lost.
     pub new_lost: BTreeMap<OsdId, Epoch>,

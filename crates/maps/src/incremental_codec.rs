@@ -1,5 +1,5 @@
-//! The binary form of an incremental (PROTOCOL.md 4.1): what clients read (version 8), what OSDs read (9), two
-//! checksums.
+//! The binary form of an incremental (docs/protocol.md 4.1): the clients' part (version 8), the OSDs' part
+//! (9), two checksums.
 
 use crate::OsdMapIncremental;
 use crate::osdmap_codec::{check_crc, encode_by_addr, wrapper};

@@ -14,7 +14,7 @@ impl IntervalSet {
         Self::default()
     }
 
-    /// Whether nothing is in it.
+    /// True if it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -24,12 +24,12 @@ impl IntervalSet {
         self.0.iter().map(|(start, len)| (*start, *len))
     }
 
-    /// How many integers are in it.
+    /// The number of integers in it.
     pub fn size(&self) -> u64 {
         self.0.values().fold(0, |sum, len| sum.saturating_add(*len))
     }
 
-    /// Whether `value` is in it.
+    /// True if `value` is in it.
     pub fn contains(&self, value: u64) -> bool {
         self.0.range(..=value).next_back().is_some_and(|(start, len)| value - start < *len)
     }

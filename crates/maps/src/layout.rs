@@ -1,4 +1,4 @@
-//! How a file's bytes are spread over objects.
+//! The striping of a file's bytes over objects.
 
 use stdx::Rng;
 use wire::{Decode, DecodeError, Encode, Reader, Sample, Writer};
@@ -26,7 +26,7 @@ impl FileLayout {
         Self { stripe_unit: OBJECT, stripe_count: 1, object_size: OBJECT, pool, pool_ns: String::new() }
     }
 
-    /// Whether clients accept it: units of 64 KiB, objects of whole units, nothing 0.
+    /// True if clients accept it: units of 64 KiB, objects of whole units, nothing 0.
     pub fn is_valid(&self) -> bool {
         const UNIT: u32 = 64 << 10;
         let whole = |n: u32, unit: u32| n > 0 && unit > 0 && n.is_multiple_of(unit);
@@ -34,7 +34,7 @@ impl FileLayout {
     }
 }
 
-/// The layout as the file system's older messages carry it: 7 x u32, the namespace elsewhere (`ceph_file_layout`).
+/// The layout in the file system's older messages: 7 x u32, without the namespace (`ceph_file_layout`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LegacyFileLayout {
     /// Bytes that go to one object before the next takes over.

@@ -1,4 +1,4 @@
-//! The cluster maps: MonMap, OsdMap, FsMap, MdsMap, NacreMap, and what they consist of (PROTOCOL.md 3.3, 4, 6.1,
+//! The cluster maps: MonMap, OsdMap, FsMap, MdsMap, NacreMap, and their parts (docs/protocol.md 3.3, 4, 6.1,
 //! appendix B). All encodings are Pacific's, which every client from Nautilus and Linux 5.11 on reads.
 
 mod apply;

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use stdx::Rng;
 use wire::{AddrVec, Decode, DecodeError, Encode, Reader, Sample, Utime, Writer};
 
-/// What an MDS is doing, by Ceph's numbers; those without a rank are negative.
+/// State of an MDS, by Ceph's numbers; states without a rank are negative.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct MdsState(pub i32);
 
 impl MdsState {
     /// Not in the map.
     pub const NULL: Self = Self(0);
-    /// Said good-bye.
+    /// It has left.
     pub const STOPPED: Self = Self(-1);
     /// Starting.
     pub const BOOT: Self = Self(-4);
@@ -32,7 +32,7 @@ impl MdsState {
     pub const RECONNECT: Self = Self(10);
     /// Agreeing on locks with other ranks.
     pub const REJOIN: Self = Self(11);
-    /// Repeating requests that clients were told of and the journal lacks.
+    /// Repeating requests that clients have replies to and the journal lacks.
     pub const CLIENTREPLAY: Self = Self(12);
     /// Serving.
     pub const ACTIVE: Self = Self(13);
@@ -100,13 +100,13 @@ wire::wire_structs! {
         pub rank: MdsRank,
         /// Incarnation of the rank.
         pub inc: i32,
-        /// What it is doing.
+        /// Its state.
         pub state: MdsState,
         /// Counts its beacons.
         pub state_seq: u64,
-        /// Where it listens.
+        /// Its addresses.
         pub addrs: AddrVec,
-        /// Since when it is silent; 0 if it is not.
+        /// Time since which it is silent; 0 if it is not.
         pub laggy_since: Utime,
         /// No longer in use, -1.
         pub standby_for_rank: MdsRank,
@@ -148,7 +148,7 @@ pub struct MdsMap {
     pub max_mds: i32,
     /// By gid: those with a rank in this file system, and their followers.
     pub mds_info: BTreeMap<Gid, MdsInfo>,
-    /// The first is where files go by default.
+    /// The first is the default for files.
     pub data_pools: Vec<i64>,
     /// No longer in use, -1.
     pub cas_pool: i64,
@@ -156,9 +156,9 @@ pub struct MdsMap {
     pub compat: CompatSet,
     /// Holds journal and directories.
     pub metadata_pool: i64,
-    /// When the file system was made.
+    /// Time of the file system's creation.
     pub created: Utime,
-    /// When this epoch was made.
+    /// Time of this epoch.
     pub modified: Utime,
     /// Rank that serves the snapshot table.
     pub tableserver: MdsRank,
@@ -194,7 +194,7 @@ pub struct MdsMap {
     pub old_max_mds: i32,
     /// Release number of the oldest client, 0 for any.
     pub min_compat_client: u8,
-    /// What a client must know.
+    /// Features that a client must have.
     pub required_client_features: FeatureBits,
 }
 
@@ -248,7 +248,7 @@ impl MdsMap {
     pub const ALLOW_SNAPS: u32 = 1 << 1;
     /// A standby may follow the journal.
     pub const ALLOW_STANDBY_REPLAY: u32 = 1 << 5;
-    /// What a new file system has: snapshots, and the former flags of several ranks and split directories.
+    /// Flags of a new file system: snapshots, and the former flags of several ranks and split directories.
     pub const FLAGS_DEFAULT: u32 = Self::ALLOW_SNAPS | 1 << 4;
 
     /// The MDS that holds `rank`.
@@ -256,7 +256,7 @@ impl MdsMap {
         self.mds_info.get(self.up.get(&rank)?)
     }
 
-    /// The state of `rank`, [`MdsState::NULL`] where nobody holds it.
+    /// The state of `rank`; [`MdsState::NULL`] if nobody holds it.
     pub fn state_of(&self, rank: MdsRank) -> MdsState {
         self.holder(rank).map_or(MdsState::NULL, |info| info.state)
     }

@@ -1,4 +1,5 @@
-//! The manager's map. Nacre has no manager: what we send is empty. Of a real one, what a client needs is read.
+//! The manager's map. Nacre has no manager and sends an empty one. Of a real one, the parts that a client
+//! needs are read.
 
 use crate::{Epoch, Gid};
 use std::collections::BTreeMap;
@@ -10,17 +11,17 @@ use wire::{AddrVec, Decode, DecodeError, Encode, Reader, Sample, Utime, Writer};
 pub struct MgrMap {
     /// Of this map.
     pub epoch: Epoch,
-    /// Where the active manager listens.
+    /// Addresses of the active manager.
     pub active_addrs: AddrVec,
     /// 0 for none.
     pub active_gid: Gid,
-    /// Whether it has finished its start.
+    /// True if it has finished its start.
     pub available: bool,
     /// `x` of `mgr.x`.
     pub active_name: String,
     /// Addresses of its services, by name.
     pub services: BTreeMap<String, String>,
-    /// When it became active.
+    /// Time at which it became active.
     pub active_change: Utime,
     /// Feature bits of its connection.
     pub active_features: u64,
@@ -58,8 +59,8 @@ impl Decode for MgrMap {
             let (epoch, active_addrs, active_gid) = (r.get()?, r.get()?, r.get()?);
             let (available, active_name) = (r.get()?, r.get()?);
             let mut map = Self { epoch, active_addrs, active_gid, available, active_name, ..Self::default() };
-            // A real manager's standbys and modules are of no use to a client, and are not parsed; only where
-            // there are none is the rest within reach.
+            // A real manager's standbys and modules are of no use to a client, and are not parsed; the rest
+            // can be read only if there are none.
             if r.get::<u32>()? != 0 || r.get::<u32>()? != 0 {
                 return Ok(map);
             }

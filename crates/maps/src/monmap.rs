@@ -15,13 +15,13 @@ wire::wire_structs! {
     pub struct MonInfo[v 5/1] {
         /// `a` of `mon.a`.
         pub name: String,
-        /// Where it listens.
+        /// Its addresses.
         pub addrs: AddrVec,
         /// Lower is preferred by clients.
         pub priority: u16 = since 2,
         /// Share of the clients.
         pub weight: u16 = since 4,
-        /// Where it stands.
+        /// Its CRUSH location.
         pub crush_loc: BTreeMap<String, String> = since 5,
     }
 
@@ -31,9 +31,9 @@ wire::wire_structs! {
         pub fsid: Uuid,
         /// Of this map.
         pub epoch: u32,
-        /// When this epoch was made.
+        /// Time of this epoch.
         pub last_changed: Utime,
-        /// When epoch 1 was made.
+        /// Time of epoch 1.
         pub created: Utime,
         /// Features that cannot be taken back.
         pub persistent_features: MonFeatures,
@@ -51,7 +51,7 @@ wire::wire_structs! {
         pub strategy: u8 = since 9,
         /// Monitors that may not lead.
         pub disallowed_leaders: BTreeSet<String> = since 9,
-        /// Whether two sites and a tie breaker are in use.
+        /// True if two sites and a tie breaker are in use.
         pub stretch_mode: bool = since 9,
         /// The third site.
         pub tiebreaker: String = since 9,

@@ -1,4 +1,4 @@
-//! What the OSD map says of one OSD.
+//! The OSD map's entry of one OSD.
 
 use crate::Epoch;
 use wire::{AddrVec, Utime, Uuid};
@@ -64,13 +64,13 @@ pub struct OsdEntry {
     pub weight: u32,
     /// Its machine's uuid of it.
     pub uuid: Uuid,
-    /// Where clients connect.
+    /// Addresses for clients.
     pub client_addrs: AddrVec,
-    /// Where other OSDs connect.
+    /// Addresses for other OSDs.
     pub cluster_addrs: AddrVec,
-    /// Where other OSDs send heartbeats on the cluster network.
+    /// Addresses for heartbeats on the cluster network.
     pub hb_back_addrs: AddrVec,
-    /// Where other OSDs send heartbeats on the public network.
+    /// Addresses for heartbeats on the public network.
     pub hb_front_addrs: AddrVec,
     /// Its incarnation's history.
     pub info: OsdInfo,
@@ -79,17 +79,17 @@ pub struct OsdEntry {
 }
 
 impl OsdEntry {
-    /// Whether the id is taken.
+    /// True if the id is in use.
     pub fn exists(&self) -> bool {
         self.state & osd_state::EXISTS != 0
     }
 
-    /// Whether it exists and serves.
+    /// True if it exists and is up.
     pub fn is_up(&self) -> bool {
         self.exists() && self.state & osd_state::UP != 0
     }
 
-    /// Whether it exists and holds data.
+    /// True if it exists and is in.
     pub fn is_in(&self) -> bool {
         self.exists() && self.weight != 0
     }
@@ -110,21 +110,21 @@ wire::wire_structs! {
         pub last_clean_begin: Epoch,
         /// Its end, exclusive.
         pub last_clean_end: Epoch,
-        /// When this incarnation came up.
+        /// Epoch in which this incarnation came up.
         pub up_from: Epoch,
-        /// Until when it was up for certain, as a primary needs to know before it activates.
+        /// Epoch up to which it was certainly up. A primary needs it before it activates.
         pub up_thru: Epoch,
-        /// When it last went down.
+        /// Epoch in which it last went down.
         pub down_at: Epoch,
-        /// When its data was last declared lost.
+        /// Epoch in which its data was last declared lost.
         pub lost_at: Epoch,
     }
 
     /// `osd_xinfo_t`.
     pub struct OsdXinfo[v 4/1] {
-        /// When it last went down.
+        /// Time at which it last went down.
         pub down_stamp: Utime,
-        /// How often a report of its failure was false, as a share of 2^32 - 1.
+        /// Share of failure reports about it that were false, of 2^32 - 1.
         pub laggy_probability: u32,
         /// Seconds for which it was wrongly down.
         pub laggy_interval: u32,
@@ -134,7 +134,7 @@ wire::wire_structs! {
         pub old_weight: u32,
         /// Scrub of purged snapshots.
         pub last_purged_snaps_scrub: Utime = since 3,
-        /// When it was known to be dead.
+        /// Epoch in which it was known to be dead.
         pub dead_epoch: Epoch = since 4,
     }
 }

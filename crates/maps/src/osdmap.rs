@@ -10,7 +10,7 @@ use wire::{AddrVec, EntityAddr, Utime, Uuid};
 pub mod osd_flags {
     /// No longer in use.
     pub const NEARFULL: u32 = 1;
-    /// No room; writers wait.
+    /// Out of space: writers wait.
     pub const FULL: u32 = 1 << 1;
     /// Reads wait.
     pub const PAUSERD: u32 = 1 << 2;
@@ -48,14 +48,14 @@ pub mod osd_flags {
     pub const REQUIRE_LUMINOUS: u32 = 1 << 18;
     /// Deletes are done by recovery.
     pub const RECOVERY_DELETES: u32 = 1 << 19;
-    /// Snapshot directories of before are gone.
+    /// Snapshot directories of old releases are gone.
     pub const PURGED_SNAPDIRS: u32 = 1 << 20;
     /// No removal of snapshots.
     pub const NOSNAPTRIM: u32 = 1 << 21;
     /// PG logs are bounded.
     pub const PGLOG_HARDLIMIT: u32 = 1 << 22;
 
-    /// What a new cluster has.
+    /// Flags of a new cluster.
     pub const DEFAULT: u32 = SORTBITWISE | RECOVERY_DELETES | PURGED_SNAPDIRS | PGLOG_HARDLIMIT;
 
     /// Ceph's names in the order in which they are printed.
@@ -93,10 +93,10 @@ pub mod release {
     pub const NAUTILUS: u8 = 14;
     /// 15.
     pub const OCTOPUS: u8 = 15;
-    /// 16, the one whose encodings we write.
+    /// 16, whose encodings we write.
     pub const PACIFIC: u8 = 16;
 
-    /// The release's name, `unknown` where it has none here.
+    /// The release's name; `unknown` if it has none here.
     pub fn name(release: u8) -> &'static str {
         const NAMES: [&str; 21] = [
             "unknown",
@@ -132,9 +132,9 @@ pub struct OsdMap {
     pub fsid: Uuid,
     /// Of this map.
     pub epoch: Epoch,
-    /// When epoch 1 was made.
+    /// Time of epoch 1.
     pub created: Utime,
-    /// When this epoch was made.
+    /// Time of this epoch.
     pub modified: Utime,
     /// By id.
     pub pools: BTreeMap<i64, Pool>,
@@ -146,21 +146,21 @@ pub struct OsdMap {
     pub flags: u32,
     /// By OSD id; its length is `max_osd`.
     pub osds: Vec<OsdEntry>,
-    /// By OSD id, or empty where all have [`AFFINITY_DEFAULT`].
+    /// By OSD id, or empty if all have [`AFFINITY_DEFAULT`].
     pub primary_affinity: Vec<u32>,
-    /// Who serves a PG meanwhile.
+    /// Temporary acting sets.
     pub pg_temp: BTreeMap<PgId, Vec<OsdId>>,
-    /// Who leads a PG meanwhile.
+    /// Temporary primaries.
     pub primary_temp: BTreeMap<PgId, OsdId>,
     /// Placement.
     pub crush: Arc<CrushMap>,
     /// Name to key to value.
     pub ec_profiles: BTreeMap<String, BTreeMap<String, String>>,
-    /// What replaces a PG's placement.
+    /// Placements that replace CRUSH's.
     pub pg_upmap: BTreeMap<PgId, Vec<OsdId>>,
-    /// What replaces single OSDs of a PG's placement: (from, to).
+    /// Replacements of single OSDs in CRUSH's placement: (from, to).
     pub pg_upmap_items: BTreeMap<PgId, Vec<(OsdId, OsdId)>>,
-    /// Who leads a PG. Only in maps of Reef and later, never written.
+    /// Primaries of PGs. Only in maps of Reef and later, never written.
     pub pg_upmap_primaries: BTreeMap<PgId, OsdId>,
     /// Counts the CRUSH map's changes.
     pub crush_version: i32,
@@ -168,9 +168,9 @@ pub struct OsdMap {
     pub new_removed_snaps: BTreeMap<i64, IntervalSet>,
     /// Snapshots whose removal ended in this epoch, by pool.
     pub new_purged_snaps: BTreeMap<i64, IntervalSet>,
-    /// When an OSD last went up or down.
+    /// The last time at which an OSD went up or down.
     pub last_up_change: Utime,
-    /// When an OSD last went in or out.
+    /// The last time at which an OSD went in or out.
     pub last_in_change: Utime,
     /// Addresses that may not be served, until when. A nonce of 0 stands for all.
     pub blocklist: BTreeMap<EntityAddr, Utime>,
@@ -188,7 +188,7 @@ pub struct OsdMap {
     pub require_min_compat_client: u8,
     /// A release number; clients choose their resend rules by it.
     pub require_osd_release: u8,
-    /// Snapshots whose removal goes on, by pool.
+    /// Snapshots that are being removed, by pool.
     pub removed_snaps_queue: BTreeMap<i64, IntervalSet>,
     /// State bits by CRUSH bucket.
     pub crush_node_flags: BTreeMap<i32, u32>,
@@ -242,7 +242,7 @@ impl OsdMap {
         self.osds.len() as i32
     }
 
-    /// What is known of an OSD; `None` for holes and ids that were never used.
+    /// The entry of an OSD; `None` for holes and ids that were never used.
     pub fn osd(&self, osd: OsdId) -> Option<&OsdEntry> {
         self.osds.get(osd.index()?).filter(|o| o.exists())
     }
@@ -252,32 +252,32 @@ impl OsdMap {
         (0..).map(OsdId).zip(&self.osds).filter(|(_, o)| o.exists())
     }
 
-    /// Whether the id is taken.
+    /// True if the id is in use.
     pub fn exists(&self, osd: OsdId) -> bool {
         self.osd(osd).is_some()
     }
 
-    /// Whether it serves.
+    /// True if it is up.
     pub fn is_up(&self, osd: OsdId) -> bool {
         self.osd(osd).is_some_and(OsdEntry::is_up)
     }
 
-    /// Whether it exists and does not serve, or does not exist.
+    /// True if it is down, or does not exist.
     pub fn is_down(&self, osd: OsdId) -> bool {
         !self.is_up(osd)
     }
 
-    /// Whether it holds data.
+    /// True if it is in: CRUSH gives it data.
     pub fn is_in(&self, osd: OsdId) -> bool {
         self.osd(osd).is_some_and(OsdEntry::is_in)
     }
 
-    /// Where clients reach it.
+    /// Its addresses for clients.
     pub fn client_addrs(&self, osd: OsdId) -> Option<&AddrVec> {
         self.osd(osd).map(|o| &o.client_addrs)
     }
 
-    /// Where other OSDs reach it.
+    /// Its addresses for other OSDs.
     pub fn cluster_addrs(&self, osd: OsdId) -> Option<&AddrVec> {
         self.osd(osd).map(|o| &o.cluster_addrs)
     }
@@ -294,27 +294,27 @@ impl OsdMap {
         Some((*id, self.pools.get(id)?))
     }
 
-    /// The pool's name, empty where it has none.
+    /// The pool's name, empty if it has none.
     pub fn pool_name(&self, pool: i64) -> &str {
         self.pool_names.get(&pool).map_or("", String::as_str)
     }
 
-    /// Whether bit `flag` of [`osd_flags`] is set.
+    /// True if bit `flag` of [`osd_flags`] is set.
     pub fn has_flag(&self, flag: u32) -> bool {
         self.flags & flag != 0
     }
 
-    /// Whether writes to a pool must wait, or fail, because there is no room.
+    /// True if writes to a pool must wait, or fail, because it is out of space.
     pub fn is_full(&self, pool: i64) -> bool {
         self.has_flag(osd_flags::FULL) || self.pools.get(&pool).is_some_and(|p| p.has_flag(pool_flags::FULL))
     }
 
-    /// Whether no peer with this address may be served: it, or all of its host, is in the list.
+    /// True if no peer with this address may be served: the address, or all of its host, is on the blocklist.
     pub fn is_blocklisted(&self, addr: &EntityAddr) -> bool {
         if self.blocklist.is_empty() {
             return false;
         }
-        // Entries are of type "any" or of the protocol that they were made for; clients call themselves "any".
+        // Entries are of type "any" or of the protocol that they were made for; clients have type "any".
         let any_port = |a: &EntityAddr| {
             let mut all = *a;
             all.nonce = 0;

@@ -1,4 +1,5 @@
-//! The binary form of the OSD map (PROTOCOL.md 4.1): what clients read (version 9), what OSDs read (9), a checksum.
+//! The binary form of the OSD map (docs/protocol.md 4.1): the clients' part (version 9), the OSDs' part (9),
+//! a checksum.
 
 use crate::{OsdEntry, OsdInfo, OsdMap, OsdXinfo};
 use stdx::crc32c;
@@ -194,8 +195,8 @@ pub(crate) fn check_crc(r: &mut Reader<'_>, expected: u32) -> Result<(), DecodeE
     }
 }
 
-/// A map by address in Ceph's order, that of the bytes of its address in memory, which is also that of the bytes
-/// on the wire: so that checksums agree.
+/// A map by address in Ceph's order, that of an address's bytes in memory, which is also that of its bytes on
+/// the wire. Checksums depend on it.
 pub(crate) fn encode_by_addr<'a>(w: &mut Writer, entries: impl Iterator<Item = (&'a EntityAddr, &'a Utime)>) {
     let mut sorted: Vec<(Vec<u8>, &Utime)> =
         entries.map(|(addr, until)| (Writer::encode(addr), until)).collect();

@@ -181,7 +181,7 @@ impl Sample for EVersion {
     }
 }
 
-/// Who asked for a change and with which number, by which a resent request is known (`osd_reqid_t`).
+/// The sender and number of a change, by which a resent request is recognized (`osd_reqid_t`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ReqId {
     /// The client; its number is its `global_id`.
@@ -227,14 +227,14 @@ impl Sample for ReqId {
     }
 }
 
-/// Where a PG is: what `OsdMap::pg_up_acting` answers.
+/// The placement of a PG, as `OsdMap::pg_up_acting` returns it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct UpActing {
-    /// Where CRUSH wants it; holes only in erasure-coded pools.
+    /// The up set: CRUSH's placement, as far as it is up; holes only in erasure-coded pools.
     pub up: Vec<OsdId>,
     /// The first of `up`, or as primary affinity decides.
     pub up_primary: Option<OsdId>,
-    /// Who serves it.
+    /// The acting set: the OSDs that serve it.
     pub acting: Vec<OsdId>,
     /// The OSD that clients talk to.
     pub acting_primary: Option<OsdId>,

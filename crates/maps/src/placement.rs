@@ -1,9 +1,9 @@
-//! From an object to the OSDs that hold it (PROTOCOL.md 4.3): what every client computes for itself.
+//! From an object to the OSDs that hold it (docs/protocol.md 4.3): what every client computes for itself.
 
 use crate::{AFFINITY_DEFAULT, ObjectLocator, OsdId, OsdMap, PgId, Pool, Spg, UpActing};
 
 impl OsdMap {
-    /// The PG of an object, `None` where there is no such pool.
+    /// The PG of an object; `None` if there is no such pool.
     pub fn object_pg(&self, locator: &ObjectLocator, name: &[u8]) -> Option<PgId> {
         Some(self.pools.get(&locator.pool)?.raw_pg_to_pg(self.object_raw_pg(locator, name)))
     }
@@ -13,7 +13,7 @@ impl OsdMap {
         PgId { pool: locator.pool, seed: locator.hash_of(name) }
     }
 
-    /// Where a PG is and who serves it. `pg` may be a raw PG. Empty where there is no such pool.
+    /// The up and acting sets of a PG. `pg` may be a raw PG. Empty if there is no such pool.
     pub fn pg_up_acting(&self, pg: PgId) -> UpActing {
         let Some(pool) = self.pools.get(&pg.pool) else { return UpActing::default() };
         let (mut up, pps) = self.pg_to_raw_osds_of(pool, pg);
@@ -27,7 +27,7 @@ impl OsdMap {
         UpActing { up, up_primary, acting, acting_primary: temp_primary.or(default_primary) }
     }
 
-    /// The OSDs that CRUSH gives a PG, without exceptions and whether they are up or not.
+    /// The OSDs that CRUSH gives a PG, without exceptions, up or not.
     pub fn pg_to_raw_osds(&self, pg: PgId) -> Vec<OsdId> {
         self.pools.get(&pg.pool).map(|pool| self.pg_to_raw_osds_of(pool, pg).0).unwrap_or_default()
     }
@@ -45,8 +45,8 @@ impl OsdMap {
         Some((Spg { pgid, shard: i8::try_from(shard).ok()? }, primary))
     }
 
-    /// The rule of a pool. Clients up to Pacific, and Linux, look for one that was made for pools of this type and size,
-    /// and find none where there is only another under that number.
+    /// The rule of a pool. Clients up to Pacific, and Linux, look for a rule that was made for pools of this
+    /// type and size; a rule of the same number for others does not count.
     pub fn rule_of(&self, pool: &Pool) -> Option<u32> {
         let fits = |rule: &crush::Rule| {
             let mask = &rule.mask;
@@ -56,7 +56,7 @@ impl OsdMap {
         (0..).zip(&self.crush.rules).find(|(_, rule)| rule.as_ref().is_some_and(fits)).map(|(id, _)| id)
     }
 
-    /// Where a PG lies when all its OSDs are up: what CRUSH gives it, with the exceptions.
+    /// The placement of a PG if all its OSDs were up: CRUSH's, with the exceptions.
     pub fn pg_up_when_all_are_up(&self, pg: PgId) -> Vec<OsdId> {
         let Some(pool) = self.pools.get(&pg.pool) else { return Vec::new() };
         let (mut osds, _) = self.pg_to_raw_osds_of(pool, pg);
@@ -75,14 +75,14 @@ impl OsdMap {
         (osds, pps)
     }
 
-    /// Where a PG is by its exceptions, once CRUSH gave it `raw`.
+    /// The placement of a PG by its exceptions, given CRUSH's `raw`.
     pub(crate) fn with_exceptions(&self, pool: &Pool, pg: PgId, raw: &[OsdId]) -> Vec<OsdId> {
         let mut osds = raw.to_vec();
         self.apply_upmap(pool, pg, &mut osds);
         osds
     }
 
-    /// Whether an exception may not lead here: it is an OSD of the map, and out.
+    /// True if an exception may not lead to this OSD: the map has it, and it is out.
     fn is_marked_out(&self, osd: OsdId) -> bool {
         osd.index().and_then(|i| self.osds.get(i)).is_some_and(|o| o.weight == 0)
     }
@@ -143,7 +143,7 @@ impl OsdMap {
     }
 }
 
-/// Drops the OSDs that fail `ok`; where positions matter they leave a hole.
+/// Drops the OSDs that fail `ok`; if positions matter they leave a hole.
 fn keep(pool: &Pool, osds: &mut Vec<OsdId>, ok: impl Fn(OsdId) -> bool) {
     if pool.is_erasure() {
         osds.iter_mut().filter(|osd| !ok(**osd)).for_each(|osd| *osd = OsdId::NONE);

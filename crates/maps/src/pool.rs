@@ -1,4 +1,4 @@
-//! Pools, `pg_pool_t` (PROTOCOL.md 4.2).
+//! Pools, `pg_pool_t` (docs/protocol.md 4.2).
 
 use crate::{EVersion, Epoch, IntervalSet, PgId, SnapId, split_off, stable_mod, stable_mod_mask};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ pub mod pool_type {
 pub mod pool_flags {
     /// The placement seed is hashed with the pool's id.
     pub const HASHPSPOOL: u64 = 1;
-    /// No room; writers wait.
+    /// Out of space: writers wait.
     pub const FULL: u64 = 1 << 1;
     /// Erasure-coded objects may be overwritten.
     pub const EC_OVERWRITES: u64 = 1 << 2;
@@ -174,7 +174,7 @@ wire::wire_structs! {
     pub struct PoolSnap[v 2/2] {
         /// Id.
         pub snapid: SnapId,
-        /// When it was made.
+        /// Time of its creation.
         pub stamp: Utime,
         /// Name.
         pub name: String,
@@ -184,15 +184,15 @@ wire::wire_structs! {
     pub struct MergeMeta[v 1/1] {
         /// The PG that went.
         pub source_pgid: PgId,
-        /// When both were ready.
+        /// Epoch in which both were ready.
         pub ready_epoch: Epoch,
         /// History.
         pub last_epoch_started: Epoch,
         /// History.
         pub last_epoch_clean: Epoch,
-        /// Where the source ended.
+        /// Last version of the source.
         pub source_version: EVersion,
-        /// Where the target ended.
+        /// Last version of the target.
         pub target_version: EVersion,
     }
 }
@@ -248,7 +248,7 @@ pub struct Pool {
     pub hit_set_params: Vec<u8>,
     /// Seconds.
     pub hit_set_period: u32,
-    /// How many.
+    /// Number of sets.
     pub hit_set_count: u32,
     /// Bytes in a stripe of an erasure-coded pool, 0 in others.
     pub stripe_width: u32,
@@ -284,11 +284,11 @@ pub struct Pool {
     pub last_force_op_resend_prenautilus: Epoch,
     /// Application to key to value.
     pub application_metadata: BTreeMap<String, BTreeMap<String, String>>,
-    /// When it was made.
+    /// Time of its creation.
     pub create_time: Utime,
-    /// Where `pg_num` is heading.
+    /// Target of `pg_num`.
     pub pg_num_target: u32,
-    /// Where `pgp_num` is heading.
+    /// Target of `pgp_num`.
     pub pgp_num_target: u32,
     /// `pg_num` after the merge in progress.
     pub pg_num_pending: u32,
@@ -376,12 +376,12 @@ impl Pool {
         }
     }
 
-    /// Whether bit `flag` of [`pool_flags`] is set.
+    /// True if bit `flag` of [`pool_flags`] is set.
     pub fn has_flag(&self, flag: u64) -> bool {
         self.flags & flag != 0
     }
 
-    /// Whether positions in a placement matter, so that holes stay.
+    /// True if positions in a placement matter, so that holes stay.
     pub fn is_erasure(&self) -> bool {
         self.ty == pool_type::ERASURE
     }
@@ -407,7 +407,7 @@ impl Pool {
         }
     }
 
-    /// Whether a PG is about to be merged with another one, and takes no requests until that is done or taken back.
+    /// True if a PG is about to be merged, and serves no requests until that is done or cancelled.
     pub fn is_premerge(&self, seed: u32) -> bool {
         let left = self.pg_num_pending;
         let merges = (1..self.pg_num).contains(&left) && seed < self.pg_num;

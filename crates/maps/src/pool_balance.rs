@@ -4,21 +4,21 @@ use crate::balance::{Pg, balance_pool};
 use crate::{BalanceOptions, OsdId, OsdMap, PgId, Pool, Shares, UpmapChange};
 use std::sync::Arc;
 
-/// A pool whose PGs are being looked at.
+/// A pool whose PGs are being examined.
 #[derive(Debug)]
 pub struct PoolBalance {
     map: Arc<OsdMap>,
     pool: Pool,
-    /// `None` where its rule is of a kind whose shares cannot be told.
+    /// `None` if its rule is of a kind whose shares can't be determined.
     shares: Option<Shares>,
-    /// PGs not yet looked at, the next one last.
+    /// PGs not examined yet, in reverse order.
     rest: Vec<PgId>,
     pgs: Vec<Pg>,
     idle: Vec<UpmapChange>,
 }
 
 impl PoolBalance {
-    /// Begins with a pool; `None` where the map has none of that number.
+    /// Starts with a pool; `None` if the map has no such pool.
     pub fn new(map: Arc<OsdMap>, id: i64) -> Option<Self> {
         let pool = map.pools.get(&id)?.clone();
         let shares = Shares::new(&map, &pool);
@@ -27,7 +27,7 @@ impl PoolBalance {
         Some(Self { map, pool, shares, rest, pgs: Vec::new(), idle: Vec::new() })
     }
 
-    /// Looks at so many PGs more; gives how many it had not to look at, more than 0 once all are done.
+    /// Examines `count` more PGs. Returns the unused part of `count`, more than 0 once all are done.
     pub fn look(&mut self, count: usize) -> usize {
         for looked in 0..count {
             let Some(pg) = self.rest.pop() else { return count - looked };
@@ -38,8 +38,9 @@ impl PoolBalance {
         0
     }
 
-    /// The exceptions without those that lead nowhere, or to where the rule does not allow a copy: to an OSD that is out or gone,
-    /// or into the failure domain of another copy. Placement by CRUSH may have changed since they were made.
+    /// The exceptions without those that have no effect, or lead to an OSD on which the rule does not allow a
+    /// copy: one that is out or gone, or in the failure domain of another copy. CRUSH's placement may have
+    /// changed since they were made.
     pub fn idle(&mut self) -> Vec<UpmapChange> {
         std::mem::take(&mut self.idle)
     }
@@ -66,8 +67,8 @@ impl PoolBalance {
         (kept != *items).then_some(UpmapChange { pg: pg.pg, items: kept })
     }
 
-    /// The moves that bring the pool nearer to its shares. None where CRUSH leaves places empty, or PGs are still being
-    /// split: then it is not the balancer that is needed.
+    /// The moves that bring the pool nearer to its shares. None if CRUSH leaves positions empty, or PGs are
+    /// still being split: the balancer can't help there.
     pub fn moves(self, options: &BalanceOptions) -> Vec<UpmapChange> {
         let Self { map, pool, shares, pgs, .. } = self;
         let is_whole =

@@ -1,4 +1,4 @@
-//! The binary form of a pool, version 29 of `pg_pool_t` (PROTOCOL.md 4.2).
+//! The binary form of a pool, version 29 of `pg_pool_t` (docs/protocol.md 4.2).
 
 use crate::{Epoch, Pool, PoolOpt};
 use stdx::Rng;

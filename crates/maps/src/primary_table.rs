@@ -1,9 +1,10 @@
-//! Who serves each PG of one map, computed when first asked for and found again by position.
+//! The primaries of one map's PGs, computed on demand and then found by index.
 
 use crate::{OsdId, OsdMap, PgId, Pool, Spg};
 use std::collections::BTreeMap;
 
-/// PGs of a pool that are remembered: more than any pool has, and a bound on what a damaged map makes us allocate.
+/// The most PGs of a pool that are remembered: more than any pool has, so that a damaged map can't make us
+/// allocate more.
 const MAX_ENTRIES: usize = 1 << 20;
 
 /// The acting primaries of one map's PGs. After a change of the map it has to be cleared.
@@ -27,8 +28,8 @@ impl PrimaryTable {
         self.pools.clear();
     }
 
-    /// The shard that clients address, and the OSD that serves it, `None` where none does now. `pg` is one of `pool`,
-    /// which is the pool of that number in `map`.
+    /// The shard that clients address, and its OSD, `None` if there is none now. `pg` is one of `pool`, which
+    /// is the pool of that number in `map`.
     pub fn primary(&mut self, map: &OsdMap, pool: &Pool, pg: PgId) -> (Spg, Option<OsdId>) {
         let at = pg.seed as usize;
         if at >= MAX_ENTRIES {

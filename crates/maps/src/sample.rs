@@ -1,4 +1,4 @@
-//! Random OSD maps for tests of placement: all that decides where a PG is.
+//! Random OSD maps for tests of placement: everything that placement depends on.
 
 use crate::{
     AFFINITY_DEFAULT, Epoch, OsdEntry, OsdId, OsdMap, PgId, Pool, WEIGHT_IN, osd_state, pool_flags, pool_type,
@@ -9,8 +9,8 @@ use stdx::Rng;
 use wire::{EntityAddr, Sample, Utime};
 
 impl Sample for OsdMap {
-    /// A map of the OSDs of a random CRUSH map, some down, out, partly in or gone, with a pool for each rule, affinities
-    /// and exceptions of every kind.
+    /// A map of the OSDs of a random CRUSH map, some down, out, partly in or gone, with a pool for each rule,
+    /// affinities and exceptions of every kind.
     fn sample(rng: &mut Rng) -> Self {
         let mut crush = CrushMap::sample(rng);
         if rng.chance(1, 2) {
@@ -88,7 +88,7 @@ fn add_exception(rng: &mut Rng, map: &mut OsdMap) {
         1 => drop(map.primary_temp.insert(pg, all[0])),
         2 => drop(map.pg_upmap.insert(pg, some)),
         _ => {
-            // Most lead from where the PG is, some from nowhere.
+            // Most lead from a place of the PG, some from elsewhere.
             let at = map.pg_to_raw_osds(pg);
             let from = |rng: &mut Rng| match at.get(rng.below(8) as usize) {
                 Some(osd) if osd.is_some() => *osd,

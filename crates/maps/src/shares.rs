@@ -1,5 +1,5 @@
-//! What a pool's rule makes of its OSDs: how many of the copies are each OSD's share by weight, and which OSD may stand in
-//! for which without two copies in one failure domain.
+//! The OSDs of a pool's rule: each OSD's share of the copies by weight, and the OSDs that may replace it
+//! without two copies in one failure domain.
 
 use crate::{OsdId, OsdMap, Pool};
 use crush::{CrushMap, Step};
@@ -11,14 +11,14 @@ pub struct Shares {
     places: Vec<Option<Place>>,
 }
 
-/// What the rule makes of one OSD.
+/// The rule's view of one OSD.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     /// Copies, in PGs.
     share: f64,
-    /// What a copy may not leave: of the rules that choose twice, the bucket of the last but one choice.
+    /// The bounds of a copy's moves: in rules that choose twice, the bucket of the last but one choice.
     group: (usize, i32),
-    /// What holds at most one copy of a PG: the failure domain, or the OSD itself.
+    /// The bucket that holds at most one copy of a PG: the failure domain, or the OSD itself.
     domain: i32,
 }
 
@@ -26,8 +26,9 @@ struct Place {
 type Level = (u32, i32);
 
 impl Shares {
-    /// The shares of a pool, `None` where its rule is of a kind whose shares cannot be told: without an end, with two
-    /// starting points that reach the same OSD, or with a count at a lower level that depends on the pool's size.
+    /// The shares of a pool. `None` if its rule is of a kind whose shares can't be determined: without an
+    /// end, with two starting points that reach the same OSD, or with a count at a lower level that depends
+    /// on the pool's size.
     pub fn new(map: &OsdMap, pool: &Pool) -> Option<Self> {
         let rule = map.crush.rule(map.rule_of(pool)?)?;
         let mut filling = Filling {
@@ -57,7 +58,7 @@ impl Shares {
         self.place(osd).map_or(0.0, |place| place.share)
     }
 
-    /// How far from its share an OSD may be: one PG, or 1 %.
+    /// The allowed distance of an OSD from its share: one PG, or 1 %.
     pub fn tolerance(&self, osd: OsdId) -> f64 {
         (self.of(osd) / 100.0).max(1.0)
     }
@@ -68,7 +69,7 @@ impl Shares {
         (0..).map(OsdId).zip(&self.places).filter(move |(_, place)| reached(place)).map(|(osd, _)| osd)
     }
 
-    /// Whether all OSDs are of one group, so that only failure domains matter.
+    /// True if all OSDs are of one group, so that only failure domains matter.
     pub(crate) fn is_simple(&self) -> bool {
         let mut groups = self.places.iter().flatten().map(|place| place.group);
         let first = groups.next();
@@ -80,7 +81,7 @@ impl Shares {
         self.place(osd).filter(|place| place.share > 0.0).map(|place| place.domain)
     }
 
-    /// Whether the rule also allows `held` with `to` in the place of `from`.
+    /// True if the rule also allows `held` with `to` in the place of `from`.
     pub fn may_replace(&self, held: &[OsdId], from: OsdId, to: OsdId) -> bool {
         let (Some(old), Some(new)) = (self.place(from), self.place(to)) else { return false };
         let others = || held.iter().filter(|osd| **osd != from);
@@ -90,7 +91,8 @@ impl Shares {
     }
 }
 
-/// The starting points of a rule, each with its choices from the top; a choice of one at the end changes nothing.
+/// The starting points of a rule, each with its choices from the top; a choice of one at the end changes
+/// nothing.
 fn segments(steps: &[Step], size: u32) -> Option<Vec<(i32, Vec<Level>)>> {
     let mut out = Vec::new();
     let mut open: Option<(i32, Vec<Level>)> = None;
@@ -133,7 +135,7 @@ struct Filling<'a> {
 }
 
 impl Filling<'_> {
-    /// Gives `copies` to what lies below `bucket`, of which `levels` are still to be chosen.
+    /// Gives `copies` to the OSDs below `bucket`, of which `levels` are still to be chosen.
     fn fill(&mut self, bucket: i32, levels: &[Level], copies: f64, group: i32) {
         let Some(((_, ty), rest)) = levels.split_first() else {
             return self.fill_devices(bucket, copies, group);
@@ -200,7 +202,7 @@ fn device_weights(map: &OsdMap) -> Vec<f64> {
     weights
 }
 
-/// Splits `total` in proportion to `weights`, but gives none more than `cap`; what that leaves goes to the others.
+/// Splits `total` in proportion to `weights`, with no part above `cap`; the excess goes to the others.
 fn distribute(total: f64, weights: &[f64], cap: f64) -> Vec<f64> {
     let mut out = vec![0.0; weights.len()];
     let mut capped = vec![false; weights.len()];

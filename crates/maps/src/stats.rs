@@ -1,4 +1,4 @@
-//! Counts of objects and bytes, as OSDs report them and clients are told.
+//! Counts of objects and bytes, as OSDs report them and clients get them.
 
 use wire::{Decode, DecodeError, Encode, Reader, Sample, Writer};
 
@@ -47,7 +47,7 @@ wire::wire_structs! {
         pub num_objects_omap: i64,
         /// Cache tiering.
         pub num_objects_hit_set_archive: i64,
-        /// Copies that are where they should not stay.
+        /// Copies on OSDs that are not to keep them.
         pub num_objects_misplaced: i64,
         /// Cache tiering.
         pub num_bytes_hit_set_archive: i64,

@@ -1,4 +1,5 @@
-//! The balancer: every OSD within one PG or 1 % of its share, failure domains kept, hardly more moved than needed.
+//! The balancer: every OSD within one PG or 1 % of its share, failure domains kept, hardly more moved than
+//! needed.
 
 #[path = "support/clusters.rs"]
 mod clusters;
@@ -35,7 +36,7 @@ fn a_change_moves_at_most_a_tenth_more_than_it_must() {
     }
 }
 
-/// Copies of each PG are on different hosts, and exceptions say what they were meant to say.
+/// Checks that copies of each PG are on different hosts, and that exceptions have their intended effect.
 fn check_domains(map: &OsdMap) {
     for (pg, osds) in placements(map) {
         let hosts: BTreeSet<i32> = osds.iter().filter_map(|osd| map.crush.parent_of(osd.0)).collect();

@@ -67,8 +67,8 @@ fn parse(line: &str, key: &str) -> (Vec<OsdId>, Option<OsdId>) {
     (osds, Some(id(primary)).filter(|osd| osd.0 >= 0))
 }
 
-/// Compares with what `osdmaptool --test-map-pgs-dump-all` prints: `1.0 raw ([1], p1) up ([1], p1) acting ([1], p1)`, and
-/// with the shorter `--test-map-pgs-dump`: `1.0 [1] 1`. Gives the number of PGs.
+/// Compares with the output of `osdmaptool --test-map-pgs-dump-all`: `1.0 raw ([1], p1) up ([1], p1) acting
+/// ([1], p1)`, and with that of `--test-map-pgs-dump`: `1.0 [1] 1`. Returns the number of PGs.
 fn check_with_osdmaptool(what: &str, map: &OsdMap) -> usize {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let file = dir.path().join("map");
@@ -115,7 +115,7 @@ fn check_crush(what: &str, map: &OsdMap, file: &std::path::Path) {
     assert!(std::fs::read(out).expect("written") == Writer::encode(&*map.crush), "{what}: another CRUSH map");
 }
 
-/// Whether Ceph's tools are installed, which they must be where `CI` is set.
+/// True if Ceph's tools are installed, which is required if `CI` is set.
 fn have_osdmaptool() -> bool {
     let installed = Command::new("osdmaptool").arg("--version").output().is_ok();
     assert!(installed || std::env::var_os("CI").is_none(), "osdmaptool is missing: install ceph-base");

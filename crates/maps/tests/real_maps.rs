@@ -40,9 +40,8 @@ fn incrementals_re_encode_to_the_same_bytes() {
     }
 }
 
-/// 62 changes of every kind, from the first map of a cluster on: pools, snapshots, OSDs up, down, out, new and
-/// gone, exceptions of placement, blocklist, CRUSH. After each, the map's checksum is the one that the real
-/// monitor got.
+/// 62 changes of every kind, from a cluster's first map on: pools, snapshots, OSDs up, down, out, new and
+/// gone, exceptions of placement, blocklist, CRUSH. After each, the map's checksum equals the real monitor's.
 #[test]
 fn incrementals_lead_to_the_maps_that_real_monitors_made() {
     let mut map = OsdMap::default();

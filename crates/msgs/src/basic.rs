@@ -3,8 +3,8 @@
 use std::fmt;
 use wire::{Decode, DecodeError, Encode, Reader, Sample, Writer};
 
-/// The head of every message to the monitors' services: the version that the sender has. Two further fields are
-/// constant (-1 and 0).
+/// The head of every message to the monitors' services: the version that the sender has. Two further fields
+/// are constant (-1 and 0).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Paxos {
     /// Version of the service's state that the sender knows.
@@ -63,7 +63,8 @@ impl Sample for Rest {
     }
 }
 
-/// The last field of a message that some senders leave out, without a version that says so; then it is the default.
+/// The last field of a message that some senders leave out, without a version that says so; it is the default
+/// then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Trailing<T>(pub T);
 

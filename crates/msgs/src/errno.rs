@@ -12,7 +12,7 @@ macro_rules! errnos {
             }
         }
 
-        /// What an error number says, as `strerror` would.
+        /// The text of an error number, as `strerror` would return it.
         pub fn text(errno: i32) -> String {
             match errno.unsigned_abs() {
                 $( $value => $text.to_owned(), )*

@@ -1,9 +1,9 @@
-//! Every message that a client of Ceph sends or receives, each declared once, and the numbers they use: operation codes,
-//! flags, cap bits, error numbers (PROTOCOL.md 3 to 6).
+//! Every message that a client of Ceph sends or receives, each declared once, and the numbers they use:
+//! operation codes, flags, cap bits, error numbers (docs/protocol.md 3 to 6).
 //!
-//! Entry points: [`Body`] is any message; [`op::Op`] an object operation. Maps travel as encoded blobs and are
-//! interpreted by the crate `maps`. Decoding accepts every version that clients from Ceph 14 to 20 and Linux from 5.11 on send;
-//! encoding is Pacific's (16.2), whatever the peer.
+//! Entry points: [`Body`] is any message; [`op::Op`] an object operation. Maps travel as encoded blobs and
+//! are interpreted by the crate `maps`. Decoding accepts every version that clients from Ceph 14 to 20 and
+//! Linux from 5.11 on send; encoding is Pacific's (16.2), whatever the peer.
 
 pub mod basic;
 pub mod errno;

@@ -1,4 +1,4 @@
-//! Messages between clients and metadata servers (PROTOCOL.md 6).
+//! Messages between clients and metadata servers (docs/protocol.md 6).
 
 mod args;
 mod cap_bits;

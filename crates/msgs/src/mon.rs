@@ -1,4 +1,5 @@
-//! Messages between clients and monitors (PROTOCOL.md 3.2). Daemons use them too; what only daemons say is in `peer`.
+//! Messages between clients and monitors (docs/protocol.md 3.2). Daemons use them too; messages of daemons
+//! only are in `peer`.
 
 use crate::{Paxos, Rest, Trailing};
 use maps::{Epoch, IntervalSet, PoolStat, SnapId};
@@ -19,10 +20,10 @@ wire_structs! {
         pub flags: u8,
     }
 
-    /// What `statfs` tells, in KiB.
+    /// The reply of `statfs`, in KiB.
     #[derive(Copy, Eq)]
     pub struct StatfsNumbers[plain] {
-        /// Whole size.
+        /// Total size.
         pub kb: u64,
         /// Used.
         pub kb_used: u64,
@@ -34,19 +35,19 @@ wire_structs! {
 
     /// One line of the cluster log.
     pub struct LogEntry[v 5/5] {
-        /// Who says it, by name.
+        /// Name of the sender.
         pub name: EntityName,
-        /// Who says it, by number.
+        /// Numbered name of the sender.
         pub rank: EntityId,
-        /// From where.
+        /// Addresses of the sender.
         pub addrs: AddrVec,
-        /// When.
+        /// Time of the entry.
         pub stamp: Utime,
         /// Counts up in one sender.
         pub seq: u64,
         /// 0 debug, 1 info, 2 security, 3 warning, 4 error.
         pub prio: u16,
-        /// What.
+        /// The text.
         pub msg: String,
         /// `cluster` or `audit`.
         pub channel: String,
@@ -89,9 +90,10 @@ wire::messages! {
         pub st: StatfsNumbers,
     }
 
-    /// Asks to be told of maps, now and on every change.
+    /// Subscribes to maps, now and on every change.
     pub struct MonSubscribe = 15 "mon_subscribe" [v 3/1] {
-        /// `monmap`, `osdmap`, `mdsmap`, `mdsmap.FSCID`, `fsmap`, `fsmap.user`, `mgrmap`, `config` and from which epoch.
+        /// `monmap`, `osdmap`, `mdsmap`, `mdsmap.FSCID`, `fsmap`, `fsmap.user`, `mgrmap`, `config`, and the
+        /// first epoch of each.
         pub what: BTreeMap<String, SubscribeItem>,
         /// Of the sender.
         pub hostname: String = since 3,
@@ -99,14 +101,14 @@ wire::messages! {
 
     /// Answers [`MonSubscribe`] to peers without stateful subscriptions; not needed for our range of clients.
     pub struct MonSubscribeAck = 16 "mon_subscribe_ack" [v 1/1] {
-        /// Renew after so many seconds.
+        /// Seconds after which to renew.
         pub interval: u32,
         /// Of the cluster.
         pub fsid: Uuid,
     }
 
-    /// Asks for OSD maps by their epochs, in full or as incrementals; 0 for none of a kind. OSDs of Ceph ask so when a
-    /// checksum differs.
+    /// Requests OSD maps by their epochs, in full or as incrementals; 0 for none of a kind. Ceph's OSDs do so
+    /// when a checksum differs.
     pub struct MonGetOsdMap = 6 "mon_get_osdmap" [v 1/1] {
         /// Head.
         pub paxos: Paxos,
@@ -126,21 +128,21 @@ wire::messages! {
         pub paxos: Paxos,
         /// 2 for cephx.
         pub protocol: u32,
-        /// What the protocol defines.
+        /// Payload of the authentication protocol.
         pub payload: Vec<u8>,
-        /// That the sender has; Linux does not say.
+        /// Epoch of the sender's monitor map; Linux leaves it out.
         pub monmap_epoch: Trailing<Epoch>,
     }
 
     /// Answers [`Auth`].
     pub struct AuthReply = 18 "auth_reply" [v 1/1] {
-        /// As asked.
+        /// As in the request.
         pub protocol: u32,
         /// 0 or a negative errno.
         pub result: i32,
         /// Of the session.
         pub global_id: u64,
-        /// What the protocol defines.
+        /// Payload of the authentication protocol.
         pub payload: Vec<u8>,
         /// For people.
         pub message: String,
@@ -220,9 +222,9 @@ wire::messages! {
         pub paxos: Paxos,
         /// Of the cluster.
         pub fsid: Uuid,
-        /// Which pool.
+        /// The pool.
         pub pool: u32,
-        /// What to do.
+        /// The operation.
         pub op: u32,
         /// Unused.
         pub auid: u64,
@@ -256,7 +258,7 @@ wire::messages! {
         pub r: i32,
         /// Status text.
         pub rs: String,
-        /// As asked.
+        /// As in the request.
         pub cmd: Vec<String>,
         /// Output.
         pub data: Bufs = data,
@@ -300,7 +302,7 @@ wire::messages! {
         pub fsid: Uuid,
         /// By pool name.
         pub pool_stats: BTreeMap<String, PoolStat>,
-        /// Whether omap usage is known per pool.
+        /// True if omap usage is known per pool.
         pub per_pool: bool = since 2,
     }
 
@@ -312,7 +314,7 @@ wire::messages! {
 
     /// Asks for the [`Config`] of a name.
     pub struct GetConfig = 63 "get_config" [v 1/1] {
-        /// Whose.
+        /// The entity.
         pub name: EntityName,
         /// On which host.
         pub host: String,
@@ -365,7 +367,7 @@ pub mod pool_op {
     pub const CREATE_SNAP: u32 = 0x11;
     /// Delete the pool snapshot `name`.
     pub const DELETE_SNAP: u32 = 0x12;
-    /// Give out a new self-managed snapshot id.
+    /// Allocate a new self-managed snapshot id.
     pub const CREATE_UNMANAGED_SNAP: u32 = 0x21;
     /// Delete the self-managed snapshot `snapid`.
     pub const DELETE_UNMANAGED_SNAP: u32 = 0x22;

@@ -12,9 +12,9 @@ use wire::{Decode, DecodeError, Reader, Sample, Writer, wire_structs};
 
 /// Flags of one operation in a vector.
 pub mod op_flag {
-    /// CREATE fails where the object exists.
+    /// CREATE fails if the object exists.
     pub const EXCL: u32 = 1;
-    /// The vector goes on where this operation fails.
+    /// The vector goes on if this operation fails.
     pub const FAILOK: u32 = 2;
     /// Access is random.
     pub const FADVISE_RANDOM: u32 = 4;
@@ -38,7 +38,7 @@ wire_structs! {
         pub len: u64,
         /// Size at truncation `truncate_seq`.
         pub truncate_size: u64,
-        /// Counts truncations of the file; 0 where there were none.
+        /// Counts truncations of the file; 0 if there were none.
         pub truncate_seq: u32,
     }
 }
@@ -49,9 +49,9 @@ impl Extent {
         Self { off, len, ..Self::default() }
     }
 
-    /// The newest truncation that the client knows of, as (number, size); (0, 0) where there was none. CephFS's files begin
-    /// with number 1 and no size, and the kernel's client says so in each request (seen of Linux 6.1 and 7.2): that is no
-    /// truncation either. What truncations are for: PROTOCOL.md 5.4.
+    /// The newest truncation that the client knows, as (number, size); (0, 0) without one. CephFS's files
+    /// begin with number 1 and no size, and the kernel's client sends these in each request (seen of Linux
+    /// 6.1 and 7.2): that is no truncation either. docs/protocol.md 5.4 explains truncations.
     pub fn truncation(&self) -> (u32, u64) {
         match (self.truncate_seq, self.truncate_size) {
             (1, u64::MAX) => (0, 0),
@@ -95,7 +95,7 @@ impl RawOp {
 pub struct SubOp {
     /// [`op_flag`] bits.
     pub flags: u32,
-    /// What to do.
+    /// The operation.
     pub op: Op,
 }
 
@@ -139,8 +139,9 @@ pub mod watch_op {
     pub const PING: u8 = 7;
 }
 
-/// An object operation with its input. Inputs that are structures of their own (omap keys, cursors) stay encoded and are read
-/// by the types of [`input`], so that a bad one fails the operation and not the connection.
+/// An object operation with its input. Inputs that are structures of their own (omap keys, cursors) stay
+/// encoded and are read by the types of [`input`], so that a bad one fails the operation and not the
+/// connection.
 #[derive(Clone, PartialEq, Debug)]
 #[allow(missing_docs)]
 pub enum Op {
@@ -190,7 +191,7 @@ pub enum Op {
     Truncate(Extent),
     Zero(Extent),
     Delete,
-    /// Cuts off at `extent.truncate_size` where its `truncate_seq` is new.
+    /// Truncates to `extent.truncate_size` if its `truncate_seq` is new.
     TrimTrunc(Extent),
     SetTrunc(Extent),
     Create {
@@ -272,7 +273,7 @@ pub enum Op {
         src_fadvise: u32,
         data: Bufs,
     },
-    /// As [`Op::CopyFrom`], with truncation in `data`.
+    /// Like [`Op::CopyFrom`], with truncation in `data`.
     CopyFrom2 {
         snap: SnapId,
         src_version: u64,
@@ -292,7 +293,7 @@ pub enum Op {
         start_epoch: u32,
         data: Bufs,
     },
-    /// As [`Op::PgNls`] with a filter behind the cursor.
+    /// Like [`Op::PgNls`] with a filter after the cursor.
     PgNlsFilter {
         max: u64,
         start_epoch: u32,
@@ -322,18 +323,19 @@ impl Args {
     }
 }
 
-/// No object is larger, and no read gives more at once, in bytes.
+/// The largest object, and the most that one read returns, in bytes.
 const LARGEST_READ: u64 = 128 << 20;
-/// What an operation is taken to give that looks at little but may give more, in bytes.
+/// The assumed reply of an operation that usually returns little, in bytes.
 const SOME: u64 = 16 << 10;
-/// The same of one that gives many entries, for each and at most.
+/// The assumed reply of an operation that returns many entries, in bytes for each.
 const ENTRY: u64 = 1 << 10;
 const ENTRIES: u64 = 1 << 20;
 
 impl Op {
-    /// How much memory it may take at the OSD beyond that of its own message, in bytes: of data as much as it asks for, since how much there is
-    /// shows only later; of what has no length (omap, xattrs, methods of classes) a guess that is set right when the answer is there.
-    /// 0 where nobody needs to count it.
+    /// Bytes of memory that it may take at the OSD in addition to its own message. For data it is the
+    /// requested length, since the real one is known only later; for replies without a requested length
+    /// (omap, xattrs, class methods) it is a guess, corrected when the answer is there. 0 if it need not be
+    /// counted.
     pub fn largest_answer(&self) -> u64 {
         let data = |len: u64| if len == 0 { LARGEST_READ } else { len.min(LARGEST_READ) };
         match self {
@@ -371,7 +373,7 @@ impl Op {
         (RawOp { code, flags, args }, data)
     }
 
-    /// Interprets the wire's form. Arguments that contradict the data give [`Op::Other`].
+    /// Interprets the wire form. Arguments that contradict the data give [`Op::Other`].
     pub fn from_raw(raw: RawOp, data: Bufs) -> Self {
         Self::parse(&raw, &data).unwrap_or(Self::Other { raw: RawOp { flags: 0, ..raw }, data })
     }
@@ -553,7 +555,7 @@ impl Op {
     }
 }
 
-/// Operations on omap repeat the length of their data where others have that of their range, as clients do.
+/// Operations on omap repeat the length of their data in the place of a range's length, as clients do.
 fn with_len(code: OpCode, data: &Bufs) -> (OpCode, [u8; 28], Bufs) {
     (code, Args::build(|w| w.put(&Extent::new(0, data.len() as u64))), data.clone())
 }
@@ -649,7 +651,7 @@ impl Sample for SubOp {
             OpCode::SETXATTR => Op::SetXattr { name: Sample::sample(rng), value: Sample::sample(rng) },
             _ => Op::from_raw(RawOp { code, flags: 0, args }, Sample::sample(rng)),
         };
-        // What an operation does not use is not kept: take the form that encodes to itself.
+        // Fields that an operation does not use are lost: take the form that encodes to itself.
         let (raw, data) = op.to_raw(0);
         Self { flags: Sample::sample(rng), op: Op::from_raw(raw, data) }
     }

@@ -1,4 +1,4 @@
-//! Messages between clients and OSDs (PROTOCOL.md 5).
+//! Messages between clients and OSDs (docs/protocol.md 5).
 
 use crate::op::{Op, RawOp, SubOp, split_data};
 use maps::{EVersion, Epoch, HObject, ObjectLocator, PgId, ReqId, SnapId, Spg};
@@ -17,7 +17,7 @@ pub mod osd_flag {
     pub const READ: u32 = 0x10;
     /// May write.
     pub const WRITE: u32 = 0x20;
-    /// Fail where the snapshot context is older than the object's.
+    /// Fail if the snapshot context is older than the object's.
     pub const ORDERSNAP: u32 = 0x40;
     /// May be read from any replica.
     pub const BALANCE_READS: u32 = 0x100;
@@ -45,9 +45,9 @@ pub mod osd_flag {
     pub const REDIRECTED: u32 = 0x20_0000;
     /// Understands redirects and the versions of the last rounds of the protocol; all clients set it.
     pub const KNOWN_REDIR: u32 = 0x40_0000;
-    /// Try even where the pool is full, fail with ENOSPC.
+    /// Try even if the pool is full, and fail with ENOSPC.
     pub const FULL_TRY: u32 = 0x80_0000;
-    /// Write even where the pool is full.
+    /// Write even if the pool is full.
     pub const FULL_FORCE: u32 = 0x100_0000;
     /// Of redirects.
     pub const IGNORE_REDIRECT: u32 = 0x200_0000;
@@ -59,7 +59,7 @@ pub mod osd_flag {
 
 /// Priority of client operations.
 const OP_PRIORITY: u16 = 63;
-/// Bytes of a trace context that nobody uses.
+/// Bytes of an unused trace context.
 const TRACE_LEN: usize = 24;
 
 /// An operation vector for one object (MOSDOp).
@@ -77,15 +77,15 @@ pub struct OsdOp {
     pub reqid: ReqId,
     /// 0.
     pub client_inc: u32,
-    /// When the client made a write.
+    /// The client's time of a write.
     pub mtime: Utime,
-    /// Where the object is placed.
+    /// Locator of the object.
     pub locator: ObjectLocator,
     /// Its name.
     pub oid: Vec<u8>,
-    /// What to do, one after another and all or nothing.
+    /// Operations, carried out in order, all or nothing.
     pub ops: Vec<SubOp>,
-    /// What to read: [`SnapId::HEAD`] or a snapshot.
+    /// Snapshot to read, or [`SnapId::HEAD`].
     pub snapid: SnapId,
     /// The newest snapshot that a write must preserve the state of.
     pub snap_seq: SnapId,
@@ -98,7 +98,7 @@ pub struct OsdOp {
 }
 
 impl OsdOp {
-    /// How much memory its answer, and what is looked at for it, may take at the OSD, in bytes: see [`Op::largest_answer`].
+    /// Bytes of memory at the OSD for its answer, and for the data read for it: see [`Op::largest_answer`].
     pub fn largest_answer(&self) -> u64 {
         self.ops.iter().fold(0, |sum, sub| sum.saturating_add(sub.op.largest_answer()))
     }
@@ -193,7 +193,7 @@ impl Sample for OsdOp {
     }
 }
 
-/// What one operation of a vector returned.
+/// The result of one operation of a vector.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct OpResult {
     /// As in the request.
@@ -232,8 +232,8 @@ pub struct OsdOpReply {
 impl OsdOpReply {
     /// An answer to `request` with all results 0 and no output, to be filled in.
     pub fn to(request: &OsdOp, result: i32, epoch: Epoch) -> Self {
-        // As Ceph's OSDs answer: what succeeds is both, what fails is not acknowledged. Linux warns about an answer
-        // without ONDISK.
+        // As Ceph's OSDs answer: a success has both flags, an error is not acknowledged. Linux warns about an
+        // answer without ONDISK.
         let done = osd_flag::ONDISK | if result >= 0 { osd_flag::ACK } else { 0 };
         let op = |sub: &SubOp| OpResult { raw: sub.op.to_raw(sub.flags).0, ..OpResult::default() };
         Self {
@@ -367,7 +367,7 @@ wire::messages! {
         pub notify_id: u64,
         /// The notifier's payload.
         pub payload: Vec<u8>,
-        /// -ETIMEDOUT where somebody did not answer.
+        /// -ETIMEDOUT if a watcher did not answer.
         pub return_code: i32 = since 2,
         /// The notifier.
         pub notifier_gid: u64 = since 3,
@@ -387,7 +387,7 @@ wire::messages! {
         pub id: u64,
         /// First object.
         pub begin: HObject,
-        /// Behind the last object; where equal to `begin`, that one object.
+        /// Position after the last object; if equal to `begin`, that one object.
         pub end: HObject,
     }
 }

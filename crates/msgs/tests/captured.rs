@@ -1,12 +1,12 @@
-//! Messages captured between real clients (Linux 6.1; ceph-fuse, rados, rbd, ceph of 16.2.15 and 20.2.4) and real daemons of
-//! 16.2.15: every one decodes, and encodes to the same bytes again.
+//! Messages captured between real clients (Linux 6.1; ceph-fuse, rados, rbd, ceph of 16.2.15 and 20.2.4) and
+//! real daemons of 16.2.15: every one decodes, and encodes to the same bytes again.
 
 use msgs::{Body, Op};
 use std::collections::BTreeMap;
 use wire::{RawMsg, Reader};
 
-/// One captured message and whether a server sent it. The file is a row of records: u8 sent by a server, u16 type,
-/// version, compat, u64 tid, u16 priority, three u32 lengths, front, middle, data.
+/// One captured message and whether a server sent it. The file is a row of records: u8 sent by a server, u16
+/// type, version, compat, u64 tid, u16 priority, three u32 lengths, front, middle, data.
 fn captured() -> Vec<(bool, RawMsg)> {
     let bytes = include_bytes!("data/captured.bin");
     let r = &mut Reader::new(bytes);
@@ -41,7 +41,7 @@ fn what_is_decoded_encodes_to_the_same_bytes() {
     for (from_server, raw) in captured() {
         let (tid, body) = Body::from_raw(raw.clone()).expect("decodes");
         let again = body.to_raw(tid);
-        // The kernel sends some messages in older versions than we do: those must be read alike, not written
+        // The kernel sends some messages in older versions than ours: those must decode alike, not encode
         // alike. Newer clients send some in newer versions, whose additions we drop.
         if again.version != raw.version {
             assert!(!from_server, "{body:?}: servers send what we send, not version {}", raw.version);
@@ -83,7 +83,7 @@ fn no_cut_of_a_captured_message_panics() {
             let mut short = raw.clone();
             short.front.truncate(len);
             if let Ok((tid, body)) = Body::from_raw(short) {
-                // Where a cut message still has a meaning, that meaning can be written.
+                // If a cut message still has a meaning, that meaning can be encoded.
                 assert_eq!(body.to_raw(tid).kind, raw.kind);
             }
         }
@@ -127,10 +127,11 @@ fn an_answer_made_for_a_captured_request_has_the_flags_and_versions_of_the_captu
                 let mut ours = msgs::OsdOpReply::to(request, real.result, real.epoch);
                 ours.set_version(real.replay_version, real.user_version);
                 for (op, real) in ours.ops.iter_mut().zip(&real.ops) {
-                    // Ceph's OSD changes the arguments that it repeats, e.g. a read's length; clients do not look at them.
+                    // Ceph's OSD changes the arguments that it repeats, for example a read's length; clients
+                    // ignore them.
                     (op.rval, op.data, op.raw.args) = (real.rval, real.data.clone(), real.raw.args);
                 }
-                // Tids of several clients overlap in the captures: compare where the operations are the same.
+                // Tids of several clients overlap in the captures: compare only equal operations.
                 let codes = |m: &msgs::OsdOpReply| m.ops.iter().map(|op| op.raw.code).collect::<Vec<_>>();
                 if codes(&ours) == codes(&real) && ours.flags | 1 == real.flags | 1 {
                     assert_eq!(ours, *real);

@@ -1,5 +1,5 @@
-//! A daemon's admin socket, in Ceph's form: the caller sends a JSON object ended by a NUL, the answer is a big-endian
-//! u32 length and so many bytes.
+//! A daemon's admin socket, in Ceph's form: the caller sends a JSON object ended by a NUL; the answer is a
+//! big-endian u32 length and the text.
 
 use crate::driver::{Event, Inbox};
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 /// Longest command that is read, in bytes.
 const COMMAND_MAX: usize = 64 << 10;
-/// How long a caller may take to send its command.
+/// Time for a caller to send its command.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A bound socket; its file is removed on drop.

@@ -1,4 +1,5 @@
-//! Drives one node: takes what happened from its inbox, hands it over one input at a time, and carries out the outputs.
+//! Drives one node: takes events from its inbox, passes them on one input at a time, and carries out the
+//! outputs.
 
 use crate::clock;
 use crate::disk::DiskBackend;
@@ -18,23 +19,23 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
-/// What happens to a node, before it becomes an [`Input`].
+/// An event for a node, before it becomes an [`Input`].
 pub(crate) enum Event<Req, Rep> {
     /// From its connections.
     Net(NetEvent),
     /// From its disks.
     Disk(DiskOpId, DiskResult),
-    /// From its admin socket, with where the answer goes.
+    /// A command from its admin socket, with the channel for the answer.
     Admin(String, oneshot::Sender<(i32, String)>),
     /// From a local caller.
     Request(Req, Answer<Rep>),
-    /// Somebody wants to hear what the node says unasked.
+    /// A local caller wants the node's notices.
     Listen(Listener<Rep>),
     /// The process ends.
     Stop,
 }
 
-/// Hears what a node says to all local callers, by a reply to no request.
+/// Gets a node's notices to all local callers, which reply to no request.
 pub(crate) type Listener<Rep> = Box<dyn FnMut(Rep) + Send>;
 
 /// The sending end of a node's queue, for any thread.
@@ -56,7 +57,7 @@ pub(crate) struct Events<Req, Rep> {
 }
 
 impl<Req, Rep> Events<Req, Rep> {
-    /// The next event, urgent ones first; `None` where nobody is left who might send one.
+    /// The next event, urgent ones first; `None` if no sender is left.
     async fn recv(&mut self) -> Option<Event<Req, Rep>> {
         tokio::select! {
             biased;
@@ -65,22 +66,22 @@ impl<Req, Rep> Events<Req, Rep> {
         }
     }
 
-    /// The same, if there is one now.
+    /// The next event, if there is one now.
     fn try_recv(&mut self) -> Option<Event<Req, Rep>> {
         self.urgent.try_recv().or_else(|_| self.queue.try_recv()).ok()
     }
 }
 
 impl<Req, Rep> Inbox<Req, Rep> {
-    /// The two ends. The queue has no bound of its own: what waits in it is paid from the connections' budgets, the
-    /// node's own disk operations and the callers' patience.
+    /// The two ends. The queue is not bounded by itself: its content is paid from the connections' budgets,
+    /// the node's own disk operations and the callers' patience.
     pub(crate) fn new() -> (Self, Events<Req, Rep>) {
         let (queue, queued) = mpsc::unbounded_channel();
         let (urgent, first) = mpsc::unbounded_channel();
         (Self { queue, urgent }, Events { queue: queued, urgent: first })
     }
 
-    /// Queues an event; lost where the node has ended.
+    /// Queues an event; lost if the node has ended.
     pub(crate) fn send(&self, event: Event<Req, Rep>) {
         let to = match &event {
             Event::Net(NetEvent::Message { urgent: true, .. }) => &self.urgent,
@@ -90,16 +91,16 @@ impl<Req, Rep> Inbox<Req, Rep> {
     }
 }
 
-/// What a driver reports to whoever started the node.
+/// A driver's report to the one who started the node.
 pub(crate) type OnReady = Box<dyn FnOnce() + Send>;
 
-/// How a node has ended.
+/// The way in which a node has ended.
 pub(crate) enum End {
-    /// As it was asked to.
+    /// It was asked to.
     Done,
     /// It can't go on.
     Failed(String),
-    /// To begin anew.
+    /// It wants to be restarted.
     Restart(String),
 }
 
@@ -122,11 +123,11 @@ pub(crate) struct Driver<N: Node> {
     stopped: Option<End>,
     /// It was asked to end, and is ended by this time.
     patience: Option<Instant>,
-    /// When memory that nobody uses is looked for next.
+    /// Time of the next search for unused memory.
     release_at: Instant,
 }
 
-/// A disk, and what says that operations of it have ended.
+/// A disk, and the descriptor that signals completions.
 struct Disk {
     backend: Box<dyn DiskBackend>,
     completions: Option<AsyncFd<OwnedFd>>,
@@ -135,7 +136,7 @@ struct Disk {
 impl Disk {
     fn new(backend: Box<dyn DiskBackend>) -> std::io::Result<Self> {
         let completions = match backend.completions()? {
-            // SAFETY: an `OwnedFd` has the same open descriptor for all its life.
+            // SAFETY: an `OwnedFd` keeps its descriptor open until it is dropped.
             Some(fd) => Some(unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?),
             None => None,
         };
@@ -150,7 +151,7 @@ async fn disks_ended(disks: &[Disk]) {
         for disk in disks {
             let Some(completions) = &disk.completions else { continue };
             if let Poll::Ready(Ok(mut ready)) = completions.poll_read_ready(cx) {
-                // Each completion rings anew, so what was rung before may be forgotten without being read.
+                // Each completion signals again, so earlier signals may be cleared without being read.
                 ready.clear_ready();
                 disk.backend.reap();
                 any = Poll::Ready(());
@@ -163,7 +164,7 @@ async fn disks_ended(disks: &[Disk]) {
 
 /// Events handled before other tasks of the loop get their turn.
 const BATCH: usize = 64;
-/// How often memory that nobody uses is looked for.
+/// Interval of the search for unused memory.
 const RELEASE_EVERY: Duration = Duration::from_secs(1);
 /// A node may take so long to bring its disks to rest when it is asked to end.
 const WIND_UP: Duration = Duration::from_secs(3);
@@ -241,7 +242,7 @@ where
         self.stopped.unwrap_or(End::Done)
     }
 
-    /// Gives back large buffers that were not used for a while.
+    /// Frees large buffers that were not used for a while.
     fn release_memory(&mut self) {
         let now = clock::now().mono;
         if now >= self.release_at {
@@ -405,7 +406,8 @@ where
     }
 }
 
-/// Whether a command of the admin socket is to end the daemon. Quotes within values are escaped, so no value looks like this.
+/// True if a command of the admin socket asks the daemon to exit. Quotes within values are escaped, so no
+/// value looks like this.
 fn asks_to_exit(command: &str) -> bool {
     let dense: String = command.chars().filter(|c| !c.is_whitespace()).collect();
     dense.contains("\"prefix\":\"exit\"") || dense == "exit"

@@ -19,7 +19,7 @@ pub fn rng() -> Rng {
     Rng::from_key(key)
 }
 
-/// The incarnation of a process, set anew at each start; never 0, which means "any".
+/// The nonce of a process, drawn at each start; never 0, which means "any".
 pub fn nonce() -> u32 {
     rng().u32().max(1)
 }

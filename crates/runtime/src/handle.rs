@@ -1,4 +1,4 @@
-//! How local callers reach a node from any thread: blocking, or with a completion.
+//! Local callers' access to a node from any thread: blocking, or with a completion.
 
 use crate::driver::{Event, Inbox};
 use crate::metrics::Metrics;
@@ -34,7 +34,8 @@ impl<Req: Send + 'static, Rep: Send + 'static> Handle<Req, Rep> {
         &self.metrics
     }
 
-    /// Sends a request; `done` is called once with the answer, or with [`Gone`] where the node has ended or ends before.
+    /// Sends a request. `done` is called once with the reply, or with [`Gone`] if the node has ended or ends
+    /// before replying.
     pub fn submit(&self, request: Req, done: impl FnOnce(Result<Rep, Gone>) + Send + 'static) {
         self.inbox.send(Event::Request(request, Answer(Some(Box::new(done)))));
     }
@@ -49,7 +50,7 @@ impl<Req: Send + 'static, Rep: Send + 'static> Handle<Req, Rep> {
         rx.recv().unwrap_or(Err(Gone))
     }
 
-    /// Calls `listener` on the node's event loop with all that the node says unasked. A later listener replaces it.
+    /// Calls `listener` on the node's event loop with the node's notices. A later listener replaces it.
     pub fn listen(&self, listener: impl FnMut(Rep) + Send + 'static) {
         self.inbox.send(Event::Listen(Box::new(listener)));
     }
@@ -60,7 +61,7 @@ impl<Req: Send + 'static, Rep: Send + 'static> Handle<Req, Rep> {
     }
 }
 
-/// A completion that says [`Gone`] when it is dropped unused.
+/// A completion that reports [`Gone`] when it is dropped unused.
 pub(crate) struct Answer<Rep>(Option<Completion<Rep>>);
 
 impl<Rep> Answer<Rep> {

@@ -1,7 +1,7 @@
 //! The world of a running node, and the only place with sockets, files, clocks, threads and entropy.
 //!
-//! Entry points: [`EventLoop::spawn`] runs a [`node::Node`] from its [`NodeSpec`]; [`open_disk`] and [`Listener::bind`]
-//! make what a node must know before it is made; [`Handle`] is how local callers reach it.
+//! Entry points: [`EventLoop::spawn`] runs a [`node::Node`] from its [`NodeSpec`]; [`open_disk`] and
+//! [`Listener::bind`] make what a node must know before it is made; [`Handle`] is how local callers reach it.
 //!
 //! ```text
 //! socket tasks ─┐                                   ┌─ connections (net)

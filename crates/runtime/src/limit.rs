@@ -3,7 +3,7 @@
 use std::time::Duration;
 use stdx::Instant;
 
-/// So many lines at once.
+/// The most lines at once.
 const BURST: u32 = 20;
 /// And then one in so long.
 const EVERY: Duration = Duration::from_secs(1);
@@ -23,7 +23,7 @@ impl Default for LineLimit {
 }
 
 impl LineLimit {
-    /// Whether a line may be written now; then with how many were dropped since the last one.
+    /// The number of lines dropped since the last one, if a line may be written now.
     pub(crate) fn take(&mut self, now: Instant) -> Option<u64> {
         while self.left < BURST && self.filled_at + EVERY <= now {
             self.left += 1;

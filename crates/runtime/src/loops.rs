@@ -1,4 +1,5 @@
-//! Event loops: each is one thread with a current-thread tokio runtime, and owns the sockets of the nodes on it.
+//! Event loops: each is one thread with a current-thread tokio runtime, and owns the sockets of the nodes on
+//! it.
 
 use crate::admin::AdminSocket;
 use crate::disk::DiskBackend;
@@ -17,18 +18,18 @@ use wire::EntityName;
 pub struct NodeSpec {
     /// `osd.0`; names its log lines and notices.
     pub name: EntityName,
-    /// Its number within its role (OSD id, monitor's or MDS's rank), by which peers know it; `None` for clients, whose
-    /// number is the global id that the monitors give them.
+    /// Its number within its role (OSD id, monitor's or MDS's rank), by which peers know it; `None` for
+    /// clients, whose number is the global id that the monitors give them.
     pub number: Option<u32>,
-    /// Where it accepts connections; `None` for clients.
+    /// Its listening socket; `None` for clients.
     pub listener: Option<Listener>,
     /// The incarnation that it announces, see [`crate::nonce`].
     pub nonce: u32,
     /// Its disks, in the order of their ids.
     pub disks: Vec<Box<dyn DiskBackend>>,
-    /// Where its admin socket goes.
+    /// Path of its admin socket.
     pub admin_socket: Option<PathBuf>,
-    /// What its connections may hold.
+    /// Limits of its connections.
     pub limits: Limits,
 }
 
@@ -47,14 +48,14 @@ impl NodeSpec {
     }
 }
 
-/// What becomes of nodes.
+/// News of nodes.
 #[derive(Debug)]
 pub enum Notice {
     /// It is ready for its clients.
     Ready(EntityName),
-    /// It has ended; an error says why.
+    /// It has ended, for the reason of the error if there is one.
     Ended(EntityName, Result<(), String>),
-    /// It has ended and is to be started anew ([`node::Output::Restart`]).
+    /// It has ended and is to be restarted ([`node::Output::Restart`]).
     Restart(EntityName, String),
     /// The process was asked to end.
     Signal,
@@ -84,8 +85,8 @@ impl EventLoop {
         Ok(Self { tasks: Some(tasks), thread: Some(thread) })
     }
 
-    /// Runs a node on this loop. `make` is called on the loop's thread; `notices` hears when the node is ready and when it
-    /// has ended, also by a panic.
+    /// Runs a node on this loop. `make` is called on the loop's thread; `notices` is called when the node is
+    /// ready and when it has ended, also by a panic.
     pub fn spawn<N>(
         &self,
         spec: NodeSpec,
@@ -104,14 +105,14 @@ impl EventLoop {
             let (name, ready) = (spec.name.clone(), notices.clone());
             let on_ready = {
                 let name = name.clone();
-                // Nobody listens any more where the process is ending.
+                // Nobody receives if the process is ending.
                 Box::new(move || drop(ready.send(Notice::Ready(name))))
             };
             match prepare(spec, make, inbox, metrics, on_ready) {
                 Ok((driver, admin)) => drop(spawn_local(async move {
                     let result = spawn_local(driver.run(events)).await;
                     let end = result.unwrap_or_else(|e| End::Failed(format!("internal error: {e}")));
-                    // Before whoever hears of the end starts it anew and binds the same path.
+                    // Removed before anyone who learns of the end starts it again and binds the same path.
                     if let Some(admin) = admin {
                         admin.abort();
                         let _ = admin.await;

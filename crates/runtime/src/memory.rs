@@ -1,18 +1,18 @@
-//! Memory that nobody uses goes back to the host.
+//! Returns unused memory to the host.
 
 use std::sync::OnceLock;
 
-/// What gives back what the program's allocator keeps.
+/// The function that returns memory which the program's allocator keeps.
 static ALLOCATOR: OnceLock<fn()> = OnceLock::new();
 
-/// Has `give_back` called each second or so in each event loop that is at work: a program whose allocator looks only while it
-/// is asked for memory would keep for ever what a burst of requests has left.
+/// Sets a function that each busy event loop calls about once a second. An allocator that looks for unused
+/// memory only while it allocates would keep the memory of a burst of requests for ever.
 pub fn give_back_by(give_back: fn()) {
     // A program has one allocator.
     let _ = ALLOCATOR.set(give_back);
 }
 
-/// Gives back what nobody uses now.
+/// Returns memory that is unused now.
 pub fn give_back() {
     stdx::release_unused();
     if let Some(give_back) = ALLOCATOR.get() {

@@ -24,7 +24,7 @@ impl Metrics {
         }
     }
 
-    /// The value of `name`, 0 where nothing was counted.
+    /// The value of `name`, 0 if nothing was counted.
     pub fn get(&self, name: &str) -> u64 {
         self.lock().get(name).copied().unwrap_or(0)
     }

@@ -27,32 +27,32 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use wire::{AddrType, AddrVec, EntityAddr, EntityName, EntityType, RawMsg};
 
-/// What a node's connections may hold and how long they may take.
+/// Limits of a node's connections in memory and time.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Bytes of large messages from clients that were read and are not yet done with; beyond it nothing more is read. A single message may be
-    /// larger.
+    /// Bytes of large messages from clients that were read and not completed; beyond it nothing more is read.
+    /// A single message may be larger.
     pub client_bytes: u64,
-    /// The same for other daemons, kept apart so that daemons never wait for one another's clients.
+    /// The same for other daemons, separate so that daemons never wait for one another's clients.
     pub daemon_bytes: u64,
-    /// OSDs: bytes of answers to clients that were asked for and have not left; beyond it no request is served that asks for more than
-    /// little. What little ones may take and one answer of any size come on top.
+    /// OSDs: bytes of answers to clients that were requested and have not left; beyond it no large request is
+    /// served. Small answers and one answer of any size are not counted in it.
     pub answer_bytes: u64,
     /// OSDs: what one connection may have of that.
     pub answer_share: u64,
-    /// Bytes that wait for a client to read them, beside what is counted as answers; one with more is not read from.
+    /// Bytes that wait for a client to read them, in addition to answers; a connection with more is not read.
     pub unread_bytes: usize,
     /// Bytes that wait for a peer to read them; one with more is closed.
     pub queued_bytes: usize,
-    /// How long a dialled socket may take to open.
+    /// Time for a dialled socket to open.
     pub connect_timeout: Duration,
-    /// How long the handshake may take.
+    /// Time for the handshake.
     pub handshake_timeout: Duration,
-    /// After how long without a byte a connection that we dialled is dead; keepalives are sent at a third of it.
+    /// Time without a byte after which a dialled connection is dead; keepalives are sent at a third of it.
     pub idle_timeout: Duration,
-    /// How long a peer may leave what we sent unread.
+    /// Time for which a peer may leave our output unread.
     pub stall_timeout: Duration,
-    /// How long a lossless session waits for its client to come back.
+    /// Time for which a lossless session waits for its client.
     pub session_timeout: Duration,
     /// Connections at once.
     pub connections: usize,
@@ -78,23 +78,26 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// An OSD's. Its clients lose nothing by a lost connection, and its answers are counted one by one. With full caches of 16 MiB each, now 12, it had 73 to 79 MiB
-    /// (`docs/performance.md`) and is to have 96 and a message: so much is left for large messages, in either direction. Of what clients write with three copies
-    /// twice as much comes from other OSDs, so they have twice the room; where clients had more, what they send would only wait there for members that
-    /// have none.
+    /// Limits of an OSD. Its clients lose nothing with a connection, and its answers are counted one by one.
+    /// With full caches of 16 MiB each, now 12, it had 73 to 79 MiB (`docs/performance.md`) and may have 96
+    /// and a message: the difference is left for large messages, in either direction. With three copies,
+    /// twice the bytes of clients' writes come from other OSDs, so daemons have twice the budget of clients;
+    /// a larger one for clients would only fill with writes that wait for members without memory.
     ///
-    /// Fixed parts, not one pot: a client's write is held until its members have it, and they may be waiting for room of ours for theirs. What comes from OSDs is
-    /// held until our own disk has it, which waits for nobody; so room for that becomes free whatever clients do. Answers are held until clients take them, which
-    /// must not stop writes.
+    /// The parts are fixed, not one pot. A client's write is held until its members have it, and they may be
+    /// waiting for our memory for theirs. Messages of OSDs are held until our own disk has them, which waits
+    /// for nobody, so their memory becomes free whatever clients do. Answers are held until clients read
+    /// them, which must not stop writes.
     ///
-    /// Only clients send an OSD much more at once: what an update writes beyond 4 MiB comes from its primary in parts of 1 MiB. A larger message of a daemon is one of an
-    /// older version, or has a large omap or log, and is read alone.
+    /// Only clients send an OSD much more at once: the data of an update beyond 4 MiB comes from its primary
+    /// in parts of 1 MiB. A larger message of a daemon is from an older version, or has a large omap or log,
+    /// and is read alone.
     pub fn of_osd() -> Self {
         Self { client_bytes: 8 << 20, daemon_bytes: 16 << 20, unread_bytes: 1 << 20, ..Self::default() }
     }
 }
 
-/// What happened on a connection, on its way to the node.
+/// An event of a connection, on its way to the node.
 pub(crate) enum NetEvent {
     Connected {
         conn: ConnId,
@@ -113,10 +116,10 @@ pub(crate) enum NetEvent {
     },
 }
 
-/// Where connections put their events: the node's inbox.
+/// Destination of connections' events: the node's inbox.
 pub(crate) type Sink = Box<dyn Fn(NetEvent)>;
 
-/// What a node's connections are made from.
+/// Configuration of a node's connections.
 pub(crate) struct NetSpec {
     pub(crate) name: EntityName,
     pub(crate) number: Option<u32>,
@@ -126,12 +129,12 @@ pub(crate) struct NetSpec {
     pub(crate) metrics: Metrics,
 }
 
-/// All connections of one node. Lives on one thread; tasks share it by `Rc`.
+/// All connections of one node. It stays on one thread; tasks share it by `Rc`.
 pub(crate) struct Net {
     shared: Rc<Shared>,
 }
 
-/// What the tasks of a node's connections share. No borrow is held across an `await`.
+/// State shared by the tasks of a node's connections. No borrow is held across an `await`.
 pub(crate) struct Shared {
     service: EntityType,
     num: Cell<i64>,
@@ -143,12 +146,12 @@ pub(crate) struct Shared {
     client_budget: Budgets,
     daemon_budget: Budgets,
     answers: Budgets,
-    /// `None` where a lossless session waits for its client.
+    /// `None` if a lossless session waits for its client.
     links: RefCell<BTreeMap<ConnId, Option<Rc<Link>>>>,
     sessions: RefCell<SessionTable<ConnId>>,
     keys: watch::Sender<Option<Arc<ServerKeys>>>,
     global_ids: Arc<GlobalIds>,
-    /// Ranges for which `global_ids` had no room yet.
+    /// Ranges that did not fit into `global_ids` yet.
     more_global_ids: RefCell<Vec<Range<u64>>>,
     rng: RefCell<Rng>,
     next_accepted: Cell<u64>,
@@ -156,7 +159,7 @@ pub(crate) struct Shared {
     tasks: RefCell<JoinSet<()>>,
 }
 
-/// How long connections may take to send what is left when their node ends.
+/// Time for connections to send the rest when their node ends.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
 impl Net {
@@ -245,8 +248,8 @@ impl Net {
         self.shared.refill_global_ids();
     }
 
-    /// What the node is told of an event, with what must live until it was handled; nothing of a connection that the
-    /// node has closed.
+    /// The node's input for an event, with the guards that must live until it is handled; `None` for a
+    /// connection that the node has closed.
     pub(crate) fn to_input<R>(&self, event: NetEvent) -> Option<(Input<R>, Option<Reservation>)> {
         let shared = &self.shared;
         match event {
@@ -274,7 +277,7 @@ impl Net {
     /// After some inputs were handled.
     pub(crate) fn after_batch(&self) {
         self.shared.serve_budgets();
-        // Finished tasks are collected, or the set would grow for ever.
+        // Finished tasks are collected, so that the set does not grow without bound.
         while self.shared.tasks.borrow_mut().try_join_next().is_some() {}
     }
 
@@ -285,7 +288,7 @@ impl Net {
         links.iter().for_each(|link| link.finish());
         let deadline = tokio::time::Instant::now() + LAST_WORDS;
         for link in &links {
-            // What is not sent by then is lost, as with any crash.
+            // Unsent output is lost then, as in any crash.
             let _ = tokio::time::timeout_at(deadline, link.ended()).await;
         }
         self.shared.tasks.borrow_mut().abort_all();
@@ -305,7 +308,7 @@ impl Net {
     }
 }
 
-/// As the messenger carries it; what is held for it is held until its data has left.
+/// The raw form for the messenger. Its reservation is held until its data has left.
 fn to_raw(mut msg: Msg) -> RawMsg {
     let mut raw = msg.to_raw();
     msg.hold.settle(raw.data.len() as u64);
@@ -320,7 +323,7 @@ impl Shared {
         self.tasks.borrow_mut().spawn_local(task);
     }
 
-    /// Whether the node knows the connection and has not closed it.
+    /// True if the node knows the connection and has not closed it.
     fn is_open(&self, conn: ConnId) -> bool {
         self.links.borrow().contains_key(&conn)
     }
@@ -362,17 +365,18 @@ impl Shared {
         self.answers.serve();
     }
 
-    /// Whether we are a client of an OSD, which may let us wait for as long as others use its memory. The map says when it is gone.
+    /// True if we are a client of an OSD, which may let us wait for as long as others use its memory. The map
+    /// tells when it is gone.
     fn is_patient(&self, peer: EntityType) -> bool {
         self.service == EntityType::CLIENT && peer == EntityType::OSD
     }
 
-    /// How long a connection that we dial may be without a byte.
+    /// Time without a byte after which a connection that we dial is dead.
     fn idle_timeout(&self, peer: EntityType) -> Duration {
         if self.is_patient(peer) { listen::ACCEPTED_IDLE } else { self.limits.idle_timeout }
     }
 
-    /// How long a peer may leave unread what we sent.
+    /// Time for which a peer may leave our output unread.
     fn stall_timeout(&self, peer: EntityType) -> Duration {
         if self.is_patient(peer) { listen::ACCEPTED_IDLE } else { self.limits.stall_timeout }
     }
@@ -382,8 +386,9 @@ impl Shared {
         if peer == EntityType::CLIENT { &self.client_budget } else { &self.daemon_budget }
     }
 
-    /// How much memory the answer to a message is to have before the node gets it. Other daemons do not wait for that: behind their requests
-    /// comes what we may wait for, and they bound by themselves what they ask for.
+    /// Memory to reserve for the answer to a message before the node gets it. Other daemons' requests do not
+    /// wait for it: messages that we wait for may come behind them, and daemons limit their requests
+    /// themselves.
     fn largest_answer(&self, peer: EntityType, msg: &Msg) -> u64 {
         let counts = self.service == EntityType::OSD && peer == EntityType::CLIENT;
         if counts { msg.largest_answer() } else { 0 }

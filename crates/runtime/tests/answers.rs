@@ -20,7 +20,7 @@ use wire::{AddrVec, EntityAddr, EntityName, EntityType};
 const NONCE: u32 = 77;
 /// More than the host takes of an answer that nobody reads.
 const LARGE: u64 = 8 << 20;
-/// So many of them may be held.
+/// The number of them that may be held.
 const HELD: usize = 3;
 
 /// Answers each read at once.
@@ -101,7 +101,7 @@ fn deaf(addr: SocketAddr, number: u64) -> TcpStream {
     }
 }
 
-/// Asks for reads one after another and tells of each answer.
+/// Sends reads one after another and reports each answer.
 struct Reader {
     addr: SocketAddr,
     lens: Vec<u64>,
@@ -124,7 +124,7 @@ impl Node for Reader {
                 out.push(Output::Connect { conn: CONN, to });
             }
             Input::Message { msg: Msg { body: Body::Client(msgs::Body::OsdOpReply(reply)), .. }, .. } => {
-                // Who waits may have failed.
+                // The waiting test may have failed.
                 let _ = self.told.send(reply.ops[0].data.len());
             }
             Input::Connected { .. } => return,

@@ -1,5 +1,5 @@
-//! A lossless connection breaks when the ticket that it began with is of no use any more: it goes on with the newest one, nothing
-//! is lost, and who was refused meanwhile is counted.
+//! A lossless connection breaks when the ticket that it was opened with has expired: it resumes with the
+//! newest one, nothing is lost, and refusals in between are counted.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,

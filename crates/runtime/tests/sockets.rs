@@ -1,4 +1,5 @@
-//! Nodes that meet over real sockets: what one sends the other gets, and strangers who send nonsense are counted and gone.
+//! Nodes that meet over real sockets: messages arrive, and strangers who send garbage are counted and
+//! disconnected.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,

@@ -3,13 +3,13 @@
 use super::CapsError;
 use super::parser::Parser;
 
-/// What a client may do in the file systems.
+/// A client's permissions in the file systems.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct MdsCap {
     grants: Vec<MdsGrant>,
 }
 
-/// What an operation does.
+/// The kind of access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// Reads.
@@ -22,7 +22,7 @@ pub enum Access {
     Snapshot,
 }
 
-/// Who asks, as its client says.
+/// The caller, as its client names it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Caller<'a> {
     /// User.
@@ -52,7 +52,7 @@ struct MdsGrant {
 impl MdsCap {
     /// Parses a capability string.
     pub fn parse(text: &str) -> Result<Self, CapsError> {
-        // What MDSs of old have for one another.
+        // Old MDSs have this for one another.
         if text.trim() == "allow" {
             let grant =
                 MdsGrant { read: true, write: true, policy: true, snapshot: true, ..MdsGrant::default() };
@@ -61,24 +61,24 @@ impl MdsCap {
         Ok(Self { grants: Parser::grants(text, grant)? })
     }
 
-    /// Whether it is `allow *`.
+    /// True if it is `allow *`.
     pub fn is_allow_all(&self) -> bool {
         self.grants.iter().any(|g| g.all && g.unconditional())
     }
 
-    /// Whether anything at all is granted in this file system: else a session is refused.
+    /// True if anything is granted in this file system: otherwise a session is refused.
     pub fn allows_fs(&self, fsname: &str) -> bool {
         self.grants.iter().any(|g| g.in_fs(fsname))
     }
 
-    /// Whether a caller may do `access` to `path` (from the file system's root, `/a/b`).
+    /// True if a caller may do `access` to `path` (from the file system's root, `/a/b`).
     pub fn allows(&self, fsname: &str, path: &str, caller: &Caller<'_>, access: Access) -> bool {
         self.grants
             .iter()
             .any(|g| g.in_fs(fsname) && g.covers(path) && g.is_user(caller) && g.grants(access, caller))
     }
 
-    /// Whether some user of this key may write at `path`: what is written under a capability names no user.
+    /// True if some user of this key may write at `path`: a write under a capability names no user.
     pub fn lets_somebody_write(&self, fsname: &str, path: &str) -> bool {
         self.grants.iter().any(|g| g.in_fs(fsname) && g.covers(path) && g.write)
     }

@@ -38,7 +38,7 @@ impl Perm {
     /// Everything, also what has no letter.
     pub const ALL: Self = Self(0xff);
 
-    /// Whether all of `other` is in it.
+    /// True if all of `other` is in it.
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }

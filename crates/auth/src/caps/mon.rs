@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use wire::EntityName;
 
-/// What a principal may do at the monitors.
+/// A principal's permissions at the monitors.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct MonCap {
     grants: Vec<Placed<MonGrant>>,
@@ -24,12 +24,12 @@ pub(super) enum MonGrant {
     Command { prefix: String, args: BTreeMap<String, Constraint> },
 }
 
-/// What an argument must be; it must be given.
+/// The condition on an argument; the argument must be present.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Constraint {
     Equals(String),
     Prefix(String),
-    /// Begins with `daemon-private/NAME/`, where NAME is the principal's own.
+    /// Starts with `daemon-private/NAME/`, where NAME is the principal's own.
     Private,
     /// One client, `ADDR/NONCE`: not a whole host or network.
     OneClient,
@@ -74,8 +74,8 @@ impl MonCap {
         Ok(Self { grants: grants.into_iter().flatten().collect() })
     }
 
-    /// What of it counts for the principal `name` that connects from `from`. Before this, grants for a network or for the
-    /// principal's own things allow nothing.
+    /// The part that counts for the principal `name` connected from `from`. Grants for a network or for the
+    /// principal's own keys allow nothing before this call.
     #[must_use]
     pub fn for_peer(self, name: &EntityName, from: Option<IpAddr>) -> Self {
         let mut grants = Placed::seen_from(self.grants, from);
@@ -93,12 +93,12 @@ impl MonCap {
         Placed::everywhere(&self.grants)
     }
 
-    /// Whether it is `allow *`.
+    /// True if it is `allow *`.
     pub fn is_allow_all(&self) -> bool {
         self.grants().any(|g| *g == MonGrant::Service { service: None, perm: Perm::ALL })
     }
 
-    /// What is granted on `service`; several grants add up.
+    /// The permissions on `service`; several grants add up.
     fn on_service(&self, service: &str) -> Perm {
         if self.is_allow_all() {
             return Perm::ALL;
@@ -114,12 +114,12 @@ impl MonCap {
         })
     }
 
-    /// Whether `perm` is granted on `service`.
+    /// True if `perm` is granted on `service`.
     pub fn allows(&self, service: &str, perm: Perm) -> bool {
         self.on_service(service).has(perm)
     }
 
-    /// Whether the command `prefix` with `args`, which belongs to `service` and needs `perm` there, may run.
+    /// True if the command `prefix` with `args`, which belongs to `service` and needs `perm` there, may run.
     pub fn allows_command(
         &self,
         service: &str,
@@ -136,7 +136,7 @@ impl MonCap {
             })
     }
 
-    /// Whether `perm` is granted on the file system `name`.
+    /// True if `perm` is granted on the file system `name`.
     pub fn allows_fs(&self, name: &str, perm: Perm) -> bool {
         self.grants().any(|grant| match grant {
             MonGrant::FileSystem { name: n, perm: p } => n == name && p.has(perm),
@@ -144,12 +144,12 @@ impl MonCap {
         })
     }
 
-    /// Whether something is granted for file systems by name: then each of them is looked at.
+    /// True if there are grants for file systems by name: then each of them is checked.
     pub fn names_fs(&self) -> bool {
         self.grants().any(|g| matches!(g, MonGrant::FileSystem { .. }))
     }
 
-    /// Whether there are file systems that it must not see.
+    /// True if there are file systems that it must not see.
     pub fn hides_fs(&self) -> bool {
         self.names_fs() && !self.grants().any(|g| is_on_all_fs(g, Perm::R))
     }

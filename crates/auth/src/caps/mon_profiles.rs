@@ -3,7 +3,8 @@
 use super::Perm;
 use super::mon::{Constraint, MonGrant};
 
-/// The grants of a profile; `None` where it is not known: a grant that we would not enforce is refused, not stored.
+/// The grants of a profile; `None` if it is unknown: a grant that we would not enforce is refused, not
+/// stored.
 pub(super) fn expand(name: &str) -> Option<Vec<MonGrant>> {
     let rwx = Perm::RW.and(Perm::X);
     let (r, w, rw) = (Perm::R, Perm::W, Perm::RW);
@@ -56,7 +57,7 @@ pub(super) fn expand(name: &str) -> Option<Vec<MonGrant>> {
     Some(grants)
 }
 
-/// What a new daemon or client of one kind is made with.
+/// The commands that create a daemon or client of one kind.
 fn bootstrap_of(kind: &str) -> Option<Vec<MonGrant>> {
     let equals = |text: &str| Constraint::Equals(text.to_owned());
     let prefix = |text: &str| Constraint::Prefix(text.to_owned());

@@ -11,16 +11,16 @@ pub(super) struct Network {
     bits: u32,
 }
 
-/// A grant and from where it counts.
+/// A grant and the network for which it counts.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Placed<G> {
     pub grant: G,
-    /// Not yet looked at: such a grant allows nothing.
+    /// The network, until it is checked: such a grant allows nothing.
     network: Option<Network>,
 }
 
 impl<G> Placed<G> {
-    /// All of `grants`, under the clause `network` where one follows.
+    /// All of `grants`, under the clause `network` if one follows.
     pub fn parse(p: &mut Parser<'_>, grants: Vec<G>) -> Result<Vec<Self>, CapsError> {
         let network = match p.eat_word("network") {
             true => Some(Network::parse(p)?),
@@ -29,7 +29,7 @@ impl<G> Placed<G> {
         Ok(grants.into_iter().map(|grant| Self { grant, network }).collect())
     }
 
-    /// What counts for whoever connects from `from`, and needs no further look.
+    /// The grants that count for a peer at `from`, with no check left.
     pub fn seen_from(list: Vec<Self>, from: Option<IpAddr>) -> Vec<Self> {
         let counts = |p: &Self| p.network.is_none_or(|n| from.is_some_and(|ip| n.contains(ip)));
         list.into_iter().filter(counts).map(|p| Self { network: None, ..p }).collect()

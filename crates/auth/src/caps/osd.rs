@@ -6,7 +6,7 @@ use super::{CapsError, Perm};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// What a principal may do at the OSDs.
+/// A principal's permissions at the OSDs.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct OsdCap {
     grants: Vec<Placed<OsdGrant>>,
@@ -39,7 +39,7 @@ pub struct OsdTarget<'a> {
     pub applications: &'a BTreeMap<String, BTreeMap<String, String>>,
     /// Its namespace.
     pub namespace: &'a [u8],
-    /// What it is placed by: its locator's key, or its name where there is none; empty for operations on a whole PG.
+    /// The placement name: its locator's key, or its name without one; empty for operations on a whole PG.
     pub object: &'a [u8],
 }
 
@@ -50,9 +50,9 @@ pub struct ClassCall<'a> {
     pub class: &'a str,
     /// The method.
     pub method: &'a str,
-    /// Whether the method reads.
+    /// True if the method reads.
     pub read: bool,
-    /// Whether the method writes.
+    /// True if the method writes.
     pub write: bool,
 }
 
@@ -66,7 +66,7 @@ impl OsdCap {
         Ok(Self { grants: grants.into_iter().flatten().collect() })
     }
 
-    /// What of it counts for whoever connects from `from`. Before this, grants for a network allow nothing.
+    /// The part that counts for a peer at `from`. Grants for a network allow nothing before this call.
     #[must_use]
     pub fn for_peer(self, from: Option<IpAddr>) -> Self {
         Self { grants: Placed::seen_from(self.grants, from) }
@@ -76,13 +76,13 @@ impl OsdCap {
         Placed::everywhere(&self.grants)
     }
 
-    /// Whether it is `allow *`.
+    /// True if it is `allow *`.
     pub fn is_allow_all(&self) -> bool {
         self.grants().any(OsdGrant::is_all)
     }
 
-    /// Whether an operation that reads, writes and calls as given may run on `target`. One grant must allow its reads and
-    /// writes together; methods may be allowed by several such grants.
+    /// True if an operation with these reads, writes and method calls may run on `target`. One grant must
+    /// allow its reads and writes together; methods may be allowed by several such grants.
     pub fn allows(&self, target: &OsdTarget<'_>, read: bool, write: bool, calls: &[ClassCall<'_>]) -> bool {
         let fits = |g: &&OsdGrant| {
             g.what.matches(target) && (!read || g.perm.has(Perm::R)) && (!write || g.perm.has(Perm::W))
@@ -97,8 +97,8 @@ impl OsdCap {
         false
     }
 
-    /// Whether a client may manage snapshots of its own in the pool: it writes to all of it, or to a part of it that is named
-    /// with the pool.
+    /// True if a client may manage its own snapshots in the pool: it may write to all of it, or to a part
+    /// that is named with the pool.
     pub fn may_snap(&self, pool: &str) -> bool {
         let writes = |g: &OsdGrant| {
             g.perm.has(Perm::W) && (g.what == What::default() || g.what.pool.as_deref() == Some(pool))

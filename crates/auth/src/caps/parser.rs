@@ -1,4 +1,4 @@
-//! What the three grammars share: words, quoted strings, `name=value`, and errors with their place.
+//! The common part of the three grammars: words, quoted strings, `name=value`, and errors with their place.
 
 use super::Perm;
 
@@ -8,7 +8,7 @@ use super::Perm;
 pub struct CapsError {
     /// Offset in bytes.
     pub at: usize,
-    /// What was expected there and what was found.
+    /// The expected and the found text.
     pub expected: String,
 }
 
@@ -41,7 +41,7 @@ impl<'a> Parser<'a> {
         self.rest().is_empty()
     }
 
-    /// Whether this grant is over.
+    /// True at the end of this grant.
     pub fn grant_ends(&mut self) -> bool {
         self.rest().is_empty() || self.rest().starts_with([',', ';'])
     }
@@ -54,7 +54,7 @@ impl<'a> Parser<'a> {
         CapsError { at: self.at, expected: format!("{expected}; found {found}") }
     }
 
-    /// What is left, after spaces.
+    /// The rest, after spaces.
     fn rest(&mut self) -> &'a str {
         let rest = &self.text[self.at..];
         let trimmed = rest.trim_start();
@@ -71,7 +71,7 @@ impl<'a> Parser<'a> {
         found
     }
 
-    /// The next bare word, without taking it; empty where there is none.
+    /// The next bare word, without taking it; empty if there is none.
     pub fn peek(&mut self) -> &'a str {
         let rest = self.rest();
         let end = rest.find(|c: char| c.is_whitespace() || STOPS.contains(&c)).unwrap_or(rest.len());

@@ -1,4 +1,5 @@
-//! What a capability string allows, case by case: the outcomes are those of Ceph's monitors and OSDs for the same string and question.
+//! Permissions of capability strings, case by case: the outcomes are those of Ceph's monitors and OSDs for
+//! the same string and question.
 
 use super::*;
 use std::collections::BTreeMap;
@@ -186,10 +187,12 @@ fn file_systems_at_monitors() {
     }
 }
 
-/// Capabilities; pool, namespace, object; `r`, `w`, and methods called as `CLASS.METHOD`, with `!` one that writes; whether it may run.
+/// Capabilities; pool, namespace, object; `r`, `w`, and methods called as `CLASS.METHOD`, with `!` for one
+/// that writes; true if it may run.
 type OsdCase = (&'static str, &'static str, &'static str, &'static str, &'static str, bool);
 
-/// Pool `data` holds the data of file system `one`, `meta` its metadata, `images` is for rbd, `plain` for nothing.
+/// Pool `data` holds the data of file system `one`, `meta` its metadata, `images` is for rbd, `plain` for
+/// nothing.
 const OSD: &[OsdCase] = &[
     ("allow *", "plain", "", "o", "r w rbd.x!", YES),
     ("allow rwx", "plain", "", "o", "r w rbd.x!", YES),
@@ -215,7 +218,7 @@ const OSD: &[OsdCase] = &[
     ("allow class rbd x", "plain", "", "o", "rbd.x!", YES),
     ("allow class rbd x", "plain", "", "o", "rbd.y", NO),
     ("allow class rbd x, allow class rbd y", "plain", "", "o", "rbd.x! rbd.y!", YES),
-    // A grant of a method counts only where it covers the rest of the operation too.
+    // A grant of a method counts only if it covers the rest of the operation too.
     ("allow class rbd x, allow r", "plain", "", "o", "r rbd.x", NO),
     ("allow rw pool=data", "data", "", "o", "r w", YES),
     ("allow rw pool data", "data", "", "o", "r w", YES),
@@ -334,7 +337,7 @@ fn who_may_manage_snapshots_of_its_own() {
     }
 }
 
-/// What nobody would enforce, or what means nothing, is not taken.
+/// A capability that nobody would enforce, or that means nothing, is refused.
 #[test]
 fn strings_that_are_refused() {
     for (service, text) in [

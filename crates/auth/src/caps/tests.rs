@@ -181,7 +181,8 @@ fn errors_name_the_byte_and_what_was_expected() {
     assert_eq!(check_caps("mgr", "allow *"), Ok(()));
 }
 
-/// What `ceph fs authorize`, ceph-csi, Proxmox, OpenStack and Ceph's own documentation give to keys.
+/// Capabilities that `ceph fs authorize`, ceph-csi, Proxmox, OpenStack and Ceph's own documentation give to
+/// keys.
 #[test]
 fn strings_that_are_in_use_are_understood() {
     for (service, text) in [

@@ -39,7 +39,7 @@ impl Case {
 /// One line: rule, input, devices.
 pub type Mapping = (u32, u32, Vec<i32>);
 
-/// What our mapper answers.
+/// Our mapper's results.
 pub fn ours(map: &CrushMap, case: &Case) -> Vec<Mapping> {
     let args = map.choose_args_for(0);
     let rules = (0..map.rules.len() as u32).filter(|rule| map.rule(*rule).is_some());
@@ -48,7 +48,7 @@ pub fn ours(map: &CrushMap, case: &Case) -> Vec<Mapping> {
     pairs.map(|(rule, x)| (rule, x, map.do_rule(rule, x, case.size as usize, &case.weights, args))).collect()
 }
 
-/// Whether Ceph's tools are installed, which they must be where `CI` is set.
+/// True if Ceph's tools are installed, which they must be where `CI` is set.
 pub fn have_crushtool() -> bool {
     let installed = Command::new("crushtool").arg("--version").output().is_ok();
     assert!(installed || std::env::var_os("CI").is_none(), "crushtool is missing: install ceph-base");
@@ -83,7 +83,7 @@ impl Crushtool {
         self.run(&["-d", &self.path("map")])
     }
 
-    /// What crushtool maps, and the map as it writes it, from one run.
+    /// crushtool's mappings, and the map as it writes it, from one run.
     pub fn mappings(&self, map: &CrushMap, case: &Case) -> (Vec<Mapping>, Vec<u8>) {
         let (infile, outfile) = (self.path("map"), self.path("again"));
         let (first, last) = (case.first.to_string(), (case.first + case.inputs - 1).to_string());
@@ -101,8 +101,8 @@ impl Crushtool {
         (text.lines().filter_map(parse).collect(), std::fs::read(outfile).expect("written"))
     }
 
-    /// The map that crushtool compiles from the text that it makes of ours; its bytes. `None` where it does not take its
-    /// own text: it gives up on some empty buckets of legacy algorithms.
+    /// The bytes of the map that crushtool compiles from the text that it makes of ours. `None` if it does
+    /// not accept its own text: it gives up on some empty buckets of legacy algorithms.
     pub fn recompiled(&self) -> Option<Vec<u8>> {
         let (text, out) = (self.path("text"), self.path("compiled"));
         std::fs::write(&text, self.decompiled()).expect("written");

@@ -21,7 +21,7 @@ pub enum Change {
 /// All of them.
 pub const CHANGES: [Change; 4] = [Change::AddOsd, Change::RemoveOsd, Change::ReweightOsd, Change::AddRack];
 
-/// What a change did.
+/// The effect of a change.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
     /// Copies that had to move: the sum of what shares grew by.
@@ -32,7 +32,7 @@ pub struct Outcome {
     pub by_crush: usize,
     /// The largest distance of an OSD from its share, in PGs, before the change and after.
     pub spread: [f64; 2],
-    /// The same distance in units of what is allowed.
+    /// The same distance in units of the allowed one.
     pub beyond: f64,
     /// The largest distance with CRUSH alone.
     pub spread_by_crush: f64,
@@ -97,7 +97,7 @@ pub fn change(rng: &mut Rng, map: &OsdMap, change: Change) -> OsdMap {
     map
 }
 
-/// Where all copies are.
+/// The places of all copies.
 pub fn placements(map: &OsdMap) -> BTreeMap<PgId, Vec<OsdId>> {
     map.pools[&1].pgs(1).map(|pg| (pg, map.pg_up_when_all_are_up(pg))).collect()
 }
@@ -119,7 +119,7 @@ pub fn balance_well(map: &mut OsdMap) {
     apply(map, changes);
 }
 
-/// Balances a map whose copies are where `held` says.
+/// Balances a map whose copies are at `held`.
 pub fn rebalance(map: &mut OsdMap, held: &BTreeMap<PgId, Vec<OsdId>>) {
     let changes = balance(map, held, &BalanceOptions::default());
     apply(map, changes);

@@ -95,7 +95,7 @@ wire_structs! {
         pub size: u64,
         /// Size before.
         pub old_size: u64,
-        /// Which are set: [`setattr_mask`].
+        /// Attributes to set: [`setattr_mask`].
         pub mask: u32,
         /// New time of birth.
         pub btime: Timespec,
@@ -104,15 +104,15 @@ wire_structs! {
     /// READDIR and LSSNAP.
     #[derive(Copy, Eq)]
     pub struct ReaddirArgs[plain] {
-        /// Which fragment.
+        /// The fragment.
         pub frag: u32,
-        /// At most so many entries.
+        /// The most entries.
         pub max_entries: u32,
-        /// At most so many bytes.
+        /// The most bytes.
         pub max_bytes: u32,
         /// 1: the reply's flags are a set of bits.
         pub flags: u16,
-        /// Begin behind this hash.
+        /// Start after this hash.
         pub offset_hash: u32,
     }
 
@@ -176,7 +176,7 @@ wire_structs! {
         pub rule: u8,
         /// 1 shared, 2 exclusive, 4 unlock.
         pub kind: u8,
-        /// Who in the client.
+        /// Owner within the client.
         pub owner: u64,
         /// Process.
         pub pid: u64,
@@ -184,7 +184,7 @@ wire_structs! {
         pub start: u64,
         /// Bytes; 0 to the end.
         pub length: u64,
-        /// Whether to wait until it is free.
+        /// True if to wait until it is free.
         pub wait: u8,
     }
 

@@ -31,13 +31,13 @@ pub mod cap {
 
     /// All shared bits.
     pub const ANY_SHARED: u32 = AUTH_SHARED | LINK_SHARED | XATTR_SHARED | FILE_SHARED;
-    /// What a reader may have.
+    /// Bits of a reader.
     pub const ANY_RD: u32 = ANY_SHARED | FILE_RD | FILE_CACHE;
     /// All exclusive bits.
     pub const ANY_EXCL: u32 = AUTH_EXCL | LINK_EXCL | XATTR_EXCL | FILE_EXCL;
-    /// What lets file data change.
+    /// Bits that allow changes of file data.
     pub const ANY_FILE_WR: u32 = FILE_WR | FILE_BUFFER | FILE_EXCL;
-    /// What lets anything change.
+    /// Bits that allow any change.
     pub const ANY_WR: u32 = ANY_EXCL | ANY_FILE_WR;
     /// Everything.
     pub const ANY: u32 = ANY_RD | ANY_EXCL | ANY_FILE_WR | FILE_LAZYIO | PIN;
@@ -47,12 +47,12 @@ impl Caps {
     /// None.
     pub const NONE: Self = Self(0);
 
-    /// Whether all of `bits` are there.
+    /// True if all of `bits` are there.
     pub fn has(self, bits: u32) -> bool {
         self.0 & bits == bits
     }
 
-    /// Whether one of `bits` is there.
+    /// True if one of `bits` is there.
     pub fn has_any(self, bits: u32) -> bool {
         self.0 & bits != 0
     }

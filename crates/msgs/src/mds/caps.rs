@@ -97,7 +97,7 @@ const BODY_SIZE: usize = 84;
 /// Bytes of a [`CapPeer`].
 const PEER_SIZE: usize = 21;
 
-/// What stands between the fixed head and the snapshot trace.
+/// The part between the fixed head and the snapshot trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CapBody {
     /// Of all operations but the next.
@@ -117,11 +117,11 @@ impl Default for CapBody {
 pub struct ClientCaps {
     /// One of [`cap_op`].
     pub op: u32,
-    /// Which inode.
+    /// The inode.
     pub ino: u64,
     /// Its snapshot realm.
     pub realm: u64,
-    /// Which cap.
+    /// Id of the capability.
     pub cap_id: u64,
     /// From the MDS: counts messages about the cap. From the client: the last that it has seen.
     pub seq: u32,
@@ -129,9 +129,9 @@ pub struct ClientCaps {
     pub issue_seq: u32,
     /// From the MDS: what the client has now. From the client: what it keeps.
     pub caps: Caps,
-    /// What the client wants.
+    /// Bits that the client wants.
     pub wanted: Caps,
-    /// What is flushed, or was.
+    /// Bits that are being flushed, or were.
     pub dirty: Caps,
     /// Counts migrations.
     pub migrate_seq: u32,
@@ -157,13 +157,13 @@ pub struct ClientCaps {
     pub inline_version: u64,
     /// Inline data.
     pub inline_data: Vec<u8>,
-    /// Have at least this OSD map before touching data.
+    /// The OSD map that the client must have before it accesses data.
     pub osd_epoch_barrier: Epoch,
     /// All flushes with smaller tids are known to be acknowledged.
     pub oldest_flush_tid: u64,
-    /// On whose behalf.
+    /// User of the caller.
     pub caller_uid: u32,
-    /// On whose behalf.
+    /// Group of the caller.
     pub caller_gid: u32,
     /// Namespace of the data in its pool.
     pub pool_ns: String,

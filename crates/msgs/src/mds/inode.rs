@@ -1,4 +1,4 @@
-//! What replies say of inodes, directories and dentries.
+//! Inodes, directories and dentries in replies.
 
 use maps::{LegacyFileLayout, SnapId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,13 +27,13 @@ wire_structs! {
     /// A fragment that is split further.
     #[derive(Copy, Eq)]
     pub struct FragTreeSplit[plain] {
-        /// Which.
+        /// The fragment.
         pub frag: u32,
         /// Into 2^bits.
         pub bits: u32,
     }
 
-    /// How a directory's entries are hashed.
+    /// Hash function of a directory's entries.
     #[derive(Copy, Eq)]
     pub struct DirLayout[plain] {
         /// 2: rjenkins.
@@ -113,7 +113,7 @@ wire_structs! {
         pub symlink: Vec<u8>,
         /// Of a directory.
         pub dir_layout: DirLayout,
-        /// Encoded map of names to values; empty where the client has the cap for it and its version.
+        /// Encoded map of names to values; empty if the client has the cap for it and its version.
         pub xattrs: Vec<u8>,
         /// [`super::INLINE_NONE`] for a file without inline data.
         pub inline_version: u64,
@@ -129,19 +129,19 @@ wire_structs! {
         pub change_attr: u64,
         /// Rank that the directory is pinned to, -1 for none.
         pub dir_pin: i32 = since 2,
-        /// When its snapshot was taken.
+        /// Time of its snapshot.
         pub snap_btime: Timespec = since 3,
         /// Snapshots in the tree below.
         pub rsnaps: u64 = since 4,
         /// Of its snapshot.
         pub snap_metadata: BTreeMap<String, String> = since 5,
-        /// Whether it is encrypted by the client.
+        /// True if it is encrypted by the client.
         pub fscrypt: bool = since 6,
     }
 
     /// A directory fragment in a reply.
     pub struct DirStat[v 1/1] {
-        /// Which.
+        /// The fragment.
         pub frag: u32,
         /// Rank of its authority, -1 for that of its parent.
         pub auth: i32,

@@ -58,7 +58,7 @@ wire::messages! {
         pub dest_mds: i32,
         /// Counts forwards.
         pub num_fwd: u32,
-        /// Whether the client must send the request itself.
+        /// True if the client must send the request itself.
         pub client_must_resend: bool,
     }
 
@@ -90,7 +90,7 @@ wire::messages! {
     pub struct ClientLease = 0x311 "client_lease" [v 1/1] {
         /// One of [`lease_action`].
         pub action: u8,
-        /// What is leased.
+        /// The leased parts.
         pub mask: u16,
         /// The directory.
         pub ino: u64,
@@ -185,9 +185,9 @@ impl Sample for ClientSnap {
 /// Client to MDS: caps given up.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ClientCapRelease {
-    /// Which.
+    /// The released capabilities.
     pub caps: Vec<CapReleaseItem>,
-    /// Have at least this OSD map before touching data.
+    /// The OSD map that the client must have before it accesses data.
     pub osd_epoch_barrier: Epoch,
 }
 
@@ -207,7 +207,7 @@ impl Message for ClientCapRelease {
     fn decode_parts(raw: &RawMsg) -> Result<Self, DecodeError> {
         let r = &mut Reader::new(&raw.front);
         let caps = r.get()?;
-        // The kernel announces version 2 but leaves the barrier out where it has none.
+        // The kernel announces version 2 but leaves the barrier out if it has none.
         let osd_epoch_barrier = if raw.version >= 2 && !r.is_empty() { r.get()? } else { Epoch(0) };
         Ok(Self { caps, osd_epoch_barrier })
     }

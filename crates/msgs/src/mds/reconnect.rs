@@ -1,4 +1,4 @@
-//! What a client says of its state to an MDS that took over (MClientReconnect).
+//! A client's report of its state to an MDS that took over (MClientReconnect).
 
 use maps::SnapId;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ wire_structs! {
         pub issued: u32,
         /// Snapshot realm.
         pub snaprealm: u64,
-        /// Inode where the path begins.
+        /// Inode at which the path starts.
         pub pathbase: u64,
         /// File locks held, encoded.
         pub flock: Vec<u8>,
@@ -44,7 +44,7 @@ pub struct ClientReconnect {
     pub caps: BTreeMap<u64, CapReconnect>,
     /// Realms.
     pub realms: Vec<SnapRealmReconnect>,
-    /// Whether another message follows.
+    /// True if another message follows.
     pub more: bool,
 }
 
@@ -66,7 +66,7 @@ impl Message for ClientReconnect {
         let bytes = raw.data.to_buf();
         let r = &mut Reader::new(&bytes);
         if raw.version == 3 {
-            // Linux, where all fits into one message: realms without a count or headers.
+            // Linux, if all fits into one message: realms without a count or headers.
             let (caps, mut realms) = (r.get()?, Vec::new());
             while !r.is_empty() {
                 realms.push(SnapRealmReconnect { ino: r.get()?, seq: r.get()?, parent: r.get()? });

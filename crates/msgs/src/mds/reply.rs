@@ -12,7 +12,7 @@ pub mod readdir_flag {
     pub const FRAG_COMPLETE: u16 = 1 << 8;
     /// Entries are in order of hash.
     pub const HASH_ORDER: u16 = 1 << 9;
-    /// The position to go on from is a hash.
+    /// The next position is a hash.
     pub const OFFSET_HASH: u16 = 1 << 10;
 }
 
@@ -29,7 +29,7 @@ pub struct ReplyDentry {
     pub lease: LeaseStat,
 }
 
-/// What the client learns of dentry and inode. A dentry without target is a name that does not exist.
+/// Dentry and inode in a reply. A dentry without a target is a name that does not exist.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ReplyTrace {
     /// Dentry.
@@ -59,7 +59,7 @@ wire_structs! {
         pub inode: InodeStat,
     }
 
-    /// The inode that a CREATE made and the numbers delegated with it, where the session has DELEG_INO.
+    /// The inode of a CREATE and the numbers delegated with it, if the session has DELEG_INO.
     pub struct CreatedInode[v 1/1] {
         /// Its number.
         pub ino: u64,
@@ -76,7 +76,7 @@ wire_structs! {
         pub length: u64,
         /// Client that holds it.
         pub client: u64,
-        /// Who in the client.
+        /// Owner within the client.
         pub owner: u64,
         /// Process.
         pub pid: u64,
@@ -211,7 +211,7 @@ pub struct ClientReply {
     pub result: i32,
     /// Of the MDS.
     pub mdsmap_epoch: Epoch,
-    /// Whether the change is durable; an unsafe answer is followed by a safe one.
+    /// True if the change is durable; an unsafe answer is followed by a safe one.
     pub safe: bool,
     /// Dentry and inode.
     pub trace: ReplyTrace,

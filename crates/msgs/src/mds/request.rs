@@ -16,7 +16,7 @@ macro_rules! mds_ops {
         impl MdsOp {
             $( pub const $name: Self = Self($value); )*
 
-            /// As Ceph prints it.
+            /// Ceph's name of it.
             pub fn name(self) -> Option<&'static str> {
                 match self.0 {
                     $( $value => Some($text), )*
@@ -62,7 +62,7 @@ mds_ops! {
 }
 
 impl MdsOp {
-    /// Whether it changes something.
+    /// True if it changes something.
     pub fn writes(self) -> bool {
         self.0 & 0x1000 != 0
     }
@@ -116,7 +116,7 @@ wire_structs! {
     /// A name below an inode.
     #[derive(Eq)]
     pub struct FilePath[u8 1] {
-        /// The inode where it begins; 0 where it has none.
+        /// Inode at which it starts; 0 without one.
         pub ino: u64,
         /// Components separated by slashes.
         pub path: Vec<u8>,
@@ -137,16 +137,16 @@ wire_structs! {
     }
 }
 
-/// Caps, and perhaps a dentry lease, that a request gives up on its way.
+/// Capabilities, and perhaps a dentry lease, that a request releases.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DentryRelease {
-    /// Which inode.
+    /// The inode.
     pub ino: u64,
-    /// Which cap.
+    /// Id of the capability.
     pub cap_id: u64,
-    /// What the client keeps.
+    /// Bits that the client keeps.
     pub caps: u32,
-    /// What it wants.
+    /// Bits that it wants.
     pub wanted: u32,
     /// Of the last message about the cap.
     pub seq: u32,
@@ -193,7 +193,8 @@ impl Sample for DentryRelease {
 /// A metadata operation.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ClientRequest {
-    /// 1 (also written for 0), or 2 (wide retry counters), or 3 (owner of a new inode); decides the form of the head.
+    /// 1 (also written for 0), or 2 (wide retry counters), or 3 (owner of a new inode); decides the form of
+    /// the head.
     pub head_version: u16,
     /// All requests with smaller tids are completed: the MDS may forget their results.
     pub oldest_client_tid: u64,
@@ -205,19 +206,19 @@ pub struct ClientRequest {
     pub num_retry: u32,
     /// Counts forwards between MDSs.
     pub num_fwd: u32,
-    /// What to do.
+    /// The operation.
     pub op: MdsOp,
-    /// On whose behalf.
+    /// User of the caller.
     pub caller_uid: u32,
-    /// On whose behalf.
+    /// Group of the caller.
     pub caller_gid: u32,
-    /// Of a replayed CREATE and the like: the inode number given before; of an ASYNC one: the delegated number.
+    /// The inode number: of a replayed CREATE the one given before, of an ASYNC one the delegated one.
     pub ino: u64,
     /// Depends on `op`.
     pub args: ArgBytes,
-    /// Owner of a new inode; the caller where the client did not say.
+    /// Owner of a new inode; the caller if the client named none.
     pub owner_uid: u32,
-    /// Group of a new inode; the caller's where the client did not say.
+    /// Group of a new inode; the caller's if the client named none.
     pub owner_gid: u32,
     /// Target.
     pub path: FilePath,
@@ -225,7 +226,7 @@ pub struct ClientRequest {
     pub path2: FilePath,
     /// Caps given up.
     pub releases: Vec<DentryRelease>,
-    /// When.
+    /// Time of the request.
     pub stamp: Utime,
     /// Groups of the caller.
     pub gid_list: Vec<u64>,

@@ -73,14 +73,13 @@ wire_structs! {
         pub seq: u64,
         /// Of the sender.
         pub stamp: Timespec,
-        /// Of RECALL_STATE: keep at most so many caps.
+        /// Of RECALL_STATE: the most caps to keep.
         pub max_caps: u32,
-        /// Of RECALL_STATE: keep at most so many leases.
+        /// Of RECALL_STATE: the most leases to keep.
         pub max_leases: u32,
     }
 
-    /// What follows from version 2 on, with the version that each came in.
-    /// Which measurements the MDS wants.
+    /// The fields from version 2 on, each with its version: the measurements that the MDS wants.
     #[derive(Eq)]
     pub struct MetricSpec[v 1/1] {
         /// A set of bits.
@@ -97,11 +96,11 @@ wire_structs! {
     }
 }
 
-/// Opens, renews, closes a session. Sent in version 5 where it says more than its head, in version 1 otherwise, as
-/// Ceph 16 does.
+/// Opens, renews or closes a session. Sent in version 5 if it has more than its head, in version 1 otherwise,
+/// as Ceph 16 does.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ClientSession {
-    /// What and when.
+    /// Kind and time.
     pub head: SessionHead,
     /// Of the client: `hostname`, `root`, `entity_id`, …; of a REJECT: `error_string`.
     pub metadata: BTreeMap<String, String>,
@@ -121,12 +120,13 @@ impl ClientSession {
         Self { head: SessionHead { op, seq, ..SessionHead::default() }, ..Self::default() }
     }
 
-    /// Whether feature bit `bit` is set.
+    /// True if feature bit `bit` is set.
     pub fn has_feature(&self, bit: u32) -> bool {
         self.features.get(bit as usize / 8).is_some_and(|byte| byte >> (bit % 8) & 1 == 1)
     }
 
-    /// The encoded form of a set of features that is at most 64 bits wide: as many whole 8-byte words as needed.
+    /// The encoded form of a set of features that is at most 64 bits wide: as many whole 8-byte words as
+    /// needed.
     pub fn feature_bytes(mask: u64) -> Vec<u8> {
         if mask == 0 { Vec::new() } else { mask.to_le_bytes().to_vec() }
     }

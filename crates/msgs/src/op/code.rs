@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// An operation's number. Its high bits say what it does: 0x1000 reads, 0x2000 writes.
+/// An operation's number. Its high bits tell its kind: 0x1000 reads, 0x2000 writes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct OpCode(pub u16);
 
@@ -14,7 +14,7 @@ macro_rules! op_codes {
             /// All that have a name.
             pub const ALL: &'static [Self] = &[$( Self::$name ),*];
 
-            /// As Ceph prints it: `writefull`.
+            /// Ceph's name of it: `writefull`.
             pub fn name(self) -> Option<&'static str> {
                 match self {
                     $( Self::$name => Some($text), )*
@@ -101,17 +101,17 @@ op_codes! {
 }
 
 impl OpCode {
-    /// Whether it reads. CALL depends on the method.
+    /// True if it reads. CALL depends on the method.
     pub fn reads(self) -> bool {
         self.0 & 0x1000 != 0 && self != Self::CALL
     }
 
-    /// Whether it writes. CALL depends on the method.
+    /// True if it writes. CALL depends on the method.
     pub fn writes(self) -> bool {
         self.0 & 0x2000 != 0
     }
 
-    /// Whether its object is a PG.
+    /// True if its object is a PG.
     pub fn is_pg_op(self) -> bool {
         self.0 & 0x0f00 == 0x0500
     }

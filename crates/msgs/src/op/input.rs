@@ -27,13 +27,13 @@ pub type OmapKeys = BTreeSet<Vec<u8>>;
 pub type OmapAssertions = BTreeMap<Vec<u8>, (Vec<u8>, i32)>;
 /// The input of OMAPRMKEYRANGE: first key, and the key behind the last.
 pub type OmapKeyRange = (Vec<u8>, Vec<u8>);
-/// What OMAPGETVALS returns: entries, and whether more follow.
+/// The reply of OMAPGETVALS: entries, and whether more follow.
 pub type OmapValuesReply = (OmapValues, bool);
-/// What OMAPGETKEYS returns: keys, and whether more follow.
+/// The reply of OMAPGETKEYS: keys, and whether more follow.
 pub type OmapKeysReply = (OmapKeys, bool);
-/// What STAT returns: size and time of modification.
+/// The reply of STAT: size and time of modification.
 pub type StatReply = (u64, wire::Utime);
-/// What SPARSE_READ returns: extents (offset, length), then their bytes one after another.
+/// The reply of SPARSE_READ: extents (offset, length), then their bytes one after another.
 pub type SparseReply = (BTreeMap<u64, u64>, Bufs);
 
 wire_structs! {
@@ -41,7 +41,7 @@ wire_structs! {
     pub struct OmapGetKeys[plain] {
         /// Only keys behind this one.
         pub start_after: Vec<u8>,
-        /// At most so many.
+        /// The most.
         pub max: u64,
     }
 
@@ -49,9 +49,9 @@ wire_structs! {
     pub struct OmapGetVals[plain] {
         /// Only keys behind this one.
         pub start_after: Vec<u8>,
-        /// At most so many.
+        /// The most.
         pub max: u64,
-        /// Only keys that begin so.
+        /// Only keys with this prefix.
         pub prefix: Vec<u8>,
     }
 
@@ -66,9 +66,9 @@ wire_structs! {
         pub locator: Vec<u8>,
     }
 
-    /// What PGNLS returns. The operation's result is 1 at the end of the PG.
+    /// The reply of PGNLS. The operation's result is 1 at the end of the PG.
     pub struct PgNlsReply[v 1/1] {
-        /// Where to go on.
+        /// The next position.
         pub handle: HObject,
         /// The objects.
         pub entries: Vec<ListEntry>,
@@ -76,17 +76,17 @@ wire_structs! {
 
     /// One watcher of an object.
     pub struct WatchItem[v 2/1] {
-        /// Who.
+        /// The watcher.
         pub name: wire::EntityId,
         /// Its number for the watch.
         pub cookie: u64,
         /// Seconds until it is dropped.
         pub timeout: u32,
-        /// From where.
+        /// Its address.
         pub addr: wire::EntityAddr = since 2,
     }
 
-    /// What LIST_WATCHERS returns.
+    /// The reply of LIST_WATCHERS.
     pub struct ListWatchersReply[v 1/1] {
         /// All of them.
         pub entries: Vec<WatchItem>,
@@ -104,7 +104,7 @@ wire_structs! {
         pub size: u64,
     }
 
-    /// What LIST_SNAPS returns.
+    /// The reply of LIST_SNAPS.
     pub struct ListSnapsReply[v 2/1] {
         /// Oldest first, the head last.
         pub clones: Vec<CloneInfo>,
@@ -124,15 +124,16 @@ wire_structs! {
 
     /// The input of NOTIFY_ACK.
     pub struct NotifyAckInput[plain] {
-        /// Which notification.
+        /// Id of the notification.
         pub notify_id: u64,
-        /// Which watch.
+        /// Cookie of the watch.
         pub watch_cookie: u64,
         /// For the notifier.
         pub reply: Vec<u8>,
     }
 
-    /// What a completed notification brings: who answered what, and who did not in time, as (client, cookie).
+    /// The result of a notification: the watchers' answers, and the watchers that timed out, as (client,
+    /// cookie).
     pub struct NotifyReply[plain] {
         /// Answers.
         pub acks: Vec<((u64, u64), Vec<u8>)>,

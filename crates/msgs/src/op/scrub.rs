@@ -1,10 +1,10 @@
-//! What SCRUBLS asks and gives: the objects that scrub found inconsistent.
+//! Input and reply of SCRUBLS: the objects that scrub found inconsistent.
 
 use maps::{EVersion, HObject, ObjectLocator, ReqId, SnapId};
 use stdx::Bufs;
 use wire::{Encode, Utime, Writer, wire_structs};
 
-/// What is wrong with one copy (`err_t`).
+/// Errors of one copy (`err_t`).
 pub mod shard_error {
     /// It does not exist.
     pub const MISSING: u64 = 1 << 1;
@@ -14,9 +14,9 @@ pub mod shard_error {
     pub const READ: u64 = 1 << 3;
     /// Its data is not that of the copy chosen as right.
     pub const DATA_DIGEST: u64 = 1 << 9;
-    /// The same of its omap.
+    /// The omap's digest differs.
     pub const OMAP_DIGEST: u64 = 1 << 10;
-    /// The same of its size.
+    /// The size differs.
     pub const SIZE: u64 = 1 << 11;
     /// It has no versions.
     pub const INFO_MISSING: u64 = 1 << 14;
@@ -26,7 +26,7 @@ pub mod shard_error {
     pub const DEEP: u64 = READ | DATA_DIGEST | OMAP_DIGEST;
 }
 
-/// How copies of an object differ (`obj_err_t`).
+/// Differences between copies of an object (`obj_err_t`).
 pub mod object_error {
     /// In versions.
     pub const INFO: u64 = 1 << 1;
@@ -44,7 +44,7 @@ pub mod object_error {
     pub const DEEP: u64 = DATA_DIGEST | OMAP_DIGEST;
 }
 
-/// What is wrong with an object's set of clones (`inconsistent_snapset_t`).
+/// Errors of an object's set of clones (`inconsistent_snapset_t`).
 pub mod snapset_error {
     /// A clone of the set does not exist.
     pub const CLONE_MISSING: u64 = 1 << 2;
@@ -63,17 +63,17 @@ wire_structs! {
         pub interval: u32,
         /// Sets of clones rather than objects.
         pub snapsets: u32,
-        /// Go on behind this object's name …
+        /// Start after this object's name …
         pub name: Vec<u8>,
         /// … namespace …
         pub namespace: Vec<u8>,
         /// … and state.
         pub snap: SnapId,
-        /// At most so many.
+        /// The most.
         pub max: u64,
     }
 
-    /// What SCRUBLS returns.
+    /// The reply of SCRUBLS.
     pub struct ScrubLsReply[v 1/1] {
         /// The PG's membership began at this epoch.
         pub interval: u32,
@@ -94,7 +94,7 @@ wire_structs! {
         pub snap: SnapId,
     }
 
-    /// Where a copy is.
+    /// Place of a copy.
     #[derive(Eq)]
     pub struct ShardId[v 1/1] {
         /// The OSD.
@@ -103,7 +103,7 @@ wire_structs! {
         pub shard: i8,
     }
 
-    /// Clones that are not as the head says.
+    /// Clones that differ from the head's list.
     pub struct InconsistentSnapset[v 2/1] {
         /// Bits of [`snapset_error`].
         pub errors: u64,
@@ -113,7 +113,7 @@ wire_structs! {
         pub clones: Vec<SnapId>,
         /// Clones that are not there.
         pub missing: Vec<SnapId>,
-        /// The encoded set; empty where it is not given.
+        /// The encoded set; empty if it is not given.
         pub snapset: Vec<u8>,
     }
 }
@@ -154,14 +154,14 @@ impl Encode for ShardInfo {
     }
 }
 
-/// An object whose copies are not the same, or not all sound.
+/// An object whose copies differ or are damaged.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct InconsistentObject {
     /// Bits of [`object_error`].
     pub errors: u64,
-    /// Which.
+    /// The object.
     pub object: ObjectId,
-    /// What clients know as its version.
+    /// Its version for clients.
     pub version: u64,
     /// The copies.
     pub shards: Vec<(ShardId, ShardInfo)>,
@@ -179,14 +179,14 @@ impl Encode for InconsistentObject {
     }
 }
 
-/// What Ceph's tools decode of an object's versions (`object_info_t`).
+/// The part of an object's versions that Ceph's tools decode (`object_info_t`).
 #[derive(Clone, Debug, Default)]
 pub struct ObjectInfo {
-    /// Which.
+    /// The object.
     pub object: HObject,
     /// Of its last change.
     pub version: EVersion,
-    /// What clients know.
+    /// Its version for clients.
     pub user_version: u64,
     /// Bytes.
     pub size: u64,

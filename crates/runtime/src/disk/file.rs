@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use stdx::{BLOCK, Buf, BufMut, Bufs};
 
-/// Buffered reads up to this size are tried on the event loop, without blocking, before a thread is asked; above it the
-/// copy alone would keep other connections waiting.
+/// Buffered reads up to this size are tried on the event loop, without blocking, before a thread is used.
+/// Copying more would delay other connections.
 const INLINE_READ_MAX: usize = 128 << 10;
 /// Holes smaller than this are not worth a metadata change of the host's file system.
 const DISCARD_MIN: u64 = 256 << 10;
@@ -34,7 +34,7 @@ enum Engine {
 }
 
 impl FileDisk {
-    /// With `io_uring` where that is `wanted` and the host lets us.
+    /// With `io_uring` if that is `wanted` and the host allows it.
     pub(super) fn new(device: Device, pool: DiskPool, wanted: bool) -> Self {
         let device = Arc::new(device);
         let ring = wanted.then(|| Ring::new(device.clone())).and_then(|ring| {
@@ -45,7 +45,7 @@ impl FileDisk {
         Self { device, engine, pool }
     }
 
-    /// How it reaches the device, in a few words.
+    /// The access to the device, in a few words.
     pub fn describe(&self) -> &'static str {
         match (&self.engine, self.device.direct) {
             (Engine::Ring(_), _) => "direct, io_uring",
@@ -54,7 +54,7 @@ impl FileDisk {
         }
     }
 
-    /// How space is given back to the host, in a few words.
+    /// The way to give space back to the host, in a few words.
     pub fn describe_discards(&self) -> &'static str {
         match self.device.discards {
             Discards::Holes => "free space becomes holes",
@@ -63,8 +63,9 @@ impl FileDisk {
         }
     }
 
-    /// For a caller without an event loop: hands over what was started and, where results come by [`DiskBackend::reap`], waits
-    /// for one at least and reaps. Only while something is in flight.
+    /// For a caller without an event loop: submits the started operations and, if results come by
+    /// [`DiskBackend::reap`], waits for at least one and reaps. To be called only while operations are in
+    /// flight.
     pub fn wait(&self) {
         if let Engine::Ring(ring) = &self.engine {
             ring.wait();
@@ -93,7 +94,7 @@ impl DiskBackend for FileDisk {
                 let device = self.device.clone();
                 self.pool.run(move || {
                     let result = device.carry_out(op);
-                    // Whoever hears that all has ended may open the device anew.
+                    // A caller that learns of the end may open the device again.
                     drop(device);
                     done(result);
                 });
@@ -121,7 +122,7 @@ impl DiskBackend for FileDisk {
     }
 }
 
-/// How a device gives space back.
+/// The way in which a device gives space back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Discards {
     /// Holes in a sparse file.
@@ -137,13 +138,13 @@ pub(super) struct Device {
     pub file: File,
     pub path: PathBuf,
     pub info: DiskInfo,
-    /// How space is given back to the host.
+    /// The way to give space back to the host.
     pub discards: Discards,
     /// Past the page cache.
     pub direct: bool,
-    /// What the address of memory must be a multiple of for direct access.
+    /// Required alignment of memory for direct access.
     pub memory_align: usize,
-    /// Whether the file system can read without blocking; learned at the first refusal.
+    /// True if the file system can read without blocking; cleared at the first refusal.
     pub nowait: AtomicBool,
 }
 
@@ -175,7 +176,7 @@ impl Device {
                 self.file.sync_data().map(|()| Buf::empty()).map_err(|e| self.flush_error(&e))
             }
             DiskOp::Discard { offset, len, .. } => {
-                // Only a hint: what the host refuses stays allocated, which harms nobody.
+                // Only a hint: space that the host does not take back stays allocated, which does no harm.
                 if let Some(flags) = self.punches(len) {
                     let _ = rustix::fs::fallocate(&self.file, flags, offset, len);
                 } else if self.discards == Discards::Block && len >= DISCARD_MIN {
@@ -246,8 +247,8 @@ impl Device {
         Ok(())
     }
 
-    /// The same bytes in memory that direct access can reach: a copy where an address or a length of a part does not suit it, or
-    /// where there are more parts than one call takes.
+    /// The same bytes in memory that direct access can use: a copy if the address or length of a part is not
+    /// aligned, or if there are more parts than one call takes.
     pub fn reachable(&self, data: Bufs) -> Bufs {
         let suits = |part: &Buf| {
             (part.as_ptr() as usize).is_multiple_of(self.memory_align) && part.len().is_multiple_of(BLOCK)
@@ -258,14 +259,14 @@ impl Device {
         BufMut::concat(data.parts().iter().map(|part| &part[..]), data.len()).freeze().into()
     }
 
-    /// How a range of this length is given back to the host, if at all.
+    /// The call that gives a range of this length back to the host, if any.
     pub fn punches(&self, len: u64) -> Option<rustix::fs::FallocateFlags> {
         use rustix::fs::FallocateFlags as Flags;
         (self.discards == Discards::Holes && len >= DISCARD_MIN)
             .then_some(Flags::PUNCH_HOLE | Flags::KEEP_SIZE)
     }
 
-    /// Tells a block device that a range is not needed. It takes its time, so never on an event loop.
+    /// Discards a range of a block device. That may block, so it is never called on an event loop.
     fn discard_blocks(&self, offset: u64, len: u64) -> std::io::Result<()> {
         const BLKDISCARD: libc::c_ulong = 0x1277;
         let range = [offset, len];
@@ -295,7 +296,8 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // The host may close the file a moment later, when it has taken down a ring that knew it. Failing is harmless then.
+        // The host may close the file a moment later, when it has torn down a ring that used it. An error is
+        // harmless then.
         let _ = rustix::fs::flock(self.file.as_fd(), rustix::fs::FlockOperation::Unlock);
     }
 }

@@ -1,10 +1,10 @@
-//! Who has a device: another process, or the kernel for a mount, swap, a volume above it.
+//! The holder of a device: another process, or the kernel for a mount, swap, or a volume above it.
 
 use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Says that a device is in use, and by what, as far as this user may know.
+/// A text that the device is in use, and by whom, as far as this user may know.
 pub fn in_use(path: &Path) -> String {
     let shown = path.display();
     match lock_owner(path).or_else(|| opener(path)) {
@@ -22,7 +22,7 @@ pub fn in_use(path: &Path) -> String {
     }
 }
 
-/// Whether a device is known to stay in use: by a process that lives, or by the kernel.
+/// True if a device will stay in use: by a living process, or by the kernel.
 pub(super) fn is_kept(path: &Path) -> bool {
     match lock_owner(path).or_else(|| opener(path)) {
         Some(pid) => lives(pid),
@@ -30,8 +30,8 @@ pub(super) fn is_kept(path: &Path) -> bool {
     }
 }
 
-/// What the kernel does with a device, a part of it, or the disk that it is a part of: `is mounted at /mnt`. `None` where that
-/// is nothing. Of a file, whether it is swap space or behind a loop device.
+/// The kernel's use of a device, of a part of it, or of the disk that it is a part of: `is mounted at /mnt`.
+/// `None` without one. For a file: swap space, or the file behind a loop device.
 pub fn kernel_use(path: &Path) -> Option<String> {
     let meta = std::fs::metadata(path).ok()?;
     let kin = Kin::of(&meta);
@@ -104,7 +104,7 @@ impl Kin {
         out
     }
 
-    /// Says `what` of the device that was asked for.
+    /// Applies `what` to the name of the device that was asked for.
     fn says(&self, what: &str) -> String {
         match self.relation {
             Relation::Itself => what.to_owned(),
@@ -118,7 +118,8 @@ fn mounted(kin: &Kin) -> Option<String> {
     let table = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
     let number = format!("{}:{}", rustix::fs::major(kin.rdev), rustix::fs::minor(kin.rdev));
     table.lines().find_map(|line| {
-        // 36 35 98:0 /root /mnt rw,noatime shared:1 - ext3 /dev/sda1 rw; some file systems give a number that is no device's.
+        // 36 35 98:0 /root /mnt rw,noatime shared:1 - ext3 /dev/sda1 rw; some file systems give a number that
+        // is no device's.
         let (before, after) = line.split_once(" - ")?;
         let fields: Vec<&str> = before.split(' ').collect();
         let source = || after.split(' ').nth(1).map(unescaped).filter(|s| s.starts_with('/'));
@@ -191,7 +192,7 @@ fn lock_owner(path: &Path) -> Option<u32> {
         let pid: u32 = pid.parse().ok()?;
         (pid > 0 && inode.parse() == Ok(meta.ino())).then_some((on == device, pid))
     });
-    // Some file systems list a number of their own instead of the one that they tell programs.
+    // Some file systems list another number than the one that programs see.
     of_inode.max_by_key(|(exact, _)| *exact).map(|(_, pid)| pid)
 }
 
@@ -207,12 +208,12 @@ fn opener(path: &Path) -> Option<u32> {
     })
 }
 
-/// Whether a process is there and has not begun to end.
+/// True if a process exists and is not exiting.
 fn lives(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| runs(&stat))
 }
 
-/// What its `stat` says of that.
+/// The same, from the content of its `stat` file.
 fn runs(stat: &str) -> bool {
     const ENDING: u32 = 0x4;
     // 12345 (name of any kind) S 1 12345 12345 0 -1 4194560 …: the state, and as sixth after it the flags.

@@ -1,9 +1,9 @@
 //! Disks: a regular file or a block device behind `DiskOp`s.
 //!
-//! Policy (ADR 0009): where the file system allows it all access is direct, past the host's page cache, through `io_uring`; so a
-//! flush waits for nothing but what was written before it, and large writes cost no copy. A host that forbids `io_uring` gets
-//! the same calls on threads, a file system without direct access goes through the page cache. The kinds never meet on one file
-//! while it is open.
+//! Policy (ADR 0009): if the file system allows it, all access is direct, past the host's page cache, through
+//! `io_uring`. Then a flush waits only for earlier writes, and large writes cost no copy. If the host forbids
+//! `io_uring`, threads make the same calls; a file system without direct access is used through the page
+//! cache. The ways are never mixed on a file while it is open.
 
 mod file;
 mod holder;
@@ -22,23 +22,24 @@ use std::os::fd::OwnedFd;
 /// Called once with an operation's result.
 pub type DiskDone = Box<dyn FnOnce(DiskResult) + Send>;
 
-/// What carries out disk operations.
+/// Carries out disk operations.
 pub trait DiskBackend: Send {
-    /// What a role is told of the device.
+    /// The device's description, for a role.
     fn info(&self) -> DiskInfo;
 
-    /// Starts `op`; `done` is called once with its result, here, within [`Self::reap`], or on another thread. Several may be in
-    /// flight and may end in any order; a flush covers the writes that had ended when it was started.
+    /// Starts `op`. `done` is called once with its result: here, within [`Self::reap`], or on another thread.
+    /// Several operations may be in flight and may complete in any order; a flush covers the writes that had
+    /// completed when it was started.
     fn start(&self, op: DiskOp, done: DiskDone);
 
     /// Hands what was started to the host; to be called after each batch of [`Self::start`].
     fn submit(&self);
 
-    /// Calls `done` of the operations that have ended and whose results wait here.
+    /// Calls `done` of the completed operations.
     fn reap(&self);
 
-    /// A descriptor that becomes readable, once, when there is something to [`Self::reap`]; `None` where other threads
-    /// call `done`.
+    /// A descriptor that becomes readable, once, when there is something to [`Self::reap`]; `None` if other
+    /// threads call `done`.
     fn completions(&self) -> std::io::Result<Option<OwnedFd>>;
 }
 

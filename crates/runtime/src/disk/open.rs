@@ -1,4 +1,4 @@
-//! Opening a device: what is refused, and what the refusal says.
+//! Opening a device: the checks, and the texts of refusals.
 
 use super::file::{Device, Discards};
 use super::holder::{in_use, is_kept};
@@ -13,32 +13,32 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use stdx::{BLOCK, BufMut};
 
-/// How a device is reached.
+/// The way to access a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Access {
     /// The best that the host allows: direct by `io_uring`, direct by threads, through the page cache.
     #[default]
     Best,
-    /// Direct by threads; through the page cache where that is impossible.
+    /// Direct, by threads; through the page cache if that is impossible.
     Threads,
     /// Through the page cache.
     Buffered,
 }
 
-/// Which device to open, as what.
+/// The device to open, and the way.
 #[derive(Clone, Debug)]
 pub struct DiskSpec {
     /// A regular file or a block device.
     pub path: PathBuf,
     /// The role's number for it.
     pub id: DiskId,
-    /// Create a sparse file of so many bytes where there is none.
+    /// Create a sparse file of this many bytes if there is none.
     pub create_size: Option<u64>,
-    /// How to reach it.
+    /// The way to access it.
     pub access: Access,
 }
 
-/// Why a device was not opened. The text says what to do.
+/// The reason why a device was not opened, with advice.
 #[derive(Debug, thiserror::Error)]
 pub enum DiskOpenError {
     /// Another process or the kernel has it.
@@ -50,23 +50,23 @@ pub enum DiskOpenError {
     /// Too small to hold anything.
     #[error("{path} has {size} bytes: a device needs at least {needed}")]
     Small {
-        /// Which.
+        /// Path of the device.
         path: PathBuf,
-        /// What it has.
+        /// Its size in bytes.
         size: u64,
-        /// What is needed.
+        /// The size that is needed.
         needed: u64,
     },
     /// The host refused.
     #[error("cannot {what} {path}: {error}{hint}")]
     Io {
-        /// What was tried.
+        /// The failed operation.
         what: &'static str,
         /// On what.
         path: PathBuf,
         /// The host's answer.
         error: std::io::Error,
-        /// What to do about it, starting with `; `, or nothing.
+        /// Advice, starting with `; `, or empty.
         hint: &'static str,
     },
 }
@@ -93,7 +93,7 @@ impl DiskOpenError {
 /// Less than this holds no store.
 const SMALLEST: u64 = 64 << 20;
 
-/// Opens, and where asked creates, the device, and locks it for this process.
+/// Opens the device, creates it if asked to, and locks it for this process.
 pub fn open(spec: &DiskSpec, pool: &DiskPool) -> Result<FileDisk, DiskOpenError> {
     let path = &spec.path;
     let file = open_alone(path, spec.create_size.is_some())?;
@@ -128,7 +128,7 @@ pub fn open(spec: &DiskSpec, pool: &DiskPool) -> Result<FileDisk, DiskOpenError>
     Ok(FileDisk::new(device, pool.clone(), ring))
 }
 
-/// How often, and after which time each, a device is tried again that nobody holds who lives.
+/// The number of attempts, and the pause after each, for a device that no living process holds.
 const TRIES: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -152,18 +152,19 @@ pub fn open_alone(path: &Path, create: bool) -> Result<File, DiskOpenError> {
     Ok(file)
 }
 
-/// Locks a file or device against whoever changes it; others may read it too. Whether that was possible.
+/// Locks a file or device against writers; others may read it too. Returns true if that was possible.
 pub fn lock_shared(file: &File, path: &Path) -> bool {
     when_free(path, || Ok(flock(file, FlockOperation::NonBlockingLockShared)?)).is_ok()
 }
 
-/// Whether a device was refused because somebody has it.
+/// True if a device was refused because it is held.
 fn is_held(error: &Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EWOULDBLOCK))
 }
 
-/// Takes a device as `take` does. A process that was closed or killed is gone a moment before the host has ended the operations of
-/// its ring and lets go of the device, so what nobody holds who lives is tried again for a few seconds.
+/// Takes a device as `take` does. A killed process is gone a moment before the host has completed the
+/// operations of its ring and releases the device, so a device that no living process holds is tried again
+/// for a few seconds.
 fn when_free<T>(path: &Path, mut take: impl FnMut() -> std::io::Result<T>) -> std::io::Result<T> {
     for tries in 0..TRIES {
         match take() {
@@ -179,7 +180,8 @@ fn when_free<T>(path: &Path, mut take: impl FnMut() -> std::io::Result<T>) -> st
     take()
 }
 
-/// How space is given back. A file that has all its space was given it for good; what has become so by use counts the same.
+/// The way to give space back. A file with all its space allocated keeps it: its owner wanted that. A file
+/// that became full by use counts the same.
 fn discards(file: &File, size: u64) -> Discards {
     let Ok(meta) = file.metadata() else { return Discards::Never };
     if meta.file_type().is_file() {
@@ -194,9 +196,10 @@ fn discards(file: &File, size: u64) -> Discards {
     if able { Discards::Block } else { Discards::Never }
 }
 
-/// Makes all access to the file direct, if it can take our blocks so; what the address of memory must be a multiple of.
+/// Makes all access to the file direct, if it can take our blocks so. Returns the required alignment of
+/// memory.
 fn go_direct(file: &File) -> Option<usize> {
-    // Kernels before 6.1, and some file systems, don't say; then what suits every device.
+    // Kernels before 6.1 and some file systems don't tell; then use values that suit every device.
     let (memory, offset) = match statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) {
         Ok(found) if found.stx_mask & StatxFlags::DIOALIGN.bits() != 0 => {
             (found.stx_dio_mem_align as usize, found.stx_dio_offset_align as usize)
@@ -212,12 +215,12 @@ fn go_direct(file: &File) -> Option<usize> {
     fcntl_setfl(file, flags | OFlags::DIRECT).ok()?;
     let mut trial = BufMut::zeroed(BLOCK);
     match file.read_at(trial.as_mut_slice(), 0) {
-        // What promises more than it can do.
+        // The file system promises more than it can do.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             fcntl_setfl(file, flags).ok()?;
             None
         }
-        // Whatever else is wrong is told by the first real read.
+        // The first real read reports any other error.
         _ => Some(memory),
     }
 }
@@ -228,7 +231,8 @@ fn file_size(file: &File, path: &Path, create_size: Option<u64>) -> Result<u64, 
     match create_size {
         Some(wanted) if len == 0 => {
             file.set_len(wanted).map_err(|e| DiskOpenError::io("size", path, e))?;
-            // The length and the directory entry must survive a power loss before anything inside is relied on.
+            // The length and the directory entry must survive a power loss before anything inside is relied
+            // on.
             file.sync_all().map_err(|e| DiskOpenError::io("sync", path, e))?;
             sync_parent(path)?;
             Ok(wanted)
@@ -245,7 +249,7 @@ fn sync_parent(path: &Path) -> Result<(), DiskOpenError> {
     File::open(parent).and_then(|dir| dir.sync_all()).map_err(|e| DiskOpenError::io("sync", parent, e))
 }
 
-/// The sector of a block device as it tells it, as far as [`DiskInfo::sector`] goes.
+/// The logical sector size of a block device, as far as [`DiskInfo::sector`] allows.
 fn logical_sector(file: &File) -> u32 {
     rustix::fs::ioctl_blksszget(file).unwrap_or(512).clamp(512, 4096)
 }

@@ -27,8 +27,8 @@ struct State {
 }
 
 impl DiskPool {
-    /// A pool of at most `most` threads, which are started when there is work for them. A flush holds one for as long as the
-    /// device takes, so there should be more than there are disks.
+    /// A pool of at most `most` threads, started on demand. A flush occupies one for as long as the device
+    /// takes, so there should be more threads than disks.
     pub fn new(most: usize) -> Self {
         let (state, wake) = (Mutex::new(State::default()), Condvar::new());
         Self(Arc::new(Owner(Arc::new(Queue { state, wake, most }))))

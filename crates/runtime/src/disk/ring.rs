@@ -1,5 +1,5 @@
-//! Disk operations through `io_uring`: queued on the event loop, handed over a batch at a time, reaped when the ring's
-//! eventfd says that some have ended.
+//! Disk operations through `io_uring`: queued on the event loop, submitted in batches, reaped when the ring's
+//! eventfd signals completions.
 
 use super::DiskDone;
 use super::file::Device;
@@ -14,7 +14,7 @@ use stdx::{Buf, BufMut, Bufs};
 /// Operations that the host has at once; more wait here.
 const DEPTH: u32 = 256;
 
-/// So many are handed over before their batch has ended, so that the device does not wait for the processor.
+/// Operations submitted before their batch ends, so that the device does not wait for the processor.
 const EAGER: usize = 2;
 
 /// A ring of its own for one device.
@@ -29,14 +29,14 @@ struct State {
     /// By number; numbers are used again.
     flights: Vec<Option<Flight>>,
     unused: Vec<usize>,
-    /// Those that the host has not been told of, because it has [`DEPTH`] already.
+    /// Operations not submitted yet, because the ring has [`DEPTH`] already.
     waiting: VecDeque<usize>,
-    /// Those in the ring, whether the host has looked at them or not.
+    /// Operations in the ring, submitted or not.
     under_way: u32,
 }
 
-/// An operation in flight, and the memory that the host works on meanwhile: it is not touched or moved until the host has said
-/// that it is done.
+/// An operation in flight, and the memory that the host works on: it is not touched or moved until the
+/// operation is complete.
 struct Flight {
     work: Work,
     /// Bytes that earlier attempts have moved.
@@ -51,7 +51,8 @@ enum Work {
     Discard { offset: u64, len: u64, mode: i32 },
 }
 
-// SAFETY: the pointers in `segments` are to the heap memory of `data`, which moves along and belongs to no thread.
+// SAFETY: the pointers in `segments` are to the heap memory of `data`, which moves along and belongs to no
+// thread.
 unsafe impl Send for Work {}
 
 impl Ring {
@@ -166,8 +167,9 @@ impl State {
             let fd = types::Fd(self.device.file.as_raw_fd());
             let flight = self.flights[at].as_mut().expect("a queued operation");
             let entry = flight.entry(fd).user_data(at as u64);
-            // SAFETY: the memory that the entry points to belongs to the flight, which stays until its completion is seen
-            // (also when the ring is dropped); the descriptor is open as long as `self.device`.
+            // SAFETY: the memory that the entry points to belongs to the flight, which stays until its
+            // completion is seen (also when the ring is dropped); the descriptor is open as long as
+            // `self.device`.
             let pushed = unsafe { self.ring.submission().push(&entry) };
             pushed.expect("the ring has room for as many as may be under way");
             self.under_way += 1;
@@ -180,12 +182,13 @@ impl State {
             match self.ring.submit_and_wait(want) {
                 Ok(_) => return,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                // The host is short of memory or wants its completions to be taken first, which the owner does next.
+                // The host is short of memory, or wants completions to be reaped first, which the owner does
+                // next.
                 Err(e) if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY)) && want == 0 => return,
                 Err(e) if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY)) => {
                     std::thread::yield_now()
                 }
-                // What the host refuses here is a mistake in this file; no operation may be forgotten over it.
+                // An error here is a bug in this file; no operation may be lost because of it.
                 Err(e) => panic!("io_uring refuses to go on: {e}"),
             }
         }
@@ -218,7 +221,8 @@ impl State {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // The host still writes into our memory: it must not be freed before that is over. Nobody waits for the results.
+        // The host still writes into our memory, which must not be freed before that is over. Nobody waits
+        // for the results.
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         state.waiting.clear();
         while state.under_way > 0 {
@@ -230,7 +234,7 @@ impl Drop for Ring {
 }
 
 impl Flight {
-    /// What the ring is told; of what earlier attempts have left.
+    /// The submission entry, for the part that earlier attempts have left.
     fn entry(&mut self, fd: types::Fd) -> squeue::Entry {
         let moved = self.moved;
         match &mut self.work {

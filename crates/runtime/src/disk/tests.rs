@@ -18,7 +18,7 @@ fn temp() -> tempfile::TempDir {
     tempfile::tempdir().expect("temporary directory")
 }
 
-/// Starts all of it at once and gives the results in the same order.
+/// Starts all operations at once. Returns the results in the same order.
 fn run_all(disk: &FileDisk, ops: Vec<DiskOp>) -> Vec<DiskResult> {
     let (tx, rx) = mpsc::channel();
     let mut results: Vec<Option<DiskResult>> = ops.iter().map(|_| None).collect();
@@ -31,7 +31,7 @@ fn run_all(disk: &FileDisk, ops: Vec<DiskOp>) -> Vec<DiskResult> {
         let (i, result) = loop {
             match rx.try_recv() {
                 Ok(found) => break found,
-                // What is not done by the ring ends on another thread.
+                // Operations that the ring does not do complete on another thread.
                 Err(_) if by_reaping => {
                     disk.wait();
                     std::thread::yield_now();
@@ -64,7 +64,7 @@ fn this_host_has_every_way_to_reach_a_disk() {
     {
         let dir = temp();
         let disk = open(&spec(&dir, access), &DiskPool::new(2)).expect("opens");
-        // Elsewhere the test says what it could not try; the machines of CI have all.
+        // Outside CI the test reports a way that it could not try; in CI all are there.
         if disk.describe() != way && std::env::var_os("CI").is_none() {
             eprintln!("skipped: {way}: this host gives {}", disk.describe());
             continue;
@@ -198,7 +198,8 @@ fn a_directory_is_refused_with_what_it_is() {
     assert!(open(&spec, &DiskPool::new(1)).is_err());
 }
 
-/// A loop device of [`SIZE`] bytes over a file in `dir`; `None`, with a line that says so, where this user may make none.
+/// A loop device of [`SIZE`] bytes over a file in `dir`. `None`, with a message, if this user may not make
+/// one.
 fn loop_device(dir: &tempfile::TempDir, sector: u32) -> Option<LoopDevice> {
     let file = dir.path().join("disk");
     std::fs::File::create(&file).and_then(|f| f.set_len(SIZE)).expect("creates");
@@ -250,7 +251,7 @@ fn taken(path: &std::path::Path) -> u64 {
     std::fs::metadata(path).expect("it is there").blocks() * 512
 }
 
-/// Fills some MiB, discards half of that, and gives the bytes that `file` took before and after.
+/// Fills some MiB and discards half of that. Returns the allocated bytes of `file` before and after.
 fn write_and_discard(disk: &FileDisk, file: &std::path::Path) -> (u64, u64) {
     run(disk, write(8 << 20, Buf::pattern(1, 8 << 20))).expect("writes");
     run(disk, FLUSH).expect("flushes");

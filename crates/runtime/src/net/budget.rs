@@ -1,15 +1,17 @@
-//! Whose message is read next, and whose request is served next, where not all of them fit into memory.
+//! Message memory: the order in which messages are read and requests served when not all of them fit.
 //!
-//! A message is read once all of it is reserved, so none is ever half read while another waits for its memory. Who does not get what it
-//! needs waits in line, and its socket is not read from. Clients and daemons have budgets of their own: daemons never wait for one another's
-//! clients. Small messages have a line of their own too, in which a large one is not waited for: acknowledgements, heartbeats,
-//! maps, and requests that move little. A message that is larger than all there is for its kind is read when it is alone: with clients of an OSD that may be
-//! any write, with daemons an OSD's own are smaller (`Limits::of_osd`).
+//! A message is read once all of it is reserved, so none is half read while another waits for its memory. A
+//! connection that does not get its memory waits in line, and its socket is not read. Clients and daemons
+//! have separate budgets: daemons never wait for one another's clients. Small messages have a line of their
+//! own, which does not wait for large ones: acknowledgements, heartbeats, maps, and small requests. A message
+//! larger than its whole budget is read when it is alone; clients may send an OSD such writes, while OSDs
+//! keep their own messages smaller (`Limits::of_osd`).
 //!
-//! A request is handed to the node once the memory for its answer is reserved; what comes after it on its connection waits behind it, unread, so that
-//! order is kept. The reservation goes with the request, then with the answer, and ends when that has left, or with whatever forgets
-//! it (DESIGN, decision 6). Here three lines, since requests ask for as much as there may be: those that ask for more than a usual object
-//! is large are served one after the other beside the rest.
+//! A request is passed to the node once the memory for its answer is reserved. Later messages of its
+//! connection wait behind it, unread, so that the order is kept. The reservation moves from the request to
+//! the answer, and ends when the answer has left or is dropped (docs/design.md, decision 6). There are three
+//! lines here, because requests reserve as much as they might get: those that ask for more than the size of a
+//! usual object are served one at a time, beside the rest.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -17,17 +19,17 @@ use std::rc::Rc;
 use stdx::{Budget, Reservation};
 use tokio::sync::Notify;
 
-/// What counts as small, in bytes.
+/// The size up to which a message is small, in bytes.
 const SMALL: u64 = 128 << 10;
-/// For all small messages at once. A store may keep what it was given for some time after it is durable, up to 16 MiB: others must find room
-/// beside that.
+/// The budget of all small messages together. A store may keep data for some time after it is durable, up to
+/// 16 MiB: others must fit in addition to that.
 const SMALL_BYTES: u64 = 32 << 20;
 /// For the answers to all requests that ask for little.
 const SMALL_ANSWERS: u64 = 12 << 20;
-/// Who asks for more than this may get less, as a usual object is no larger.
+/// A request that asks for more than this, in bytes, may get less, because no usual object is larger.
 const USUAL: u64 = 8 << 20;
 
-/// What messages of one kind of peers may take.
+/// The budgets of messages of one kind of peers.
 pub(super) struct Budgets {
     /// By the largest that they are for.
     lanes: Vec<Lane>,
@@ -47,13 +49,13 @@ struct Waiter {
     bytes: u64,
 }
 
-/// Where a connection stands in a line.
+/// A connection's place in a line.
 #[derive(Default)]
 pub(super) struct Place {
     /// 0: it is in none.
     ticket: Cell<u64>,
     granted: Cell<Option<Reservation>>,
-    /// Whoever drives the connection is woken by this.
+    /// Wakes the connection's task.
     wake: Rc<Notify>,
 }
 
@@ -63,7 +65,7 @@ impl Place {
         Self { wake, ..Self::default() }
     }
 
-    /// Whether it waits.
+    /// True if it waits.
     pub(super) fn waits(&self) -> bool {
         self.ticket.get() != 0
     }
@@ -76,12 +78,12 @@ impl Place {
 }
 
 impl Budgets {
-    /// For so many bytes of large messages, and some of small ones.
+    /// Budgets for this many bytes of large messages, and some of small ones.
     pub(super) fn new(bytes: u64) -> Self {
         Self::of(&[(SMALL, SMALL_BYTES), (u64::MAX, bytes)])
     }
 
-    /// For so many bytes of answers, some of small ones, and one that is larger than usual.
+    /// Budgets for this many bytes of answers, some of small ones, and one that is larger than usual.
     pub(super) fn of_answers(bytes: u64) -> Self {
         Self::of(&[(SMALL, SMALL_ANSWERS), (USUAL, bytes), (u64::MAX, 0)])
     }
@@ -117,17 +119,17 @@ impl Budgets {
         None
     }
 
-    /// Whether nobody who is in the same line is before this one.
+    /// True if no connection in the same line is before this one.
     pub(super) fn is_first(&self, place: &Rc<Place>) -> bool {
         self.lanes.iter().any(|lane| lane.line.borrow().front().is_some_and(|w| Rc::ptr_eq(&w.place, place)))
     }
 
-    /// Whether somebody waits.
+    /// True if a connection waits.
     pub(super) fn is_wanted(&self) -> bool {
         self.lanes.iter().any(|lane| !lane.line.borrow().is_empty())
     }
 
-    /// Some may be free: gives it to those who are first.
+    /// Memory may be free: hands it to the first in line.
     pub(super) fn serve(&self) {
         self.lanes.iter().for_each(Lane::serve);
     }
@@ -138,7 +140,7 @@ impl Lane {
         let mut line = self.line.borrow_mut();
         let mut served = false;
         while let Some(Waiter { place, ticket, bytes }) = line.front() {
-            // Otherwise its connection has ended, or began anew.
+            // Otherwise its connection has ended, or waits again.
             if place.ticket.get() == *ticket {
                 let Some(reservation) = self.budget.reserve(*bytes) else { break };
                 place.granted.set(Some(reservation));
@@ -194,10 +196,10 @@ mod tests {
         b.leave();
         drop(first);
         budgets.serve();
-        // It goes on where another message of the same connection comes later.
+        // The line goes on when another message of the same connection arrives later.
         assert!(budgets.reserve(&c, 1 << 20).is_some());
         assert!(budgets.reserve(&b, 1 << 20).is_some());
-        // What was given to one that ends meanwhile is free again.
+        // Memory given to a connection that ends is free again.
         let first = budgets.reserve(&a, 1 << 20).expect("fits");
         assert!(budgets.reserve(&d, 1 << 20).is_none());
         drop(first);

@@ -13,8 +13,8 @@ use tokio::net::TcpStream;
 /// The first wait before dialling again; doubled up to a limit.
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
-/// How long a session is kept whose key the other end refuses: its ticket may have ended while the network was gone, and a new
-/// one is on its way.
+/// Time for which a session is kept whose key the other end refuses: its ticket may have expired while the
+/// network was down, and a new one is on its way.
 const DENIED_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A machine for one attempt.
@@ -35,7 +35,7 @@ pub(super) fn new_link(shared: &Shared, to: &Target) -> Link {
 /// Dials and serves until the connection, or the lossless session over several sockets, is over.
 pub(super) async fn run(conn: ConnId, to: Target, link: Rc<Link>, shared: Rc<Shared>) {
     let reason = serve(&to, &link, &shared).await;
-    // Dropped where the node has closed it meanwhile.
+    // Dropped if the node has closed it meanwhile.
     (shared.sink)(NetEvent::Closed { conn, reason });
     link.set_ended();
 }

@@ -11,10 +11,10 @@ use stdx::{Budget, Reservation};
 use tokio::sync::Notify;
 use wire::{EntityType, RawMsg};
 
-/// The messenger's machine and what its task must be told.
+/// The messenger's machine, and signals to its task.
 pub(super) struct Link {
     conn: RefCell<Conn>,
-    /// Where we dial: how the next attempt proves who we are.
+    /// Credentials for the next attempt, if we dial.
     auth: RefCell<Option<Initiator>>,
     /// Set once the node knows it (dialled: from the start; accepted: when it is ready).
     id: Cell<Option<ConnId>>,
@@ -22,13 +22,13 @@ pub(super) struct Link {
     peer: Cell<EntityType>,
     peer_name: RefCell<String>,
     is_ready: Cell<bool>,
-    /// Of what it has received, so much waits in the node's queue.
+    /// Received bytes that wait in the node's queue.
     waiting: Cell<usize>,
-    /// Whether it waits for memory.
+    /// Its place in line for message memory.
     place: Rc<Place>,
-    /// The same for answers.
+    /// Its place in line for answer memory.
     answer_place: Rc<Place>,
-    /// What its answers take.
+    /// Memory of its answers.
     answers: Budget,
     /// A request that waits for that; what came after it waits in `conn`.
     request: RefCell<Option<Request>>,
@@ -82,7 +82,7 @@ impl Link {
         *self.auth.borrow_mut() = Some(auth);
     }
 
-    /// What [`Self::set_auth`] was given last.
+    /// The last argument of [`Self::set_auth`].
     pub(super) fn auth(&self) -> Option<Initiator> {
         self.auth.borrow().clone()
     }
@@ -124,7 +124,8 @@ impl Link {
         self.waiting.set(self.waiting.get().saturating_sub(1));
     }
 
-    /// Whether a message overtakes nothing of this connection if it overtakes all that is queued. Only daemons' may.
+    /// True if a message may overtake everything that is queued: only daemons' may, and nothing of the same
+    /// connection.
     pub(super) fn may_overtake(&self) -> bool {
         self.waiting.get() == 0 && self.peer() != EntityType::CLIENT
     }
@@ -142,8 +143,8 @@ impl Link {
         Some(from.reserve(&self.answer_place, bytes)?.counted_in(&self.answers))
     }
 
-    /// Whether nobody would wake it when there is memory for its request: it is the first in line, or waits for its own answers, which may
-    /// be forgotten unsent.
+    /// True if nobody would wake it when there is memory for its request: it is the first in line, or waits
+    /// for its own answers, which may be dropped unsent.
     pub(super) fn must_look_for_answer(&self, from: &Budgets) -> bool {
         self.has_request() && (!self.answer_place.waits() || from.is_first(&self.answer_place))
     }

@@ -1,4 +1,5 @@
-//! Listening: bound before the node is made, so that it knows its address and a taken port is an error at once.
+//! Listening sockets, bound before the node is made: it knows its address, and a taken port is an error at
+//! once.
 
 use super::link::Link;
 use super::{Shared, socket};
@@ -17,10 +18,10 @@ pub struct Listener {
     addr: SocketAddr,
 }
 
-/// Why an address can't be listened on; says what to do.
+/// The reason why an address can't be listened on, with advice.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Somebody else has the port.
+    /// Another program has the port.
     #[error("port {} of {} is in use by another program: stop it, or choose another with --port", .0.port(), .0.ip())]
     InUse(SocketAddr),
     /// The address is not one of this machine's.
@@ -43,7 +44,8 @@ impl Listener {
             Some(libc::EACCES) => ListenError::Privileged(addr),
             _ => ListenError::Other(addr, e),
         };
-        // The standard library sets SO_REUSEADDR, so that a restart need not wait for old connections to expire.
+        // The standard library sets SO_REUSEADDR, so that a restart need not wait for old connections to
+        // expire.
         let socket = std::net::TcpListener::bind(addr).map_err(failed)?;
         let addr = socket.local_addr().map_err(failed)?;
         Ok(Self { socket, addr })
@@ -60,7 +62,7 @@ impl Listener {
     }
 }
 
-/// Accepts for ever, once the node has given keys. Until then callers wait in the host's queue.
+/// Accepts connections once the node has given its keys. Until then callers wait in the host's queue.
 pub(super) async fn accept_all(listener: TcpListener, shared: Rc<Shared>) {
     let mut keys = shared.keys.subscribe();
     if keys.wait_for(Option::is_some).await.is_err() {
@@ -82,7 +84,7 @@ pub(super) async fn accept_all(listener: TcpListener, shared: Rc<Shared>) {
     }
 }
 
-/// As long as Ceph's; a client that is gone without a word is noticed before by its role's own timeouts.
+/// As long as Ceph's. Its role's own timeouts notice earlier that a client is gone.
 pub(super) const ACCEPTED_IDLE: Duration = Duration::from_secs(900);
 
 fn accept_one(stream: TcpStream, peer: SocketAddr, keys: Arc<ServerKeys>, shared: &Rc<Shared>) {

@@ -1,5 +1,5 @@
-//! What a finished handshake and a broken socket mean above: new connections, lossless sessions that wait for their
-//! client, and the end of both.
+//! The consequences of a finished handshake and of a broken socket: new connections, lossless sessions that
+//! wait for their client, and the end of both.
 
 use super::link::Link;
 use super::{NetEvent, Shared};
@@ -16,7 +16,7 @@ pub(super) fn ready(link: &Rc<Link>, ready: Ready, shared: &Rc<Shared>) {
     link.set_ready(&peer);
     let dialled = link.id().is_some_and(|id| id.0 & ConnId::ACCEPTED == 0);
     if dialled && peer.tickets.is_some() {
-        // A client's number is the global id that the monitors give it.
+        // A client's number is the global id that the monitors gave it.
         shared.num.set(if shared.service == EntityType::CLIENT {
             ready.global_id as i64
         } else {
@@ -45,7 +45,7 @@ pub(super) fn ready(link: &Rc<Link>, ready: Ready, shared: &Rc<Shared>) {
     (shared.sink)(NetEvent::Connected { conn, peer: Box::new(peer) });
 }
 
-/// A session that its client began anew, or that was not taken up in time.
+/// Ends a session that its client started over, or that was not resumed in time.
 fn end_session(conn: ConnId, shared: &Rc<Shared>) {
     let link = shared.links.borrow().get(&conn).cloned().flatten();
     if let Some(link) = link {
@@ -92,7 +92,7 @@ pub(super) fn socket_ended(link: &Rc<Link>, reason: &Reason, shared: &Rc<Shared>
     let ours =
         shared.links.borrow().get(&conn).is_some_and(|l| l.as_ref().is_some_and(|l| Rc::ptr_eq(l, link)));
     if !ours {
-        // The node has closed it, or its session lives on another socket.
+        // The node has closed it, or its session is on another socket.
         return;
     }
     if can_come_back(reason)
@@ -106,12 +106,12 @@ pub(super) fn socket_ended(link: &Rc<Link>, reason: &Reason, shared: &Rc<Shared>
     (shared.sink)(NetEvent::Closed { conn, reason: close_reason(reason) });
 }
 
-/// Whether the network, not a decision, ended the connection.
+/// True if the network, not a decision, ended the connection.
 pub(super) fn can_come_back(reason: &Reason) -> bool {
     matches!(reason, Reason::Eof | Reason::Idle | Reason::Crc(_) | Reason::Decrypt)
 }
 
-/// What the node is told.
+/// The reason, as the node gets it.
 pub(super) fn close_reason(reason: &Reason) -> CloseReason {
     match reason {
         Reason::Eof | Reason::Local | Reason::QueueFull | Reason::NotReady(_) | Reason::Wait => {
@@ -119,14 +119,14 @@ pub(super) fn close_reason(reason: &Reason) -> CloseReason {
         }
         Reason::Idle | Reason::HandshakeTimeout => CloseReason::TimedOut,
         Reason::Auth(_) | Reason::Refused { .. } | Reason::Signature => CloseReason::Denied,
-        // Somebody else answers at the address: the incarnation that we meant is dead.
+        // Another process answers at the address: the incarnation that we meant is dead.
         Reason::WrongPeer(_) => CloseReason::Refused,
         Reason::Replaced => CloseReason::Reset,
         _ => CloseReason::Protocol,
     }
 }
 
-/// Ends sessions whose clients stay away.
+/// Ends sessions whose clients do not return.
 pub(super) async fn expire(shared: Rc<Shared>) {
     loop {
         tokio::time::sleep(shared.limits.session_timeout / 10).await;
@@ -172,7 +172,7 @@ impl Shared {
         let is_denial = matches!(reason, Reason::Auth(_) | Reason::Signature | Reason::Decrypt);
         match reason {
             Reason::Eof | Reason::Local | Reason::Replaced => tracing::debug!(%peer, %reason, "closed"),
-            // Who is not let in is named, but not more often than a log can bear.
+            // The log names a refused peer, at a limited rate.
             _ if is_denial && !dialled && !link.is_ready() => {
                 match self.denials.borrow_mut().take(clock::now().mono) {
                     Some(dropped) => tracing::warn!(%peer, who, %reason, dropped, "denied"),
@@ -193,7 +193,7 @@ fn peer(link: &Link, ready: &Ready) -> Peer {
     let num = if is_client { ready.global_id as i64 } else { ready.num };
     let addrs = match is_client {
         true => {
-            // The address that a client says is not to be trusted, its nonce is its own affair.
+            // A client's own address can't be trusted; its nonce is its own affair.
             let said = ready.addrs.front();
             let port = said.addr.map_or(0, |a| a.port());
             AddrVec::from(EntityAddr { addr: Some((socket.ip(), port).into()), ..said })

@@ -1,8 +1,8 @@
-//! Moves bytes between a socket and a messenger's machine, and its events to the node.
+//! Moves bytes between a socket and a messenger's machine, and the machine's events to the node.
 //!
-//! One task a socket. It reads only what the machine asks for, into the memory that it names; it reads nothing while
-//! the message budget is used up, a request waits for the memory of its answer, or a client leaves its answers unread, so that TCP holds the
-//! peer back.
+//! There is one task for each socket. It reads only what the machine asks for, into the memory that it names.
+//! It does not read while the message budget is exhausted, a request waits for the memory of its answer, or a
+//! client leaves its answers unread; TCP then holds the peer back.
 
 use super::link::{Link, Request};
 use super::{NetEvent, Shared, session};
@@ -24,18 +24,18 @@ use wire::EntityType;
 const READS_A_TURN: usize = 64;
 /// Bytes of one turn.
 const BYTES_A_TURN: usize = 2 << 20;
-/// Frames are taken from the machine up to so many bytes ahead of the socket.
+/// The most bytes of frames taken from the machine ahead of the socket.
 const WRITE_AHEAD: usize = 1 << 20;
 /// Segments of one vectored write.
 const SEGMENTS: usize = 128;
-/// How often the first of those that wait for budget looks whether some is free, in case nobody says so.
+/// The interval at which the first in line for the budget checks it, in case nobody wakes it.
 const BUDGET_RETRY: Duration = Duration::from_millis(20);
-/// A client that takes nothing of its answers for so long while others wait for the memory that they take is closed: it asks again when it
-/// can take them.
+/// A client that reads none of its answers for this long, while others wait for their memory, is
+/// disconnected. It asks again when it can read them.
 const STALL_WHILE_WANTED: Duration = Duration::from_secs(2);
 /// A message of a daemon with fewer bytes than a block of data needs no budget.
 const TINY: u64 = 4 << 10;
-/// How long a connection that its node has closed may take to send the rest.
+/// Time for a connection that its node has closed to send the rest.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Serves an accepted socket to its end.
@@ -53,7 +53,7 @@ pub(super) struct Pump<'a> {
     shared: &'a Rc<Shared>,
     out: VecDeque<Buf>,
     out_bytes: usize,
-    /// Since when nothing that waits could be written.
+    /// The time since which waiting output could not be written.
     stalled: Option<Instant>,
     finishing_since: Option<Instant>,
     timer: Pin<Box<Sleep>>,
@@ -102,7 +102,7 @@ impl<'a> Pump<'a> {
                 Delivered::All => {}
                 Delivered::Waits => reading = Reading::Answer,
                 Delivered::Closed(reason) => {
-                    // What the machine had to say last: why it refused.
+                    // The machine's last output is the reason of its refusal.
                     self.write();
                     return reason;
                 }
@@ -120,7 +120,7 @@ impl<'a> Pump<'a> {
                 continue;
             }
             match reading {
-                // A session was found for a client that came back: what it says next may be there already.
+                // A returning client's session was found: its next message may be here already.
                 Reading::Nothing if !matches!(self.link.conn().want(), Want::Nothing) => {}
                 Reading::More => tokio::task::yield_now().await,
                 // It may have been the memory of its own answers that it waits for.
@@ -154,7 +154,8 @@ impl<'a> Pump<'a> {
                     Err(e) if e.kind() == ErrorKind::Interrupted => {}
                     Err(_) => conn.close(Reason::Eof),
                 },
-                // A client asked for what it gets, and may keep it in its cache: it counts its requests instead.
+                // A client asked for what it receives, and may keep it in its cache: it counts its requests
+                // instead.
                 Want::Budget(_) if self.shared.service == EntityType::CLIENT => {
                     conn.grant(None, clock::now())
                 }
@@ -180,14 +181,14 @@ impl<'a> Pump<'a> {
         Reading::More
     }
 
-    /// Whether another daemon says so little that it never waits: heartbeats and answers are what daemons that have no memory left wait
-    /// for.
+    /// True if another daemon's message is so small that it never waits: daemons without free memory wait for
+    /// heartbeats and answers.
     fn is_tiny(&self, bytes: u64) -> bool {
         bytes <= TINY && self.link.peer() != EntityType::CLIENT
     }
 
-    /// Reads once. Where less came than there was room for, nothing is left: the next arrival is waited for without asking once
-    /// more.
+    /// Reads once. If less came than fitted, nothing is left: the task waits for the next arrival without
+    /// another read.
     fn read_some(&self, memory: &mut [u8]) -> std::io::Result<(usize, bool)> {
         let mut short = None;
         let read = self.stream.try_io(Interest::READABLE, || {
@@ -268,7 +269,7 @@ impl<'a> Pump<'a> {
         }
     }
 
-    /// How long the peer may leave unread what we sent.
+    /// The time for which the peer may leave our output unread.
     fn patience(&self) -> Duration {
         let patience = self.shared.stall_timeout(self.link.peer());
         match self.link.answer_bytes() > 0 && self.shared.answers.is_wanted() {
@@ -277,7 +278,7 @@ impl<'a> Pump<'a> {
         }
     }
 
-    /// Whether the node has closed it and nothing is left to send.
+    /// True if the node has closed it and nothing is left to send.
     fn is_finished(&self) -> bool {
         let Some(since) = self.finishing_since else { return false };
         let sent = self.out.is_empty() && self.link.conn().queued() == 0;
@@ -294,7 +295,7 @@ impl<'a> Pump<'a> {
         let retry = looks.then(|| now + BUDGET_RETRY);
         let stalled = self.stalled.map(|since| {
             let at = since + self.shared.stall_timeout(peer);
-            // Somebody may begin to wait at any time.
+            // Another connection may begin to wait at any time.
             let look = Some(since + STALL_WHILE_WANTED).filter(|at| *at > now);
             if self.link.answer_bytes() > 0 { at.min(look.unwrap_or(now + STALL_WHILE_WANTED)) } else { at }
         });
@@ -333,7 +334,7 @@ impl<'a> Pump<'a> {
     }
 }
 
-/// What became of the machine's events.
+/// The outcome of delivering the machine's events.
 enum Delivered {
     All,
     /// A request waits for the memory of its answer, and others behind it.
@@ -375,7 +376,7 @@ fn deliver(link: &Rc<Link>, shared: &Rc<Shared>) -> Delivered {
     }
 }
 
-/// Gives a message to the node; `false` where it is a request that has to wait.
+/// Passes a message to the node; `false` if it is a request that has to wait.
 fn hand_over(link: &Rc<Link>, shared: &Rc<Shared>, (conn, mut msg, held): Request) -> bool {
     let answer = shared.largest_answer(link.peer(), &msg);
     if answer > 0 {
