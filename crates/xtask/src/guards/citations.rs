@@ -1,13 +1,14 @@
 //! Every file that a comment or a document cites exists, as does the section, decision or function.
 //!
-//! Read are comments of `.rs` files and all `.md` files but CHANGELOG.md's history. A citation is
+//! The guard reads the comments of `.rs` files and all `.md` files. A citation is
 //! - a Markdown link to a file,
 //! - a path in backticks: `crates/osd/src/qos.rs`, `pg/log.rs` (the end of a path is enough), `docs/adr/`,
-//! - with a name after a colon, `straw2.rs: straw`, a definition in that file,
+//! - a path, a colon and the name of a definition in that file,
 //! - a bare `docs/…` or `crates/…` path with an ending,
-//! - a section or decision: `docs/protocol.md 5.4`, `docs/design.md, decision 7`; `ADR 0012`.
+//! - a section or decision: docs/protocol.md 5.4, docs/design.md, decision 7; ADR 0012.
 //!
 //! A file name without a folder must lie in the crate that cites it, so that a moved file is noticed.
+//! `lib.rs`, `main.rs` and `mod.rs` alone name no file.
 
 use super::lexer;
 use super::paths::Paths;
@@ -77,7 +78,8 @@ fn path_of(span: &str) -> &str {
 
 fn is_path(word: &str) -> bool {
     let ordinary = |c: char| c.is_ascii_alphanumeric() || "_./-*{},".contains(c);
-    if !word.chars().all(ordinary) || word.starts_with(['/', '*', '.']) || word.contains("NNNN") {
+    let general = ["lib.rs", "main.rs", "mod.rs"].contains(&word) || word.contains("NNNN");
+    if !word.chars().all(ordinary) || word.starts_with(['/', '*', '.', '{']) || general {
         return false;
     }
     let file = [".rs", ".md"].iter().any(|ending| word.ends_with(ending));

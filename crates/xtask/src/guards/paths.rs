@@ -1,4 +1,4 @@
-//! The files of a tree, and what documents number in them: what a citation may name.
+//! Everything that a citation may name: the files of a tree, and the numbered parts of its documents.
 
 use super::tree::SourceFile;
 use std::collections::BTreeSet;
@@ -15,9 +15,11 @@ impl<'t> Paths<'t> {
     pub fn new(paths: &'t [String], files: &'t [SourceFile]) -> Self {
         let mut sections = BTreeSet::new();
         let text = |path: &str| files.iter().find(|file| file.path == path).map_or("", |file| &file.text);
-        for line in text("docs/protocol.md").lines().filter(|line| line.starts_with('#')) {
-            let number = line.trim_start_matches(['#', ' ']).split(' ').next().unwrap_or_default();
-            sections.insert(format!("protocol {}", number.trim_end_matches('.')));
+        // Sections are headings (`### 5.4 Operations`) or entries of a list (`- **7.1** …`).
+        let numbered = |line: &&str| line.starts_with('#') || line.starts_with("- **");
+        for line in text("docs/protocol.md").lines().filter(numbered) {
+            let number = line.trim_start_matches(['#', ' ', '-', '*']).split([' ', '*']).next();
+            sections.insert(format!("protocol {}", number.unwrap_or_default().trim_end_matches('.')));
         }
         for line in text("docs/design.md").lines() {
             if let Some((number, rest)) = line.trim_start_matches(['#', ' ']).split_once(". ")
@@ -96,7 +98,7 @@ fn crate_of(file: &str, paths: &[String]) -> Option<String> {
     paths.iter().any(|path| path.starts_with(&folder)).then_some(folder)
 }
 
-/// `a/{b,c}.rs` as `a/b.rs` and `a/c.rs`.
+/// Expands a group in braces: a, then b or c, gives two paths.
 fn alternatives(path: &str) -> Vec<String> {
     match path.split_once('{').and_then(|(head, rest)| Some((head, rest.split_once('}')?))) {
         Some((head, (inner, tail))) => inner.split(',').map(|part| format!("{head}{part}{tail}")).collect(),
