@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// How to start it.
+/// Parameters of a cluster.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Every daemon a process of its own.
@@ -24,7 +24,7 @@ pub struct Options {
     pub osds: u32,
     /// Size of their sparse files.
     pub osd_size: &'static str,
-    /// The network that it lives in; otherwise that of the machine, on 127.0.0.1.
+    /// The network that it runs in; otherwise that of the machine, on 127.0.0.1.
     pub net: Option<Net>,
 }
 
@@ -33,11 +33,11 @@ pub struct Options {
 pub struct Net {
     /// Its name.
     pub name: String,
-    /// Where monitors, and OSDs that are not started elsewhere, are reached.
+    /// Address of monitors, and of OSDs that are not started elsewhere.
     pub addr: IpAddr,
 }
 
-/// A command in a network namespace, where one is given.
+/// A command in a network namespace, if one is given.
 pub(crate) fn command_in(net: Option<&str>, program: impl AsRef<OsStr>) -> Command {
     let Some(net) = net else { return Command::new(program) };
     let mut command = Command::new("nsenter");
@@ -73,7 +73,7 @@ impl Cluster {
         Self { dir, options, port, child, ready_after }
     }
 
-    /// Where its data is.
+    /// Its data directory.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
@@ -113,12 +113,12 @@ impl Cluster {
         (self.child, self.ready_after) = (child, ready_after);
     }
 
-    /// What a daemon answers on its admin socket.
+    /// A daemon's answer on its admin socket.
     pub fn admin(&self, name: &str, prefix: &str) -> serde_json::Value {
         self.try_admin(name, prefix).unwrap_or_else(|why| panic!("{name}: {why}"))
     }
 
-    /// The same of a daemon that may not answer.
+    /// The same for a daemon that may not answer.
     pub fn try_admin(&self, name: &str, prefix: &str) -> Result<serde_json::Value, String> {
         let path = self.dir().join("run").join(format!("{name}.asok"));
         let mut answer = Vec::new();
@@ -132,7 +132,7 @@ impl Cluster {
         serde_json::from_slice(text).map_err(|e| format!("{e}: {}", String::from_utf8_lossy(text)))
     }
 
-    /// The sum of a daemon's counters whose names begin so.
+    /// The sum of a daemon's counters with this prefix.
     pub fn counted(&self, name: &str, prefix: &str) -> u64 {
         let dump = self.admin(name, "perf dump");
         let counters = dump["counters"].as_object().expect("counters");
@@ -198,12 +198,12 @@ impl Cluster {
         Daemon(command.spawn().expect("starts"))
     }
 
-    /// What `ceph -s` knows.
+    /// The output of `ceph -s`.
     pub fn status(&self) -> serde_json::Value {
         serde_json::from_str(&self.client("ceph", &["-s", "-f", "json"]).ok()).expect("JSON")
     }
 
-    /// Waits until `ceph -s` shows what is wanted; panics with the last status where it takes longer than a minute.
+    /// Waits until `ceph -s` satisfies `wanted`; panics with the last status after a minute.
     pub fn wait_for(&self, what: &str, wanted: impl Fn(&serde_json::Value) -> bool) {
         let began = Instant::now();
         loop {
@@ -222,7 +222,7 @@ impl Cluster {
         text.trim().parse().expect("a process id")
     }
 
-    /// Asks it to stop, as Ctrl-C does, and gives its exit status.
+    /// Asks it to stop, as Ctrl-C does. Returns its exit status.
     pub fn stop(&mut self) -> Option<i32> {
         let pid = rustix::process::Pid::from_raw(self.child.id() as i32)?;
         // It may have ended by itself.
@@ -311,8 +311,8 @@ fn spawn(dir: &Path, options: &Options, port: u16) -> (Child, Duration) {
     }
 }
 
-/// A port that nobody has. Somebody may take it before we do; then the start fails and says so.
-/// The first of so many free ports in a row.
+/// The first of `count` free ports in a row. Another process may take one before we do; then the start fails
+/// and says so.
 fn free_ports(count: u16) -> u16 {
     let bind = |port: u16| std::net::TcpListener::bind(("127.0.0.1", port));
     loop {

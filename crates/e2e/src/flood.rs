@@ -1,5 +1,6 @@
-//! Many connections with a large write in flight on each, or a large read of which nothing is taken, and what the daemons make of them: none
-//! may use more memory than its budget, nobody who takes his answers may be disconnected or kept waiting, and no daemon be taken for dead.
+//! Many connections with a large write in flight on each, or a large read whose answer nobody reads. No
+//! daemon may use more memory than its budget or be taken for dead, and no client that reads its answers may
+//! be disconnected or delayed.
 
 use crate::cluster::{Cluster, Options};
 use client::{Answer, ObjectRequest, Request};
@@ -15,7 +16,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use stdx::{Buf, Bufs};
 
-/// What to do.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Flood {
     /// Clients, each a node with connections of its own.
@@ -28,10 +29,10 @@ pub struct Flood {
     pub patience: Duration,
 }
 
-/// What came of it.
+/// Results of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Flooded {
-    /// How long it took.
+    /// Duration.
     pub took: Duration,
     /// Writes that failed, and why.
     pub errors: Vec<String>,
@@ -41,11 +42,11 @@ pub struct Flooded {
     pub epochs: u64,
     /// The most resident memory of each daemon meanwhile, in bytes: by name.
     pub most: BTreeMap<String, u64>,
-    /// The same some seconds after.
+    /// The same some seconds later.
     pub after: BTreeMap<String, u64>,
     /// Small writes of another client meanwhile, one after another: how many, and the longest.
     pub small: (u64, Duration),
-    /// The same of its large reads, where that is looked at.
+    /// The same of its large reads, if they are measured.
     pub large: (u64, Duration),
 }
 
@@ -106,11 +107,11 @@ impl Rig {
         }
     }
 
-    /// What can be said when it is over.
+    /// Fills in the results that are known at the end.
     fn end(&self, out: &mut Flooded) {
         out.epochs = self.cluster.status()["osdmap"]["epoch"].as_u64().unwrap_or(0) - self.epoch.unwrap_or(0);
         for (name, pid) in &self.daemons {
-            // What it was between two looks, where the host knows.
+            // The peak between two samples, if the host knows it.
             let most = status_of(*pid, "VmHWM:").unwrap_or(0);
             out.most.entry(name.clone()).and_modify(|m| *m = most.max(*m));
         }
@@ -128,7 +129,7 @@ pub fn flood(plan: Flood) -> Result<Flooded, String> {
     let conf = rig.cluster.conf();
     let (loops, clients) = connect(&conf, plan)?;
     let small = connect(&conf, Flood { connections: 1, ..plan })?;
-    // Sessions with monitors may be tried twice while so many begin at once.
+    // Sessions with monitors may take two attempts while so many start at once.
     let lost_before = lost_by_all(&clients);
     let began = Instant::now();
     let answers = send(&clients, plan);
@@ -164,8 +165,9 @@ pub fn flood(plan: Flood) -> Result<Flooded, String> {
     Ok(out)
 }
 
-/// Starts a cluster, lets clients of another process (`readers`, which calls [`read_for_ever`]) read, stops that process so that it takes none of
-/// what comes, and looks: at memory, and at a client that wants to read too.
+/// Starts a cluster, lets clients of another process (`readers`, which calls [`read_for_ever`]) read, stops
+/// that process so that it receives nothing, and measures the memory and the latency of a client that reads
+/// too.
 pub fn flood_reads(plan: Flood, readers: &Path) -> Result<Flooded, String> {
     let rig = Rig::start();
     let conf = rig.cluster.conf();
@@ -213,7 +215,8 @@ pub fn flood_reads(plan: Flood, readers: &Path) -> Result<Flooded, String> {
     Ok(out)
 }
 
-/// Clients that always have a read in flight, each one; says so each time that all have got another answer. Ends only by a failure.
+/// Clients that each keep a read in flight; prints a line each time that all have got another answer. Ends
+/// only by a failure.
 pub fn read_for_ever(plan: Flood, conf: &Path) -> Result<(), String> {
     raise_file_limit();
     let (_loops, clients) = connect(conf, plan)?;
@@ -238,7 +241,7 @@ pub fn read_for_ever(plan: Flood, conf: &Path) -> Result<(), String> {
     }
 }
 
-/// What [`read_for_ever`] says.
+/// The line that [`read_for_ever`] prints.
 const ROUND: &str = "round";
 
 /// The process of [`read_for_ever`], killed when it is dropped.
@@ -273,7 +276,7 @@ impl Child {
         (line == ROUND).then_some(()).ok_or(line)
     }
 
-    /// What it has said so far is not what is waited for.
+    /// Drops the lines printed so far, which are not those that the caller waits for.
     fn forget_rounds(&self) {
         while self.lines.try_recv().is_ok() {}
     }
@@ -297,7 +300,7 @@ fn raise_file_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // Where the old limit is not enough, clients will say so.
+    // If the old limit is too low, clients will say so.
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
@@ -354,14 +357,14 @@ fn result(reply: Result<client::Reply, runtime::Gone>) -> Result<(), String> {
     }
 }
 
-/// All of them at once; gives where the answers come.
+/// Sends all of them at once. Returns the channel of the answers.
 fn send(clients: &[Client], plan: Flood) -> mpsc::Receiver<Result<(), String>> {
     let (tx, answers) = mpsc::channel();
     let data = Bufs::from(Buf::pattern(1, plan.bytes));
     for (i, client) in clients.iter().enumerate() {
         let tx = tx.clone();
         client.submit(write(object(i % plan.objects), data.clone()), move |reply| {
-            // Who counts may have given up.
+            // The receiver may have given up.
             let _ = tx.send(result(reply));
         });
     }

@@ -1,6 +1,7 @@
-//! What tests with real processes share: a cluster in a temporary directory, and real clients that talk to it.
+//! The common part of tests with real processes: a cluster in a temporary directory, and real clients that
+//! talk to it.
 //!
-//! A client that is not installed skips its test with one line, or fails it where `CI=true`.
+//! If a client is not installed, its test prints a line and is skipped, or fails if `CI=true`.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,

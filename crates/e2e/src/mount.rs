@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// No mount may take longer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Whose client it is.
+/// The program that mounts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Program {
     /// `nacre mount`.
@@ -33,14 +33,15 @@ impl Mount {
         Self::by(Program::Nacre, cluster, name)
     }
 
-    /// The same by a program.
+    /// Mounts with a given program.
     pub fn by(program: Program, cluster: &Cluster, name: &str) -> Self {
         let point = cluster.dir().join(name);
         std::fs::create_dir_all(&point).expect("a mount point");
         Self { process: serve(program, cluster, &point), program, point }
     }
 
-    /// Whether this machine lets us mount. Says that the test is skipped where not, or fails it where `CI=true`.
+    /// True if this machine allows mounts. Otherwise prints that the test is skipped, or fails it if
+    /// `CI=true`.
     pub fn is_possible() -> bool {
         let may = Path::new("/dev/fuse").exists() && geteuid().is_root();
         if !may {
@@ -50,7 +51,7 @@ impl Mount {
         may
     }
 
-    /// Where.
+    /// The mount point.
     pub fn point(&self) -> &Path {
         &self.point
     }

@@ -1,8 +1,8 @@
 //! What a cluster of Ceph gave, case by case, and what Nacre gives.
 //!
-//! A recording has one line a case, `name: result`, as a reference cluster gave it. Where Nacre differs, the line behind it says
-//! so: `  nacre: RESULT -- REASON`. To record anew, start a reference cluster with 3 OSDs and run the test with
-//! `NACRE_REFERENCE=/path/to/its/ceph.conf`.
+//! A recording has one line a case, `name: result`, as a reference cluster gave it. Where Nacre differs, the
+//! line behind it says so: `  nacre: RESULT -- REASON`. To record again, start a reference cluster with 3
+//! OSDs and run the test with `NACRE_REFERENCE=/path/to/its/ceph.conf`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -17,12 +17,12 @@ pub fn cases(printed: &str) -> Vec<Case> {
     printed.lines().map(|line| split(line).unwrap_or_else(|| panic!("no case: {line}"))).collect()
 }
 
-/// The reference cluster to record, where one is to be.
+/// The reference cluster to record, if there is one.
 pub fn reference() -> Option<PathBuf> {
     std::env::var_os("NACRE_REFERENCE").map(PathBuf::from)
 }
 
-/// What a case gives at the reference, and in Nacre where that is something else.
+/// The result of a case at the reference, and in Nacre if that differs.
 struct Expected {
     name: String,
     reference: String,
@@ -49,8 +49,8 @@ fn read(text: &str) -> Vec<Expected> {
     out
 }
 
-/// Compares what Nacre gave with a recording of at least so many cases, and panics with every difference that it does not give a
-/// reason for.
+/// Compares Nacre's results with a recording of at least `at_least` cases. Panics with every difference for
+/// which the recording gives no reason.
 pub fn compare(file: &Path, at_least: usize, results: Vec<Case>) {
     let expected = read(&std::fs::read_to_string(file).expect("the recording"));
     let results: BTreeMap<String, String> = results.into_iter().collect();
@@ -83,7 +83,7 @@ pub fn differences(file: &Path) -> Vec<String> {
     cases.into_iter().filter_map(row).collect()
 }
 
-/// Writes a recording anew; its head and Nacre's differences stay.
+/// Writes a recording again; its head and Nacre's differences stay.
 pub fn record(file: &Path, results: Vec<Case>) {
     let before = std::fs::read_to_string(file).unwrap_or_default();
     let known: BTreeMap<String, Expected> =

@@ -5,12 +5,12 @@ use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// How a program ended.
+/// The exit of a program.
 #[derive(Debug)]
 pub struct Ran {
     /// The command line.
     pub line: String,
-    /// Exit status; -1 where a signal ended it.
+    /// Exit status; -1 if a signal ended it.
     pub code: i32,
     /// Standard output.
     pub stdout: String,
@@ -19,7 +19,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// Its standard output; panics with everything it said where it failed.
+    /// Its standard output; panics with all output if it failed.
     pub fn ok(self) -> String {
         assert_eq!(self.code, 0, "{}\n{}{}", self.line, self.stdout, self.stderr);
         self.stdout
@@ -29,7 +29,7 @@ impl Ran {
 /// No program of a test may take longer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs a program to its end and kills it where it takes too long.
+/// Runs a program to its end, and kills it after a timeout.
 pub fn run(command: &mut Command) -> Ran {
     let line = format!("{command:?}").replace('"', "");
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
@@ -76,7 +76,7 @@ pub fn nacre(args: &[&str]) -> Ran {
     run(Command::new(nacre_bin()).args(args))
 }
 
-/// Whether `tool` is installed. Says that the test is skipped where not, or fails it where `CI=true`.
+/// True if `tool` is installed. Otherwise prints that the test is skipped, or fails it if `CI=true`.
 pub fn has(tool: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).any(|dir| dir.join(tool).is_file());

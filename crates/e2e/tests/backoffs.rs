@@ -1,4 +1,5 @@
-//! What a pool's PGs can't serve waits at its clients, and takes no memory that another pool's clients need.
+//! Requests that a pool's PGs can't serve wait at their clients, and take no memory that another pool's
+//! clients need.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,

@@ -1,9 +1,11 @@
-//! Administrators' commands side by side with Ceph's: the keys of their JSON and their exit status are those that a cluster
-//! of Ceph 16.2 gave to the same commands in the same order, or `docs/commands.md` says why not.
+//! Administrators' commands side by side with Ceph's: the keys of their JSON and their exit status are those
+//! that a cluster of Ceph 16.2 gave to the same commands in the same order, or `docs/commands.md` says why
+//! not.
 //!
-//! `data/commands.txt` is the scenario, `data/commands-reference.json` what was recorded: for each command its exit status and
-//! the paths of its JSON, nothing else. To record anew, start a reference cluster with 3 OSDs, an MDS and the file system
-//! `cephfs`, and run this test with `NACRE_REFERENCE=/path/to/its/ceph.conf`.
+//! `data/commands.txt` is the scenario, `data/commands-reference.json` what was recorded: for each command
+//! its exit status and the paths of its JSON, nothing else. To record again, start a reference cluster with 3
+//! OSDs, an MDS and the file system `cephfs`, and run this test with
+//! `NACRE_REFERENCE=/path/to/its/ceph.conf`.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -20,7 +22,7 @@ const SCENARIO: &str = include_str!("data/commands.txt");
 const REFERENCE: &str = include_str!("data/commands-reference.json");
 const DIFFERENCES: &str = include_str!("../../../docs/commands.md");
 
-/// What a command gave.
+/// The result of a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Record {
     line: String,
@@ -55,7 +57,7 @@ fn scenario() -> impl Iterator<Item = Step> {
     })
 }
 
-/// The words of a line, where single quotes hold words together.
+/// The words of a line; single quotes hold words together.
 fn words(line: &str) -> Vec<String> {
     let mut out = vec![String::new()];
     let mut quoted = false;

@@ -1,4 +1,4 @@
-//! One daemon of several is killed while clients are at work: they go on, and nothing is lost.
+//! One daemon of several is killed while clients work: they go on, and nothing is lost.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,

@@ -1,5 +1,5 @@
-//! Strangers who send nonsense to every port of a running cluster: each is gone and counted, memory stays bounded, and
-//! the cluster goes on.
+//! Strangers that send garbage to every port of a running cluster: each is disconnected and counted, memory
+//! stays bounded, and the cluster goes on.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,

@@ -44,8 +44,8 @@ fn the_map_tools_of_ceph_read_every_map_and_give_crush_back() {
     assert_eq!(read("crush2"), read("crush3"), "what crushtool made comes back as it was");
 }
 
-/// An OSD of Ceph that follows the maps and never comes up: it applies each incremental, encodes the result and compares the
-/// checksum with the one in the incremental; where it differs it asks for full maps.
+/// An OSD of Ceph that follows the maps and never comes up. It applies each incremental, encodes the result
+/// and compares the checksum with the incremental's; if they differ it asks for full maps.
 struct CephOsd {
     child: Child,
     log: std::path::PathBuf,
@@ -79,7 +79,7 @@ impl CephOsd {
         Self { child, log }
     }
 
-    /// Waits until it has got an epoch, and gives its log.
+    /// Waits until it has an epoch. Returns its log.
     fn log_when_at(&self, epoch: u64) -> String {
         let began = Instant::now();
         loop {
@@ -97,7 +97,7 @@ impl CephOsd {
 
 impl Drop for CephOsd {
     fn drop(&mut self) {
-        // It may have ended by itself; what it logged is looked at all the same.
+        // It may have ended by itself; its log is checked all the same.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -134,7 +134,7 @@ fn an_osd_of_ceph_applies_every_incremental_to_the_byte() {
     assert!(incs > 40, "{incs} incrementals");
     assert!(!log.contains("request_full_map"), "{}", lines_with(&log, "full_map"));
 
-    // One that finds checksums wrong says so: what was looked for above would be there.
+    // An OSD that finds wrong checksums says so: the search above would find that.
     let wary = CephOsd::start(&cluster, 4, "osd_inject_bad_map_crc_probability = 1");
     let log = wary.log_when_at(epoch);
     assert!(log.contains("request_full_map"), "{}", lines_with(&log, "osd_map"));

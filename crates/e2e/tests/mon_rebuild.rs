@@ -1,5 +1,5 @@
-//! A monitor whose store is damaged while it is stopped says so when it is started, the others go on without it, and what its message says
-//! brings it back.
+//! A monitor whose store was damaged while it was stopped says so when it starts, the others go on without
+//! it, and following its message brings it back.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
-/// Flips a bit of the index's root, as a device may that is not looked at for a while.
+/// Flips a bit of the index's root, as a device may do unnoticed.
 fn damage(file: &Path) {
     let shown = nacre(&["inspect", "store", file.to_str().expect("UTF-8"), "--format", "json"]).ok();
     let shown: Value = serde_json::from_str(&shown).expect("JSON");

@@ -1,5 +1,6 @@
-//! A mount that died with the cluster is waited for in the background: the cluster is ready and the other mounts go on at
-//! once, while what the dead one was writing is kept until it is evicted, and one that was only frozen has what it had.
+//! A mount that died with the cluster is waited for in the background: the cluster is ready and the other
+//! mounts go on at once. Files that the dead mount was writing stay locked until it is evicted, and a mount
+//! that was only frozen keeps its files.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -14,11 +15,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What the requirement says.
+/// The required time.
 const AT_ONCE: Duration = Duration::from_secs(2);
 
-/// A program that has a file open, in a process of its own: what this one forks would wait for a frozen mount when it closes
-/// its copy.
+/// A program that has a file open, in a process of its own: a child forked by this one would wait for a
+/// frozen mount when it closes its copy.
 struct Writer(Child);
 
 impl Writer {
@@ -95,8 +96,8 @@ fn others_go_on(program: Program) {
     open.go_on();
     fs::write(at("old"), "new").expect("writes what the others have only read");
     assert!(ready.elapsed() <= AT_ONCE, "the other mount went on after {:?}", ready.elapsed());
-    // In a directory of its own: the kernel lets nobody change a directory in which it looks up a name, and it looks up
-    // those names until the server knows their sizes.
+    // In a directory of its own: the kernel blocks changes of a directory while it looks up a name in it, and
+    // it looks up those names until the server knows their sizes.
     fs::create_dir(at("apart")).expect("makes a directory");
     let (mut sees_unflushed, mut sees_kept) = (look_at(&at("unflushed")), look_at(&at("kept")));
     for n in 0..200 {

@@ -1,5 +1,5 @@
-//! Operations on objects side by side with Ceph's (see `e2e::recorded`): programs that use librados in several ways do whatever these
-//! can do, and print one line a case, or are compared line by line.
+//! Operations on objects side by side with Ceph's (see `e2e::recorded`): programs that use librados in
+//! several ways do whatever these can do, and print one line a case, or are compared line by line.
 //! - `data/operations.py`: librados' C interface.
 //! - `data/bindings.py`: Ceph's module for Python.
 //! - `data/tool.py`: the `rados` command.
@@ -33,7 +33,7 @@ fn make_pool(conf: &Path, pool: &str) {
     run(&mut create).ok();
 }
 
-/// Compares, or records, what `results` gives on a new pool of a cluster.
+/// Compares, or records, the `results` of a new pool of a cluster.
 fn side_by_side(name: &str, at_least: usize, results: impl Fn(&Path, &str) -> Vec<Case>) {
     if !has("ceph") || !has("rados") {
         return;
@@ -49,7 +49,7 @@ fn side_by_side(name: &str, at_least: usize, results: impl Fn(&Path, &str) -> Ve
     compare(&file, at_least, results(&cluster.conf(), name));
 }
 
-/// What a program prints, a line a case.
+/// The output of a program, a line a case.
 fn program(name: &str) -> impl Fn(&Path, &str) -> Vec<Case> {
     move |conf, pool| cases(&run(Command::new(PYTHON).arg(data(name)).arg(conf).arg(pool)).ok())
 }

@@ -1,4 +1,5 @@
-//! Devices for OSDs: what is refused and what that says, real disks (loop devices), and that no two processes have one at once.
+//! Devices for OSDs: refusals and their texts, real disks (loop devices), and that no two processes use one
+//! at once.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -39,7 +40,7 @@ struct Loop {
 }
 
 impl Loop {
-    /// `None`, with a line that says so, where this user may make none; where `CI=true` that fails.
+    /// `None`, with a printed line, if this user may not make one; if `CI=true` that fails.
     fn new(mib: u64, sector: u32) -> Option<Self> {
         let able = rustix::process::geteuid().is_root() && Path::new("/dev/loop-control").exists();
         if !able {
@@ -200,7 +201,7 @@ fn an_osd_runs_on_a_disk_and_a_second_process_is_refused_with_the_name_of_the_fi
     let cluster = Cluster::start(Options { separate: true, ..Options::default() });
     let conf = cluster.conf();
     let conf = conf.to_str().expect("UTF-8");
-    // The OSD's own file, whose second process is another user of the same directory.
+    // The OSD's own file; the second process is another user of the same directory.
     let fsid = cluster.client("ceph", &["fsid"]).ok();
     let fsid = fsid.trim();
     let first = format!("process {} (`nacre osd ", cluster.pid("osd.0"));

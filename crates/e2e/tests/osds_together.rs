@@ -113,7 +113,7 @@ fn a_device_that_fails_takes_one_osd_down() {
         return;
     }
     let cluster = without_osds();
-    // A device that takes no more writes after some 160 MiB, whatever its size says.
+    // A device that refuses writes beyond some 160 MiB, whatever its size.
     let small = cluster.dir().join("small");
     std::fs::create_dir(&small).expect("creates");
     run(Command::new("mount").args(["-t", "tmpfs", "-o", "size=160m", "tmpfs"]).arg(&small)).ok();

@@ -37,7 +37,7 @@ fn clients_go_on_while_pgs_are_merged_and_split() {
     println!("{said}");
 }
 
-/// Waits until a pool has so many PGs, all in their places.
+/// Waits until a pool has this number of PGs, all in their places.
 fn wait_for(cluster: &Cluster, pool: &str, pg_num: u64) {
     let began = Instant::now();
     loop {

@@ -1,5 +1,5 @@
-//! Three monitors as processes, of which one after another is killed, also the leader: no command that was answered is lost, and
-//! none waits for long.
+//! Three monitors as processes, of which one after another is killed, the leader too: no command that was
+//! answered is lost, and none waits long.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 /// Kills; the whole table of the issue has thirty.
 const KILLS: usize = 6;
-/// A command with all that belongs to it: the start of the interpreter, the search for a monitor, an election.
+/// The longest time of a command, including the start of the interpreter, the hunt for a monitor, and an
+/// election.
 const LONGEST: Duration = Duration::from_secs(10);
 
 fn status(cluster: &Cluster) -> serde_json::Value {

@@ -1,4 +1,4 @@
-//! What a user does wrong gets one line that says what to do, and an exit status that is not 0.
+//! A user's mistake gets one line with advice, and an exit status that is not 0.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Turns one bit over where a device has `pattern`, in all places. How many there were.
+/// Flips one bit at every place where a device has `pattern`. Returns their number.
 fn rot(device: &Path, pattern: &[u8]) -> usize {
     let file = std::fs::OpenOptions::new().read(true).write(true).open(device).expect("opens");
     let (mut at, mut found) = (0, 0);

@@ -1,4 +1,4 @@
-//! Snapshots through librados: what unmodified clients see of them is what they see of Ceph 16.2, whose answers are in
+//! Snapshots through librados: unmodified clients see what they see of Ceph 16.2, whose answers are in
 //! `data/snapshots.txt`.
 #![allow(
     clippy::disallowed_types,

@@ -84,11 +84,11 @@ fn the_only_copy_of_a_pg_serves_from_another_osd() {
     assert!(said.contains(&format!("is at osd.{to} now: 2 objects")), "{said}");
     refuses(import(&target, &file), &["has a copy of PG"]);
     assert!(nacre(&["store", "check", text(&target)]).ok().contains("sound"));
-    // The same objects, byte for byte; heads and the PG's records differ by the maps that came in between.
+    // The same objects, byte for byte; heads and the PG's records differ by the maps in between.
     let back = cluster.dir().join("back.export");
     assert!(export(&target, pg, &back).ok().contains("2 objects"));
 
-    // The first OSD comes back with an empty disk in the place of the lost one: the PG is served from the copy.
+    // The first OSD returns with an empty disk instead of the lost one: the PG is served from the copy.
     let _copy = cluster.start_daemon(&format!("osd.{to}"));
     ceph("osd unset noout");
     ceph(&format!("osd out {from}"));

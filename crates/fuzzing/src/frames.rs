@@ -1,4 +1,5 @@
-//! A connection's bytes, at an acceptor that trusts everybody, so that also what comes after the handshake is reached.
+//! A connection's bytes, at an acceptor that trusts everybody, so that the code after the handshake is
+//! reached too.
 
 use auth::{
     Authenticator, ConMode, Credentials, GlobalIds, Initiator, Method, MonAuthenticator, ServerKeys, Tickets,
@@ -59,7 +60,7 @@ fn acceptor(now: Now) -> Conn {
     Conn::accept(AcceptConfig { common, auth, lossy: true }, now, Rng::from_seed(1))
 }
 
-/// What a client sends that connects and then sends `messages`: a seed for fuzzing.
+/// The bytes of a client that connects and sends `messages`: a seed for fuzzing.
 pub fn client_stream(messages: Vec<RawMsg>) -> Vec<u8> {
     let now = Now { mono: Instant(1), wall: Wall(1) };
     let mut server = acceptor(now);

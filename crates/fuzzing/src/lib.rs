@@ -1,8 +1,8 @@
-//! What strangers' bytes must not break, one function a kind of input. Each may refuse its input but must not panic, nor hold much
-//! more memory than it was given.
+//! What strangers' bytes must not break, one function a kind of input. Each may refuse its input but must not
+//! panic, nor hold much more memory than it was given.
 //!
-//! `cargo +nightly fuzz run frames` (or another of the names here) in this folder looks for inputs that do; `tests/corpus.rs`
-//! replays the corpus, whole and damaged, with every test run.
+//! `cargo +nightly fuzz run frames` (or another of the names here) in this folder looks for inputs that do;
+//! `tests/corpus.rs` replays the corpus, whole and damaged, with every test run.
 
 mod frames;
 
@@ -25,8 +25,8 @@ pub fn run(kind: &str, data: &[u8]) {
     }
 }
 
-/// A message: {u16 type, u16 version, u8 share of the data segment in 256ths} and its segments. What decodes must encode, and
-/// decode again to the same.
+/// A message: {u16 type, u16 version, u8 share of the data segment in 256ths} and its segments. If it
+/// decodes, it must encode, and decode again to the same.
 pub fn messages(data: &[u8]) {
     let Some((head, rest)) = data.split_at_checked(5) else { return };
     let cut = rest.len() - rest.len() * usize::from(head[4]) / 256;
@@ -81,7 +81,7 @@ pub fn texts(data: &[u8]) {
     }
 }
 
-/// A stored structure: {u8 which} and its encoding, as a damaged disk might give it.
+/// A stored structure: {u8 kind} and its encoding, as a damaged disk might return it.
 pub fn stored(data: &[u8]) {
     let Some((which, rest)) = data.split_first() else { return };
     match which % 5 {

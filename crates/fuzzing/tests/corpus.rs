@@ -1,5 +1,5 @@
-//! Replays the corpus, whole and damaged. `NACRE_BLESS=1 cargo test -p fuzzing` writes it anew from our own encoders; inputs that a
-//! fuzzer found are added by hand, named after what they broke.
+//! Replays the corpus, whole and damaged. `NACRE_BLESS=1 cargo test -p fuzzing` writes it again from our own
+//! encoders; inputs that a fuzzer found are added by hand, named after the fault.
 
 use fuzzing::{KINDS, client_stream, damaged, run};
 use std::path::{Path, PathBuf};

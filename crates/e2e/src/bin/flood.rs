@@ -1,5 +1,5 @@
-//! `cargo xtask flood`: many connections with a large write in flight on each, or a large read that nobody takes; says what memory the daemons
-//! used.
+//! `cargo xtask flood`: many connections with a large write in flight on each, or a large read whose answer
+//! nobody reads. Prints the memory of the daemons.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,

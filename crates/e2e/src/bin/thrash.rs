@@ -1,4 +1,5 @@
-//! `cargo xtask thrash`: hurts a cluster of real processes for minutes under clients that verify what they wrote.
+//! `cargo xtask thrash`: injects faults into a cluster of real processes for minutes, while clients verify
+//! what they wrote.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,

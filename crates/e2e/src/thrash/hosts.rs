@@ -5,7 +5,8 @@ use crate::run::run;
 use std::path::Path;
 use std::process::Command;
 
-/// A network with a host for each OSD; monitors and clients share the bridge's namespace. Removed when dropped.
+/// A network with a host for each OSD; monitors and clients share the bridge's namespace. Removed when
+/// dropped.
 #[derive(Debug)]
 pub struct Hosts {
     prefix: String,
@@ -13,7 +14,7 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Makes it, or says why this machine lets us make none.
+    /// Makes it, or returns the reason why this machine does not allow it.
     pub fn new(count: u32) -> Result<Self, &'static str> {
         if !rustix::process::geteuid().is_root() {
             return Err("needs root");
@@ -47,7 +48,7 @@ impl Hosts {
         format!("{}-sw", self.prefix)
     }
 
-    /// Where monitors and clients are.
+    /// The network of monitors and clients.
     pub fn net(&self) -> Net {
         Net { name: self.bridge(), addr: [10, 78, 0, 254].into() }
     }
@@ -57,7 +58,7 @@ impl Hosts {
         format!("{}-h{host}", self.prefix)
     }
 
-    /// Cuts its link, without anybody being told.
+    /// Cuts its link silently.
     pub fn cut(&self, host: u32) {
         inside(&self.bridge(), &format!("link set p{host} down"));
     }
@@ -71,7 +72,7 @@ impl Hosts {
 impl Drop for Hosts {
     fn drop(&mut self) {
         for name in (0..self.count).map(|host| self.name(host)).chain([self.bridge()]) {
-            // It may not have come to be.
+            // It may not have been made.
             let _ = run(Command::new("ip").args(["netns", "del", &name]));
         }
     }

@@ -1,4 +1,4 @@
-//! What can be done to a cluster.
+//! The faults that the thrasher injects into a cluster.
 
 use super::{POOLS, Thrasher};
 use rustix::process::Signal;
@@ -18,7 +18,7 @@ pub(super) enum Hurt {
     Out(u32),
     /// A weight between 0.3 and 1, in hundredths.
     Reweight(u32, u64),
-    /// Killed, destroyed, and made anew at once with an empty store.
+    /// Killed, destroyed, and made again at once with an empty store.
     Recreate(u32),
     /// A monitor is killed.
     KillMon(String),
@@ -31,7 +31,7 @@ pub(super) enum Hurt {
 }
 
 impl Hurt {
-    /// What may be done now; `None` for nothing.
+    /// Chooses a fault that is possible now; `None` if there is none.
     pub(super) fn choose(on: &mut Thrasher) -> Option<Self> {
         let away: Vec<u32> = on.wounds.iter().filter_map(|w| w.hurt.away()).collect();
         let osd = on.rng.below(u64::from(on.plan.osds)) as u32;
@@ -90,12 +90,12 @@ impl Hurt {
         }
     }
 
-    /// Whether it takes a copy for good, or waits for the others' sake.
+    /// True if it takes a copy for good, or waits for the others' sake.
     pub(super) fn needs_clean(&self) -> bool {
         matches!(self, Self::Recreate(_) | Self::Flip(_) | Self::Rest)
     }
 
-    /// For how long.
+    /// Duration of the fault, in milliseconds.
     pub(super) fn lasts_ms(&self, rng: &mut Rng) -> u64 {
         match self {
             Self::Kill(_) | Self::KillMon(_) | Self::Flip(_) => rng.below(12_000),
@@ -160,7 +160,7 @@ impl Thrasher {
         }
     }
 
-    /// As an operator replaces a disk: the number is kept, the store is new.
+    /// Replaces a disk, as an operator does: the OSD keeps its number and gets a new store.
     fn recreate(&mut self, osd: u32) -> Result<(), String> {
         let (name, id) = (format!("osd.{osd}"), osd.to_string());
         self.kill(&name);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// No run of it may take longer than this to end.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// A program whose output is told line by line.
+/// A program whose output is read line by line.
 struct Program {
     child: Child,
     lines: Receiver<String>,
@@ -24,14 +24,14 @@ impl Program {
         let stdout = child.stdout.take().expect("piped");
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                // Nobody may listen any more.
+                // The reader may be gone.
                 let _ = tx.send(line);
             }
         });
         Self { child, lines }
     }
 
-    /// How it ended, with what it said.
+    /// Its exit, with its output.
     fn ended(&mut self) -> Result<(), String> {
         let mut said = String::new();
         if let Some(mut stderr) = self.child.stderr.take() {
@@ -53,7 +53,7 @@ impl Drop for Program {
 /// Writers of known content.
 pub struct Writers {
     program: Program,
-    /// The longest that one operation has been under way, as last told, in milliseconds.
+    /// The longest time that one operation has been in flight, as last reported, in milliseconds.
     pub waits_ms: u64,
     /// Operations so far.
     pub operations: u64,
@@ -68,7 +68,7 @@ impl Writers {
         Self { program: Program::start(command), waits_ms: 0, operations: 0 }
     }
 
-    /// Lets so much time pass; an error of theirs ends that.
+    /// Lets time pass; an error of theirs ends that.
     pub fn go_on(&mut self, time: Duration) -> Result<(), String> {
         let until = Instant::now() + time;
         loop {
@@ -87,7 +87,7 @@ impl Writers {
         }
     }
 
-    /// Ends them: what they say of everything that was written.
+    /// Ends them. Returns their report on everything that was written.
     pub fn finish(mut self, patience: Duration) -> Result<serde_json::Value, String> {
         let mut stdin = self.program.child.stdin.take().expect("piped");
         stdin.write_all(b"\n").map_err(|e| e.to_string())?;
@@ -109,8 +109,8 @@ impl Writers {
     }
 }
 
-/// `rados bench`, one run after another: writes, then reads of what was written, which it compares, then deletions: each process gives
-/// its objects names of its own.
+/// `rados bench`, one run after another: writes, then verified reads of the same objects, then deletions.
+/// Each process gives its objects names of its own.
 pub struct Bench {
     program: Option<Program>,
     runs: u32,
@@ -130,7 +130,7 @@ impl Bench {
         self.runs
     }
 
-    /// Starts the next run where the last one has ended.
+    /// Starts the next run after the last one has ended.
     pub fn go_on(&mut self, cluster: &Cluster, pool: &str) -> Result<(), String> {
         if let Some(program) = &mut self.program {
             if program.child.try_wait().expect("it was started").is_none() {

@@ -1,8 +1,9 @@
-//! The thrasher: a cluster of real processes is hurt at random, from a seed, while clients write what they can verify. Whatever is
-//! done to it, no error may reach a client, every object must be as it was written, and in the end health is good.
+//! The thrasher: a cluster of real processes is hurt at random, from a seed, while clients write what they
+//! can verify. Whatever is done to it, no error may reach a client, every object must be as it was written,
+//! and in the end health is good.
 //!
-//! What is hurt always leaves `min_size` copies: at most one OSD is away at a time but for short moments, and a store is
-//! deleted only where everything else is active and clean.
+//! What is hurt always leaves `min_size` copies: at most one OSD is away at a time but for short moments, and
+//! a store is deleted only where everything else is active and clean.
 
 mod hosts;
 mod hurt;
@@ -19,22 +20,22 @@ use std::fmt::Write;
 use std::time::{Duration, Instant};
 use stdx::Rng;
 
-/// What is to be done.
+/// Parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Of all choices.
     pub seed: u64,
-    /// For how long.
+    /// Duration.
     pub time: Duration,
     /// Monitors.
     pub mons: u32,
-    /// OSDs, each on a host of its own where this machine lets us make some.
+    /// OSDs, each on a host of its own if this machine allows to make hosts.
     pub osds: u32,
-    /// Whether the pools' numbers of PGs are doubled now and then.
+    /// True if the pools' numbers of PGs are doubled now and then.
     pub splits: bool,
-    /// Whether bits are flipped on devices of OSDs that are stopped.
+    /// True if bits are flipped on devices of OSDs that are stopped.
     pub flips: bool,
-    /// Tells of each step on standard error.
+    /// Prints each step on standard error.
     pub tells: bool,
 }
 
@@ -52,12 +53,12 @@ impl Default for Plan {
     }
 }
 
-/// What was done.
+/// Results of a run.
 #[derive(Debug, Default)]
 pub struct Done {
-    /// How often, by name.
+    /// Number of faults by name.
     pub counts: BTreeMap<&'static str, u32>,
-    /// What the writers say.
+    /// The writers' report.
     pub writers: Value,
     /// Runs of `rados bench`.
     pub benches: u32,
@@ -67,13 +68,13 @@ pub struct Done {
 
 /// No recovery of so little data may take longer.
 const PATIENCE: Duration = Duration::from_secs(240);
-/// The longest that a client's operation may wait while enough OSDs are there: an OSD that fell silent is marked down after six
-/// seconds, and what follows may be struck again.
+/// The longest that a client's operation may wait while enough OSDs are up. An OSD that falls silent is
+/// marked down after six seconds, and its successors may be hit again.
 const LONGEST_WAIT_MS: u64 = 120_000;
 /// The pool of the writers, and that of `rados bench`.
 const POOLS: [&str; 2] = ["checked", "bench"];
 
-/// What is hurt, and when it is mended.
+/// An injected fault, and the time of its repair.
 struct Wound {
     mend_at: Instant,
     hurt: Hurt,
@@ -84,7 +85,7 @@ struct Thrasher {
     plan: Plan,
     rng: Rng,
     began: Instant,
-    /// Before the hosts, which it lives on.
+    /// Dropped before the hosts that they run on.
     daemons: BTreeMap<String, Daemon>,
     cluster: Cluster,
     hosts: Option<Hosts>,
@@ -94,7 +95,7 @@ struct Thrasher {
     done: Done,
 }
 
-/// Thrashes a new cluster. An error says what went wrong and how the cluster looked then.
+/// Thrashes a new cluster. An error tells the failure and the state of the cluster at that time.
 pub fn thrash(plan: Plan) -> Result<Done, String> {
     let mut thrasher = Thrasher::new(plan)?;
     let result = thrasher.run();
@@ -283,7 +284,7 @@ impl Thrasher {
         self.daemons.insert(name.to_owned(), daemon);
     }
 
-    /// Sends a daemon a signal. Its pid file, where it was started lately, may not be there yet.
+    /// Sends a daemon a signal. If it was started just now, its pid file may not exist yet.
     fn signal(&self, name: &str, signal: Signal) {
         match self.daemons.get(name) {
             Some(daemon) => daemon.signal(signal),
@@ -302,14 +303,14 @@ impl Thrasher {
         }
     }
 
-    /// How the cluster looks, for whoever looks for the cause.
+    /// The state of the cluster, to find the cause of a failure.
     fn scene(&self) -> String {
         let mut out = format!("seed {}\n", self.plan.seed);
         for args in [&["-s"][..], &["health", "detail"], &["osd", "tree"], &["pg", "dump", "pgs_brief"]] {
             let ran = self.cluster.client("ceph", args);
             let _ = writeln!(out, "{}\n{}{}", ran.line, ran.stdout, ran.stderr);
         }
-        // Kept where that is asked for: the logs and stores are what tells.
+        // Logs and stores are kept if that is asked for: they show the cause.
         if let Some(dir) = std::env::var_os("NACRE_THRASH_KEEP") {
             let copied = crate::run::run(
                 std::process::Command::new("cp")

@@ -1,4 +1,5 @@
-//! Vectors of operations as the wire has them: what librados keeps from programs in C, and arguments that it never sends.
+//! Vectors of operations on the wire: those that librados hides from programs in C, and arguments that it
+//! never sends.
 
 use client::{Cluster, Options, Pool};
 use e2e::recorded::Case;
@@ -24,7 +25,7 @@ struct Session {
 /// One case after another.
 type Run = fn(&mut Session);
 
-/// What a cluster gives.
+/// A cluster's results.
 pub fn results(conf: &Path, pool: &str) -> Vec<Case> {
     let cluster = Cluster::connect(&Options::new(conf), Duration::from_secs(30)).expect("connects");
     let pools = cluster
@@ -82,13 +83,13 @@ impl Session {
             .filter(|(name, _)| name.rsplit_once('.').is_some_and(|(c, _)| c == self.case))
             .count();
         if e2e::recorded::reference().is_some() {
-            // Where a reference cluster ends at something, this tells at what.
+            // If a reference cluster ends at a case, this shows which.
             eprintln!("{}.{}: {text}", self.case, n + 1);
         }
         self.results.push((format!("{}.{}", self.case, n + 1), text));
     }
 
-    /// Runs a vector, and says its result and what each operation gave, as `show` makes it out.
+    /// Runs a vector, and records its result and each operation's output, formatted by `show`.
     fn shown(&mut self, pool: &Pool, object: &str, ops: Vec<Op>, show: impl Fn(&[u8]) -> String) {
         let (result, ops) = pool.vector(object.as_bytes(), ops).expect("an answer");
         let each = ops.iter().map(|(rval, data)| {
@@ -100,7 +101,7 @@ impl Session {
     }
 
     fn run(&mut self, object: &str, ops: Vec<Op>) {
-        // What STAT gives has a time.
+        // The output of STAT contains a time.
         let stats: Vec<bool> = ops.iter().map(|op| matches!(op, Op::Stat)).collect();
         if stats.iter().any(|stat| *stat) {
             let (result, ops) = self.pool.vector(object.as_bytes(), ops).expect("an answer");
@@ -168,7 +169,7 @@ fn sized((size, _): (u64, Utime), _: &[u8]) -> String {
     format!("size {size}")
 }
 
-/// What SPARSE_READ and MAPEXT give.
+/// The output of SPARSE_READ and MAPEXT.
 fn extents_shown(data: &[u8]) -> String {
     decoded(data, |extents: BTreeMap<u64, u64>, rest| {
         let payload =
@@ -215,7 +216,7 @@ fn extents(s: &mut Session) {
     {
         look(s, off, len);
     }
-    // What is zeroed reads as zeros, whether it is stored or not.
+    // A zeroed range reads as zeros, stored or not.
     s.set_up(o, vec![Op::Zero(Extent::new(1 << 20, 65536))]);
     s.run(o, vec![read(1 << 20, 65536)]);
     s.run(o, vec![Op::Stat, Op::SyncRead(Extent::new(2, 3)), read(4, 2)]);
@@ -247,7 +248,7 @@ fn truncations(s: &mut Session) {
     s.run(o, vec![Op::Read(at(6, 2, 2, 4))]);
     s.run(o, vec![write(8, b"XY", 3, 4)]);
     s.read(o);
-    // Of before the truncation.
+    // From before the truncation.
     s.run(o, vec![write(0, b"ab", 2, 10)]);
     s.run(o, vec![write(9, b"late", 2, 10)]);
     s.run(o, vec![write(20, b"late", 2, 10)]);
@@ -485,7 +486,7 @@ fn copy(s: &mut Session) {
     s.set_up(from, vec![write(0, b"content"), set_xattr("x", b"1"), omap_set(&[("k", b"v")]), header]);
     s.run(to, vec![copy_of(s, from, 0, 0)]);
     s.run(to, everything());
-    // What was there goes.
+    // The old content goes.
     s.set_up(
         to,
         vec![write(0, b"longer than the source"), set_xattr("own", b"2"), omap_set(&[("own", b"2")])],
@@ -496,7 +497,7 @@ fn copy(s: &mut Session) {
     s.run(to, vec![copy_of(s, from, 0, 0x40)]);
     s.run(to, vec![copy_of(s, "copy-absent", 0, 0)]);
     s.run(to, everything());
-    // As one step with others.
+    // Together with other operations.
     s.run(to, vec![copy_of(s, from, 0, 0), set_xattr("more", b"3")]);
     s.run(to, everything());
     let guard = Op::CmpXattr {
