@@ -1,75 +1,127 @@
 //! Directory entries and the header of a directory fragment.
 
-use crate::{Ino, InodeData};
-use maps::ceph_str_hash_rjenkins;
+use crate::sparse::sparse_structs;
+use crate::{Ancestor, DirStat, Ino, InodeData, NestStat};
+use maps::{SnapId, ceph_str_hash_rjenkins};
+use std::cmp::Ordering;
+use std::fmt;
 use stdx::Rng;
-use wire::{Decode, DecodeError, Encode, Reader, Sample, Writer};
+use wire::{Decode, DecodeError, Encode, Reader, Sample, Utime, Writer};
 
-/// The order of entries in a fragment: by the lower 24 bits of the name's hash, then by name. That is the order in
-/// which clients page through a directory, so that a page is one range scan of the omap.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+/// The key of an entry in its fragment: the name, and the last snapshot that the entry is in.
+///
+/// Keys sort by the lower 24 bits of the name's hash, then by name, which is the order in which clients page through a
+/// directory: a page is one range scan of the omap. The live entry of a name comes first, then its snapshots.
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct DentryKey {
     /// Lower 24 bits of the name's hash.
     pub hash: u32,
     /// The name.
     pub name: Vec<u8>,
+    /// [`SnapId::HEAD`] for the live entry, else the last snapshot that the entry is in. Filled by snapshots.
+    pub snap: SnapId,
 }
 
 impl DentryKey {
     /// The bits of a hash that order a directory.
     pub const HASH_MASK: u32 = 0xff_ffff;
 
-    /// The key of a name.
+    /// The key of a live entry.
     pub fn new(name: &[u8]) -> Self {
-        Self { hash: ceph_str_hash_rjenkins(name) & Self::HASH_MASK, name: name.to_vec() }
+        Self { hash: ceph_str_hash_rjenkins(name) & Self::HASH_MASK, name: name.to_vec(), snap: SnapId::HEAD }
     }
 
-    /// The omap key: six hex digits, `_`, the name. Snapshots of the entry add a zero byte, which no name has, and
-    /// the last snapshot in 16 hex digits.
+    /// A key that sorts before all entries of `hash`.
+    pub fn start_of(hash: u32) -> Self {
+        Self { hash, name: Vec::new(), snap: SnapId::HEAD }
+    }
+
+    /// True for the live entry of a name.
+    pub fn is_head(&self) -> bool {
+        self.snap == SnapId::HEAD
+    }
+
+    /// The omap key: six hex digits, `_`, the name. The entry of a snapshot adds a zero byte, which no name has, and
+    /// the snapshot in 16 hex digits.
     pub fn to_omap(&self) -> Vec<u8> {
         let mut key = format!("{:06x}_", self.hash).into_bytes();
         key.extend_from_slice(&self.name);
+        if !self.is_head() {
+            key.push(0);
+            key.extend_from_slice(format!("{:016x}", self.snap.0).as_bytes());
+        }
         key
     }
 
-    /// An omap key that lies just before all entries of `hash`.
+    /// An omap key that sorts before all entries of `hash`.
     pub fn omap_start_of(hash: u32) -> Vec<u8> {
         format!("{hash:06x}").into_bytes()
     }
 
-    /// Parses an omap key of a head entry; `None` for anything else.
+    /// Parses an omap key.
     pub fn from_omap(key: &[u8]) -> Option<Self> {
-        let (hash, name) = (key.get(..6)?, key.get(7..)?);
-        let hash = u32::from_str_radix(std::str::from_utf8(hash).ok()?, 16).ok()?;
-        (key[6] == b'_' && !name.contains(&0)).then(|| Self { hash, name: name.to_vec() })
+        let hex = |digits: &[u8]| u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok();
+        let (hash, rest) = (key.get(..6)?, key.get(7..)?);
+        if key[6] != b'_' {
+            return None;
+        }
+        let (name, snap) = match rest.iter().position(|b| *b == 0) {
+            Some(end) if rest.len() - end == 17 => (&rest[..end], SnapId(hex(&rest[end + 1..])?)),
+            Some(_) => return None,
+            None => (rest, SnapId::HEAD),
+        };
+        Some(Self { hash: u32::try_from(hex(hash)?).ok()?, name: name.to_vec(), snap })
+    }
+}
+
+impl Ord for DentryKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_name = self.hash.cmp(&other.hash).then_with(|| self.name.cmp(&other.name));
+        by_name.then_with(|| (!self.is_head(), self.snap).cmp(&(!other.is_head(), other.snap)))
+    }
+}
+
+impl PartialOrd for DentryKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Debug for DentryKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:06x}_{}", self.hash, self.name.escape_ascii())?;
+        if self.is_head() { Ok(()) } else { write!(f, "@{}", self.snap) }
     }
 }
 
 impl Encode for DentryKey {
     fn encode(&self, w: &mut Writer) {
         w.put(&self.name);
+        w.put(&(!self.is_head()).then_some(self.snap));
     }
 }
 
 impl Decode for DentryKey {
-    const MIN_SIZE: usize = 4;
+    const MIN_SIZE: usize = 5;
     fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self::new(&r.get::<Vec<u8>>()?))
+        let key = Self::new(&r.get::<Vec<u8>>()?);
+        Ok(Self { snap: r.get::<Option<SnapId>>()?.unwrap_or(SnapId::HEAD), ..key })
     }
 }
 
 impl Sample for DentryKey {
     fn sample(rng: &mut Rng) -> Self {
-        Self::new(&Vec::<u8>::sample(rng))
+        let snap = if rng.chance(1, 4) { SnapId(rng.below(1000)) } else { SnapId::HEAD };
+        Self { snap, ..Self::new(&Vec::<u8>::sample(rng)) }
     }
 }
 
-/// What a name leads to.
+/// The target of a name.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Link {
     /// The inode itself is here.
     Primary(Box<InodeData>),
-    /// A further hard link: the inode is where the inode index says.
+    /// A further hard link: the inode index has the inode's place.
     Remote {
         /// Its number.
         ino: Ino,
@@ -133,30 +185,45 @@ impl Sample for Link {
     }
 }
 
-wire::wire_structs! {
+sparse_structs! {
     /// A directory entry: the value under its key.
-    pub struct Dentry[v 1/1] {
-        /// The first snapshot that it is in; 2 for a life before any.
-        pub first: u64,
-        /// The last one; `u64::MAX - 1` (head) while it lives.
-        pub last: u64,
-        /// What it leads to.
+    pub struct Dentry[v 1/1, u8] {
+        /// The first snapshot that it is in; 0 if it is older than all. Filled by snapshots.
+        pub first: SnapId,
+        /// Its target.
         pub link: Link,
     }
 
     /// The omap header of a directory fragment.
-    pub struct Fnode[v 1/1] {
+    pub struct Fnode[v 1/1, u16] {
         /// Increases with each commit.
         pub version: u64,
-        /// The journal's last event that this commit contains.
+        /// The last journal event that this commit contains.
         pub event: u64,
+        /// Statistics of the fragment's own entries; filled by directories on several ranks, as the next three are.
+        pub stat: DirStat,
+        /// The part of `stat` that the inode's `dirstat` already contains.
+        pub accounted_stat: DirStat,
+        /// Recursive statistics of the fragment.
+        pub rstat: NestStat,
+        /// The part of `rstat` that the inode's `rstat` already contains.
+        pub accounted: NestStat,
+        /// Entries of snapshots removed up to this one are purged; filled by snapshots.
+        pub purged_to: SnapId,
+        /// The directory's ancestors, nearest first; they may have moved since. Filled by scrub, which finds the place
+        /// of a lost directory by it.
+        pub trace: Vec<Ancestor>,
+        /// `version` at the last scrub; filled by scrub.
+        pub scrubbed_version: u64,
+        /// Time of the last scrub; filled by scrub.
+        pub scrubbed_at: Utime,
     }
 }
 
 impl Dentry {
-    /// A live entry.
+    /// An entry that no snapshot separates from its making.
     pub fn head(link: Link) -> Self {
-        Self { first: 2, last: u64::MAX - 1, link }
+        Self { first: SnapId(0), link }
     }
 }
 
@@ -169,6 +236,8 @@ mod tests {
         let mut names: Vec<Vec<u8>> = (0..500u32).map(|i| format!("f{i}").into_bytes()).collect();
         names.extend([b"a".to_vec(), b"a!".to_vec(), b"a_head".to_vec(), vec![0xff, 0xfe]]);
         let mut by_key: Vec<DentryKey> = names.iter().map(|n| DentryKey::new(n)).collect();
+        let of_snap = |key: &DentryKey, snap| DentryKey { snap: SnapId(snap), ..key.clone() };
+        by_key.extend(by_key.clone().iter().flat_map(|key| [3, 17, 2].map(|snap| of_snap(key, snap))));
         let mut by_omap = by_key.clone();
         by_key.sort();
         by_omap.sort_by_key(DentryKey::to_omap);
@@ -179,11 +248,12 @@ mod tests {
         }
         assert_eq!(DentryKey::from_omap(b"00001_x"), None);
         assert_eq!(DentryKey::from_omap(b"000001_x\x00000000000000002"), None);
+        assert_eq!(DentryKey::from_omap(b"000001_x\x000000000000000002y"), None);
     }
 
     #[test]
     fn entries_of_one_hash_sort_by_name() {
-        let long = |name: &str| DentryKey { hash: 7, name: name.as_bytes().to_vec() };
+        let long = |name: &str| DentryKey { name: name.as_bytes().to_vec(), ..DentryKey::start_of(7) };
         let mut keys = [long("b"), long("a!"), long("a"), long("a_")];
         let mut omap: Vec<_> = keys.iter().map(DentryKey::to_omap).collect();
         keys.sort();

@@ -1,167 +1,254 @@
 //! A journal event: everything that one operation changed, as after-images, so that replay applies it again without
 //! knowing the operation and without harm when it was already applied.
 
-use crate::tables::SessionRecord;
-use crate::{Dentry, DentryKey, DirFrag, Ino, InodeData};
+use crate::tables::{LockRecord, SessionRecord};
+use crate::{Dentry, DentryKey, DirFrag, Ino, InoRange, InodeData, PreparedTxn, SnapRecord, TxnId};
+use maps::{MdsRank, SnapId};
 use stdx::Rng;
 use wire::{Decode, DecodeError, Encode, Reader, Sample, Utime, Writer};
 
-/// One change.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Update {
+wire::wire_structs! {
+    /// The authority over a subtree: all fragments below this one, down to the next subtree.
+    #[derive(Copy, Eq)]
+    pub struct Subtree[v 1/1] {
+        /// Its root.
+        pub dir: DirFrag,
+        /// The rank that has the authority.
+        pub rank: MdsRank,
+        /// The rank that gets it or gave it, while a migration is not decided. Filled by migration of subtrees.
+        pub other: Option<MdsRank>,
+    }
+}
+
+/// Declares [`Update`]: number, variant, fields in the order of their encoding.
+macro_rules! updates {
+    ($( $(#[$meta:meta])* $number:literal = $name:ident {
+        $( $(#[$fmeta:meta])* $field:ident : $type:ty ),* $(,)?
+    } )*) => {
+        /// One change.
+        #[derive(Clone, PartialEq, Debug)]
+        pub enum Update {$(
+            $(#[$meta])*
+            $name {$(
+                $(#[$fmeta])*
+                $field: $type
+            ),*},
+        )*}
+
+        impl Update {
+            const NUMBERS: &'static [u8] = &[$( $number ),*];
+
+            /// The variant's name.
+            pub fn name(&self) -> &'static str {
+                match self { $( Self::$name { .. } => stringify!($name), )* }
+            }
+
+            fn decode_fields(number: u8, r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+                match number {
+                    $( $number => Ok(Self::$name { $( $field: r.get()? ),* }), )*
+                    other => Err(r.error(format!("update kind {other}"))),
+                }
+            }
+
+            fn sample_fields(number: u8, rng: &mut Rng) -> Self {
+                match number {
+                    $( $number => Self::$name { $( $field: <$type as Sample>::sample(rng) ),* }, )*
+                    _ => unreachable!("one of NUMBERS"),
+                }
+            }
+        }
+
+        impl Encode for Update {
+            fn encode(&self, w: &mut Writer) {
+                match self {$(
+                    Self::$name { $( $field ),* } => {
+                        w.put(&{ const NUMBER: u8 = $number; NUMBER });
+                        $( w.put($field); )*
+                    }
+                )*}
+            }
+        }
+    };
+}
+
+updates! {
     /// An entry is now this, or gone.
-    Dentry {
+    1 = Dentry {
         /// The directory's fragment.
         dir: DirFrag,
-        /// The name.
+        /// The name, and the last snapshot that this entry is in.
         key: DentryKey,
         /// The entry, inode included.
         value: Option<Box<Dentry>>,
-    },
+    }
     /// An inode without a dentry (a root, a rank's own directory) is now this.
-    Base(Box<InodeData>),
+    2 = Base {
+        /// The inode.
+        inode: Box<InodeData>,
+    }
     /// This inode is gone for good: its index entry goes as well.
-    Forget(Ino),
+    3 = Forget {
+        /// Its number.
+        ino: Ino,
+    }
     /// Inode numbers below this are in use.
-    InoNext(u64),
+    4 = InoNext {
+        /// The first free number.
+        next: u64,
+    }
     /// A client's session is open.
-    SessionOpen {
+    5 = SessionOpen {
         /// Its global id.
         client: u64,
-        /// What is known of it.
+        /// The session.
         record: Box<SessionRecord>,
-    },
+    }
     /// A client's session has ended.
-    SessionClose {
+    6 = SessionClose {
         /// Its global id.
         client: u64,
-    },
-    /// This event is what a client's request did.
-    Completed {
+    }
+    /// This event carries out a client's request.
+    7 = Completed {
         /// Its global id.
         client: u64,
         /// The request's tid.
         tid: u64,
         /// The inode it made, or 0.
         ino: Ino,
-    },
-    /// This event is what a client's flush of dirty attributes did.
-    Flushed {
+    }
+    /// This event carries out a client's flush of dirty attributes.
+    8 = Flushed {
         /// Its global id.
         client: u64,
         /// The flush's tid.
         tid: u64,
-    },
-    /// The subtrees of this rank: (root, rank).
-    Subtrees(Vec<(DirFrag, i32)>),
-    /// The rank goes on, or went on, without these clients, and what they believe is in doubt; of all others it is not.
-    Missing {
+    }
+    /// The subtrees that this rank knows the authority of.
+    9 = Subtrees {
+        /// All of them.
+        subtrees: Vec<Subtree>,
+    }
+    /// The rank goes on, or went on, without these clients: their cached state is in doubt, that of all others is not.
+    10 = Absent {
         /// Their global ids.
         clients: Vec<u64>,
-    },
+    }
+    /// The inode numbers that a client's session has. Filled by delegated inode numbers.
+    11 = InoRanges {
+        /// Its global id.
+        client: u64,
+        /// Reserved for its creates.
+        preallocated: Vec<InoRange>,
+        /// Its own to use.
+        delegated: Vec<InoRange>,
+    }
+    /// The free numbers below the next one are now these. Filled by delegated inode numbers.
+    12 = InoFree {
+        /// All of them.
+        free: Vec<InoRange>,
+    }
+    /// The file locks of a client on an inode are now these. Filled by locks that survive a restart of the rank.
+    13 = Locks {
+        /// Its global id.
+        client: u64,
+        /// The file.
+        ino: Ino,
+        /// All of them.
+        locks: Vec<LockRecord>,
+    }
+    /// An entry of the table of snapshots is now this, or gone. Filled by snapshots.
+    14 = Snapshot {
+        /// Its id.
+        snap: SnapId,
+        /// The entry.
+        record: Option<Box<SnapRecord>>,
+    }
+    /// This rank's part of a transaction is prepared. Filled by operations over several ranks, as the next two are.
+    15 = Prepare {
+        /// The transaction.
+        txn: TxnId,
+        /// This rank's part.
+        part: Box<PreparedTxn>,
+    }
+    /// A prepared part takes effect.
+    16 = Commit {
+        /// The transaction.
+        txn: TxnId,
+    }
+    /// A prepared part is dropped.
+    17 = Abort {
+        /// The transaction.
+        txn: TxnId,
+    }
+    /// The fragments of a directory change: entries move between objects. Filled by splitting directories.
+    18 = Refragment {
+        /// The fragment that is split, or into which its parts are joined.
+        dir: DirFrag,
+        /// Bits by which it is split; negative if its parts are joined.
+        bits: i8,
+        /// False when it begins, true when all entries have moved.
+        is_done: bool,
+    }
 }
 
-impl Encode for Update {
-    fn encode(&self, w: &mut Writer) {
-        match self {
-            Self::Dentry { dir, key, value } => {
-                w.put(&1u8);
-                w.put(dir);
-                w.put(key);
-                w.put(value);
-            }
-            Self::Base(inode) => {
-                w.put(&2u8);
-                w.put(&**inode);
-            }
-            Self::Forget(ino) => {
-                w.put(&3u8);
-                w.put(ino);
-            }
-            Self::InoNext(next) => {
-                w.put(&4u8);
-                w.put(next);
-            }
-            Self::SessionOpen { client, record } => {
-                w.put(&5u8);
-                w.put(client);
-                w.put(&**record);
-            }
-            Self::SessionClose { client } => {
-                w.put(&6u8);
-                w.put(client);
-            }
-            Self::Completed { client, tid, ino } => {
-                w.put(&7u8);
-                w.put(client);
-                w.put(tid);
-                w.put(ino);
-            }
-            Self::Flushed { client, tid } => {
-                w.put(&8u8);
-                w.put(client);
-                w.put(tid);
-            }
-            Self::Subtrees(map) => {
-                w.put(&9u8);
-                w.put(map);
-            }
-            Self::Missing { clients } => {
-                w.put(&10u8);
-                w.put(clients);
-            }
+impl Update {
+    const TRANSACTIONS: std::ops::RangeInclusive<u8> = 15..=17;
+
+    /// Decodes an update of a prepared part, which holds no transactions.
+    pub(crate) fn decode_prepared(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let number = r.get()?;
+        if Self::TRANSACTIONS.contains(&number) {
+            return Err(r.error(format!("update kind {number} in a transaction")));
         }
+        Self::decode_fields(number, r)
+    }
+
+    /// A random update of a prepared part.
+    pub(crate) fn sample_prepared(rng: &mut Rng) -> Self {
+        let allowed: Vec<u8> =
+            Self::NUMBERS.iter().copied().filter(|n| !Self::TRANSACTIONS.contains(n)).collect();
+        Self::sample_fields(allowed[rng.below(allowed.len() as u64) as usize], rng)
     }
 }
 
 impl Decode for Update {
     fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(match r.get::<u8>()? {
-            1 => Self::Dentry { dir: r.get()?, key: r.get()?, value: r.get()? },
-            2 => Self::Base(r.get()?),
-            3 => Self::Forget(r.get()?),
-            4 => Self::InoNext(r.get()?),
-            5 => Self::SessionOpen { client: r.get()?, record: r.get()? },
-            6 => Self::SessionClose { client: r.get()? },
-            7 => Self::Completed { client: r.get()?, tid: r.get()?, ino: r.get()? },
-            8 => Self::Flushed { client: r.get()?, tid: r.get()? },
-            9 => Self::Subtrees(r.get()?),
-            10 => Self::Missing { clients: r.get()? },
-            other => return Err(r.error(format!("update kind {other}"))),
-        })
+        let number = r.get()?;
+        Self::decode_fields(number, r)
     }
 }
 
 impl Sample for Update {
     fn sample(rng: &mut Rng) -> Self {
-        let client = rng.u64();
-        match rng.below(10) {
-            0 => Self::Dentry {
-                dir: Sample::sample(rng),
-                key: Sample::sample(rng),
-                value: Sample::sample(rng),
-            },
-            1 => Self::Base(Sample::sample(rng)),
-            2 => Self::Forget(Sample::sample(rng)),
-            3 => Self::InoNext(Sample::sample(rng)),
-            4 => Self::SessionOpen { client, record: Sample::sample(rng) },
-            5 => Self::SessionClose { client },
-            6 => Self::Completed { client, tid: Sample::sample(rng), ino: Sample::sample(rng) },
-            7 => Self::Flushed { client, tid: Sample::sample(rng) },
-            8 => Self::Missing { clients: Sample::sample(rng) },
-            _ => Self::Subtrees(vec![(Sample::sample(rng), 0)]),
-        }
+        Self::sample_fields(Self::NUMBERS[rng.below(Self::NUMBERS.len() as u64) as usize], rng)
     }
 }
 
 wire::wire_structs! {
     /// One atomic change of the file system's metadata.
     pub struct Event[v 1/1] {
-        /// When.
+        /// Time of the change.
         pub stamp: Utime,
-        /// The operation, for people.
+        /// Name of the operation, for people.
         pub what: String,
         /// Its changes, in order.
         pub updates: Vec<Update>,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transaction_within_a_transaction_is_refused() {
+        let txn = TxnId::default();
+        let inner = Update::Prepare { txn, part: Box::default() };
+        for nested in [inner, Update::Commit { txn }, Update::Abort { txn }] {
+            let part = PreparedTxn { updates: vec![nested.clone()], ..PreparedTxn::default() };
+            let bytes = Writer::encode(&Update::Prepare { txn, part: Box::new(part) });
+            assert!(Reader::new(&bytes).get::<Update>().is_err(), "{}", nested.name());
+        }
     }
 }

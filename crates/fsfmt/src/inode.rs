@@ -1,215 +1,98 @@
 //! An inode as it is stored: embedded in its primary dentry, or alone for the roots.
 
-use crate::{DirFrag, FragTree, InodeKey};
-use maps::{FileLayout, SnapId};
+use crate::sparse::sparse_structs;
+use crate::{
+    BackPointer, ClientRange, DirFrag, DirStat, FragTree, Ino, InodeKey, NestStat, OldInode, PackedData, Pin,
+    Quota, Realm, mode,
+};
+use maps::{FileLayout, MdsRank, SnapId};
 use std::collections::BTreeMap;
-use stdx::Rng;
-use wire::{Decode, DecodeError, Encode, Reader, Sample, Utime, Writer};
+use wire::Utime;
 
-stdx::ids! {
-    /// The number of an inode.
-    pub struct Ino(u64) = "{:x}";
-}
-
-impl Encode for Ino {
-    fn encode(&self, w: &mut Writer) {
-        w.put(&self.0);
-    }
-}
-
-impl Decode for Ino {
-    const MIN_SIZE: usize = 8;
-    fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        r.get().map(Self)
-    }
-}
-
-impl Sample for Ino {
-    fn sample(rng: &mut Rng) -> Self {
-        Self(Sample::sample(rng))
-    }
-}
-
-impl Ino {
-    /// The root of the file system.
-    pub const ROOT: Self = Self(1);
-
-    /// The private directory of a rank, parent of its stray directories.
-    pub fn mdsdir(rank: u32) -> Self {
-        Self(0x100 + u64::from(rank))
-    }
-
-    /// Where a rank keeps inodes that have lost their name.
-    pub fn stray(rank: u32) -> Self {
-        Self(0x600 + 10 * u64::from(rank))
-    }
-
-    /// The first number that files and directories of users get, and the size of each rank's range.
-    pub const FIRST_USER: u64 = 1 << 40;
-
-    /// The live inode of this number.
-    pub fn head(self) -> InodeKey {
-        InodeKey { ino: self, snap: SnapId::HEAD }
-    }
-
-    /// True if it is stored alone rather than in a dentry.
-    pub fn is_base(self) -> bool {
-        self.0 < Self::FIRST_USER
-    }
-}
-
-/// Bits of the mode.
-#[allow(missing_docs)]
-pub mod mode {
-    pub const FORMAT: u32 = 0o170_000;
-    pub const DIR: u32 = 0o040_000;
-    pub const FILE: u32 = 0o100_000;
-    pub const SYMLINK: u32 = 0o120_000;
-    pub const SET_GID: u32 = 0o2000;
-    pub const SET_UID: u32 = 0o4000;
-}
-
-wire::wire_structs! {
-    /// Recursive statistics of a subtree, the inode itself included.
-    pub struct NestStat[v 1/1] {
-        /// Bytes of all files.
-        pub rbytes: u64,
-        /// Files.
-        pub rfiles: u64,
-        /// Directories, itself included.
-        pub rsubdirs: u64,
-        /// Snapshots.
-        pub rsnaps: u64,
-        /// The latest ctime in it.
-        pub rctime: Utime,
-    }
-
-    /// What a directory holds directly.
-    pub struct DirStat[v 1/1] {
-        /// Entries that are not directories.
-        pub nfiles: u64,
-        /// Entries that are.
-        pub nsubdirs: u64,
-        /// When an entry was last added or removed.
-        pub mtime: Utime,
-    }
-
-    /// Limits of a subtree, 0 for none.
-    pub struct Quota[v 1/1] {
-        /// Bytes.
-        pub max_bytes: u64,
-        /// Files and directories.
-        pub max_files: u64,
-    }
-
-    /// How far a client may write without asking.
-    pub struct ClientRange[v 1/1] {
-        /// Bytes 0 to here.
-        pub max_size: u64,
-        /// The newest snapshot that it knew.
-        pub follows: u64,
-    }
-
-    /// Where an inode's primary dentry is: what the inode index of the metadata pool holds.
-    pub struct BackPointer[v 1/1] {
-        /// The directory.
-        pub dir: Ino,
-        /// The name in it.
-        pub name: Vec<u8>,
-        /// The inode's version when this was written; the higher one is right.
-        pub version: u64,
-    }
-
+sparse_structs! {
     /// An inode.
-    pub struct InodeData[v 1/1] {
+    pub struct InodeData[v 1/1, u64] {
         /// Number.
         pub ino: Ino,
         /// Increases with each change.
         pub version: u64,
-        /// The fragments of a directory.
-        pub fragtree: FragTree,
         /// Type and permission bits.
         pub mode: u32,
         /// Owner.
         pub uid: u32,
         /// Group.
         pub gid: u32,
-        /// Names that lead to it; for directories 1 (or 0 when removed), clients derive what they show.
+        /// Count of names; for directories 1 (or 0 when removed), clients derive the number that they show.
         pub nlink: u32,
         /// Bytes.
         pub size: u64,
-        /// Content changed.
+        /// Time of the last change of the content.
         pub mtime: Utime,
-        /// Anything changed.
+        /// Time of the last change of anything.
         pub ctime: Utime,
-        /// Read.
+        /// Time of the last read.
         pub atime: Utime,
-        /// Made.
+        /// Time of creation.
         pub btime: Utime,
         /// Device number of a device node.
         pub rdev: u32,
-        /// Where the data is; for directories what new files get, where it is set.
+        /// Placement of a file's data; of a directory: the layout of new files below it, if set.
         pub layout: FileLayout,
         /// Extended attributes.
         pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
-        /// Increases with each change of them.
+        /// Increases with each change of `xattrs`.
         pub xattr_version: u64,
         /// Target of a symbolic link.
         pub symlink: Vec<u8>,
-        /// Counts truncations; 1 at first.
+        /// Counts truncations; starts at 1.
         pub truncate_seq: u32,
-        /// The size of the last truncation.
+        /// The size that the last truncation set; `u64::MAX` before the first.
         pub truncate_size: u64,
-        /// Objects up to this size must still be removed down to `truncate_size`; 0 where none.
+        /// A truncation is under way: objects up to this size must be cut down to `truncate_size`. 0 if none is.
         pub truncate_from: u64,
         /// Counts explicit settings of mtime and atime.
         pub time_warp_seq: u32,
         /// Counts changes, for NFS.
         pub change_attr: u64,
-        /// The largest size that any client was ever allowed to write up to: what a purge must remove.
+        /// The largest size that any client was ever allowed to write up to: a purge removes objects up to it.
         pub max_size_ever: u64,
-        /// Writers and how far each may write.
+        /// Clients that may write, or hold a file lock.
         pub ranges: BTreeMap<u64, ClientRange>,
-        /// What a directory holds directly.
+        /// Statistics of a directory's own entries.
         pub dirstat: DirStat,
         /// Recursive statistics.
         pub rstat: NestStat,
-        /// The part of `rstat` that the parent's already contains.
+        /// The part of `rstat` that the parent's `rstat` already contains.
         pub accounted: NestStat,
         /// Limits.
         pub quota: Quota,
-        /// Snapshot realm that it belongs to.
+        /// The fragments of a directory; filled by splitting directories.
+        pub fragtree: FragTree,
+        /// The first snapshot that would contain the present state; filled by snapshots.
+        pub first: SnapId,
+        /// Earlier states by the last snapshot that each is in; filled by snapshots.
+        pub old_inodes: BTreeMap<SnapId, OldInode>,
+        /// The realm that this directory is the root of; filled by snapshots.
+        pub own_realm: Option<Box<Realm>>,
+        /// The realm of an inode that does not belong to its directory's: one with several links, or moved out of a
+        /// realm whose snapshots have it. 0 for all others. Filled by snapshots.
         pub realm: Ino,
-        /// Rank that has the authority over it.
-        pub auth_rank: i32,
-        /// Counts moves of the authority.
+        /// The user's wish for the rank that serves a directory; filled by several ranks.
+        pub pin: Pin,
+        /// The rank that has the authority over it; filled by several ranks.
+        pub auth_rank: MdsRank,
+        /// Counts moves of the authority; filled by several ranks.
         pub migrate_seq: u32,
-        /// The directory it was unlinked from, for people who search.
+        /// The directory that a stray was unlinked from, for people who search.
         pub stray_from: Ino,
+        /// Known places of further hard links; filled by the reintegration of strays.
+        pub links: Vec<BackPointer>,
+        /// A small file's data outside its data objects; filled by packed small files.
+        pub packed: Option<Box<PackedData>>,
     }
 }
 
 impl InodeData {
-    /// Whether it is a directory.
-    pub fn is_dir(&self) -> bool {
-        self.mode & mode::FORMAT == mode::DIR
-    }
-
-    /// Whether it is a regular file.
-    pub fn is_file(&self) -> bool {
-        self.mode & mode::FORMAT == mode::FILE
-    }
-
-    /// Whether it is a symbolic link.
-    pub fn is_symlink(&self) -> bool {
-        self.mode & mode::FORMAT == mode::SYMLINK
-    }
-
-    /// The type as `readdir` shows it (DT_DIR …).
-    pub fn dtype(&self) -> u8 {
-        ((self.mode & mode::FORMAT) >> 12) as u8
-    }
-
     /// The live inode's key.
     pub fn key(&self) -> InodeKey {
         self.ino.head()
@@ -220,7 +103,27 @@ impl InodeData {
         DirFrag { ino: self.ino, frag: self.fragtree.frag_of(hash) }
     }
 
-    /// How far the most generous writer may write.
+    /// True for a directory.
+    pub fn is_dir(&self) -> bool {
+        self.mode & mode::FORMAT == mode::DIR
+    }
+
+    /// True for a regular file.
+    pub fn is_file(&self) -> bool {
+        self.mode & mode::FORMAT == mode::FILE
+    }
+
+    /// True for a symbolic link.
+    pub fn is_symlink(&self) -> bool {
+        self.mode & mode::FORMAT == mode::SYMLINK
+    }
+
+    /// The type as `readdir` shows it (DT_DIR …).
+    pub fn dtype(&self) -> u8 {
+        ((self.mode & mode::FORMAT) >> 12) as u8
+    }
+
+    /// The end of the bytes that the writer with the longest range may write.
     pub fn max_size(&self) -> u64 {
         self.ranges.values().map(|r| r.max_size).max().unwrap_or(0)
     }

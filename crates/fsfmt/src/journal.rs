@@ -41,7 +41,7 @@ pub fn put_frame(w: &mut Writer, seq: u64, event: &Event) {
     w.raw(&body);
 }
 
-/// The events of one object's bytes, which must begin with `seq`, and whether anything but their end followed.
+/// The events of one object's bytes, which must begin with `seq` and end with a whole frame.
 pub fn read_frames(bytes: &[u8], mut seq: u64) -> Result<Vec<(u64, Event)>, DecodeError> {
     let mut r = Reader::new(bytes);
     let mut events = Vec::new();

@@ -1,21 +1,30 @@
-//! What the metadata server stores in RADOS, each format with a version header (DESIGN, decisions 9 and 10).
+//! Stored formats of the metadata server, each with a version header (DESIGN, decisions 9 and 10).
 //!
 //! A directory fragment is one object of the metadata pool, `INO.FRAG` in hex, whose omap holds a [`Dentry`] for each
 //! name under a key that sorts as `readdir` pages ([`DentryKey`]). Inodes are embedded in their primary dentry. The
 //! journal is a row of objects with framed [`Event`]s ([`journal`]). Tables are small objects of their own
-//! ([`tables`]). All of it can be read by `inspect`.
+//! ([`tables`]). `tests/golden` has a sample of each structure.
 
 mod dentry;
 mod event;
 mod frag;
+mod ino;
 mod inode;
 pub mod journal;
 mod keys;
 pub mod names;
+mod parts;
+mod snapshot;
+mod sparse;
 pub mod tables;
+mod txn;
 
 pub use dentry::{Dentry, DentryKey, Fnode, Link};
-pub use event::{Event, Update};
+pub use event::{Event, Subtree, Update};
 pub use frag::{Frag, FragTree};
-pub use inode::{BackPointer, ClientRange, DirStat, Ino, InodeData, NestStat, Quota, mode};
+pub use ino::{Ino, InoRange, mode};
+pub use inode::InodeData;
 pub use keys::{DirFrag, InodeKey};
+pub use parts::{Ancestor, BackPointer, ClientRange, DirStat, NestStat, PackedData, Pin, Quota};
+pub use snapshot::{OldInode, Realm, SnapInfo, SnapRecord, SnapTable, snap_state};
+pub use txn::{PreparedTxn, TxnId};

@@ -32,10 +32,20 @@ pub fn ino_table(rank: u32) -> String {
     format!("mds{rank}_inotable")
 }
 
+/// Prepared transactions of a rank that its journal holds no more. Used by operations over several ranks.
+pub fn prepared_table(rank: u32) -> String {
+    format!("mds{rank}_prepared")
+}
+
+/// The table of snapshots. Used by snapshots.
+pub fn snap_table() -> String {
+    "mds_snaptable".to_owned()
+}
+
 /// Inodes that share one object of the inode index.
 pub const INDEX_SPAN: u64 = 1 << 12;
 
-/// The object of the inode index that knows where `ino` is: its omap has a back pointer for each inode.
+/// The object of the inode index that has the place of `ino`: its omap has a back pointer for each inode.
 pub fn index_object(ino: Ino) -> String {
     format!("inoindex.{:x}", ino.0 / INDEX_SPAN)
 }

@@ -1,17 +1,18 @@
 //! Small tables of a rank: sessions, inode numbers.
 
-use crate::Ino;
+use crate::sparse::sparse_structs;
+use crate::{Ino, InoRange};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::AddrVec;
 
-wire::wire_structs! {
-    /// What is kept of a client's session, under its global id in 16 hex digits.
-    pub struct SessionRecord[v 2/1] {
-        /// Its address and nonce: what is put on the blocklist when it is evicted.
+sparse_structs! {
+    /// A client's session, under its global id in 16 hex digits.
+    pub struct SessionRecord[v 1/1, u16] {
+        /// Its address and nonce: an eviction puts them on the blocklist.
         pub addrs: AddrVec,
         /// Key and name that it authenticated as.
         pub name: String,
-        /// What it said of itself: host name, mount point, version.
+        /// Its description of itself: host name, mount point, version.
         pub metadata: BTreeMap<String, String>,
         /// Feature bits, 64 a word.
         pub features: Vec<u64>,
@@ -19,14 +20,41 @@ wire::wire_structs! {
         pub completed: BTreeMap<u64, Ino>,
         /// Flushes of dirty attributes that were carried out.
         pub flushed: BTreeSet<u64>,
-        /// The rank went on without it after a restart: what it believes of anything may be of before that.
-        pub was_missing: bool = since 2,
+        /// The rank went on without it after a restart: its cached shared state may be stale.
+        pub was_absent: bool,
+        /// Inode numbers reserved for its creates; filled by delegated inode numbers.
+        pub preallocated: Vec<InoRange>,
+        /// Inode numbers that it may use for asynchronous creates; filled by delegated inode numbers.
+        pub delegated: Vec<InoRange>,
+        /// Its file locks by inode; filled by locks that survive a restart of the rank.
+        pub locks: BTreeMap<Ino, Vec<LockRecord>>,
     }
 
     /// Inode numbers of a rank.
-    pub struct InoTable[v 1/1] {
-        /// All below are used.
+    pub struct InoTable[v 1/1, u8] {
+        /// All numbers from here on are free.
         pub next: u64,
+        /// Free numbers below `next`, given back by clients; filled by delegated inode numbers.
+        pub free: Vec<InoRange>,
+    }
+}
+
+wire::wire_structs! {
+    /// A file lock.
+    #[derive(Copy, Eq)]
+    pub struct LockRecord[v 1/1] {
+        /// The first byte.
+        pub first: u64,
+        /// The last byte; `u64::MAX` reaches to the end.
+        pub last: u64,
+        /// The owner within the client.
+        pub owner: u64,
+        /// Process.
+        pub pid: u64,
+        /// 1 shared, 2 exclusive.
+        pub kind: u8,
+        /// Set by flock rather than by fcntl.
+        pub is_flock: bool,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Cache, Dir, IndexChange, Inode, Slot, SlotLink};
 use crate::types::{Lsn, Place, Segment};
-use fsfmt::{BackPointer, Dentry, DentryKey, DirFrag, Event, Ino, InodeData, InodeKey, Link, Update};
+use fsfmt::{BackPointer, Dentry, DirFrag, Event, Ino, InodeData, InodeKey, Link, Update};
 use std::cell::Cell;
 
 /// What an event changed that others than the cache keep.
@@ -16,79 +16,81 @@ pub struct Applied {
 
 impl Cache {
     /// Applies an event, the same way when it happens and when it is replayed.
-    pub fn apply(&mut self, event: &Event, lsn: Lsn, segment: Segment) -> Applied {
+    pub fn apply(&mut self, event: Event, lsn: Lsn, segment: Segment) -> Applied {
         let mut applied = Applied::default();
-        for update in &event.updates {
+        for update in event.updates {
             match update {
                 Update::Dentry { dir, key, value } => {
-                    self.set_entry(*dir, key, value.as_deref(), lsn, segment);
-                    if let Some(Link::Primary(data)) = value.as_deref().map(|d| &d.link) {
-                        applied.inodes.push(data.key());
-                    }
+                    applied.inodes.extend(self.set_entry((dir, key), value, lsn, segment));
                 }
-                Update::Base(data) => {
-                    self.put_inode((**data).clone(), None, lsn);
-                    self.dirty_bases.entry(data.ino).or_insert(segment);
-                    applied.inodes.push(data.key());
+                Update::Base { inode } => {
+                    self.dirty_bases.entry(inode.ino).or_insert(segment);
+                    applied.inodes.push(inode.key());
+                    self.put_inode(*inode, None, lsn);
                 }
-                Update::Forget(ino) => {
+                Update::Forget { ino } => {
                     self.inodes.remove(&ino.head());
-                    let idle = self.dirs.range(DirFrag::all_of(*ino)).filter(|(_, d)| d.commit.is_none());
+                    let idle = self.dirs.range(DirFrag::all_of(ino)).filter(|(_, d)| d.commit.is_none());
                     for dir in idle.map(|(dir, _)| *dir).collect::<Vec<_>>() {
                         self.drop_dir(dir);
                     }
-                    self.change_index(*ino, None, lsn, segment);
+                    self.change_index(ino, None, lsn, segment);
                 }
-                table => applied.tables.push(table.clone()),
+                table => applied.tables.push(table),
             }
         }
         applied
     }
 
+    /// Sets an entry; returns the inode that it has now.
     fn set_entry(
         &mut self,
-        dir: DirFrag,
-        key: &DentryKey,
-        value: Option<&Dentry>,
+        place: Place,
+        value: Option<Box<Dentry>>,
         lsn: Lsn,
         segment: Segment,
-    ) {
-        let place = (dir, key.clone());
-        let link = match value.map(|d| &d.link) {
-            None => SlotLink::Null,
-            Some(Link::Primary(data)) => SlotLink::Primary(data.key()),
-            Some(Link::Remote { ino, dtype }) => SlotLink::Remote { ino: *ino, dtype: *dtype },
+    ) -> Option<InodeKey> {
+        let (link, data) = match value.map(|dentry| dentry.link) {
+            None => (SlotLink::Null, None),
+            Some(Link::Primary(data)) => (SlotLink::Primary(data.key()), Some(data)),
+            Some(Link::Remote { ino, dtype }) => (SlotLink::Remote { ino, dtype }, None),
         };
-        let old = self.dirs.get(&dir).and_then(|d| d.slots.get(key)).map(|s| s.link);
-        if let Some(SlotLink::Primary(ino)) = old
-            && link != SlotLink::Primary(ino)
+        let old = self.dirs.get(&place.0).and_then(|d| d.slots.get(&place.1)).map(|s| s.link);
+        if let Some(SlotLink::Primary(inode)) = old
+            && link != SlotLink::Primary(inode)
         {
-            self.leave_place(ino, &place);
+            self.leave_place(inode, &place);
         }
-        if let Some(Link::Primary(data)) = value.map(|d| &d.link) {
-            let moved = self.inodes.get(&data.key()).is_none_or(|i| i.place.as_ref() != Some(&place));
-            let fresh_dir = data.is_dir() && data.version == 1;
-            self.put_inode((**data).clone(), Some(place.clone()), lsn);
-            if moved {
-                let back = BackPointer { dir: dir.ino, name: key.name.clone(), version: data.version };
-                self.change_index(data.ino, Some(back), lsn, segment);
-            }
-            if fresh_dir {
-                // Nothing can be in it yet but what this journal puts there.
-                for frag in data.fragtree.leaves() {
-                    let dir = DirFrag { ino: data.ino, frag };
-                    self.dirs.entry(dir).or_insert_with(|| Dir { complete: true, ..Dir::default() });
-                }
-            }
-        }
+        let inode = data.map(|data| self.put_primary(&place, *data, lsn, segment));
         self.set_slot(&place, link, lsn);
+        let (dir, key) = place;
         let d = self.dirs.entry(dir).or_default();
         if d.dirty.is_empty() {
             d.dirty_since = segment;
         }
-        d.dirty.insert(key.clone());
+        d.dirty.insert(key);
         d.lsn = lsn;
         self.dirty_dirs.insert(dir);
+        inode
+    }
+
+    /// Takes in an inode whose primary entry is set.
+    fn put_primary(&mut self, place: &Place, data: InodeData, lsn: Lsn, segment: Segment) -> InodeKey {
+        let key = data.key();
+        if self.inodes.get(&key).is_none_or(|i| i.place.as_ref() != Some(place)) {
+            let (dir, name) = (place.0.ino, place.1.name.clone());
+            let back = BackPointer { dir, name, version: data.version, ancestors: Vec::new() };
+            self.change_index(data.ino, Some(back), lsn, segment);
+        }
+        if data.is_dir() && data.version == 1 {
+            // Nothing can be in it yet but what this journal puts there.
+            for frag in data.fragtree.leaves() {
+                let dir = DirFrag { ino: data.ino, frag };
+                self.dirs.entry(dir).or_insert_with(|| Dir { complete: true, ..Dir::default() });
+            }
+        }
+        self.put_inode(data, Some(place), lsn);
+        key
     }
 
     /// The inode's primary entry is there no more: unless the same event gives it another, it is on its way out.
@@ -100,15 +102,17 @@ impl Cache {
         }
     }
 
-    fn put_inode(&mut self, data: InodeData, place: Option<Place>, lsn: Lsn) {
+    fn put_inode(&mut self, data: InodeData, place: Option<&Place>, lsn: Lsn) {
         match self.inodes.get_mut(&data.key()) {
             Some(inode) => {
                 inode.data = data;
-                inode.place = place;
+                if inode.place.as_ref() != place {
+                    inode.place = place.cloned();
+                }
                 inode.lsn = lsn;
             }
             None => {
-                self.inodes.insert(data.key(), Inode::new(data, place, lsn));
+                self.inodes.insert(data.key(), Inode::new(data, place.cloned(), lsn));
             }
         }
     }

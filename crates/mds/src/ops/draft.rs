@@ -123,7 +123,7 @@ impl<'a> Draft<'a> {
                     let value = Some(Box::new(Dentry::head(Link::Primary(Box::new(data)))));
                     Update::Dentry { dir, key, value }
                 }
-                None => Update::Base(Box::new(data)),
+                None => Update::Base { inode: Box::new(data) },
             });
         }
         updates
@@ -134,9 +134,10 @@ impl<'a> Draft<'a> {
         let cache = self.cache;
         self.inodes.retain(|ino, data| {
             cache.inodes.get(ino).is_none_or(|old| {
-                let mut same = old.data.clone();
-                same.version = data.version;
-                same != *data
+                let version = std::mem::replace(&mut data.version, old.data.version);
+                let has_changed = old.data != *data;
+                data.version = version;
+                has_changed
             })
         });
         self.finish()

@@ -27,6 +27,8 @@ pub(super) fn new_inode(cx: &Cx<'_>, dir: &InodeData, mut mode: u32) -> Result<I
     let counts = |yes: bool| u64::from(yes);
     let rstat =
         NestStat { rfiles: counts(!is_dir), rsubdirs: counts(is_dir), rctime: cx.now, ..NestStat::default() };
+    let mtime = if is_dir { cx.now } else { wire::Utime::default() };
+    let dirstat = fsfmt::DirStat { mtime, ..fsfmt::DirStat::default() };
     Ok(InodeData {
         ino: Ino(cx.ino_next),
         version: 1,
@@ -43,10 +45,9 @@ pub(super) fn new_inode(cx: &Cx<'_>, dir: &InodeData, mut mode: u32) -> Result<I
         xattr_version: 1,
         truncate_seq: 1,
         truncate_size: u64::MAX,
-        dirstat: fsfmt::DirStat { mtime: cx.now, ..fsfmt::DirStat::default() },
+        dirstat,
         accounted: rstat.clone(),
         rstat,
-        realm: Ino::ROOT,
         ..InodeData::default()
     })
 }

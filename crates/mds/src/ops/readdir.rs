@@ -53,7 +53,7 @@ fn start_of(cx: &Cx<'_>, args: &ReaddirArgs) -> Bound<DentryKey> {
     }
     match args.offset_hash & DentryKey::HASH_MASK {
         0 => Bound::Unbounded,
-        hash => Bound::Included(DentryKey { hash, name: Vec::new() }),
+        hash => Bound::Included(DentryKey::start_of(hash)),
     }
 }
 
@@ -70,7 +70,7 @@ fn page(cx: &Cx<'_>, dir: DirFrag, start: &Bound<DentryKey>, most: usize) -> Res
         if until.as_ref().is_some_and(|u| key > u) {
             break;
         }
-        let Some(ino) = slot.link.inode() else { continue };
+        let Some(ino) = slot.link.inode().filter(|_| key.is_head()) else { continue };
         if entries.len() == most {
             return Ok((entries, false));
         }

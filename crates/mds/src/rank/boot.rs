@@ -7,7 +7,8 @@ use crate::session::{Session, SessionState};
 use crate::types::{ClientId, IoId, Lsn, Segment};
 use fsfmt::journal::{JournalHeader, read_frames};
 use fsfmt::tables::{InoTable, SessionRecord, parse_session_key};
-use fsfmt::{DirFrag, Event, Ino, InodeData, InodeKey, NestStat, Update, mode, names};
+use fsfmt::{DirFrag, Event, Ino, InodeData, InodeKey, NestStat, Subtree, Update, mode, names};
+use maps::MdsRank;
 use node::Level;
 use std::collections::BTreeMap;
 use stdx::Now;
@@ -67,10 +68,8 @@ impl Rank {
         let (root, mdsdir, stray) = (Ino::ROOT, Ino::mdsdir(rank.cfg.rank), Ino::stray(rank.cfg.rank));
         let mut updates: Vec<Update> =
             [(root, 0o755), (mdsdir, 0o700), (stray, 0o700)].map(|(i, m)| rank.new_base(i, m)).into();
-        updates.push(Update::InoNext(rank.ino_next));
-        updates.push(Update::Subtrees(
-            [root, mdsdir].map(|dir| (DirFrag::whole(dir), rank.cfg.rank as i32)).into(),
-        ));
+        updates.push(Update::InoNext { next: rank.ino_next });
+        updates.push(rank.own_subtrees(&[root, mdsdir]));
         rank.boot.begin = rank.commit_event("create file system", updates);
         for dir in [root, stray] {
             rank.cache.dirs.entry(DirFrag::whole(dir)).or_default().complete = true;
@@ -78,25 +77,33 @@ impl Rank {
         rank
     }
 
+    /// Says that these directories, with all below them, are this rank's.
+    fn own_subtrees(&self, dirs: &[Ino]) -> Update {
+        let rank = MdsRank(self.cfg.rank as i32);
+        let one = |dir: &Ino| Subtree { dir: DirFrag::whole(*dir), rank, other: None };
+        Update::Subtrees { subtrees: dirs.iter().map(one).collect() }
+    }
+
     fn new_base(&self, ino: Ino, permissions: u32) -> Update {
         let stamp = self.stamp();
         let stat = NestStat { rsubdirs: 1, rctime: stamp, ..NestStat::default() };
-        Update::Base(Box::new(InodeData {
-            ino,
-            version: 1,
-            mode: mode::DIR | permissions,
-            nlink: 1,
-            mtime: stamp,
-            ctime: stamp,
-            atime: stamp,
-            btime: stamp,
-            truncate_size: u64::MAX,
-            xattr_version: 1,
-            rstat: stat.clone(),
-            accounted: stat,
-            realm: Ino::ROOT,
-            ..InodeData::default()
-        }))
+        Update::Base {
+            inode: Box::new(InodeData {
+                ino,
+                version: 1,
+                mode: mode::DIR | permissions,
+                nlink: 1,
+                mtime: stamp,
+                ctime: stamp,
+                atime: stamp,
+                btime: stamp,
+                truncate_size: u64::MAX,
+                xattr_version: 1,
+                rstat: stat.clone(),
+                accounted: stat,
+                ..InodeData::default()
+            }),
+        }
     }
 
     /// Takes over what is stored.
@@ -218,7 +225,7 @@ impl Rank {
             }
             segments.insert(segment, (bytes, first));
             for (seq, event) in events {
-                self.apply(&event, seq, segment);
+                self.apply(event, seq, segment);
                 last = seq;
                 count += 1;
             }
@@ -235,9 +242,7 @@ impl Rank {
         self.expect_clients();
         self.stage = Stage::Replayed;
         // Marks the begin of this life in the journal, before anything of it is seen.
-        let rank = self.cfg.rank as i32;
-        self.boot.begin =
-            self.commit_event("take over", vec![Update::Subtrees(vec![(DirFrag::whole(Ino::ROOT), rank)])]);
+        self.boot.begin = self.commit_event("take over", vec![self.own_subtrees(&[Ino::ROOT])]);
         self.load_strays(Vec::new());
     }
 

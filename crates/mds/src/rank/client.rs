@@ -141,7 +141,7 @@ impl Rank {
                 let value = Some(Box::new(Dentry::head(Link::Primary(Box::new(data)))));
                 Update::Dentry { dir, key, value }
             }
-            None => Update::Base(Box::new(data)),
+            None => Update::Base { inode: Box::new(data) },
         };
         more.insert(0, first);
         self.commit_event(what, more);

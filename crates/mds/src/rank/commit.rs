@@ -77,7 +77,7 @@ impl Rank {
         self.commit_sessions(up_to);
         if self.ino_dirty.is_some_and(|s| s <= up_to) {
             self.ino_commit = self.ino_dirty.take();
-            let bytes = Writer::encode(&InoTable { next: self.ino_next });
+            let bytes = Writer::encode(&InoTable { next: self.ino_next, ..InoTable::default() });
             let object = self.metadata(names::ino_table(self.cfg.rank));
             self.start_io(object, vec![ObjOp::WriteFull(bytes)], IoWhy::InoTable);
         }
@@ -88,7 +88,11 @@ impl Rank {
         let keys = std::mem::take(&mut rank_commit.dirty);
         let since = rank_commit.dirty_since;
         rank_commit.version += 1;
-        let header = Writer::encode(&Fnode { version: rank_commit.version, event: rank_commit.lsn });
+        let header = Writer::encode(&Fnode {
+            version: rank_commit.version,
+            event: rank_commit.lsn,
+            ..Fnode::default()
+        });
         let mut parts = vec![(BTreeMap::new(), Vec::new())];
         let mut bytes = 0;
         for key in &keys {

@@ -169,7 +169,7 @@ impl Rank {
         inode.data_work = None;
         if purge {
             let (dir, key) = inode.place.clone().expect("a purged inode is a stray");
-            let updates = vec![Update::Dentry { dir, key, value: None }, Update::Forget(ino.ino)];
+            let updates = vec![Update::Dentry { dir, key, value: None }, Update::Forget { ino: ino.ino }];
             self.commit_event("purge", updates);
             self.purges.remove(&ino);
             self.unaccounted.remove(&ino);

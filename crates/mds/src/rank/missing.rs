@@ -55,7 +55,7 @@ struct Absentee {
     /// Its claims on what is not there.
     gone: Vec<(InodeKey, u64)>,
     /// A former life went on without it already, and knew alone what has changed then.
-    was_missing: bool,
+    was_absent: bool,
     /// What it has said since: requests and flushes of the former life come before its claims.
     said: Vec<(u64, Body)>,
 }
@@ -86,7 +86,7 @@ impl Rank {
     /// The former life is replayed: all its clients are missing.
     pub(super) fn expect_clients(&mut self) {
         let absentee =
-            |record: &SessionRecord| Absentee { was_missing: record.was_missing, ..Absentee::default() };
+            |record: &SessionRecord| Absentee { was_absent: record.was_absent, ..Absentee::default() };
         self.missing.clients = self.sessions.map.iter().map(|(c, s)| (*c, absentee(&s.record))).collect();
         let cached: Vec<InodeKey> = self.cache.inodes.keys().copied().collect();
         cached.into_iter().for_each(|ino| self.presume_holders(ino));
@@ -233,8 +233,8 @@ impl Rank {
                 s.auth = auth;
             }
             // Before it may believe anything again.
-            if self.stage == Stage::Active || absentee.was_missing {
-                self.take_old_beliefs(client, absentee.was_missing);
+            if self.stage == Stage::Active || absentee.was_absent {
+                self.take_old_beliefs(client, absentee.was_absent);
             }
             let mut open = ClientSession::of(session_op::OPEN, 0);
             open.head.stamp = Timespec::from(self.now.wall);
@@ -277,11 +277,11 @@ impl Rank {
     /// Takes back what a client that came late can't hold any more, because the inode has changed without it. Write and
     /// exclusive bits were kept for it. What was revoked between its claims and now it is told now. Where a former life went on
     /// without it, anything may have changed.
-    fn take_old_beliefs(&mut self, client: ClientId, was_missing: bool) {
+    fn take_old_beliefs(&mut self, client: ClientId, was_absent: bool) {
         let now = self.now.mono;
         let held = self.sessions.map.get(&client).map(|s| s.inodes.clone()).unwrap_or_default();
         for ino in held {
-            let has_changed = was_missing || self.missing.changed.contains(&ino);
+            let has_changed = was_absent || self.missing.changed.contains(&ino);
             let Some(inode) = self.cache.inodes.get_mut(&ino) else { continue };
             let is_outdated = has_changed && !inode.is_recorded(client);
             let Some(cap) = inode.caps.get_mut(&client) else { continue };
@@ -294,13 +294,13 @@ impl Rank {
     /// Writes down whose beliefs may be of before a time when the rank went on without them.
     fn note_missing(&mut self, is_in_doubt: impl Fn(ClientId, bool) -> bool) {
         let all = self.sessions.map.iter();
-        let clients = all.filter(|(c, s)| is_in_doubt(**c, s.record.was_missing)).map(|(c, _)| c.0).collect();
-        self.commit_event("clients missing", vec![Update::Missing { clients }]);
+        let clients = all.filter(|(c, s)| is_in_doubt(**c, s.record.was_absent)).map(|(c, _)| c.0).collect();
+        self.commit_event("clients missing", vec![Update::Absent { clients }]);
     }
 
     /// A client renews: where it has confirmed all that it had to give up, its beliefs are not in doubt any more.
     pub(super) fn settle_doubts(&mut self, client: ClientId) {
-        let Some(session) = self.sessions.map.get(&client).filter(|s| s.record.was_missing) else { return };
+        let Some(session) = self.sessions.map.get(&client).filter(|s| s.record.was_absent) else { return };
         let is_revoking = |ino: &InodeKey| {
             let cap = self.cache.inodes.get(ino).and_then(|inode| inode.caps.get(&client));
             cap.is_some_and(Cap::is_revoking)

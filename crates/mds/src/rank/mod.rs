@@ -327,12 +327,12 @@ impl Rank {
     fn commit_event(&mut self, what: &str, updates: Vec<Update>) -> Lsn {
         let event = Event { stamp: self.stamp(), what: what.to_owned(), updates };
         let (lsn, segment) = self.journal.append(&event);
-        self.apply(&event, lsn, segment);
+        self.apply(event, lsn, segment);
         lsn
     }
 
     /// Applies an event that happens, or that is replayed.
-    fn apply(&mut self, event: &Event, lsn: Lsn, segment: Segment) {
+    fn apply(&mut self, event: Event, lsn: Lsn, segment: Segment) {
         let applied = self.cache.apply(event, lsn, segment);
         for ino in applied.inodes {
             self.missing.note_change(ino);
@@ -345,7 +345,7 @@ impl Rank {
 
     fn apply_table(&mut self, update: Update, segment: Segment) {
         match update {
-            Update::InoNext(next) => {
+            Update::InoNext { next } => {
                 self.ino_next = self.ino_next.max(next);
                 self.ino_dirty.get_or_insert(segment);
             }
@@ -370,19 +370,31 @@ impl Rank {
                     self.sessions.mark(client, segment);
                 }
             }
-            Update::Missing { clients } => {
+            Update::Absent { clients } => {
                 let clients = BTreeSet::from_iter(clients);
                 let mut changed = Vec::new();
                 for (client, s) in &mut self.sessions.map {
-                    let was_missing = clients.contains(&client.0);
-                    if std::mem::replace(&mut s.record.was_missing, was_missing) != was_missing {
+                    let was_absent = clients.contains(&client.0);
+                    if std::mem::replace(&mut s.record.was_absent, was_absent) != was_absent {
                         changed.push(*client);
                     }
                 }
                 changed.into_iter().for_each(|client| self.sessions.mark(client, segment));
             }
-            Update::Subtrees(_) => {}
-            Update::Dentry { .. } | Update::Base(_) | Update::Forget(_) => {
+            Update::Subtrees { .. } => {}
+            Update::InoRanges { .. }
+            | Update::InoFree { .. }
+            | Update::Locks { .. }
+            | Update::Snapshot { .. }
+            | Update::Prepare { .. }
+            | Update::Commit { .. }
+            | Update::Abort { .. }
+            | Update::Refragment { .. } => {
+                let text =
+                    format!("the journal has {}, which this version does not carry out", update.name());
+                self.out.push(Effect::Fail(text));
+            }
+            Update::Dentry { .. } | Update::Base { .. } | Update::Forget { .. } => {
                 unreachable!("the cache takes these")
             }
         }

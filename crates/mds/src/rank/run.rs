@@ -204,7 +204,7 @@ impl Rank {
         if !plan.updates.is_empty() {
             let mut updates = plan.updates;
             if plan.created.0 != 0 {
-                updates.push(Update::InoNext(plan.created.0 + 1));
+                updates.push(Update::InoNext { next: plan.created.0 + 1 });
             }
             updates.push(Update::Completed { client: client.0, tid, ino: plan.created });
             let name = request.op.name().unwrap_or("operation");

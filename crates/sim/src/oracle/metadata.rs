@@ -100,18 +100,19 @@ impl Stored {
                 }
                 self.dirs.entry(dir).or_default().insert(key, *dentry);
             }
-            Update::Base(inode) => drop(self.bases.insert(inode.ino, *inode)),
-            Update::Forget(ino) => {
+            Update::Base { inode } => drop(self.bases.insert(inode.ino, *inode)),
+            Update::Forget { ino } => {
                 self.index.remove(&ino);
                 self.dirs.retain(|dir, _| dir.ino != ino);
             }
-            Update::InoNext(next) => self.ino_next = self.ino_next.max(next),
+            Update::InoNext { next } => self.ino_next = self.ino_next.max(next),
             Update::SessionOpen { client, .. } => drop(self.sessions.insert(client)),
             Update::SessionClose { client } => drop(self.sessions.remove(&client)),
             Update::Completed { .. }
             | Update::Flushed { .. }
-            | Update::Subtrees(_)
-            | Update::Missing { .. } => {}
+            | Update::Subtrees { .. }
+            | Update::Absent { .. } => {}
+            other => unreachable!("no server journals {} yet", other.name()),
         }
     }
 

@@ -1,0 +1,80 @@
+//! Inode numbers, and the bits of an inode's mode.
+
+use crate::InodeKey;
+use maps::SnapId;
+use stdx::Rng;
+use wire::{Decode, DecodeError, Encode, Reader, Sample, Writer};
+
+stdx::ids! {
+    /// The number of an inode.
+    pub struct Ino(u64) = "{:x}";
+}
+
+impl Encode for Ino {
+    fn encode(&self, w: &mut Writer) {
+        w.put(&self.0);
+    }
+}
+
+impl Decode for Ino {
+    const MIN_SIZE: usize = 8;
+    fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        r.get().map(Self)
+    }
+}
+
+impl Sample for Ino {
+    fn sample(rng: &mut Rng) -> Self {
+        Self(Sample::sample(rng))
+    }
+}
+
+impl Ino {
+    /// The root of the file system.
+    pub const ROOT: Self = Self(1);
+
+    /// The private directory of a rank, parent of its stray directory.
+    pub fn mdsdir(rank: u32) -> Self {
+        Self(0x100 + u64::from(rank))
+    }
+
+    /// The stray directory of a rank: inodes that have lost their primary name.
+    pub fn stray(rank: u32) -> Self {
+        Self(0x600 + 10 * u64::from(rank))
+    }
+
+    /// The first number of users' files and directories, and the size of each rank's range.
+    pub const FIRST_USER: u64 = 1 << 40;
+
+    /// The live inode of this number.
+    pub fn head(self) -> InodeKey {
+        InodeKey { ino: self, snap: SnapId::HEAD }
+    }
+
+    /// True if it is stored alone rather than in a dentry.
+    pub fn is_base(self) -> bool {
+        self.0 < Self::FIRST_USER
+    }
+}
+
+wire::wire_structs! {
+    /// Consecutive inode numbers.
+    #[derive(Copy, Eq)]
+    pub struct InoRange[v 1/1] {
+        /// The first number.
+        pub first: Ino,
+        /// Count of numbers.
+        pub count: u64,
+    }
+}
+
+/// Bits of the mode.
+#[allow(missing_docs)]
+pub mod mode {
+    pub const FORMAT: u32 = 0o170_000;
+    pub const DIR: u32 = 0o040_000;
+    pub const FILE: u32 = 0o100_000;
+    pub const SYMLINK: u32 = 0o120_000;
+    pub const SET_GID: u32 = 0o2000;
+    pub const SET_UID: u32 = 0o4000;
+}

@@ -1,0 +1,103 @@
+//! Parts of a stored inode.
+
+use crate::Ino;
+use crate::sparse::sparse_structs;
+use maps::MdsRank;
+use wire::Utime;
+
+sparse_structs! {
+    /// Recursive statistics of a subtree, the inode itself included.
+    pub struct NestStat[v 1/1, u8] {
+        /// Bytes of all files.
+        pub rbytes: u64,
+        /// Files.
+        pub rfiles: u64,
+        /// Directories, itself included.
+        pub rsubdirs: u64,
+        /// Snapshots; filled by snapshots.
+        pub rsnaps: u64,
+        /// The latest ctime in it.
+        pub rctime: Utime,
+    }
+
+    /// Statistics of a directory's own entries.
+    pub struct DirStat[v 1/1, u8] {
+        /// Entries that are not directories.
+        pub nfiles: u64,
+        /// Entries that are directories.
+        pub nsubdirs: u64,
+        /// Time of the last addition or removal of an entry.
+        pub mtime: Utime,
+        /// Counts additions and removals; filled by fragments on several ranks.
+        pub change_attr: u64,
+    }
+
+    /// Limits of a subtree; 0 means none. Filled by quotas.
+    pub struct Quota[v 1/1, u8] {
+        /// Bytes.
+        pub max_bytes: u64,
+        /// Files and directories.
+        pub max_files: u64,
+    }
+
+    /// A user's wish for the rank that serves a directory. Filled by `ceph.dir.pin` and its relatives.
+    pub struct Pin[v 1/1, u8] {
+        /// The rank that serves the subtree.
+        pub rank: Option<MdsRank>,
+        /// Children are distributed over all ranks.
+        pub is_distributed: bool,
+        /// Probability, in millionths, with which a subdirectory is pinned to a random rank.
+        pub random_ppm: u32,
+    }
+
+    /// The place of a small file's data outside its data objects. Filled by packed small files.
+    pub struct PackedData[v 1/1, u8] {
+        /// The data itself, if it is inline; else empty.
+        pub inline: Vec<u8>,
+        /// Pool of the pack.
+        pub pool: i64,
+        /// Number of the pack, an object that many files share.
+        pub pack: u64,
+        /// Byte offset in the pack.
+        pub offset: u64,
+        /// Length in bytes.
+        pub length: u32,
+        /// crc32c of the data.
+        pub crc: u32,
+        /// Counts replacements of the data.
+        pub version: u64,
+    }
+}
+
+wire::wire_structs! {
+    /// A client's right to write without asking.
+    pub struct ClientRange[v 1/1] {
+        /// The end of the bytes that it may write; 0 if it only holds a file lock.
+        pub max_size: u64,
+        /// The newest snapshot that it knew; filled by snapshots.
+        pub follows: u64,
+    }
+
+    /// A step of a back trace: the directory and name of an inode's primary entry.
+    pub struct Ancestor[v 1/1] {
+        /// The directory.
+        pub dir: Ino,
+        /// The name in it.
+        pub name: Vec<u8>,
+        /// The inode's version when this was written; the higher one is right.
+        pub version: u64,
+    }
+
+    /// The place of an inode's primary dentry: a value of the inode index of the metadata pool.
+    pub struct BackPointer[v 1/1] {
+        /// The directory.
+        pub dir: Ino,
+        /// The name in it.
+        pub name: Vec<u8>,
+        /// The inode's version when this was written; the higher one is right.
+        pub version: u64,
+        /// The directory's own ancestors, nearest first; they may have moved since. Filled by scrub and by discovery
+        /// between ranks.
+        pub ancestors: Vec<Ancestor>,
+    }
+}
