@@ -63,7 +63,8 @@ impl Pg {
 
     /// Whether an object may be shown here although we are not primary.
     pub(super) fn shows(&self, core: &Core, head: &ObjectKey) -> bool {
-        let sure = self.log.tail() <= self.sure_to && !self.log.has_since(self.sure_to, head);
+        let sure_to = self.replication.sure_to();
+        let sure = self.log.tail() <= sure_to && !self.log.has_since(sure_to, head);
         self.state == State::ReplicaActive
             && !self.members.is_premerge()
             && self.leases.primary_serves()

@@ -33,7 +33,7 @@ pub struct Page {
 impl Pg {
     /// Asks the store for the page that a request wants.
     pub fn start_list(&mut self, core: &mut Core, mut op: ClientOp) {
-        if !self.tail_sure {
+        if !self.replication.is_tail_sure() {
             // Names may be on a single disk only; the request is looked at again when none is.
             return self.requests.put(op);
         }

@@ -134,13 +134,11 @@ impl Pg {
         self.asked.clear();
         self.blocked_by.clear();
         self.activated = false;
-        self.tail_sure = false;
+        self.replication.new_round();
         self.repeer_at = None;
         self.self_resync = None;
         self.listings = Default::default();
         self.activation = 0;
-        self.in_flight.clear();
-        self.last_write.clear();
         self.recovery_reset(core);
         self.trim_reset(core);
         self.scrub_reset(core);

@@ -12,6 +12,7 @@
 use super::info::{Info, merge_past, trim_past};
 use super::log::PgLog;
 use super::meta::{Members, Stored, meta_key};
+use super::replication::Replication;
 use super::scrub::{Record, Scrub};
 use super::{Pg, objects_of};
 use crate::completion::CommitFor;
@@ -62,15 +63,15 @@ impl Pg {
         if whole {
             let head = first_version(&pool.last_pg_merge_meta);
             pg.log = PgLog::merged(logs, head, core.log_keep);
-            pg.sure_to = head;
+            pg.replication = Replication::new(pg.log.head(), head);
             pg.info.last_epoch_started = pg.info.last_epoch_started.max(pg.info.history.last_epoch_started);
         } else {
             core.event(Level::Info, "merged_copy_not_whole", format!("pg {id}"));
-            (pg.log, pg.sure_to) = (PgLog::default(), EVersion::default());
+            pg.log = PgLog::default();
+            pg.replication = Replication::default();
             pg.scrub.record = Record::default();
         }
-        pg.info.sure_to = pg.sure_to;
-        pg.committed_to = pg.log.head();
+        pg.info.sure_to = pg.replication.sure_to();
         pg.take_log_ends(0);
         pg.records(&mut gone);
         core.submit_own(Transaction { ops: gone }, CommitFor::Nothing);

@@ -20,6 +20,7 @@ mod questions;
 pub mod recovery;
 pub mod replica;
 pub mod replicate;
+mod replication;
 pub mod request;
 pub mod reservation;
 pub mod resync;
@@ -49,12 +50,12 @@ use maps::{EVersion, Epoch, OsdId, PgId, Spg};
 use meta::{Members, MetaChange, Stored};
 use node::{ConnId, Level};
 use recovery::Recovery;
-use replicate::InFlight;
+use replication::Replication;
 use reservation::Reservation;
 use resync::{Listings, SelfResync};
 use state::State;
 use stats::Stats;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use stdx::{Instant, Wall};
 use store::{ObjectKey, Transaction, TxnOp};
 
@@ -118,17 +119,8 @@ pub struct Pg {
     repeer_at: Option<Instant>,
     /// Promises by which reads are served.
     leases: Leases,
-    /// Updates that are not durable everywhere, oldest first.
-    in_flight: VecDeque<InFlight>,
-    /// All updates up to here are durable on all members.
-    committed_to: EVersion,
-    /// All updates up to here are known to have been durable, with their objects, on all members at some time. What the log
-    /// has behind it after a change of members may have its object on a single disk.
-    sure_to: EVersion,
-    /// Whether nothing behind `sure_to` lacks its object on a member any more, so that it follows `committed_to`.
-    tail_sure: bool,
-    /// The newest update of each object that has one in flight.
-    last_write: BTreeMap<ObjectKey, EVersion>,
+    /// Updates on their way to stable storage.
+    replication: Replication,
     /// Client requests that are not answered.
     requests: RequestQueues,
     /// Of our objects, while we are primary.
@@ -167,9 +159,7 @@ impl Pg {
             range: objects_of(id, pg_num),
             state: State::Reset,
             state_since: Wall(0),
-            committed_to: log.head(),
-            sure_to: info.sure_to,
-            tail_sure: false,
+            replication: Replication::new(log.head(), info.sure_to),
             info: Info { pgid: id, ..info },
             members,
             log,
@@ -184,8 +174,6 @@ impl Pg {
             activated: false,
             repeer_at: None,
             leases: Leases::default(),
-            in_flight: VecDeque::new(),
-            last_write: BTreeMap::new(),
             requests: RequestQueues::default(),
             watches: Watches::default(),
             recovery: Recovery::default(),
@@ -303,6 +291,7 @@ impl Pg {
     /// Asserts what must hold between two inputs, of each owner and between them.
     pub fn check(&self) {
         self.requests.check();
+        self.replication.check();
     }
 
     /// What we tell the primary.

@@ -93,7 +93,7 @@ impl Pg {
         let past: Vec<_> = notice.past.into_iter().filter(|i| i.last < self.members.interval).collect();
         learned |= merge_past(&mut self.members.past, &past);
         self.leases.wait(core.now.mono, notice.lease_left_ns);
-        self.sure_to = self.sure_to.max(notice.info.sure_to);
+        self.replication.learn_sure(notice.info.sure_to);
         let feature_level = notice.feature_level;
         let copy = Copy { exists, info: notice.info, feature_level, ..Copy::default() };
         let keeps_it = exists || copy.info.history.epoch_created != Epoch(0);
@@ -412,7 +412,7 @@ impl Pg {
             // What is not here is looked for now, and undone where nobody has it.
             (self.info.short_of, self.info.forgettable) = Default::default();
         }
-        self.info.sure_to = self.sure_to;
+        self.info.sure_to = self.replication.sure_to();
         self.info.missing = self.missing.len() as u64;
         let mut change = MetaChange::default();
         change.info(&self.info);
@@ -468,7 +468,7 @@ impl Pg {
             return;
         }
         self.info.history.last_epoch_started = self.info.last_epoch_started;
-        self.committed_to = self.log.head();
+        self.replication.activated(self.log.head());
         self.set_state(core, State::Active);
         self.update_sure();
         self.save(core);
@@ -549,7 +549,7 @@ impl Pg {
     /// A connection that we ask on was lost: where something is unanswered on it, another round is needed.
     pub fn on_link_lost(&mut self, core: &Core, osd: OsdId) {
         let waits = self.asked.contains(&osd)
-            || self.in_flight.iter().any(|f| f.waiting.contains(&osd))
+            || self.replication.waits_for(osd)
             || self.state == State::Activating && !self.copies.get(&osd).is_some_and(|c| c.activated)
             || self.recovery.waits_for(osd)
             || self.reservation.concerns(osd)

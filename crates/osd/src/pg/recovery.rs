@@ -62,7 +62,7 @@ impl Pg {
     /// all members, because it is sent as a change to what they have; and on all members too where its newest version may
     /// be on a single disk only, because nobody may be shown what a single failure can take back.
     pub fn must_recover_first(&self, key: &ObjectKey, writes: bool) -> bool {
-        let sure_to = self.sure_to;
+        let sure_to = self.replication.sure_to();
         let lacks = |(osd, c): (&OsdId, &super::Copy)| {
             let unsure = c.missing.get(key).is_some_and(|need| writes || *need > sure_to);
             let compared = writes && c.resync.as_ref().is_some_and(|r| r.holds(key));
@@ -86,16 +86,12 @@ impl Pg {
         if !self.state.is_active() {
             return false;
         }
-        let unsure = |missing: &super::log::Missing| missing.values().any(|need| *need > self.sure_to);
-        let arriving = self.recovery.pulls.values().any(|pulling| pulling.need > self.sure_to);
+        let sure_to = self.replication.sure_to();
+        let unsure = |missing: &super::log::Missing| missing.values().any(|need| *need > sure_to);
+        let arriving = self.recovery.pulls.values().any(|pulling| pulling.need > sure_to);
         let lacks_unsure =
             arriving || unsure(&self.missing) || self.members_copies().any(|(_, c)| unsure(&c.missing));
-        let became = !self.tail_sure && !lacks_unsure;
-        self.tail_sure |= became;
-        if self.tail_sure {
-            self.sure_to = self.sure_to.max(self.committed_to);
-        }
-        became
+        self.replication.update_sure(lacks_unsure)
     }
 
     /// A client waits for an object.
@@ -169,13 +165,11 @@ impl Pg {
             return Some(key.clone());
         }
         // What an update waits for may be less than what comes before it, and have room where that has none.
-        let awaited = self.in_flight.iter().flat_map(|update| &update.lacking);
-        let mut awaited = awaited.flat_map(|(osd, keys)| keys.iter().map(move |key| (osd, key)));
-        let is_due = |(osd, key): &(&OsdId, &ObjectKey)| {
+        let is_due = |(osd, key): &(OsdId, &ObjectKey)| {
             let lacks = self.copies.get(osd).is_some_and(|copy| copy.missing.contains_key(*key));
-            lacks && self.is_push_due(core, **osd, key) && !r.unfound.contains(*key)
+            lacks && self.is_push_due(core, *osd, key) && !r.unfound.contains(*key)
         };
-        if let Some((_, key)) = awaited.find(is_due) {
+        if let Some((_, key)) = self.replication.lacking().find(is_due) {
             return Some(key.clone());
         }
         let members = self.members_copies();

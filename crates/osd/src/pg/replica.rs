@@ -100,8 +100,8 @@ impl Pg {
         let theirs = activation.info;
         self.info.stats = theirs.stats;
         self.info.last_epoch_started = self.info.last_epoch_started.max(theirs.last_epoch_started);
-        self.sure_to = self.sure_to.max(theirs.sure_to);
-        self.info.sure_to = self.sure_to;
+        self.replication.learn_sure(theirs.sure_to);
+        self.info.sure_to = self.replication.sure_to();
         self.info.history.merge(&theirs.history);
         self.refused_is_settled();
         merge_past(&mut self.members.past, &activation.past);
@@ -200,7 +200,7 @@ impl Pg {
             change.info(&self.info);
         }
         txn.ops.extend(end_of_ahead);
-        self.sure_to = self.sure_to.max(msg.committed_to);
+        self.replication.learn_sure(msg.committed_to);
         self.trim_log(core, &mut change);
         let reply = peer::RepOpReply {
             head: peer::PgHead { epoch: msg.head.interval, ..msg.head },
@@ -225,7 +225,7 @@ impl Pg {
         self.log.push(entry);
         self.missing_changed();
         self.info.stats = stats;
-        self.info.sure_to = self.sure_to;
+        self.info.sure_to = self.replication.sure_to();
         self.take_log_ends(last_user_version);
         change.info(&self.info);
         core.count("updates", 1);
@@ -237,7 +237,7 @@ impl Pg {
         if self.log.len() <= core.log_keep + SLACK.min(core.log_keep / 4) {
             return;
         }
-        let to: EVersion = self.sure_to.min(self.info.last_update);
+        let to: EVersion = self.replication.sure_to().min(self.info.last_update);
         let (cut, made, forgotten) = self.log.trim(to, core.log_keep);
         cut.iter().for_each(|v| change.drop_entry(*v));
         made.iter().filter(|d| !forgotten.contains(&d.version)).for_each(|d| change.add_dup(d));

@@ -12,8 +12,7 @@ use crate::core::Core;
 use crate::object::{first_of, hobject_of};
 use maps::{EVersion, OsdId};
 use msgs::errno::ENOSPC;
-
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use store::{ObjectKey, Refusal, Transaction, TxnOp};
 use wire::{Writer, wire_structs};
 
@@ -29,28 +28,9 @@ wire_structs! {
     }
 }
 
-/// An update that is not durable everywhere.
-#[derive(Debug)]
-pub struct InFlight {
-    /// Its version.
-    pub version: EVersion,
-    /// Its object.
-    pub object: ObjectKey,
-    /// Who has not made it durable, we ourselves included.
-    pub waiting: BTreeSet<OsdId>,
-    /// Who has logged it and had no room for these objects: it is durable there once they have been sent.
-    pub lacking: BTreeMap<OsdId, Vec<ObjectKey>>,
-    /// It leaves no object, nor had it to.
-    pub deletes: bool,
-    /// The request and what it will be answered.
-    pub reply: Option<(u64, Box<Reply>)>,
-}
-
-impl InFlight {
-    /// Whether all members have logged it: it is durable there, or they have said that they have no room for its objects.
-    pub fn is_heard_of(&self) -> bool {
-        self.waiting.iter().all(|osd| self.lacking.contains_key(osd))
-    }
+/// True if a planted fault has updates answered before the other members have them.
+fn answers_before_replicas() -> bool {
+    stdx::mutants::is_active("osd_answers_before_replicas")
 }
 
 impl Pg {
@@ -90,18 +70,10 @@ impl Pg {
         self.trim_log(core, &mut change);
         let mut waiting: BTreeSet<OsdId> = self.others(core).into_iter().collect();
         waiting.insert(core.config.id);
-        if stdx::mutants::is_active("osd_answers_before_replicas") {
+        if answers_before_replicas() {
             waiting.retain(|osd| *osd == core.config.id);
         }
-        self.in_flight.push_back(InFlight {
-            version,
-            object: object.clone(),
-            waiting,
-            lacking: BTreeMap::new(),
-            deletes,
-            reply: Some((op.id, reply)),
-        });
-        self.last_write.insert(object, version);
+        self.replication.order((version, object), waiting, deletes, (op.id, reply));
         self.stats.mark_changed();
         self.submit(core, txn.ops, change, CommitFor::Update { pgid: self.id, round: self.round, version });
         Ok(())
@@ -127,8 +99,8 @@ impl Pg {
                 head: self.head(core),
                 reqid: update.entry.reqid,
                 version,
-                committed_to: self.sure_to,
-                trim_to: self.sure_to,
+                committed_to: self.replication.sure_to(),
+                trim_to: self.replication.sure_to(),
                 object: hobject_of(&update.entry.object),
                 log: log.clone(),
                 transaction: sent.with.steps.clone(),
@@ -153,11 +125,10 @@ impl Pg {
         }
         match msg.result {
             0 => {
-                let without_room = self.in_flight.iter().any(|f| f.lacking.contains_key(&from));
-                let at = self.in_flight_at(msg.version).filter(|_| without_room);
-                let object = at.map(|at| self.in_flight[at].object.clone());
+                let out_of_space = self.replication.is_out_of_space(from);
+                let object = self.replication.object_of(msg.version).filter(|_| out_of_space);
                 self.durable_at(core, from, msg.version);
-                // What it had no room for before may have gone with this.
+                // What it had no space for before may have gone with this.
                 if let Some(object) = object {
                     self.lacking_arrived(core, from, &object);
                 }
@@ -167,25 +138,15 @@ impl Pg {
         }
     }
 
-    /// Where an update is among those under way.
-    pub(super) fn in_flight_at(&self, version: EVersion) -> Option<usize> {
-        self.in_flight.binary_search_by_key(&version, |f| f.version).ok()
-    }
-
+    /// An update is durable at a member: answers whatever is durable everywhere by that.
     pub(super) fn durable_at(&mut self, core: &mut Core, osd: OsdId, version: EVersion) {
-        if let Some(at) = self.in_flight_at(version) {
-            self.in_flight[at].waiting.remove(&osd);
-        }
-        while self.in_flight.front().is_some_and(|f| f.waiting.is_empty()) {
-            let Some(done) = self.in_flight.pop_front() else { break };
-            self.committed_to = done.version;
-            if self.last_write.get(&done.object) == Some(&done.version) {
-                self.last_write.remove(&done.object);
-            }
-            if let Some((op, reply)) = done.reply {
+        self.replication.made_durable(osd, version);
+        while let Some(reply) = self.replication.take_durable() {
+            if let Some((op, reply)) = reply {
                 self.answer_by_id(core, op, *reply);
             }
-            // Who waits for it comes before what was ordered later: a watch that goes on, say, before it ends with its object.
+            // Requests that wait for it come before what was ordered later: a watch that goes on, say, before it ends with
+            // its object.
             self.answer_waiting(core);
         }
         self.update_sure();
@@ -193,27 +154,20 @@ impl Pg {
         self.scrub_compare(core);
     }
 
-    /// Answers deletions that are durable behind updates that are not only because members had no room for them. Who waits for them may be
-    /// about to make room with the next one. Should those updates be undone, the deletions are not. What was ordered before for their objects is
-    /// answered first, and who asks again, or what they leave, does not wait either.
+    /// Answers deletions that are durable behind updates that are not only because members had no space for them. Clients
+    /// that wait for them may be about to make space with the next one. Should those updates be undone, the deletions are not.
+    /// What was ordered before for their objects is answered first; repeated requests, and reads of what they leave, do not
+    /// wait either.
     pub(super) fn answer_deletions(&mut self, core: &mut Core) {
-        if self.in_flight.front().is_none_or(|first| first.lacking.is_empty()) {
+        let early = self.replication.early_deletions();
+        if early.is_empty() {
             return;
         }
-        let durable = |update: &&InFlight| update.waiting.is_empty();
-        let heard_of = || self.in_flight.iter().take_while(|f| f.is_heard_of());
-        let without_room: BTreeSet<_> = heard_of().filter(|f| !durable(f)).map(|f| &f.object).collect();
-        let deletions = heard_of().filter(|f| f.deletes && durable(f));
-        let to_answer: BTreeMap<ObjectKey, EVersion> = deletions
-            .filter(|deletion| !without_room.contains(&deletion.object))
-            .map(|deletion| (deletion.object.clone(), deletion.version))
-            .collect();
-        let mut answers = Vec::new();
         let answered =
-            |object: &ObjectKey, version: EVersion| to_answer.get(object).is_some_and(|to| version <= *to);
-        for update in self.in_flight.iter_mut().filter(|f| answered(&f.object, f.version)) {
-            answers.extend(update.reply.take().map(|(op, reply)| (update.version, op, reply)));
-        }
+            |object: &ObjectKey, version: EVersion| early.get(object).is_some_and(|to| version <= *to);
+        let replies = self.replication.take_replies(answered);
+        let mut answers: Vec<_> =
+            replies.into_iter().map(|(version, (op, reply))| (version, op, reply)).collect();
         let waits_for_them = |version, op: &ClientOp| !op.is_pg_op() && answered(&op.key, version);
         answers.extend(self.requests.take_answers(waits_for_them));
         // An update first, then who waits for it, then what was ordered later.

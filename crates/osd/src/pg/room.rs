@@ -9,7 +9,6 @@ use super::Pg;
 use super::info::Delta;
 use super::log::{Entry, Missing};
 use super::meta::{MetaChange, temp_key};
-use super::replicate::InFlight;
 use super::request::ClientOp;
 use super::state::State;
 use crate::completion::CommitFor;
@@ -201,7 +200,8 @@ impl Pg {
     /// The request for an object that whoever has the object would have to carry out next: what is only to be answered again
     /// has its place in the log, and whoever has the object can let it be read, unless nobody may see it yet.
     fn next_in_turn(&self, key: &ObjectKey) -> Option<&ClientOp> {
-        let unsure = |missing: &Missing| missing.get(key).is_some_and(|need| *need > self.sure_to);
+        let unsure =
+            |missing: &Missing| missing.get(key).is_some_and(|need| *need > self.replication.sure_to());
         let unsure = unsure(&self.missing) || self.members_copies().any(|(_, copy)| unsure(&copy.missing));
         let in_turn = |op: &&ClientOp| if op.writes { !self.is_repeat(op) } else { unsure };
         self.requests.queue(key).find(in_turn)
@@ -240,9 +240,8 @@ impl Pg {
     /// A member has logged an update and had no room for its objects. They are sent to it as soon as there is some; until then
     /// the update is not durable there and nobody is answered. What frees space goes on meanwhile.
     pub(super) fn on_no_room(&mut self, core: &mut Core, osd: OsdId, version: EVersion) {
-        let Some(at) = self.in_flight_at(version) else { return };
+        let Some(head) = self.replication.object_of(version) else { return };
         let Some(copy) = self.copies.get_mut(&osd) else { return };
-        let head = self.in_flight[at].object.clone();
         let mut lacking = Vec::new();
         // What was ordered for the object since is lacking there too, or has removed it again.
         for entry in self.log.entries().filter(|e| e.version >= version && e.object == head) {
@@ -255,7 +254,7 @@ impl Pg {
                 }
             }
         }
-        self.in_flight[at].lacking.insert(osd, lacking);
+        self.replication.lacks(osd, version, lacking);
         core.event(
             Level::Info,
             "update_without_room",
@@ -274,18 +273,7 @@ impl Pg {
     /// may be durable.
     pub fn lacking_arrived(&mut self, core: &mut Core, osd: OsdId, object: &ObjectKey) {
         let Some(copy) = self.copies.get(&osd) else { return };
-        let mut durable = Vec::new();
-        let not_there = |update: &&InFlight| update.object == *object && update.waiting.contains(&osd);
-        for update in self.in_flight.iter().rev().filter(not_there) {
-            let Some(keys) = update.lacking.get(&osd) else {
-                // What is not missing any more because it was ordered to go may not have gone yet.
-                break;
-            };
-            if keys.iter().all(|key| !copy.missing.contains_key(key)) {
-                durable.push(update.version);
-            }
-        }
-        for version in durable.into_iter().rev() {
+        for version in self.replication.arrived(osd, object, |key| copy.missing.contains_key(key)) {
             self.durable_at(core, osd, version);
         }
     }

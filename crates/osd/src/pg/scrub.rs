@@ -507,7 +507,7 @@ impl Pg {
     pub(super) fn scrub_compare(&mut self, core: &mut Core) {
         let Some(check) = self.scrub.check.take_if(|check| check.waiting.is_empty()) else { return };
         let inside = |key: &ObjectKey| check.from <= *key && *key < check.until;
-        if self.in_flight.iter().any(|f| inside(&f.object) && !f.is_heard_of()) {
+        if self.replication.is_unheard_of(inside) {
             self.scrub.check = Some(check);
             return;
         }

@@ -12,6 +12,7 @@ use super::info::Info;
 use super::log::Missing;
 use super::membership::grain;
 use super::meta::{Members, MetaChange, Stored, meta_key};
+use super::replication::Replication;
 use super::{Pg, objects_of};
 use crate::completion::CommitFor;
 use crate::core::Core;
@@ -54,7 +55,7 @@ impl Pg {
             children.push(Self {
                 stored: self.stored,
                 leases: self.leases.of_child(),
-                sure_to: self.sure_to,
+                replication: Replication::new(child.log.head(), self.replication.sure_to()),
                 ..child
             });
         }

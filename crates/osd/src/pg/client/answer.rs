@@ -45,7 +45,7 @@ impl Pg {
         version: EVersion,
         reply: Box<Reply>,
     ) {
-        if version <= self.committed_to || shows_too_early() {
+        if version <= self.replication.committed_to() || shows_too_early() {
             return self.answer(core, op, *reply);
         }
         self.requests.await_durability(op, version, reply, core.now.mono);
@@ -54,7 +54,7 @@ impl Pg {
 
     /// More is durable than before: answers requests that waited for it.
     pub(in crate::pg) fn answer_waiting(&mut self, core: &mut Core) {
-        for (id, reply) in self.requests.durable_to(self.committed_to) {
+        for (id, reply) in self.requests.durable_to(self.replication.committed_to()) {
             self.answer_by_id(core, id, *reply);
         }
     }

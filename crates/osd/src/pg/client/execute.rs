@@ -89,7 +89,7 @@ impl Pg {
         if ordered {
             self.order(core, op, outcome);
         } else {
-            let seen = self.last_write.get(&key).copied().unwrap_or_default();
+            let seen = self.replication.last_write(&key);
             let reply = self.reply_of(core, &op, &outcome);
             self.count_read(&reply);
             self.answer_when_durable(core, op, seen, Box::new(reply));

@@ -117,9 +117,8 @@ impl Pg {
                 self.scrub_gives_way(core, key);
             }
             if let Some((version, reply)) = self.replay_reply(core, &op) {
-                if version > self.sure_to
-                    && let Some(lacking) = self.lacking_state(key)
-                {
+                let may_be_passed = version > self.replication.sure_to();
+                if may_be_passed && let Some(lacking) = self.lacking_state(key) {
                     self.requests.put(op);
                     if self.deletion_passes(core, key) {
                         continue;
@@ -128,8 +127,8 @@ impl Pg {
                 }
                 self.requests.leave_queue(&op);
                 // A deletion that has passed it is what all members have of it, once they have that.
-                let may_be_passed = version > self.sure_to;
-                let passed = self.last_write.get(key).filter(|_| may_be_passed).copied().unwrap_or_default();
+                let passed =
+                    if may_be_passed { self.replication.last_write(key) } else { EVersion::default() };
                 self.answer_when_durable(core, op, version.max(passed), Box::new(reply));
                 continue;
             }
