@@ -42,7 +42,7 @@ pub enum CommitFor {
         key: Box<ObjectKey>,
     },
     /// Our own copy is complete: its backfill has ended.
-    SelfResynced {
+    SelfBackfilled {
         /// The PG.
         pgid: PgId,
         /// The round of peering in which it ran.

@@ -91,8 +91,8 @@ impl Osd {
             CommitFor::Pulled { pgid, round, key } => {
                 self.with_pg(pgid, |pg, core| pg.on_pulled(core, round, &key));
             }
-            CommitFor::SelfResynced { pgid, round } => {
-                self.with_pg(pgid, |pg, core| pg.on_self_resynced(core, round));
+            CommitFor::SelfBackfilled { pgid, round } => {
+                self.with_pg(pgid, |pg, core| pg.on_self_backfilled(core, round));
             }
             CommitFor::Removed { pgid } => self.removal_step(pgid),
         }

@@ -101,7 +101,7 @@ impl Pg {
     ) -> Option<Sent> {
         let options = &core.config.options;
         let (object, least) =
-            (ahead_key(self.id, self.round, version), LEAST.min(options.update_part as usize));
+            (ahead_key(self.id, self.round.number(), version), LEAST.min(options.update_part as usize));
         let (txn, ahead) = in_parts(txn, &object, options.update_whole, least)?;
         // It has more steps than the whole one, which may only just fit into a store's log.
         let too_large = self.would_refuse(core, &txn, log) == Some(Refusal::TooLarge);
@@ -110,7 +110,7 @@ impl Pg {
 
     /// Whether a member has said in this round that it takes data ahead.
     pub(super) fn takes_parts(&self, osd: OsdId) -> bool {
-        self.copies.get(&osd).is_some_and(|copy| copy.feature_level >= LEVEL)
+        self.round.copy(osd).is_some_and(|copy| copy.feature_level() >= LEVEL)
     }
 
     /// Sends what goes before an update.
@@ -123,14 +123,14 @@ impl Pg {
                 offset: from as u64,
                 data: sent.ahead.slice(from..sent.ahead.len().min(from + step)),
             };
-            core.send_osd(osd, self.round, peer::Body::from(body));
+            core.send_osd(osd, self.round.number(), peer::Body::from(body));
         }
     }
 
     /// A part from the primary, of the update that is to come next.
     pub fn on_rep_data(&mut self, core: &mut Core, tid: u64, msg: &peer::RepData) {
         let follows = msg.version.version == self.info.last_update.version + 1;
-        let current = self.is_current(msg.head.interval) && tid == self.activation;
+        let current = self.is_current(msg.head.interval) && tid == self.round.activation();
         if !current || !follows || self.state != State::ReplicaActive {
             return;
         }

@@ -19,7 +19,7 @@ impl Pg {
     /// Whether clients may have to wait until a person or another OSD does something.
     fn is_unavailable(&self) -> bool {
         match self.state {
-            State::Down | State::Incomplete | State::SelfResync => true,
+            State::Down | State::Incomplete | State::SelfBackfill => true,
             State::Active | State::Clean => !self.is_serving(),
             _ => false,
         }

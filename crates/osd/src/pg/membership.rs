@@ -1,7 +1,9 @@
 //! Intervals: the times in which a PG's membership does not change, and what each map means for them.
 
+use super::backfill::Backfill;
 use super::info::{Interval, add_past};
 use super::meta::Members;
+use super::peering::round::PeeringRound;
 use super::state::State;
 use super::{Pg, bits_of};
 use crate::core::Core;
@@ -128,17 +130,9 @@ impl Pg {
         self.drop_ahead(core);
         self.leases.forget_primary();
         self.set_state(core, State::Reset);
-        self.round = core.next_round();
-        self.copies.clear();
-        self.strays.clear();
-        self.asked.clear();
-        self.blocked_by.clear();
-        self.activated = false;
+        self.round = PeeringRound::new(core.next_round());
+        self.backfill = Backfill::default();
         self.replication.new_round();
-        self.repeer_at = None;
-        self.self_resync = None;
-        self.listings = Default::default();
-        self.activation = 0;
         self.recovery_reset(core);
         self.trim_reset(core);
         self.scrub_reset(core);
@@ -148,9 +142,9 @@ impl Pg {
     /// Begins a round: asks around as primary, reports as anything else.
     pub fn begin(&mut self, core: &mut Core) {
         assert_eq!(self.state, State::Reset, "a round begins from a reset");
-        if self.round == 0 {
+        if self.round.number() == 0 {
             // New here: 0 would be taken for a notice that nobody asked for.
-            self.round = core.next_round();
+            self.round = PeeringRound::new(core.next_round());
         }
         self.forget_refused(core);
         if self.is_primary(core) {

@@ -1,9 +1,10 @@
 //! One placement group on one OSD: peering, replication, client operations, recovery.
 //!
 //! Reading path: [`state`] (all transitions), [`membership`] (intervals), [`peering`] (the primary), [`replica`] (the others),
-//! [`client`], [`replicate`] and [`ahead`] (operations), [`trim`] (snapshots that were removed), [`transfer`], [`recovery`] and [`resync`] (copies of objects).
+//! [`client`], [`replicate`] and [`ahead`] (operations), [`trim`] (snapshots that were removed), [`transfer`], [`recovery`] and [`backfill`] (copies of objects).
 
 pub mod ahead;
+pub mod backfill;
 mod backing_off;
 pub mod balanced;
 pub mod client;
@@ -23,7 +24,6 @@ pub mod replicate;
 mod replication;
 pub mod request;
 pub mod reservation;
-pub mod resync;
 mod room;
 pub mod scrub;
 mod scrub_compare;
@@ -42,6 +42,7 @@ mod watching;
 use crate::completion::CommitFor;
 use crate::core::Core;
 use crate::watch::Watches;
+use backfill::Backfill;
 use client::queues::RequestQueues;
 use info::{Info, Notice};
 use leases::Leases;
@@ -49,36 +50,15 @@ use log::{Missing, PgLog};
 use maps::{EVersion, Epoch, OsdId, PgId, Spg};
 use meta::{Members, MetaChange, Stored};
 use node::{ConnId, Level};
+use peering::round::{PeerCopy, PeeringRound};
 use recovery::Recovery;
 use replication::Replication;
 use reservation::Reservation;
-use resync::{Listings, SelfResync};
 use state::State;
 use stats::Stats;
-use std::collections::{BTreeMap, BTreeSet};
-use stdx::{Instant, Wall};
+use std::collections::BTreeMap;
+use stdx::Wall;
 use store::{ObjectKey, Transaction, TxnOp};
-
-/// What the primary knows of another OSD's copy, in one round of peering.
-#[derive(Debug, Default)]
-pub struct Copy {
-    /// Whether it has one.
-    pub exists: bool,
-    /// Its description.
-    pub info: Info,
-    /// Its log, where that was asked for.
-    pub log: Option<PgLog>,
-    /// What it lacks.
-    pub missing: Missing,
-    /// The newest version that it has in common with the primary's log.
-    pub common: EVersion,
-    /// It is being compared object by object; from here on nothing is known.
-    pub resync: Option<resync::Resync>,
-    /// What its OSD understands.
-    pub feature_level: u32,
-    /// It has made log and info durable.
-    pub activated: bool,
-}
 
 /// One placement group.
 #[derive(Debug)]
@@ -103,20 +83,10 @@ pub struct Pg {
     stored: bool,
     /// It is to be split or merged, and had so many PGs in its pool before; range, log and the rest are still from then.
     pg_num_before: Option<u32>,
-    /// Number of this round of peering; answers to another one are ignored.
-    round: u64,
-    /// What others have, in this round.
-    copies: BTreeMap<OsdId, Copy>,
-    /// Who has a copy, or at least remembers the PG, and is no member.
-    strays: BTreeSet<OsdId>,
-    /// Who was asked and has not answered.
-    asked: BTreeSet<OsdId>,
-    /// Who is down and may know more than those who are up.
-    blocked_by: Vec<OsdId>,
-    /// Whether our own part of the activation is durable.
-    activated: bool,
-    /// Begin a new round then: a connection was lost.
-    repeer_at: Option<Instant>,
+    /// This round of peering.
+    round: PeeringRound,
+    /// Copies being compared object by object.
+    backfill: Backfill,
     /// Promises by which reads are served.
     leases: Leases,
     /// Updates on their way to stable storage.
@@ -131,16 +101,10 @@ pub struct Pg {
     reservation: Reservation,
     /// Not primary: number of the primary's round that asked for a slot here.
     slot_for: Option<(ConnId, u64)>,
-    /// The comparison of our own copy with a complete one.
-    self_resync: Option<SelfResync>,
     /// Removed snapshots being trimmed.
     trim: trim::SnapTrim,
     /// The comparison of all copies.
     scrub: scrub::Scrub,
-    /// Parts of our store being listed.
-    listings: Listings,
-    /// Not primary: number of the primary's round that we take part in, 0 for none.
-    activation: u64,
     /// Not primary: objects for which there was no room since the activation, each with the first update of it that is not here.
     refused: BTreeMap<ObjectKey, EVersion>,
     /// Not primary: data that has come for the next update.
@@ -166,24 +130,16 @@ impl Pg {
             missing,
             stored: false,
             pg_num_before,
-            round: 0,
-            copies: BTreeMap::new(),
-            strays: BTreeSet::new(),
-            asked: BTreeSet::new(),
-            blocked_by: Vec::new(),
-            activated: false,
-            repeer_at: None,
+            round: PeeringRound::default(),
+            backfill: Backfill::default(),
             leases: Leases::default(),
             requests: RequestQueues::default(),
             watches: Watches::default(),
             recovery: Recovery::default(),
             reservation: Reservation::None,
             slot_for: None,
-            self_resync: None,
             trim: trim::SnapTrim::default(),
             scrub: scrub::Scrub::new(scrub),
-            listings: Listings::default(),
-            activation: 0,
             refused: BTreeMap::new(),
             ahead: None,
             stats: Stats::default(),
@@ -252,8 +208,8 @@ impl Pg {
     }
 
     /// What is known of the copies of the others that take part.
-    fn members_copies(&self) -> impl Iterator<Item = (&OsdId, &Copy)> {
-        self.copies.iter().filter(|(osd, _)| self.takes_part(**osd))
+    fn members_copies(&self) -> impl Iterator<Item = (OsdId, &PeerCopy)> {
+        self.round.copies().filter(|(osd, _)| self.takes_part(*osd))
     }
 
     /// The others that take part.
@@ -265,8 +221,7 @@ impl Pg {
 
     /// How many members have a complete log and so count for `min_size`.
     fn full_members(&self) -> usize {
-        let resyncing = |osd: &&OsdId| self.copies.get(osd).is_some_and(|c| c.resync.is_some());
-        self.members.acting.iter().filter(|osd| !resyncing(osd)).count()
+        self.members.acting.iter().filter(|osd| !self.backfill.is_filling(**osd)).count()
     }
 
     /// Whether clients are served.
@@ -292,6 +247,8 @@ impl Pg {
     pub fn check(&self) {
         self.requests.check();
         self.replication.check();
+        self.round.check();
+        self.backfill.check();
     }
 
     /// What we tell the primary.

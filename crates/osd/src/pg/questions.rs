@@ -47,7 +47,7 @@ impl Pg {
 
     /// Number of this round of peering.
     pub fn round(&self) -> u64 {
-        self.round
+        self.round.number()
     }
 
     /// Requests that are not answered, in order of arrival.
@@ -57,7 +57,7 @@ impl Pg {
 
     /// The time at which a new round of peering begins because a connection was lost.
     pub fn repeer_at(&self) -> Option<Instant> {
-        self.repeer_at
+        self.round.repeer_at()
     }
 
     /// The end of the present pause in trimming.
@@ -85,9 +85,9 @@ impl Pg {
         &self.log
     }
 
-    /// What the primary knows of the other copies.
-    pub fn copies(&self) -> &std::collections::BTreeMap<maps::OsdId, super::Copy> {
-        &self.copies
+    /// What the primary knows of another copy.
+    pub fn copy(&self, osd: maps::OsdId) -> Option<&super::PeerCopy> {
+        self.round.copy(osd)
     }
 
     /// Objects on their way.

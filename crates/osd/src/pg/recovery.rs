@@ -2,6 +2,7 @@
 //! clients wait for (paper, 5.5).
 
 use super::Pg;
+use super::peering::round::PeerCopy;
 use super::state::State;
 use super::transfer::Sender;
 use crate::core::Core;
@@ -63,12 +64,11 @@ impl Pg {
     /// be on a single disk only, because nobody may be shown what a single failure can take back.
     pub fn must_recover_first(&self, key: &ObjectKey, writes: bool) -> bool {
         let sure_to = self.replication.sure_to();
-        let lacks = |(osd, c): (&OsdId, &super::Copy)| {
-            let unsure = c.missing.get(key).is_some_and(|need| writes || *need > sure_to);
-            let compared = writes && c.resync.as_ref().is_some_and(|r| r.holds(key));
-            self.takes_part(*osd) && (unsure || compared)
+        let lacks = |(osd, copy): (OsdId, &PeerCopy)| {
+            let unsure = copy.missing().get(key).is_some_and(|need| writes || *need > sure_to);
+            unsure || writes && self.backfill.holds(osd, key)
         };
-        self.lacks(key) || self.scrub.holds(key, writes) || self.copies.iter().any(lacks)
+        self.lacks(key) || self.scrub.holds(key, writes) || self.members_copies().any(lacks)
     }
 
     /// Whether an object is not durable here as it should be. What has just arrived may be lost again, while an update of it that is ordered
@@ -90,7 +90,7 @@ impl Pg {
         let unsure = |missing: &super::log::Missing| missing.values().any(|need| *need > sure_to);
         let arriving = self.recovery.pulls.values().any(|pulling| pulling.need > sure_to);
         let lacks_unsure =
-            arriving || unsure(&self.missing) || self.members_copies().any(|(_, c)| unsure(&c.missing));
+            arriving || unsure(&self.missing) || self.members_copies().any(|(_, c)| unsure(c.missing()));
         self.replication.update_sure(lacks_unsure)
     }
 
@@ -99,12 +99,8 @@ impl Pg {
         if !self.recovery.urgent.contains(key) {
             self.recovery.urgent.push_back(key.clone());
         }
-        let compared = self.copies.iter_mut().filter_map(|(osd, copy)| {
-            let waited_for = copy.resync.as_mut().is_some_and(|resync| resync.is_waited_for(key));
-            (waited_for && copy.is_to_be_sent()).then_some(*osd)
-        });
-        for osd in compared.collect::<Vec<_>>() {
-            self.resync_go_on(core, osd);
+        for osd in self.backfill.hurry(key) {
+            self.backfill_go_on(core, osd);
         }
         self.recover(core);
     }
@@ -115,7 +111,7 @@ impl Pg {
             && self.is_primary(core)
             && self.holds_slots()
             && (self.next_to_recover(core).is_some()
-                || self.copies.values().any(super::Copy::is_to_be_sent)
+                || !self.backfill.to_be_sent().is_empty()
                 || self.to_be_compared(core).next().is_some())
     }
 
@@ -142,11 +138,10 @@ impl Pg {
             }
             self.recover_object(core, &key);
         }
-        let paced = self.copies.iter().filter(|(_, copy)| copy.is_to_be_sent()).map(|(osd, _)| *osd);
-        for osd in paced.collect::<Vec<_>>() {
-            self.resync_go_on(core, osd);
+        for osd in self.backfill.to_be_sent() {
+            self.backfill_go_on(core, osd);
         }
-        self.resync_members(core);
+        self.backfill_members(core);
     }
 
     /// Whether an object is to be sent to a member now: it lacks it, has room as far as we know, and it is not on its way.
@@ -166,7 +161,7 @@ impl Pg {
         }
         // What an update waits for may be less than what comes before it, and have room where that has none.
         let is_due = |(osd, key): &(OsdId, &ObjectKey)| {
-            let lacks = self.copies.get(osd).is_some_and(|copy| copy.missing.contains_key(*key));
+            let lacks = self.round.is_missing(*osd, key);
             lacks && self.is_push_due(core, *osd, key) && !r.unfound.contains(*key)
         };
         if let Some((_, key)) = self.replication.lacking().find(is_due) {
@@ -175,7 +170,7 @@ impl Pg {
         let members = self.members_copies();
         members
             .filter_map(|(osd, c)| {
-                c.missing.keys().find(|k| self.is_push_due(core, *osd, k) && !r.unfound.contains(*k))
+                c.missing().keys().find(|k| self.is_push_due(core, osd, k) && !r.unfound.contains(*k))
             })
             .next()
             .cloned()
@@ -192,7 +187,7 @@ impl Pg {
             return;
         }
         let members = self.members_copies();
-        let lacking = members.filter_map(|(osd, c)| c.missing.get(key).map(|need| (*osd, *need)));
+        let lacking = members.filter_map(|(osd, c)| c.missing().get(key).map(|need| (osd, *need)));
         let lacking: Vec<(OsdId, EVersion)> = lacking.collect();
         for (osd, need) in lacking {
             if self.is_push_due(core, osd, key) {
@@ -204,14 +199,14 @@ impl Pg {
 
     /// Asks the next one who may have an object at this version.
     pub fn pull(&mut self, core: &mut Core, key: &ObjectKey, need: EVersion, tried: BTreeSet<OsdId>) {
-        let has = |(osd, c): &(&OsdId, &super::Copy)| {
-            c.exists
-                && !c.info.incomplete
-                && !c.missing.contains_key(key)
-                && !tried.contains(*osd)
-                && core.map.is_up(**osd)
+        let has = |(osd, copy): &(OsdId, &PeerCopy)| {
+            copy.exists()
+                && !copy.info().incomplete
+                && !copy.lacks(key)
+                && !tried.contains(osd)
+                && core.map.is_up(*osd)
         };
-        let Some(from) = self.copies.iter().find(has).map(|(osd, _)| *osd) else {
+        let Some(from) = self.round.copies().find(has).map(|(osd, _)| osd) else {
             if self.recovery.unfound.insert(key.clone()) {
                 core.event(Level::Warn, "object_unfound", format!("pg {} {key:?}@{need}", self.id));
                 self.undo_refused(core, key);
@@ -238,13 +233,13 @@ impl Pg {
 
     /// An object that we asked for is durable here.
     pub fn on_pulled(&mut self, core: &mut Core, round: u64, key: &ObjectKey) {
-        if round != self.round || self.recovery.pulls.remove(key).is_none() {
+        if round != self.round.number() || self.recovery.pulls.remove(key).is_none() {
             return;
         }
         core.recovery_ended(1);
         core.count("objects_recovered", 1);
-        if self.state == State::SelfResync {
-            return self.self_resync_got(core, key);
+        if self.state == State::SelfBackfill {
+            return self.self_backfill_got(core, key);
         }
         self.arrived(core, key);
     }
@@ -262,15 +257,11 @@ impl Pg {
     /// An object that we sent is durable at a member.
     pub fn on_pushed(&mut self, core: &mut Core, osd: OsdId, key: ObjectKey) {
         core.count("objects_recovered", 1);
-        if let Some(copy) = self.copies.get_mut(&osd) {
-            copy.missing.remove(&key);
-            if let Some(resync) = &mut copy.resync {
-                resync.pushed(&key);
-            }
-        }
+        self.round.arrived(osd, &key);
+        self.backfill.pushed(osd, &key);
         self.recovery.pushes.remove(&(osd, key.clone()));
         self.lacking_arrived(core, osd, &head_of(&key));
-        self.resync_go_on(core, osd);
+        self.backfill_go_on(core, osd);
         self.arrived(core, &key);
     }
 
@@ -279,7 +270,8 @@ impl Pg {
         let members = self.members_copies();
         self.missing.is_empty()
             && self.recovery.pulls.is_empty()
-            && members.into_iter().all(|(_, c)| c.missing.is_empty() && c.resync.is_none())
+            && members.into_iter().all(|(_, c)| c.missing().is_empty())
+            && self.backfill.is_done()
     }
 
     /// Once the PG is clean, copies of OSDs that CRUSH does not want it on take space for nothing.
@@ -287,9 +279,9 @@ impl Pg {
         if self.state != State::Clean && !stdx::mutants::is_active("osd_removes_copies_too_early") {
             return;
         }
-        for osd in std::mem::take(&mut self.strays) {
+        for osd in self.round.take_strays() {
             let body = peer::PgRemove { head: self.head(core) };
-            core.send_osd(osd, self.round, peer::Body::from(body));
+            core.send_osd(osd, self.round.number(), peer::Body::from(body));
         }
     }
 

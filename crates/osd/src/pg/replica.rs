@@ -63,7 +63,7 @@ impl Pg {
 
     /// The primary's decision: our log and missing objects become what it says.
     pub fn on_activate(&mut self, core: &mut Core, conn: ConnId, tid: u64, msg: &peer::PgLog) {
-        let current = self.is_current(msg.head.interval) && tid > self.activation;
+        let current = self.is_current(msg.head.interval) && tid > self.round.activation();
         if !current || !matches!(self.state, State::Stray | State::ReplicaActive) {
             return;
         }
@@ -84,11 +84,11 @@ impl Pg {
         let entries: Vec<Entry> = Reader::new(&msg.log).get()?;
         let ordered =
             entries.iter().try_fold(activation.since, |last, e| (e.version > last).then_some(e.version));
-        if ordered.is_none() || !activation.resync && activation.since < self.log.tail() {
+        if ordered.is_none() || !activation.backfill && activation.since < self.log.tail() {
             return Err(r.error("log entries that do not follow ours"));
         }
         let (mut change, mut ops) = (MetaChange::default(), Vec::new());
-        if activation.resync {
+        if activation.backfill {
             let head = activation.info.last_update;
             self.log = PgLog::new(activation.since, entries, activation.dups).known_to(head);
             self.missing.clear();
@@ -113,7 +113,7 @@ impl Pg {
         self.recovery_reset(core);
         self.drop_ahead(core);
         self.send_all_to_primary(core);
-        self.activation = tid;
+        self.round.join(tid);
         self.leases.forget_primary();
         let body = peer::PgInfo { head: self.head(core), activate: true, info: Writer::encode(&self.info) };
         let reply = Msg::new(tid, peer::Body::from(body));
@@ -128,7 +128,7 @@ impl Pg {
             return;
         }
         // It says so only while it is active.
-        if tid == self.activation {
+        if tid == self.round.activation() {
             self.leases.note_primary_serves();
         }
         if self.info.history.merge(&info.history) {
@@ -139,7 +139,9 @@ impl Pg {
 
     /// An update from the primary: log entry and objects together.
     pub fn on_rep_op(&mut self, core: &mut Core, conn: ConnId, tid: u64, msg: &peer::RepOp) {
-        if !self.is_current(msg.head.interval) || self.state != State::ReplicaActive || tid != self.activation
+        if !self.is_current(msg.head.interval)
+            || self.state != State::ReplicaActive
+            || tid != self.round.activation()
         {
             return;
         }
@@ -270,7 +272,7 @@ impl Pg {
     }
 
     /// Our copy has been compared with the primary's to the end.
-    pub fn on_resync_done(&mut self, core: &mut Core, conn: ConnId, tid: u64, reply: peer::PgScanReply) {
+    pub fn on_backfill_done(&mut self, core: &mut Core, conn: ConnId, tid: u64, reply: peer::PgScanReply) {
         self.info.incomplete = false;
         let mut change = MetaChange::default();
         change.info(&self.info);

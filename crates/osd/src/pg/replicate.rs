@@ -65,7 +65,7 @@ impl Pg {
             return Err((refusal, reply));
         }
         self.send_update(core, &update, log, &txn);
-        self.members_will_have(&update.entry);
+        self.round.update_sent(&update.entry);
         self.append_update(core, update, &mut change);
         self.trim_log(core, &mut change);
         let mut waiting: BTreeSet<OsdId> = self.others(core).into_iter().collect();
@@ -75,7 +75,12 @@ impl Pg {
         }
         self.replication.order((version, object), waiting, deletes, (op.id, reply));
         self.stats.mark_changed();
-        self.submit(core, txn.ops, change, CommitFor::Update { pgid: self.id, round: self.round, version });
+        self.submit(
+            core,
+            txn.ops,
+            change,
+            CommitFor::Update { pgid: self.id, round: self.round.number(), version },
+        );
         Ok(())
     }
 
@@ -84,7 +89,7 @@ impl Pg {
         let (whole, parted) = (Sent::whole(txn), self.in_parts(core, version, txn, log.len()));
         for osd in self.others(core) {
             // A copy that is being compared gets what lies before the cursor; the comparison brings it the rest.
-            let cursor = self.copies.get(&osd).and_then(|c| c.resync.as_ref()).map(|r| &r.cursor);
+            let cursor = self.backfill.cursor(osd);
             let behind = cursor.is_some_and(|cursor| first_of(&update.entry.object) >= *cursor);
             // What is deleted goes there too: that may be what makes room for the comparison to go on.
             let behind = behind && update.entry.kind != entry_kind::DELETE;
@@ -106,13 +111,13 @@ impl Pg {
                 transaction: sent.with.steps.clone(),
                 data: sent.with.payload.clone(),
             };
-            core.send_osd(osd, self.round, peer::Body::from(body));
+            core.send_osd(osd, self.round.number(), peer::Body::from(body));
         }
     }
 
     /// An update is durable here.
     pub fn on_update_committed(&mut self, core: &mut Core, round: u64, version: EVersion) {
-        if round == self.round {
+        if round == self.round.number() {
             let us = core.config.id;
             self.durable_at(core, us, version);
         }
@@ -120,7 +125,7 @@ impl Pg {
 
     /// An update is durable at another member.
     pub fn on_rep_op_reply(&mut self, core: &mut Core, from: OsdId, tid: u64, msg: &peer::RepOpReply) {
-        if tid != self.round {
+        if tid != self.round.number() {
             return;
         }
         match msg.result {

@@ -53,13 +53,11 @@ impl Pg {
 
     /// Whether something is under way, or could be.
     fn has_work(&self, core: &Core) -> bool {
-        let to_fill = |(osd, copy): (&OsdId, &super::Copy)| {
-            self.takes_part(*osd) && copy.resync.is_some() && !core.is_without_room(*osd)
-        };
+        let to_fill = |(osd, _)| self.backfill.is_filling(osd) && !core.is_without_room(osd);
         !self.recovery.pulls.is_empty()
             || !self.recovery.pushes.is_empty()
             || self.next_to_recover(core).is_some()
-            || self.missing.is_empty() && self.copies.iter().any(to_fill)
+            || self.missing.is_empty() && self.members_copies().any(to_fill)
     }
 
     fn urgency(&self) -> u8 {
@@ -74,11 +72,11 @@ impl Pg {
 
     /// Members that lack something and have room, by their number.
     fn members_to_fill(&self, core: &Core) -> Vec<OsdId> {
-        let lacking = self.copies.iter().filter(|(osd, copy)| {
-            let lacks = copy.resync.is_some() || !copy.missing.is_empty();
-            lacks && self.takes_part(**osd) && !core.is_without_room(**osd)
+        let lacking = self.members_copies().filter(|(osd, copy)| {
+            let lacks = self.backfill.is_filling(*osd) || !copy.missing().is_empty();
+            lacks && !core.is_without_room(*osd)
         });
-        lacking.map(|(osd, _)| *osd).collect()
+        lacking.map(|(osd, _)| osd).collect()
     }
 
     /// One of our own slots is ours.
@@ -100,13 +98,13 @@ impl Pg {
         };
         asked.push(osd);
         self.reservation = Reservation::Members(asked);
-        let fills = self.copies.get(&osd).is_some_and(|copy| copy.resync.is_some());
+        let fills = self.backfill.is_filling(osd);
         self.send_reserve(core, osd, if fills { reserve_op::FILL } else { reserve_op::RECOVER });
     }
 
     fn send_reserve(&self, core: &mut Core, osd: OsdId, op: u8) {
         let body = self.reserve_message(core, op);
-        core.send_osd(osd, self.round, peer::Body::from(body));
+        core.send_osd(osd, self.round.number(), peer::Body::from(body));
     }
 
     fn reserve_message(&self, core: &Core, op: u8) -> peer::PgReserve {
@@ -146,8 +144,8 @@ impl Pg {
         if !self.is_current(msg.head.interval) {
             return;
         }
-        let asks = self.state == State::ReplicaActive && tid == self.activation;
-        let answers = self.is_primary(core) && tid == self.round;
+        let asks = self.state == State::ReplicaActive && tid == self.round.activation();
+        let answers = self.is_primary(core) && tid == self.round.number();
         match msg.op {
             reserve_op::FILL if asks && core.is_backfill_full() => {
                 let body = self.reserve_message(core, reserve_op::TOOFULL);
@@ -173,7 +171,7 @@ impl Pg {
 
     /// One of our slots for copies that are filled is the PG's: its primary is told.
     pub fn on_filled_slot(&mut self, core: &mut Core) {
-        let wanted = self.slot_for.filter(|(_, tid)| *tid == self.activation);
+        let wanted = self.slot_for.filter(|(_, tid)| *tid == self.round.activation());
         let Some((conn, tid)) = wanted.filter(|_| self.state == State::ReplicaActive) else {
             core.release_filled(self.id);
             return;

@@ -173,10 +173,9 @@ impl Pg {
         }
         let mut members = self.members_copies();
         members.all(|(osd, copy)| {
-            let lacks = copy.missing.contains_key(&op.key);
-            let on_its_way = || self.recovery.pushes.contains(&(*osd, op.key.clone()));
-            let compared = copy.resync.as_ref().is_some_and(|r| r.holds(&op.key));
-            !compared && (!lacks || core.is_without_room(*osd) && !on_its_way())
+            let on_its_way = || self.recovery.pushes.contains(&(osd, op.key.clone()));
+            let compared = self.backfill.holds(osd, &op.key);
+            !compared && (!copy.lacks(&op.key) || core.is_without_room(osd) && !on_its_way())
         })
     }
 
@@ -202,7 +201,7 @@ impl Pg {
     fn next_in_turn(&self, key: &ObjectKey) -> Option<&ClientOp> {
         let unsure =
             |missing: &Missing| missing.get(key).is_some_and(|need| *need > self.replication.sure_to());
-        let unsure = unsure(&self.missing) || self.members_copies().any(|(_, copy)| unsure(&copy.missing));
+        let unsure = unsure(&self.missing) || self.members_copies().any(|(_, copy)| unsure(copy.missing()));
         let in_turn = |op: &&ClientOp| if op.writes { !self.is_repeat(op) } else { unsure };
         self.requests.queue(key).find(in_turn)
     }
@@ -223,37 +222,13 @@ impl Pg {
         true
     }
 
-    /// An update is sent to the members: what they lacked and it removes they lack no more, and what it leaves otherwise they lack as it is then.
-    /// They have no room for it, or it would have gone there first.
-    pub(super) fn members_will_have(&mut self, entry: &Entry) {
-        for change in entry.changes() {
-            for copy in self.copies.values_mut() {
-                if change.removed {
-                    copy.missing.remove(&change.key);
-                } else if let Some(need) = copy.missing.get_mut(&change.key) {
-                    *need = entry.version;
-                }
-            }
-        }
-    }
-
     /// A member has logged an update and had no room for its objects. They are sent to it as soon as there is some; until then
     /// the update is not durable there and nobody is answered. What frees space goes on meanwhile.
     pub(super) fn on_no_room(&mut self, core: &mut Core, osd: OsdId, version: EVersion) {
         let Some(head) = self.replication.object_of(version) else { return };
-        let Some(copy) = self.copies.get_mut(&osd) else { return };
-        let mut lacking = Vec::new();
         // What was ordered for the object since is lacking there too, or has removed it again.
-        for entry in self.log.entries().filter(|e| e.version >= version && e.object == head) {
-            for change in entry.changes() {
-                if change.removed {
-                    copy.missing.remove(&change.key);
-                } else {
-                    copy.missing.insert(change.key.clone(), entry.version);
-                    lacking.push(change.key);
-                }
-            }
-        }
+        let since = self.log.entries().filter(|e| e.version >= version && e.object == head);
+        let Some(lacking) = self.round.update_refused(osd, since) else { return };
         self.replication.lacks(osd, version, lacking);
         core.event(
             Level::Info,
@@ -272,8 +247,7 @@ impl Pg {
     /// Something of an object has arrived at a member, or is not wanted there any more: updates of it that the member had no room for
     /// may be durable.
     pub fn lacking_arrived(&mut self, core: &mut Core, osd: OsdId, object: &ObjectKey) {
-        let Some(copy) = self.copies.get(&osd) else { return };
-        for version in self.replication.arrived(osd, object, |key| copy.missing.contains_key(key)) {
+        for version in self.replication.arrived(osd, object, |key| self.round.is_missing(osd, key)) {
             self.durable_at(core, osd, version);
         }
     }
@@ -288,10 +262,8 @@ impl Pg {
             format!("pg {} {key:?}: osd.{osd} is full", self.id),
         );
         self.recovery.pushes.remove(&(osd, key.clone()));
-        if let Some(resync) = self.copies.get_mut(&osd).and_then(|c| c.resync.as_mut()) {
-            resync.refused(key);
-        }
-        self.resync_go_on(core, osd);
+        self.backfill.refused(osd, key);
+        self.backfill_go_on(core, osd);
         self.changed(core);
         // Deletions need not wait for it any more, and others may have their turn.
         self.kick_waiting(core);
@@ -303,15 +275,15 @@ impl Pg {
         let us = core.config.id;
         self.on_sent_without_room(core, us, key);
         self.follow_acting(core);
-        if self.state == State::SelfResync {
-            self.self_resync_again(key, need);
+        if self.state == State::SelfBackfill {
+            self.self_backfill_again(key, need);
         }
     }
 
     /// There may be room again, here or at a member: what waits for it goes on.
     pub fn on_room(&mut self, core: &mut Core) {
-        if self.state == State::SelfResync {
-            return self.self_resync_fetch(core);
+        if self.state == State::SelfBackfill {
+            return self.self_backfill_fetch(core);
         }
         if !self.state.is_active() || !self.is_primary(core) {
             return;
@@ -326,8 +298,8 @@ impl Pg {
         let full = |osd: &OsdId| core.is_without_room(*osd);
         let members = || self.members_copies().filter(|(osd, _)| full(osd));
         let recovery = !self.missing.is_empty() && full(&core.config.id)
-            || members().any(|(_, c)| !c.missing.is_empty());
-        (recovery, members().any(|(_, c)| c.resync.is_some()))
+            || members().any(|(_, copy)| !copy.missing().is_empty());
+        (recovery, members().any(|(osd, _)| self.backfill.is_filling(osd)))
     }
 
     /// There is no room for a part. What came of the object before goes.

@@ -353,7 +353,7 @@ impl Pg {
     fn scrub_share(&self, core: &mut Core) {
         for osd in self.others(core) {
             let body = self.scrub_record(core);
-            core.send_osd(osd, self.round, peer::Body::from(body));
+            core.send_osd(osd, self.round.number(), peer::Body::from(body));
         }
     }
 
@@ -369,7 +369,7 @@ impl Pg {
             self.scrub_changed(core);
         } else if self.primary() == Some(from) {
             let body = self.scrub_record(core);
-            core.send_osd(from, self.round, peer::Body::from(body));
+            core.send_osd(from, self.round.number(), peer::Body::from(body));
         }
     }
 
@@ -442,7 +442,7 @@ impl Pg {
     fn check_range(&mut self, core: &mut Core, (from, until): (ObjectKey, ObjectKey), purpose: Purpose) {
         let tid = core.next_round();
         let deep = purpose == Purpose::Object || self.scrub.run.as_ref().is_some_and(|run| run.what.deep);
-        let compared = |osd: &OsdId| self.copies.get(osd).is_some_and(|copy| copy.resync.is_none());
+        let compared = |osd: &OsdId| self.round.knows(*osd) && !self.backfill.is_filling(*osd);
         let others: Vec<OsdId> = self.others(core).into_iter().filter(compared).collect();
         let mut waiting: BTreeSet<OsdId> = others.iter().copied().collect();
         waiting.insert(core.config.id);
@@ -519,7 +519,7 @@ impl Pg {
     fn checked(&mut self, core: &mut Core, check: Check) {
         let lacks = |osd: OsdId, key: &ObjectKey| match osd == core.config.id {
             true => self.missing.contains_key(key),
-            false => self.copies.get(&osd).is_some_and(|copy| copy.missing.contains_key(key)),
+            false => self.round.is_missing(osd, key),
         };
         let (findings, snaps) = compare(&check.maps, core.config.id, &lacks);
         if check.purpose == Purpose::Object {
@@ -621,16 +621,11 @@ impl Pg {
         let us = core.config.id;
         let key = &finding.key;
         for osd in &finding.good {
-            // A copy that was made after the members came together was not there when they were asked.
-            if let Some(copy) = self.copies.get_mut(osd) {
-                copy.exists = true;
-            }
+            self.round.found_copy(*osd);
         }
         for osd in finding.bad() {
             if osd != us {
-                if let Some(copy) = self.copies.get_mut(&osd) {
-                    copy.missing.insert(key.clone(), finding.version);
-                }
+                self.round.found_damaged(osd, key, finding.version);
                 continue;
             }
             // Durably, so that nobody takes our copy for a good one should another primary follow.
@@ -647,7 +642,8 @@ impl Pg {
             self.set_state(core, State::Active);
         }
         if self.missing.contains_key(key) && !self.recovery.pulls.contains_key(key) {
-            let not_from = self.copies.keys().filter(|osd| !finding.good.contains(osd)).copied().collect();
+            let not_from =
+                self.round.copies().map(|(osd, _)| osd).filter(|osd| !finding.good.contains(osd)).collect();
             self.pull(core, key, finding.version, not_from);
         }
         self.scrub_changed(core);
@@ -686,7 +682,7 @@ impl Pg {
         core.recovery_ended(1);
         self.recovery.pushes.remove(&(osd, key.clone()));
         // What a comparison has to send is found again by the next one.
-        self.scrub.unsent |= self.copies.get(&osd).is_some_and(|copy| copy.resync.is_some());
+        self.scrub.unsent |= self.backfill.is_filling(osd);
         // Until it is known who has it.
         self.recovery.unfound.insert(key.clone());
         self.queue_check(core, head_of(&key));
@@ -729,10 +725,12 @@ impl Pg {
             self.scrub_save(core);
         }
         if std::mem::take(&mut self.scrub.unsent) {
-            self.repeer_at = Some(core.now.mono + core.config.options.reconnect_delay);
-        } else if self.repeer_at.is_none() && self.recovery.unfound.iter().any(|key| states.contains(key)) {
+            self.round.repeer(core.now.mono + core.config.options.reconnect_delay);
+        } else if self.round.repeer_at().is_none()
+            && self.recovery.unfound.iter().any(|key| states.contains(key))
+        {
             // Perhaps it can be read later.
-            self.repeer_at = Some(core.now.mono + HOPELESS_FOR);
+            self.round.repeer(core.now.mono + HOPELESS_FOR);
         }
         self.scrub_changed(core);
         self.recover(core);

@@ -103,7 +103,7 @@ impl Pg {
 
     /// The primary asks.
     pub fn on_scrub(&mut self, core: &mut Core, conn: ConnId, tid: u64, msg: &peer::PgScrub) {
-        let member = self.state == State::ReplicaActive && tid > self.activation;
+        let member = self.state == State::ReplicaActive && tid > self.round.activation();
         if !self.is_current(msg.head.interval) || !member {
             return;
         }

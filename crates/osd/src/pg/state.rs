@@ -17,7 +17,7 @@ pub enum State {
     /// Primary: fetches the log of the best copy.
     GetLog,
     /// Primary: its own copy is too old for the log, it compares all objects with a complete one.
-    SelfResync,
+    SelfBackfill,
     /// Primary: learns what the other members lack.
     GetMissing,
     /// Primary: waits until the map says that it was up in this interval.
@@ -36,7 +36,7 @@ pub enum State {
 
 use State::{
     Activating, Active, Clean, Down, GetInfo, GetLog, GetMissing, Incomplete, ReplicaActive, Reset,
-    SelfResync, Stray, WaitUpThru,
+    SelfBackfill, Stray, WaitUpThru,
 };
 
 /// Every transition, with what brings it about. From each state a new interval leads to `Reset`; so does, at the primary, a
@@ -51,8 +51,8 @@ pub const TRANSITIONS: &[(State, State, &str)] = &[
     (GetInfo, GetLog, "all answered, the best copy is another OSD's"),
     (GetInfo, GetMissing, "all answered, our copy is the best"),
     (GetLog, GetMissing, "the log is merged"),
-    (GetLog, SelfResync, "the log does not reach back to our copy"),
-    (SelfResync, GetMissing, "our copy is complete"),
+    (GetLog, SelfBackfill, "the log does not reach back to our copy"),
+    (SelfBackfill, GetMissing, "our copy is complete"),
     (GetMissing, WaitUpThru, "the map does not say yet that we are up"),
     (GetMissing, Activating, "it does"),
     (WaitUpThru, Activating, "the map says that we were up in this interval"),

@@ -1,33 +1,34 @@
 //! What is told of a PG: to the monitors, and to whoever looks at the daemon.
 
+use super::PeerCopy;
 use super::Pg;
 use super::state::State;
 use crate::core::Core;
-use maps::ObjectStatSum;
+use maps::{ObjectStatSum, OsdId};
 use peer::{PgStat, pg_state};
 use serde_json::{Value, json};
 
 impl Pg {
     /// Objects that a copy lacks.
-    fn lacking(&self, copy: &super::Copy) -> i64 {
-        match &copy.resync {
-            Some(resync) => (self.info.stats.objects as f64 * resync.part_left(&self.range)).ceil() as i64,
-            None => copy.missing.len() as i64,
+    fn lacking(&self, osd: OsdId, copy: &PeerCopy) -> i64 {
+        match self.backfill.part_left(osd, &self.range) {
+            Some(part) => (self.info.stats.objects as f64 * part).ceil() as i64,
+            None => copy.missing().len() as i64,
         }
     }
 
     /// Objects that lack copies, counted once for each copy.
     fn degraded(&self) -> i64 {
         let absent = usize::from(self.members.size).saturating_sub(self.members.acting.len()) as i64;
-        let copies = self.copies.iter().filter(|(o, _)| self.members.acting.contains(o));
-        let lacking: i64 = copies.map(|(_, copy)| self.lacking(copy)).sum();
+        let copies = self.round.copies().filter(|(o, _)| self.members.acting.contains(o));
+        let lacking: i64 = copies.map(|(osd, copy)| self.lacking(osd, copy)).sum();
         absent * self.info.stats.objects + self.missing.len() as i64 + lacking
     }
 
     /// Objects whose copies are elsewhere than where CRUSH wants them, counted once for each copy.
     fn misplaced(&self) -> i64 {
         let to_fill = |o: &maps::OsdId| self.members.up.contains(o) && !self.members.acting.contains(o);
-        self.copies.iter().filter(|(o, _)| to_fill(o)).map(|(_, copy)| self.lacking(copy)).sum()
+        self.round.copies().filter(|(o, _)| to_fill(o)).map(|(osd, copy)| self.lacking(osd, copy)).sum()
     }
 
     /// The state as Ceph's bits.
@@ -37,7 +38,7 @@ impl Pg {
             State::Reset | State::GetInfo | State::GetLog | State::GetMissing | State::WaitUpThru => {
                 pg_state::PEERING
             }
-            State::SelfResync => pg_state::PEERING | pg_state::BACKFILLING,
+            State::SelfBackfill => pg_state::PEERING | pg_state::BACKFILLING,
             State::Down => pg_state::DOWN | pg_state::PEERING,
             State::Incomplete => pg_state::INCOMPLETE,
             State::Activating => pg_state::ACTIVATING,
@@ -61,7 +62,8 @@ impl Pg {
         }
         if self.state == State::Active {
             let (recovery_full, backfill_full) = self.waits_for_room(core);
-            let lacks = !self.missing.is_empty() || self.copies.values().any(|c| !c.missing.is_empty());
+            let lacks =
+                !self.missing.is_empty() || self.round.copies().any(|(_, copy)| !copy.missing().is_empty());
             if recovery_full {
                 bits |= pg_state::RECOVERY_TOOFULL;
             } else if !self.recovery.pulls.is_empty() || !self.recovery.pushes.is_empty() {
@@ -71,7 +73,7 @@ impl Pg {
             }
             if backfill_full {
                 bits |= pg_state::BACKFILL_TOOFULL;
-            } else if self.copies.values().any(|c| c.resync.is_some()) {
+            } else if !self.backfill.is_done() {
                 bits |= if self.holds_slots() { pg_state::BACKFILLING } else { pg_state::BACKFILL_WAIT };
             }
         }
@@ -142,7 +144,7 @@ impl Pg {
             stats,
             purged_snaps: self.trim.purged.clone(),
             snap_trim_queue: self.trim_queue_len(core),
-            blocked_by: self.blocked_by.iter().chain(&self.asked).copied().collect(),
+            blocked_by: self.round.blocked_by().iter().copied().chain(self.round.asked()).collect(),
         }
     }
 
@@ -176,8 +178,8 @@ impl Pg {
                 "repaired": self.scrub.record.repaired,
             },
             "past_intervals": self.members.past.len(),
-            "blocked_by": ids(&self.blocked_by),
-            "waits_for": self.asked.iter().map(|o| o.0).collect::<Vec<_>>(),
+            "blocked_by": ids(self.round.blocked_by()),
+            "waits_for": self.round.asked().map(|o| o.0).collect::<Vec<_>>(),
             "in_flight": self.replication.len(),
             "requests": self.requests.len(),
             "pulls": self.recovery.pulls.len(),

@@ -221,7 +221,7 @@ impl Pg {
                 // Our own copy is not what we believed: peering finds out who has it.
                 let text = format!("pg {} {:?}@{} for osd.{osd}", self.id, s.key, s.version);
                 core.event(Level::Error, "pushed_object_not_here", text);
-                self.repeer_at = Some(core.now.mono + core.config.options.reconnect_delay);
+                self.round.repeer(core.now.mono + core.config.options.reconnect_delay);
             }
         }
     }
@@ -257,7 +257,7 @@ impl Pg {
         let key = key_of(&msg.object);
         let pulled = self.recovery.pulls.get(&key).is_some_and(|p| p.tid == tid);
         // A part that was sent before the last activation may come late on an old connection; newer ones have higher numbers.
-        let from_primary = self.activation != 0 && tid > self.activation;
+        let from_primary = self.round.activation() != 0 && tid > self.round.activation();
         if !self.is_current(msg.head.interval) || !pulled && !from_primary {
             return;
         }
@@ -294,7 +294,7 @@ impl Pg {
             change.info(&self.info);
         }
         if msg.last && pulled {
-            let then = CommitFor::Pulled { pgid: self.id, round: self.round, key: Box::new(key) };
+            let then = CommitFor::Pulled { pgid: self.id, round: self.round.number(), key: Box::new(key) };
             return self.submit(core, ops, change, then);
         }
         let reply = peer::PushReply {

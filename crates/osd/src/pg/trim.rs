@@ -149,12 +149,12 @@ impl Pg {
             omap_keys: Vec::new(),
             omap_range: Some(range),
         };
-        core.io.read(core.now, read, ReadFor::SnapIndex { pgid: self.id, round: self.round });
+        core.io.read(core.now, read, ReadFor::SnapIndex { pgid: self.id, round: self.round.number() });
     }
 
     /// The clones under the snapshot at work.
     pub fn on_snap_index(&mut self, core: &mut Core, round: u64, result: Result<ReadReply, StoreError>) {
-        if round != self.round || !std::mem::take(&mut self.trim.reading) {
+        if round != self.round.number() || !std::mem::take(&mut self.trim.reading) {
             return;
         }
         let entries = match result {

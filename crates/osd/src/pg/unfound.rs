@@ -47,7 +47,7 @@ impl Pg {
         let past = self.members.past.iter().filter(|i| i.maybe_rw);
         let members = past.flat_map(|i| i.acting.iter().map(|osd| (*osd, i.first)));
         let unheard = members.filter(|(osd, first)| {
-            *osd != us && !self.copies.contains_key(osd) && !is_given_up(&core.map, *osd, *first)
+            *osd != us && !self.round.knows(*osd) && !is_given_up(&core.map, *osd, *first)
         });
         unheard
             .map(|(osd, _)| (osd, if core.map.is_up(osd) { "not queried" } else { "osd is down" }))
@@ -123,7 +123,7 @@ impl Pg {
         self.recovery.reverting.awaited = keys.len();
         for key in keys {
             let read = Read::attrs_of(&key);
-            let then = ReadFor::Reverted { pgid: self.id, round: self.round, key: Box::new(key) };
+            let then = ReadFor::Reverted { pgid: self.id, round: self.round.number(), key: Box::new(key) };
             core.io.read(core.now, read, then);
         }
         Ok(said)
@@ -133,7 +133,7 @@ impl Pg {
     /// clients ask again. Not where clones of it came or went, or an OSD of an older version takes part.
     pub(super) fn undo_refused(&mut self, core: &mut Core, key: &ObjectKey) {
         let Some(first) = self.refused.get(key).copied() else { return };
-        let older = self.copies.values().any(|copy| copy.exists && copy.feature_level < UNDOING);
+        let older = self.round.copies().any(|(_, copy)| copy.exists() && copy.feature_level() < UNDOING);
         let of_clones = self.log.from(first).any(|e| e.object == *key && !e.clones.is_empty());
         let not_now = !self.state.is_active() || self.members.is_premerge();
         if key.snap != ObjectKey::HEAD || of_clones || older || not_now {
@@ -142,7 +142,8 @@ impl Pg {
         self.recovery.reverting.undoes.insert(key.clone(), first);
         self.recovery.reverting.awaited += 1;
         let read = Read::attrs_of(key);
-        let then = ReadFor::Reverted { pgid: self.id, round: self.round, key: Box::new(key.clone()) };
+        let then =
+            ReadFor::Reverted { pgid: self.id, round: self.round.number(), key: Box::new(key.clone()) };
         core.io.read(core.now, read, then);
     }
 
@@ -154,7 +155,7 @@ impl Pg {
         key: ObjectKey,
         result: Result<ReadReply, StoreError>,
     ) {
-        if round != self.round || self.recovery.reverting.awaited == 0 {
+        if round != self.round.number() || self.recovery.reverting.awaited == 0 {
             return;
         }
         let view = match result {

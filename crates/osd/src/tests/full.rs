@@ -485,7 +485,8 @@ fn an_object_that_was_deleted_before_it_was_sent_is_sent_as_it_is_then() {
     c.start(FULL);
     c.run_until("it is up", |c| c.map.is_up(OsdId(FULL as i32)));
     c.run(Duration::from_secs(20));
-    let lacked = |c: &Cluster| c.osd(0).pgs[&pgid].copies()[&OsdId(FULL as i32)].missing.clone();
+    let lacked =
+        |c: &Cluster| c.osd(0).pgs[&pgid].copy(OsdId(FULL as i32)).expect("a member").missing().clone();
     let is_next = |c: &Cluster, name: &String| {
         lacked(c).keys().find(|k| k.snap == store::ObjectKey::HEAD) == Some(&c.key(name))
     };

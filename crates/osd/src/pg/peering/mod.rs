@@ -5,17 +5,19 @@
 //! and those who took part in the last activation have logged all that was acknowledged; of them the one is followed that can serve most.
 //! Everybody takes over only what is durable where it comes from: a log that tells of objects must not outlive them.
 
-use super::info::{Info, Interval, Notice, merge_past};
-use super::log::{Dup, Entry, Missing, PgLog};
-use super::meta::{Members, MetaChange};
-use super::resync::Resync;
-use super::state::State;
-use super::unfound::is_given_up;
-use super::{Copy, Pg};
+pub mod round;
+
 use crate::completion::CommitFor;
 use crate::core::Core;
+use crate::pg::Pg;
+use crate::pg::info::{Info, Interval, Notice, merge_past};
+use crate::pg::log::{Dup, Entry, Missing, PgLog};
+use crate::pg::meta::{Members, MetaChange};
+use crate::pg::state::State;
+use crate::pg::unfound::is_given_up;
 use maps::{EVersion, Epoch, OsdId};
 use node::Level;
+use round::PeerCopy;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use stdx::Instant;
@@ -40,8 +42,8 @@ wire_structs! {
         /// Where the entries sent begin, exclusive: what the receiver has behind it diverges.
         pub since: EVersion,
         /// The receiver's copy is to be compared object by object; its log is replaced.
-        pub resync: bool,
-        /// With `resync`: what is left of older entries.
+        pub backfill: bool,
+        /// With `backfill`: what is left of older entries.
         pub dups: Vec<Dup>,
         /// The past.
         pub past: Vec<Interval>,
@@ -71,22 +73,22 @@ impl Pg {
     pub fn get_info(&mut self, core: &mut Core) {
         let (probe, blocked) = self.prior_set(core);
         for osd in probe {
-            if core.map.is_up(osd) && !self.copies.contains_key(&osd) && self.asked.insert(osd) {
+            if core.map.is_up(osd) && self.round.ask_info(osd) {
                 self.query(core, osd, false);
             }
         }
-        self.blocked_by = blocked;
+        self.round.block_by(blocked);
         self.check_info(core);
     }
 
     fn query(&self, core: &mut Core, osd: OsdId, want_log: bool) {
         let body = peer::PgQuery { head: self.head(core), want_log, since: EVersion::default() };
-        core.send_osd(osd, self.round, peer::Body::from(body));
+        core.send_osd(osd, self.round.number(), peer::Body::from(body));
     }
 
     /// Takes what another OSD says of its copy: as an answer (its tid is our round), or because it saw a new primary.
     pub fn on_notice(&mut self, core: &mut Core, from: OsdId, tid: u64, exists: bool, notice: Notice) {
-        if !self.is_primary(core) || tid != 0 && (tid != self.round || !self.asked.remove(&from)) {
+        if !self.is_primary(core) || tid != 0 && !self.round.take_answer(from, tid) {
             return;
         }
         let mut learned = self.info.history.merge(&notice.info.history);
@@ -95,55 +97,53 @@ impl Pg {
         self.leases.wait(core.now.mono, notice.lease_left_ns);
         self.replication.learn_sure(notice.info.sure_to);
         let feature_level = notice.feature_level;
-        let copy = Copy { exists, info: notice.info, feature_level, ..Copy::default() };
-        let keeps_it = exists || copy.info.history.epoch_created != Epoch(0);
+        let copy = PeerCopy::new(exists, notice.info, feature_level);
+        let keeps_it = exists || copy.info().history.epoch_created != Epoch(0);
         if keeps_it && !self.takes_part(from) {
-            self.strays.insert(from);
+            self.round.found_stray(from);
             self.remove_strays(core);
         }
         match self.state {
             State::GetInfo => {
-                self.copies.insert(from, copy);
+                self.round.learn(from, copy);
                 if learned { self.get_info(core) } else { self.check_info(core) }
             }
-            State::Incomplete | State::Down if learned || exists && !self.copies.contains_key(&from) => {
+            State::Incomplete | State::Down if learned || exists && !self.round.knows(from) => {
                 self.restart(core);
             }
-            State::Active if exists && !self.copies.contains_key(&from) => {
-                self.found_another_copy(core, from, copy)
-            }
+            State::Active if exists && !self.round.knows(from) => self.found_another_copy(core, from, copy),
             _ => {}
         }
     }
 
     /// Whoever took part before the PG was last active has not been asked, but may have what its members have only heard of and nobody else has.
-    fn found_another_copy(&mut self, core: &mut Core, from: OsdId, copy: Copy) {
+    fn found_another_copy(&mut self, core: &mut Core, from: OsdId, copy: PeerCopy) {
         let lacking = &self.missing;
         let before = self.recovery.unfound.len();
         self.recovery.unfound.retain(|key| !lacking.contains_key(key));
         if self.recovery.unfound.len() < before {
-            self.copies.insert(from, copy);
+            self.round.learn(from, copy);
             self.recover(core);
         }
     }
 
     /// Goes on once all have answered.
     fn check_info(&mut self, core: &mut Core) {
-        if !self.asked.is_empty() {
+        if !self.round.has_all_answers() {
             return;
         }
         if self.info.history.epoch_created == Epoch(0) {
             // We have never heard of its past; somebody who has will report as soon as it sees that we are primary.
             return;
         }
-        if !self.blocked_by.is_empty() {
+        if !self.round.blocked_by().is_empty() {
             self.set_state(core, State::Down);
             return;
         }
         let best = self.choose_authority(core.config.id);
         if let Some(osd) = best {
-            let info =
-                self.copies.get(&osd).filter(|_| osd != core.config.id).map_or(&self.info, |c| &c.info);
+            let theirs = self.round.copy(osd).filter(|_| osd != core.config.id);
+            let info = theirs.map_or(&self.info, PeerCopy::info);
             self.ask_acting(core, &info.clone());
         }
         match best {
@@ -151,7 +151,7 @@ impl Pg {
             Some(osd) if osd == core.config.id => self.get_missing(core),
             Some(osd) => {
                 self.set_state(core, State::GetLog);
-                self.asked.insert(osd);
+                self.round.ask_log(osd);
                 self.query(core, osd, true);
             }
         }
@@ -160,9 +160,9 @@ impl Pg {
     /// The best copy: complete, of the newest activation, with the newest update that it had room for, then the longest log, then
     /// ours. All of them have logged what was acknowledged, so none is wrong.
     fn choose_authority(&self, us: OsdId) -> Option<OsdId> {
-        let copies = self.copies.iter().filter(|(_, c)| c.exists).map(|(osd, c)| (*osd, &c.info));
+        let copies = self.round.copies().filter(|(_, c)| c.exists()).map(|(osd, c)| (osd, c.info()));
         let all: Vec<(OsdId, &Info)> = std::iter::once((us, &self.info)).chain(copies).collect();
-        // A copy that is being resynced took part in activations too, and so knows which of the others are too old.
+        // A copy that is being backfilled took part in activations too, and so knows which of the others are too old.
         let started = all.iter().map(|(_, i)| i.last_epoch_started).max()?;
         let started = started.max(self.info.history.last_epoch_started);
         let able = all.into_iter().filter(|(_, i)| !i.incomplete && i.last_epoch_started >= started);
@@ -175,12 +175,12 @@ impl Pg {
 
     /// Takes a member's log: the authority's, or that of a member whose newest update we don't know.
     pub fn on_log_reply(&mut self, core: &mut Core, from: OsdId, tid: u64, msg: &peer::PgLog) {
-        if !self.is_primary(core) || tid != self.round || !self.asked.remove(&from) {
+        if !self.is_primary(core) || !self.round.take_answer(from, tid) {
             return;
         }
         let Some((reply, entries, missing)) = decode_log(msg) else {
             core.event(Level::Warn, "pg_log_undecodable", format!("pg {} from osd.{from}", self.id));
-            self.repeer_at = Some(core.now.mono + core.config.options.reconnect_delay);
+            self.round.repeer(core.now.mono + core.config.options.reconnect_delay);
             return;
         };
         let log = PgLog::new(reply.tail, entries, reply.dups).known_to(reply.info.last_update);
@@ -189,9 +189,7 @@ impl Pg {
                 self.adopt(core, reply.info, log, missing);
             }
             State::GetMissing => {
-                if let Some(copy) = self.copies.get_mut(&from) {
-                    (copy.info, copy.log, copy.missing) = (reply.info, Some(log), missing);
-                }
+                self.round.learn_log(from, reply.info, log, missing);
                 self.check_missing(core);
             }
             _ => {}
@@ -204,10 +202,13 @@ impl Pg {
         if osd == core.config.id {
             return known(&self.info);
         }
-        let Some(copy) = self.copies.get(&osd).filter(|_| core.map.is_up(osd)) else { return false };
+        let Some(copy) = self.round.copy(osd).filter(|_| core.map.is_up(osd)) else { return false };
         // Who serves may lack what its log tells of; who does not yet is to lack nothing when it begins.
-        let filled = copy.missing.is_empty() || self.members.acting.contains(&osd);
-        if copy.activated { copy.resync.is_none() && filled } else { copy.exists && known(&copy.info) }
+        let filled = copy.missing().is_empty() || self.members.acting.contains(&osd);
+        match copy.is_activated() {
+            true => !self.backfill.is_filling(osd) && filled,
+            false => copy.exists() && known(copy.info()),
+        }
     }
 
     /// Who should serve the PG: those whom CRUSH wants and who can at once, the first of them first; where they are too few
@@ -221,7 +222,8 @@ impl Pg {
             up.iter().copied().filter(|osd| self.can_serve(core, *osd, best)).collect();
         // In the order in which they served last: then most clients need not change theirs.
         let before = self.members.past.last().map_or(&[][..], |last| &last.acting);
-        for osd in acting.iter().chain(before).chain(self.copies.keys()).copied() {
+        let known = self.round.copies().map(|(osd, _)| osd);
+        for osd in acting.iter().chain(before).copied().chain(known) {
             if want.len() < usize::from(*size) && !want.contains(&osd) && self.can_serve(core, osd, best) {
                 want.push(osd);
             }
@@ -238,10 +240,10 @@ impl Pg {
     /// until a client deletes what it lacks: then one who has that.
     fn who_leads(&self, core: &Core, want: &[OsdId]) -> usize {
         let us = core.config.id;
-        let lacks = |osd: &OsdId| match self.copies.get(osd) {
+        let lacks = |osd: &OsdId| match self.round.copy(*osd) {
             _ if *osd == us => !self.missing.is_empty(),
-            Some(copy) if copy.activated => !copy.missing.is_empty(),
-            Some(copy) => copy.info.missing > 0,
+            Some(copy) if copy.is_activated() => !copy.missing().is_empty(),
+            Some(copy) => copy.info().missing > 0,
             None => false,
         };
         let we_lead = core.map.pg_temp.get(&self.id).is_some_and(|temp| temp.first() == Some(&us));
@@ -253,7 +255,8 @@ impl Pg {
         let position = |is_one: &dyn Fn(&OsdId) -> bool| want.iter().position(is_one);
         let complete = position(&|osd| *osd == us && !lacks(osd)).or_else(|| position(&able));
         complete.unwrap_or_else(|| {
-            let missing = |osd: &OsdId| self.copies.get(osd).filter(|c| c.activated).map(|c| &c.missing);
+            let missing =
+                |osd: &OsdId| self.round.copy(*osd).filter(|c| c.is_activated()).map(PeerCopy::missing);
             let deletes = self.deletes_without_room(core);
             let has_one = |missing: &Missing| deletes.iter().any(|key| !missing.contains_key(*key));
             let lacks_more = |missing: &Missing| missing.keys().any(|key| !self.missing.contains_key(key));
@@ -284,7 +287,7 @@ impl Pg {
         let settled = acting == up
             && acting.len() >= usize::from(*size)
             && self.who_leads(core, acting) == 0
-            && self.copies.values().all(|copy| copy.resync.is_none());
+            && self.backfill.is_done();
         let serves = self.state.is_active() && self.is_primary(core);
         if !serves || settled && !core.map.pg_temp.contains_key(&self.id) {
             return false;
@@ -313,8 +316,8 @@ impl Pg {
         if common.is_some() {
             self.get_missing(core);
         } else {
-            self.set_state(core, State::SelfResync);
-            self.begin_self_resync(core);
+            self.set_state(core, State::SelfBackfill);
+            self.begin_self_backfill(core);
         }
     }
 
@@ -348,13 +351,13 @@ impl Pg {
     pub fn get_missing(&mut self, core: &mut Core) {
         self.set_state(core, State::GetMissing);
         for osd in self.others(core) {
-            let Some(copy) = self.copies.get(&osd) else {
+            let Some(copy) = self.round.copy(osd) else {
                 // A member that came up after we asked; the map that says so begins another round.
                 continue;
             };
-            let known = self.log.contains(copy.info.last_update) && copy.info.missing == 0;
-            if copy.exists && !copy.info.is_empty() && !copy.info.incomplete && !known {
-                self.asked.insert(osd);
+            let known = self.log.contains(copy.info().last_update) && copy.info().missing == 0;
+            if copy.exists() && !copy.info().is_empty() && !copy.info().incomplete && !known {
+                self.round.ask_log(osd);
                 self.query(core, osd, true);
             }
         }
@@ -362,29 +365,14 @@ impl Pg {
     }
 
     fn check_missing(&mut self, core: &mut Core) {
-        if !self.asked.is_empty() {
+        if !self.round.has_all_answers() {
             return;
         }
         for osd in self.others(core) {
             let from = self.range.0.clone();
-            let copy = self.copies.entry(osd).or_default();
-            let common = match &mut copy.log {
-                _ if copy.info.incomplete => None,
-                Some(log) => log.common_point(&self.log),
-                None => PgLog::new(copy.info.last_update, Vec::new(), Vec::new()).common_point(&self.log),
-            };
-            let Some(common) = common else {
-                copy.resync = Some(Resync::new(from));
-                copy.missing.clear();
-                continue;
-            };
-            copy.common = common;
-            if let Some(log) = &mut copy.log {
-                log.rewind(common, &mut copy.missing);
+            if !self.round.compare_log(osd, &self.log) {
+                self.backfill.begin(osd, from);
             }
-            let mut log = PgLog::new(common, Vec::new(), Vec::new());
-            log.extend(self.log.since(common), self.log.head(), &mut copy.missing);
-            copy.log = None;
         }
         self.check_up_thru(core);
     }
@@ -417,18 +405,23 @@ impl Pg {
         let mut change = MetaChange::default();
         change.info(&self.info);
         change.members(&self.members);
-        self.submit(core, Vec::new(), change, CommitFor::Activated { pgid: self.id, round: self.round });
+        self.submit(
+            core,
+            Vec::new(),
+            change,
+            CommitFor::Activated { pgid: self.id, round: self.round.number() },
+        );
     }
 
     /// Tells all members what is right.
     fn activate_members(&self, core: &mut Core) {
         for osd in self.others(core) {
-            let copy = &self.copies[&osd];
-            let resync = copy.resync.is_some();
-            let since = if resync { self.log.tail() } else { copy.common };
-            let dups = if resync { self.log.dups().cloned().collect() } else { Vec::new() };
+            let backfill = self.backfill.is_filling(osd);
+            let common = self.round.copy(osd).map_or(EVersion::default(), PeerCopy::common);
+            let since = if backfill { self.log.tail() } else { common };
+            let dups = if backfill { self.log.dups().cloned().collect() } else { Vec::new() };
             let past = self.members.past.clone();
-            let activation = Activation { info: self.info.clone(), since, resync, dups, past };
+            let activation = Activation { info: self.info.clone(), since, backfill, dups, past };
             let entries: Vec<Entry> = self.log.since(since).collect();
             let body = peer::PgLog {
                 head: self.head(core),
@@ -437,14 +430,14 @@ impl Pg {
                 log: Writer::encode(&entries),
                 missing: Vec::new(),
             };
-            core.send_osd(osd, self.round, peer::Body::from(body));
+            core.send_osd(osd, self.round.number(), peer::Body::from(body));
         }
     }
 
     /// Our own part of the activation is durable.
     pub fn on_activated(&mut self, core: &mut Core, round: u64) {
-        if round == self.round {
-            self.activated = true;
+        if round == self.round.number() {
+            self.round.activated();
             self.activate_members(core);
             self.check_activated(core);
         }
@@ -452,19 +445,18 @@ impl Pg {
 
     /// A member's part of the activation is durable.
     pub fn on_member_activated(&mut self, core: &mut Core, from: OsdId, tid: u64) {
-        if tid != self.round {
+        if tid != self.round.number() {
             return;
         }
-        if let Some(copy) = self.copies.get_mut(&from) {
-            copy.activated = true;
-        }
+        self.round.member_activated(from);
         self.check_activated(core);
     }
 
     /// Goes on once all members agree durably and no member of an earlier interval can believe that it may serve reads.
     pub fn check_activated(&mut self, core: &mut Core) {
-        let all = self.others(core).iter().all(|o| self.copies.get(o).is_some_and(|c| c.activated));
-        if self.state != State::Activating || !self.activated || !all || !self.lease_is_over(core) {
+        let all = self.others(core).iter().all(|o| self.round.has_activated(*o));
+        if self.state != State::Activating || !self.round.is_activated() || !all || !self.lease_is_over(core)
+        {
             return;
         }
         self.info.history.last_epoch_started = self.info.last_epoch_started;
@@ -479,13 +471,16 @@ impl Pg {
 
     /// Whether only time is needed to go on.
     pub fn waits_for_lease(&self, core: &Core) -> bool {
-        self.state == State::Activating && self.activated && self.leases.wait_until() > core.now.mono
+        self.state == State::Activating
+            && self.round.is_activated()
+            && self.leases.wait_until() > core.now.mono
     }
 
     /// When something may be due.
     pub fn deadline(&self, core: &Core) -> Option<Instant> {
         let activation = self.waits_for_lease(core).then_some(self.leases.wait_until());
-        let all = [self.repeer_at, activation, self.watches.deadline(), self.trim.pause, self.scrub.pause];
+        let all =
+            [self.round.repeer_at(), activation, self.watches.deadline(), self.trim.pause, self.scrub.pause];
         all.into_iter().flatten().min()
     }
 
@@ -499,7 +494,7 @@ impl Pg {
         let serving = self.members.past.iter().filter(|i| i.maybe_rw && i.last >= since);
         let mut members = serving.flat_map(|i| i.acting.iter().map(|o| (*o, i.last)));
         // Who has answered us in this interval has stopped serving in the earlier one.
-        let stopped = |osd| osd == core.config.id || self.copies.contains_key(&osd);
+        let stopped = |osd| osd == core.config.id || self.round.knows(osd);
         members.all(|(osd, last)| stopped(osd) || core.is_gone_since(osd, last))
     }
 
@@ -508,7 +503,7 @@ impl Pg {
         for osd in self.others(core) {
             let body =
                 peer::PgInfo { head: self.head(core), activate: false, info: Writer::encode(&self.info) };
-            core.send_osd(osd, self.round, peer::Body::from(body));
+            core.send_osd(osd, self.round.number(), peer::Body::from(body));
         }
     }
 
@@ -525,7 +520,7 @@ impl Pg {
             | State::Incomplete
             | State::GetLog
             | State::GetMissing
-            | State::SelfResync
+            | State::SelfBackfill
                 if came_or_went =>
             {
                 self.restart(core);
@@ -548,16 +543,16 @@ impl Pg {
 
     /// A connection that we ask on was lost: where something is unanswered on it, another round is needed.
     pub fn on_link_lost(&mut self, core: &Core, osd: OsdId) {
-        let waits = self.asked.contains(&osd)
+        let waits = self.round.waits_for(osd)
             || self.replication.waits_for(osd)
-            || self.state == State::Activating && !self.copies.get(&osd).is_some_and(|c| c.activated)
+            || self.state == State::Activating && !self.round.has_activated(osd)
             || self.recovery.waits_for(osd)
             || self.reservation.concerns(osd)
             || self.scrub.waits_for(osd)
-            || self.copies.get(&osd).is_some_and(|c| c.resync.is_some())
-            || self.self_resync.is_some();
+            || self.backfill.is_filling(osd)
+            || self.backfill.is_own();
         if waits && self.is_primary(core) {
-            self.repeer_at = Some(core.now.mono + core.config.options.reconnect_delay);
+            self.round.repeer(core.now.mono + core.config.options.reconnect_delay);
         }
     }
 }

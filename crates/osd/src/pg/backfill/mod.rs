@@ -1,22 +1,23 @@
-//! Resync: a copy that is too old for the log is compared with a complete one, object by object in the order of keys.
+//! MemberBackfill: a copy that is too old for the log is compared with a complete one, object by object in the order of keys.
 //!
 //! A member's copy takes updates of objects before the cursor as any other; of those behind it only the log entry, because the
 //! comparison will bring the object. Writes to objects that are being compared wait. Until the end the copy is marked
 //! incomplete on its disk, counts neither for `min_size` nor as an authority, and begins anew after an interruption.
 
-use super::meta::MetaChange;
-use super::state::State;
-use super::{Pg, successor};
 use crate::completion::{CommitFor, ReadFor};
 use crate::core::Core;
 use crate::object::{INFO_ATTR, ObjectInfo, first_of, head_of};
+use crate::pg::meta::MetaChange;
+use crate::pg::peering::round::PeerCopy;
+use crate::pg::state::State;
+use crate::pg::{Pg, successor};
 use maps::{EVersion, OsdId};
 use node::{ConnId, Level};
 use std::collections::{BTreeMap, BTreeSet};
 use store::{ObjectKey, Read, ReadReply, StoreError, TxnOp};
 use wire::{Reader, Writer};
 
-/// Objects that one resync sends or fetches at once.
+/// Objects that one member sends or fetches at once.
 const AT_ONCE: usize = 8;
 /// The most keys that one answer to a scan holds.
 const SCAN_LIMIT: usize = 1024;
@@ -46,7 +47,7 @@ enum Purpose {
 
 /// A member's copy being compared, as the primary sees it.
 #[derive(Debug)]
-pub struct Resync {
+pub struct MemberBackfill {
     /// Everything before it is equal.
     pub cursor: ObjectKey,
     /// The end of what is being compared now.
@@ -63,7 +64,17 @@ pub struct Resync {
     hurry: bool,
 }
 
-impl Resync {
+impl MemberBackfill {
+    /// True if something that differs is not on its way.
+    fn is_to_be_sent(&self) -> bool {
+        self.compared && !self.to_send.is_empty() && self.sending.len() < AT_ONCE
+    }
+
+    /// True if the next objects are to be compared.
+    fn is_to_be_compared(&self) -> bool {
+        self.bound.is_none() && !self.ending
+    }
+
     /// Nothing is compared yet.
     pub fn new(cursor: ObjectKey) -> Self {
         Self {
@@ -117,22 +128,9 @@ impl Resync {
     }
 }
 
-impl super::Copy {
-    /// Whether it is being compared, and something that differs is not on its way.
-    pub fn is_to_be_sent(&self) -> bool {
-        let sendable = |r: &Resync| r.compared && !r.to_send.is_empty() && r.sending.len() < AT_ONCE;
-        self.resync.as_ref().is_some_and(sendable)
-    }
-
-    /// Whether the next objects of it are to be compared.
-    pub fn is_to_be_compared(&self) -> bool {
-        self.resync.as_ref().is_some_and(|r| r.bound.is_none() && !r.ending)
-    }
-}
-
 /// Our own copy being compared, before the PG is active.
 #[derive(Debug)]
-pub struct SelfResync {
+pub struct SelfBackfill {
     source: OsdId,
     cursor: ObjectKey,
     until: ObjectKey,
@@ -149,25 +147,110 @@ fn before(cursor: &ObjectKey, key: &ObjectKey) -> ObjectKey {
     if first > *cursor { first } else { successor(&head_of(key)) }
 }
 
-/// Listings in progress.
+/// The copies of a PG that are compared object by object. It ends with the round of peering.
+///
+/// Invariants: no key before a cursor differs; only what was compared is sent, and the comparison ends when all of it has
+/// arrived.
 #[derive(Debug, Default)]
-pub struct Listings(BTreeMap<u64, Listing>);
+pub struct Backfill {
+    /// As primary: the members' copies that are filled.
+    members: BTreeMap<OsdId, MemberBackfill>,
+    /// As primary, before the PG is active: our own copy.
+    own: Option<SelfBackfill>,
+    /// Parts of our store being listed.
+    listings: BTreeMap<u64, Listing>,
+}
+
+impl Backfill {
+    /// A member's copy is to be compared, from the first key on.
+    pub fn begin(&mut self, osd: OsdId, from: ObjectKey) {
+        self.members.insert(osd, MemberBackfill::new(from));
+    }
+
+    /// True if a member's copy is not known to be complete.
+    pub fn is_filling(&self, osd: OsdId) -> bool {
+        self.members.contains_key(&osd)
+    }
+
+    /// True if no member's copy is left to be filled.
+    pub fn is_done(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// True if our own copy is being compared.
+    pub fn is_own(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// Everything before it is equal at a member that is filled.
+    pub fn cursor(&self, osd: OsdId) -> Option<&ObjectKey> {
+        self.members.get(&osd).map(|member| &member.cursor)
+    }
+
+    /// True if writes to an object must wait for a member's comparison.
+    pub fn holds(&self, osd: OsdId, key: &ObjectKey) -> bool {
+        self.members.get(&osd).is_some_and(|member| member.holds(key))
+    }
+
+    /// The part of a range of keys that is not known to be equal at a member; `None` if its copy is not being filled.
+    pub fn part_left(&self, osd: OsdId, range: &(ObjectKey, ObjectKey)) -> Option<f64> {
+        self.members.get(&osd).map(|member| member.part_left(range))
+    }
+
+    /// The members to which something that differs is to be sent.
+    pub fn to_be_sent(&self) -> Vec<OsdId> {
+        self.members.iter().filter(|(_, member)| member.is_to_be_sent()).map(|(osd, _)| *osd).collect()
+    }
+
+    /// A client waits for an object: what holds it is sent as fast as can be. Gives the members to which something is to be
+    /// sent for that.
+    pub fn hurry(&mut self, key: &ObjectKey) -> Vec<OsdId> {
+        let waited_for = self.members.iter_mut().filter_map(|(osd, member)| {
+            let waited_for = member.is_waited_for(key);
+            (waited_for && member.is_to_be_sent()).then_some(*osd)
+        });
+        waited_for.collect()
+    }
+
+    /// An object has arrived at a member.
+    pub fn pushed(&mut self, osd: OsdId, key: &ObjectKey) {
+        if let Some(member) = self.members.get_mut(&osd) {
+            member.pushed(key);
+        }
+    }
+
+    /// A member had no space for an object.
+    pub fn refused(&mut self, osd: OsdId, key: &ObjectKey) {
+        if let Some(member) = self.members.get_mut(&osd) {
+            member.refused(key);
+        }
+    }
+
+    /// Asserts the invariants.
+    pub fn check(&self) {
+        for (osd, member) in &self.members {
+            assert!(member.compared || member.to_send.is_empty(), "osd.{osd} is sent what was not compared");
+            assert!(member.sending.len() <= AT_ONCE, "too much is on its way to osd.{osd}");
+            assert!(!member.ending || member.sending.is_empty(), "osd.{osd}'s comparison ends too early");
+        }
+    }
+}
 
 impl Pg {
     fn list(&mut self, core: &mut Core, from: ObjectKey, to: ObjectKey, max: usize, purpose: Purpose) {
         let id = core.next_round();
         let until = to.clone();
         let listing = Listing { keys: 0, until, versions: Versions::new(), listed: false, max, purpose };
-        self.listings.0.insert(id, listing);
+        self.backfill.listings.insert(id, listing);
         core.io.read(core.now, Read::List { from, to, max }, ReadFor::Scan { pgid: self.id, id });
     }
 
     /// The keys of a listing have come: their versions are read next.
     pub fn on_scan_keys(&mut self, core: &mut Core, id: u64, result: Result<ReadReply, StoreError>) {
-        let Some(listing) = self.listings.0.get_mut(&id) else { return };
+        let Some(listing) = self.backfill.listings.get_mut(&id) else { return };
         let Ok(ReadReply::List(keys)) = result else {
             core.event(Level::Error, "scan_failed", format!("pg {}", self.id));
-            self.listings.0.remove(&id);
+            self.backfill.listings.remove(&id);
             return;
         };
         if keys.len() >= listing.max
@@ -192,7 +275,7 @@ impl Pg {
         key: ObjectKey,
         result: Result<ReadReply, StoreError>,
     ) {
-        let Some(listing) = self.listings.0.get_mut(&id) else { return };
+        let Some(listing) = self.backfill.listings.get_mut(&id) else { return };
         let version = match result {
             Ok(ReadReply::Object(Some(view))) => view
                 .attrs
@@ -207,11 +290,11 @@ impl Pg {
     }
 
     fn check_listing(&mut self, core: &mut Core, id: u64) {
-        let done = self.listings.0.get(&id).is_some_and(|l| l.listed && l.versions.len() == l.keys);
+        let done = self.backfill.listings.get(&id).is_some_and(|l| l.listed && l.versions.len() == l.keys);
         if !done {
             return;
         }
-        let Some(listing) = self.listings.0.remove(&id) else { return };
+        let Some(listing) = self.backfill.listings.remove(&id) else { return };
         match listing.purpose {
             Purpose::Member(osd) => self.compare_member(core, osd, listing),
             Purpose::OwnCopy => self.compare_own(core, listing),
@@ -240,8 +323,8 @@ impl Pg {
                 until: Vec::new(),
                 done: true,
             };
-            if self.activation != 0 && tid > self.activation {
-                self.on_resync_done(core, conn, tid, reply);
+            if self.round.activation() != 0 && tid > self.round.activation() {
+                self.on_backfill_done(core, conn, tid, reply);
             }
             return;
         }
@@ -275,22 +358,22 @@ impl Pg {
 
     /// The members the next objects of whose copies are to be compared; none while our own lacks something.
     pub(super) fn to_be_compared(&self, core: &Core) -> impl Iterator<Item = OsdId> {
-        let copies = self.copies.iter().filter(|_| self.missing.is_empty());
-        copies.filter(|(osd, c)| c.is_to_be_compared() && !core.is_without_room(**osd)).map(|(osd, _)| *osd)
+        let members = self.backfill.members.iter().filter(|_| self.missing.is_empty());
+        members.filter(|(osd, m)| m.is_to_be_compared() && !core.is_without_room(**osd)).map(|(osd, _)| *osd)
     }
 
     /// Begins or goes on with the comparison of members' copies. Between two steps nothing waits for it but writes to an object of
     /// which only clones were compared, so this is where it keeps to its pace; a step that clients wait for is done as fast as can be.
-    pub fn resync_members(&mut self, core: &mut Core) {
+    pub fn backfill_members(&mut self, core: &mut Core) {
         for osd in self.to_be_compared(core).collect::<Vec<_>>() {
-            let Some(resync) = self.copies.get_mut(&osd).and_then(|c| c.resync.as_mut()) else { continue };
-            if !resync.hurry && !core.may_compare() {
+            let Some(member) = self.backfill.members.get_mut(&osd) else { continue };
+            if !member.hurry && !core.may_compare() {
                 continue;
             }
-            let (from, to) = (resync.cursor.clone(), self.range.1.clone());
+            let (from, to) = (member.cursor.clone(), self.range.1.clone());
             // From now on writes to the rest of the PG wait, until the list says how far this step goes.
-            resync.bound = Some(to.clone());
-            (resync.compared, resync.tid) = (false, 0);
+            member.bound = Some(to.clone());
+            (member.compared, member.tid) = (false, 0);
             let max = core.config.options.scan_max;
             self.list(core, from, to, max, Purpose::Member(osd));
         }
@@ -299,11 +382,11 @@ impl Pg {
     /// Our part of the range is known: asks the member for its own.
     fn compare_member(&mut self, core: &mut Core, osd: OsdId, listing: Listing) {
         let tid = core.next_round();
-        let Some(resync) = self.copies.get_mut(&osd).and_then(|c| c.resync.as_mut()) else { return };
+        let Some(member) = self.backfill.members.get_mut(&osd) else { return };
         // Who still waits, now that the step's end is known, says so again.
-        (resync.tid, resync.ours, resync.hurry) = (tid, listing.versions, false);
-        let (from, to) = (resync.cursor.clone(), listing.until);
-        resync.bound = Some(to.clone());
+        (member.tid, member.ours, member.hurry) = (tid, listing.versions, false);
+        let (from, to) = (member.cursor.clone(), listing.until);
+        member.bound = Some(to.clone());
         self.ask_scan(core, osd, tid, Some((&from, &to, SCAN_LIMIT)));
         self.kick_waiting(core);
     }
@@ -313,77 +396,73 @@ impl Pg {
         if !self.is_current(msg.head.interval) {
             return;
         }
-        if self.self_resync.as_ref().is_some_and(|s| s.tid == tid) {
+        if self.backfill.own.as_ref().is_some_and(|s| s.tid == tid) {
             return self.on_own_scan_reply(core, msg);
         }
-        let Some(resync) =
-            self.copies.get_mut(&from).and_then(|c| c.resync.as_mut()).filter(|r| r.tid == tid)
-        else {
+        let Some(member) = self.backfill.members.get_mut(&from).filter(|r| r.tid == tid) else {
             return;
         };
         if msg.done {
             return self.member_is_complete(core, from);
         }
         let Some((theirs, until)) = decode_scan(msg) else { return };
-        let bound = resync.bound.clone().map_or(until.clone(), |b| b.min(until));
-        let ours = std::mem::take(&mut resync.ours);
+        let bound = member.bound.clone().map_or(until.clone(), |b| b.min(until));
+        let ours = std::mem::take(&mut member.ours);
         let differing = ours.range(..&bound).filter(|(key, version)| theirs.get(*key) != Some(version));
         let mut to_send: Vec<_> = differing.map(|(k, v)| (k.clone(), *v, false)).collect();
         let held = core.qos.objects_held(core.config.options.scan_max, core.now.mono);
         let bound =
-            to_send.get(held).map_or(bound.clone(), |(key, ..)| before(&resync.cursor, key).min(bound));
+            to_send.get(held).map_or(bound.clone(), |(key, ..)| before(&member.cursor, key).min(bound));
         to_send.retain(|(key, ..)| *key < bound);
         let extra = theirs.range(..&bound).filter(|(key, _)| !ours.contains_key(*key));
         to_send.extend(extra.map(|(k, v)| (k.clone(), *v, true)));
-        (resync.bound, resync.to_send, resync.compared) = (Some(bound), to_send, true);
-        resync.hurry = false;
+        (member.bound, member.to_send, member.compared) = (Some(bound), to_send, true);
+        member.hurry = false;
         // Who need not wait goes on, who still does says so again.
         self.kick_waiting(core);
-        self.resync_go_on(core, from);
+        self.backfill_go_on(core, from);
     }
 
     /// Sends what differs, and moves the cursor once all of it has arrived.
-    pub fn resync_go_on(&mut self, core: &mut Core, osd: OsdId) {
+    pub fn backfill_go_on(&mut self, core: &mut Core, osd: OsdId) {
         loop {
-            let Some(resync) = self.copies.get_mut(&osd).and_then(|c| c.resync.as_mut()) else { return };
-            if !resync.compared || resync.sending.len() >= AT_ONCE {
+            let Some(member) = self.backfill.members.get_mut(&osd) else { return };
+            if !member.compared || member.sending.len() >= AT_ONCE {
                 return;
             }
-            if !resync.to_send.is_empty() && !resync.hurry && !core.may_recover() {
+            if !member.to_send.is_empty() && !member.hurry && !core.may_recover() {
                 return;
             }
-            if let Some((key, version, deleted)) = resync.to_send.pop() {
-                resync.sending.insert(key.clone());
+            if let Some((key, version, deleted)) = member.to_send.pop() {
+                member.sending.insert(key.clone());
                 self.recovery.pushes.insert((osd, key.clone()));
                 self.push(core, osd, key, version, deleted);
                 continue;
             }
-            if !resync.sending.is_empty() {
+            if !member.sending.is_empty() {
                 return;
             }
-            (resync.compared, resync.hurry) = (false, false);
-            if std::mem::take(&mut resync.failed) {
-                resync.bound = None;
+            (member.compared, member.hurry) = (false, false);
+            if std::mem::take(&mut member.failed) {
+                member.bound = None;
                 return self.kick_waiting(core);
             }
-            resync.cursor = resync.bound.take().unwrap_or_else(|| self.range.1.clone());
-            if resync.cursor >= self.range.1 {
-                resync.ending = true;
-                resync.tid = core.next_round();
-                let tid = resync.tid;
+            member.cursor = member.bound.take().unwrap_or_else(|| self.range.1.clone());
+            if member.cursor >= self.range.1 {
+                member.ending = true;
+                member.tid = core.next_round();
+                let tid = member.tid;
                 self.ask_scan(core, osd, tid, None);
             } else {
-                self.resync_members(core);
+                self.backfill_members(core);
             }
             return self.kick_waiting(core);
         }
     }
 
     fn member_is_complete(&mut self, core: &mut Core, osd: OsdId) {
-        if let Some(copy) = self.copies.get_mut(&osd) {
-            copy.resync = None;
-            copy.info.incomplete = false;
-        }
+        self.backfill.members.remove(&osd);
+        self.round.completed(osd);
         core.event(Level::Info, "copy_resynced", format!("pg {} on osd.{osd}", self.id));
         self.stats.mark_changed();
         self.kick_all(core);
@@ -391,22 +470,21 @@ impl Pg {
     }
 
     /// Our own copy is too old: compares it with the authority's before anything else.
-    pub fn begin_self_resync(&mut self, core: &mut Core) {
-        let Some(source) = self
-            .copies
-            .iter()
-            .find(|(_, c)| c.exists && !c.info.incomplete && c.info.last_update == self.info.last_update)
-        else {
+    pub fn begin_self_backfill(&mut self, core: &mut Core) {
+        let last_update = self.info.last_update;
+        let is_complete = |copy: &PeerCopy| {
+            copy.exists() && !copy.info().incomplete && copy.info().last_update == last_update
+        };
+        let Some((source, _)) = self.round.copies().find(|(_, copy)| is_complete(copy)) else {
             return self.set_state_incomplete(core);
         };
-        let source = *source.0;
         core.event(
             Level::Info,
             "own_copy_too_old",
             format!("pg {} is compared with osd.{source}'s", self.id),
         );
         let cursor = self.range.0.clone();
-        self.self_resync = Some(SelfResync {
+        self.backfill.own = Some(SelfBackfill {
             source,
             until: cursor.clone(),
             cursor,
@@ -416,17 +494,17 @@ impl Pg {
             fetching: BTreeSet::new(),
         });
         self.recovery_reset(core);
-        self.self_resync_step(core);
+        self.self_backfill_step(core);
     }
 
     /// Nobody to compare with any more: another round finds out.
     fn set_state_incomplete(&mut self, core: &Core) {
-        self.repeer_at = Some(core.now.mono + core.config.options.reconnect_delay);
+        self.round.repeer(core.now.mono + core.config.options.reconnect_delay);
     }
 
-    fn self_resync_step(&mut self, core: &mut Core) {
+    fn self_backfill_step(&mut self, core: &mut Core) {
         let tid = core.next_round();
-        let Some(own) = &mut self.self_resync else { return };
+        let Some(own) = &mut self.backfill.own else { return };
         own.tid = tid;
         let (source, from, to) = (own.source, own.cursor.clone(), self.range.1.clone());
         let max = core.config.options.scan_max;
@@ -434,14 +512,14 @@ impl Pg {
     }
 
     fn on_own_scan_reply(&mut self, core: &mut Core, msg: &peer::PgScanReply) {
-        let (Some((theirs, until)), Some(own)) = (decode_scan(msg), &mut self.self_resync) else { return };
+        let (Some((theirs, until)), Some(own)) = (decode_scan(msg), &mut self.backfill.own) else { return };
         (own.theirs, own.until) = (theirs, until.clone());
         let from = own.cursor.clone();
         self.list(core, from, until, SCAN_LIMIT, Purpose::OwnCopy);
     }
 
     fn compare_own(&mut self, core: &mut Core, listing: Listing) {
-        let Some(own) = &mut self.self_resync else { return };
+        let Some(own) = &mut self.backfill.own else { return };
         own.until = own.until.clone().min(listing.until);
         let until = own.until.clone();
         // What the authority itself lacks comes through the missing set.
@@ -455,12 +533,12 @@ impl Pg {
         if !ops.is_empty() {
             self.submit(core, ops, MetaChange::default(), CommitFor::Nothing);
         }
-        self.self_resync_fetch(core);
+        self.self_backfill_fetch(core);
     }
 
     /// There was no room for an object of the comparison.
-    pub fn self_resync_again(&mut self, key: &ObjectKey, version: EVersion) {
-        if let Some(own) = &mut self.self_resync
+    pub fn self_backfill_again(&mut self, key: &ObjectKey, version: EVersion) {
+        if let Some(own) = &mut self.backfill.own
             && own.fetching.remove(key)
         {
             own.to_fetch.push((key.clone(), version));
@@ -468,10 +546,10 @@ impl Pg {
     }
 
     /// Fetches what differs, and goes on once all of it is here.
-    pub fn self_resync_fetch(&mut self, core: &mut Core) {
+    pub fn self_backfill_fetch(&mut self, core: &mut Core) {
         let us = core.config.id;
         loop {
-            let Some(own) = &mut self.self_resync else { return };
+            let Some(own) = &mut self.backfill.own else { return };
             if core.is_without_room(us) && !own.to_fetch.is_empty() {
                 return;
             }
@@ -487,28 +565,28 @@ impl Pg {
             }
             own.cursor = own.until.clone();
             if own.cursor < self.range.1 {
-                return self.self_resync_step(core);
+                return self.self_backfill_step(core);
             }
             self.info.incomplete = false;
             let mut change = MetaChange::default();
             change.info(&self.info);
-            let then = CommitFor::SelfResynced { pgid: self.id, round: self.round };
+            let then = CommitFor::SelfBackfilled { pgid: self.id, round: self.round.number() };
             return self.submit(core, Vec::new(), change, then);
         }
     }
 
     /// An object of the comparison has come.
-    pub fn self_resync_got(&mut self, core: &mut Core, key: &ObjectKey) {
-        if let Some(own) = &mut self.self_resync {
+    pub fn self_backfill_got(&mut self, core: &mut Core, key: &ObjectKey) {
+        if let Some(own) = &mut self.backfill.own {
             own.fetching.remove(key);
-            self.self_resync_fetch(core);
+            self.self_backfill_fetch(core);
         }
     }
 
     /// Our copy is complete and durably marked so.
-    pub fn on_self_resynced(&mut self, core: &mut Core, round: u64) {
-        if round == self.round && self.state == State::SelfResync {
-            self.self_resync = None;
+    pub fn on_self_backfilled(&mut self, core: &mut Core, round: u64) {
+        if round == self.round.number() && self.state == State::SelfBackfill {
+            self.backfill.own = None;
             core.event(Level::Info, "copy_resynced", format!("pg {} here", self.id));
             self.get_missing(core);
         }
