@@ -7,8 +7,8 @@
 //! block is promised to something until nothing on the device refers to it any more; what of that is durable is the
 //! checkpoint's business.
 
+use crate::ages::Ages;
 use crate::page::Place;
-use crate::trim::Ages;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -31,6 +31,8 @@ pub(crate) struct Alloc {
     index: Vec<bool>,
     chunk_free: Vec<u32>,
     free: u64,
+    /// Blocks that are being discarded.
+    lent: u64,
     pages: u64,
     /// Zones of the index with room for a page in a row.
     partial: BTreeSet<usize>,
@@ -42,7 +44,7 @@ pub(crate) struct Alloc {
     /// The block after the last large run.
     after_large: u64,
     /// Since when zones are as they are.
-    pub ages: Ages,
+    ages: Ages,
     /// Fails after so many successes; for tests of what a failure leaves behind.
     fails_after: Option<u64>,
 }
@@ -56,6 +58,7 @@ impl Alloc {
             index: vec![false; zones],
             chunk_free: vec![0; zones.div_ceil(CHUNK)],
             free: 0,
+            lent: 0,
             pages: 0,
             partial: BTreeSet::new(),
             edge: STRETCH.min(zones),
@@ -83,6 +86,16 @@ impl Alloc {
     /// Free blocks.
     pub fn free_blocks(&self) -> u64 {
         self.free
+    }
+
+    /// Blocks that are being discarded.
+    pub fn lent_blocks(&self) -> u64 {
+        self.lent
+    }
+
+    /// Counts a checkpoint: what has not changed is older by one.
+    pub fn tick(&mut self) {
+        self.ages.tick();
     }
 
     /// Pages that have a place.
@@ -187,8 +200,9 @@ impl Alloc {
         Err(to)
     }
 
-    /// Takes free zones away while they are being discarded.
+    /// Takes free zones out of circulation while they are being discarded.
     pub fn lend(&mut self, zones: Range<usize>) {
+        self.lent += zones.len() as u64 * ZONE;
         for zone in zones {
             assert_eq!(self.words[zone], 0, "zone {zone} is not free");
             self.words[zone] = !0;
@@ -196,8 +210,9 @@ impl Alloc {
         }
     }
 
-    /// Gives them back.
+    /// Puts discarded zones back into circulation.
     pub fn discarded(&mut self, zones: Range<usize>) {
+        self.lent -= zones.len() as u64 * ZONE;
         for zone in zones {
             self.words[zone] = 0;
             self.count(zone, ZONE as i64);

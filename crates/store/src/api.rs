@@ -170,6 +170,14 @@ pub enum Read {
 }
 
 impl Read {
+    /// The object that it reads; `None` for a list.
+    pub fn object(&self) -> Option<&ObjectKey> {
+        match self {
+            Self::Object { key, .. } | Self::Extents { key, .. } => Some(key),
+            Self::List { .. } => None,
+        }
+    }
+
     /// Whether an object exists, its size and xattrs.
     pub fn attrs_of(key: &ObjectKey) -> Self {
         Self::Object {

@@ -1,7 +1,7 @@
 //! What was read or written lately in memory, up to a budget, by second chance: pages of the index, and blocks of data. Neither
 //! changes in its place as long as anything refers to it, so nothing is ever written from here.
 
-use crate::extents::block_crc;
+use crate::crc::block_crc;
 use crate::page::{PAGE, Page, Ptr};
 use std::cell::Cell;
 use std::collections::VecDeque;

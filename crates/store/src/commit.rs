@@ -1,25 +1,22 @@
-//! The way of a transaction: admitted, logged, applied.
+//! The write-ahead log's queues: transactions between submission and the table.
+//!
+//! A transaction is *waiting* until the log has space for it, then *admitted*: it has its number and places for its
+//! large writes, and is both to be logged and to be applied. One group of transactions is logged at a time, in one
+//! record; it is durable when the record and all data beside it are.
 
+use crate::alloc::Run;
 use crate::api::{ObjectKey, StoreError, StoreOut, Transaction, TxnId};
-use crate::extents::extents;
-use crate::io::Purpose;
-use crate::key;
-use crate::logged::{Bulk, Cost, Draft, Logged, Step, block_crcs, draft};
-use crate::plan::Plan;
-use crate::read::onode;
+use crate::core::Core;
+use crate::crc::block_crcs;
+use crate::io::{Io, Purpose};
+use crate::logged::{Bulk, Cost, Draft, Logged, Step, draft};
 use crate::ring::{Record, Ring};
-use crate::steps::Staged;
-use crate::store::Store;
-use crate::tree::Stop;
+use crate::stop::full;
 use std::collections::{BTreeMap, VecDeque};
-use stdx::BLOCK;
+use stdx::{BLOCK, Bufs};
 use wire::Writer;
 
-/// The most objects of a transaction whose pages are asked for at once.
-const AHEAD: usize = 128;
-/// Writes of the transactions to come whose pages are asked for at once.
-const WRITES_AHEAD: usize = 64;
-/// The most bytes of transactions in one log record, unless one alone is larger.
+/// The most bytes of transactions in one log record, unless a single one is larger.
 const GROUP_BYTES: usize = 1 << 20;
 
 struct Waiting {
@@ -32,7 +29,7 @@ struct ToLog {
     id: TxnId,
     seq: u64,
     bytes: Vec<u8>,
-    /// Whether data of it goes to its place at once.
+    /// True if it has large writes, whose data bypasses the log.
     bulk: bool,
 }
 
@@ -41,57 +38,49 @@ struct Unapplied {
     cost: Cost,
 }
 
-/// Transactions being made durable together.
+/// Transactions that become durable together.
 struct Group {
     ids: Vec<TxnId>,
     first: u64,
     last: u64,
+    /// Writes of the record that are under way.
     writes: usize,
     flush: Flush,
 }
 
-/// What makes a group durable besides its record, which is written through.
+/// The flush that a group needs besides its record, which is written through.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flush {
-    /// Nothing, or it is done.
+    /// None, or it is done.
     No,
-    /// Once the record and the data that goes beside it are written.
+    /// One, after the record and the data beside it are written.
     Wanted,
     UnderWay,
 }
 
-/// What the transaction to be applied waits for.
-enum Blocked {
-    No,
-    /// All of these pages.
-    Pages(Vec<u64>),
-    Fetch,
-}
-
 /// Transactions between submission and the table.
+///
+/// Invariants: transactions of this incarnation are numbered without gaps, `waiting` and `unapplied` hold the newest;
+/// `admitted` is the cost of `unapplied`, `promised` that of `waiting` and `unapplied`.
 pub(crate) struct Commit {
     ring: Ring,
     waiting: VecDeque<Waiting>,
-    /// Whether the first of them waits for a checkpoint to end.
+    /// True if the first of them waits for a checkpoint to end.
     held: bool,
     to_log: VecDeque<ToLog>,
     group: Option<Group>,
     unapplied: VecDeque<Unapplied>,
-    blocked: Blocked,
-    /// How often the next transaction had to wait.
-    stops: usize,
     /// Large writes under way, by transaction.
     direct: BTreeMap<u64, usize>,
-    /// What transactions that are not applied may need …
     promised: Cost,
-    /// … and those of them that were admitted.
     admitted: Cost,
-    /// Submitted in this life.
+    /// Transactions submitted in this incarnation.
     submitted: u64,
     /// Number of the next one to be admitted.
     next_seq: u64,
+    /// The last durable transaction.
     durable: u64,
-    /// Bytes of transactions that are held.
+    /// Bytes of transactions in memory.
     bytes: usize,
 }
 
@@ -104,8 +93,6 @@ impl Default for Commit {
             to_log: VecDeque::new(),
             group: None,
             unapplied: VecDeque::new(),
-            blocked: Blocked::No,
-            stops: 0,
             direct: BTreeMap::new(),
             promised: Cost::default(),
             admitted: Cost::default(),
@@ -117,21 +104,18 @@ impl Default for Commit {
     }
 }
 
+/// Queries.
 impl Commit {
     pub fn ring(&self) -> &Ring {
         &self.ring
     }
 
-    pub fn ring_mut(&mut self) -> &mut Ring {
-        &mut self.ring
-    }
-
-    /// What transactions that are not applied may need.
+    /// The most that all unapplied transactions may need.
     pub fn promised(&self) -> Cost {
         self.promised
     }
 
-    /// What transactions that are admitted and not applied may need.
+    /// The most that the admitted ones of them may need.
     pub fn admitted(&self) -> Cost {
         self.admitted
     }
@@ -141,7 +125,7 @@ impl Commit {
         self.durable
     }
 
-    /// How many were submitted; reads after them see their effects.
+    /// Transactions submitted so far; a later read sees their effects.
     pub fn mark(&self) -> u64 {
         self.submitted
     }
@@ -154,90 +138,43 @@ impl Commit {
         self.waiting.is_empty() && self.to_log.is_empty() && self.group.is_none() && self.unapplied.is_empty()
     }
 
-    /// How often the next transaction had to wait for something to be read.
-    pub fn stops(&self) -> usize {
-        self.stops
-    }
-
-    /// Whether nothing waits to be applied.
+    /// True if nothing waits to be applied.
     pub fn is_applied(&self) -> bool {
         self.unapplied.is_empty()
     }
 
-    /// Whether a transaction before `mark` that is not applied touches the object (any object for `None`).
+    /// True if an unapplied transaction before `mark` touches the object (any object for `None`).
     pub fn is_pending(&self, mark: u64, object: Option<&ObjectKey>) -> bool {
         let applied_or_admitted = self.submitted - self.waiting.len() as u64;
-        let unapplied = self.unapplied.len() as u64;
-        // The transactions of this life are numbered without gaps: the queues hold the newest ones.
-        let first = applied_or_admitted.saturating_sub(unapplied);
-        let admitted = (first..).zip(&self.unapplied).take_while(|(n, _)| *n < mark);
-        let waiting = (applied_or_admitted..).zip(&self.waiting).take_while(|(n, _)| *n < mark);
-        let touches = |object: &ObjectKey| {
-            let admitted = admitted.clone().any(|(_, u)| u.txn.steps.iter().any(|s| s.touches(object)));
-            admitted || waiting.clone().any(|(_, w)| w.drafts.iter().any(|d| d.touches(object)))
-        };
-        match object {
-            Some(object) => touches(object),
-            None => admitted.clone().next().is_some() || waiting.clone().next().is_some(),
-        }
+        let first = applied_or_admitted.saturating_sub(self.unapplied.len() as u64);
+        let mut admitted = (first..).zip(&self.unapplied).take_while(|(n, _)| *n < mark);
+        let mut waiting = (applied_or_admitted..).zip(&self.waiting).take_while(|(n, _)| *n < mark);
+        let Some(object) = object else { return admitted.next().is_some() || waiting.next().is_some() };
+        admitted.any(|(_, u)| u.txn.steps.iter().any(|step| step.touches(object)))
+            || waiting.any(|(_, w)| w.drafts.iter().any(|draft| draft.touches(object)))
     }
 
-    pub fn submit(&mut self, txn: Transaction, cost: Cost, direct_bytes: usize) -> TxnId {
-        self.submitted += 1;
-        let id = TxnId(self.submitted);
-        self.promise(cost);
-        self.waiting.push_back(Waiting { id, drafts: draft(txn, direct_bytes), cost });
-        id
-    }
-
-    /// So many blocks of a transaction that was admitted have been taken.
-    fn taken(&mut self, blocks: u64) {
-        self.promised.blocks -= blocks;
-        self.admitted.blocks -= blocks;
-    }
-
-    fn promise(&mut self, cost: Cost) {
-        self.promised.blocks += cost.blocks;
-        self.promised.index += cost.index;
-        self.promised.cloned += cost.cloned;
-        self.bytes += cost.log as usize;
-    }
-
-    /// Begins a life with a log; `applied` is the last transaction that the index contains.
-    pub fn begin(&mut self, ring: Ring, applied: u64) {
-        self.ring = ring;
-        self.durable = applied;
-        self.next_seq = self.durable + 1;
-    }
-
-    /// A record was found in the log when opening.
-    pub fn found(&mut self, record: &Record, applied: u64) {
-        self.ring.found(record);
-        self.durable = record.txns.last().map_or(applied, |t| t.seq).max(applied);
-        self.next_seq = self.durable + 1;
-    }
-
-    /// Transactions found in the log are to be applied.
-    pub fn replay(&mut self, txns: impl Iterator<Item = Logged>) {
-        self.unapplied.extend(txns.map(|txn| Unapplied { txn, cost: Cost::default() }));
-    }
-
-    /// Whether a record is to be begun.
+    /// True if a transaction is to be logged and no record is under way.
     pub fn has_to_log(&self) -> bool {
         self.group.is_none() && !(self.to_log.is_empty() && self.waiting.is_empty())
     }
 
-    /// Whether somebody waits for a transaction to be durable.
+    /// True if a transaction is not durable yet.
     pub fn has_unlogged(&self) -> bool {
         self.group.is_some() || !(self.to_log.is_empty() && self.waiting.is_empty())
     }
 
-    /// Whether a transaction waits for a checkpoint to end.
+    /// True if an admitted transaction could join a record now.
+    pub fn has_record(&self) -> bool {
+        self.group.is_none() && !self.to_log.is_empty()
+    }
+
+    /// True if a transaction waits for a checkpoint to end.
     pub fn is_held(&self) -> bool {
         self.held
     }
 
-    /// Whether a record is under way.
+    /// True if a record is under way.
     pub fn is_logging(&self) -> bool {
         self.group.is_some()
     }
@@ -247,10 +184,211 @@ impl Commit {
         self.ring.next().1 - u64::from(self.group.is_some())
     }
 
-    pub fn log_written(&mut self) {
-        self.group.as_mut().expect("a record being written").writes -= 1;
+    /// Bytes of transactions in memory.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// Opening.
+impl Commit {
+    /// Takes over the log; `applied` is the last transaction that the index contains.
+    pub fn begin(&mut self, ring: Ring, applied: u64) {
+        self.ring = ring;
+        self.durable = applied;
+        self.next_seq = self.durable + 1;
     }
 
+    /// Takes over a record found in the log; its transactions after `applied` are to be applied.
+    pub fn replay(&mut self, record: Record, applied: u64) {
+        self.ring.found(&record);
+        self.durable = record.txns.last().map_or(applied, |t| t.seq).max(applied);
+        self.next_seq = self.durable + 1;
+        let txns = record.txns.into_iter().filter(|t| t.seq > applied);
+        self.unapplied.extend(txns.map(|txn| Unapplied { txn, cost: Cost::default() }));
+    }
+}
+
+/// Submission and admission.
+impl Commit {
+    pub fn submit(&mut self, txn: Transaction, cost: Cost, direct_bytes: usize) -> TxnId {
+        self.submitted += 1;
+        let id = TxnId(self.submitted);
+        self.promised.add(cost);
+        self.bytes += cost.log as usize;
+        self.waiting.push_back(Waiting { id, drafts: draft(txn, direct_bytes), cost });
+        id
+    }
+
+    /// The cost of the next waiting transaction.
+    pub fn next_cost(&self) -> Option<Cost> {
+        self.waiting.front().map(|waiting| waiting.cost)
+    }
+
+    /// Reserves space in the log for the next waiting transaction.
+    pub fn reserve_log(&mut self, cost: Cost) -> bool {
+        self.ring.reserve(cost.log)
+    }
+
+    /// Notes if the next transaction waits for a checkpoint to end.
+    pub fn set_held(&mut self, held: bool) {
+        self.held = held;
+    }
+
+    /// Admits the next waiting transaction, for which log space is reserved: gives it its number and places for its
+    /// large writes, which start at once.
+    pub fn admit(&mut self, core: &mut Core, io: &mut Io, out: &mut Vec<StoreOut>) -> Result<(), StoreError> {
+        let Waiting { id, drafts, mut cost } = self.waiting.pop_front().expect("a waiting transaction");
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        self.admitted.add(cost);
+        let mut steps = Vec::with_capacity(drafts.len());
+        let mut has_bulk = false;
+        for draft in drafts {
+            steps.push(match draft {
+                Draft::Op(op) => Step::Op(op),
+                Draft::Bulk(key, block, data) => {
+                    let runs = self.place_bulk(seq, &data, core, io, out)?;
+                    let bulk = Bulk { key, block, runs, crcs: block_crcs(&data) };
+                    let taken = Cost { blocks: bulk.crcs.len() as u64, ..Cost::default() };
+                    self.promised.subtract(taken);
+                    self.admitted.subtract(taken);
+                    cost.subtract(taken);
+                    has_bulk = true;
+                    Step::Bulk(bulk)
+                }
+            });
+        }
+        let txn = Logged { seq, steps };
+        let mut w = Writer::with_room(cost.log as usize);
+        w.put(&txn);
+        let bytes = w.into_vec();
+        assert!(bytes.len() as u64 <= cost.log, "{} bytes, estimated {}", bytes.len(), cost.log);
+        self.ring.settle_reservation(cost.log, bytes.len() as u64);
+        self.to_log.push_back(ToLog { id, seq, bytes, bulk: has_bulk });
+        self.unapplied.push_back(Unapplied { txn, cost });
+        Ok(())
+    }
+
+    /// Allocates blocks for the data of a large write, which bypasses the log, and starts writing it. The blocks are
+    /// free, so nothing on the device refers to them; they belong to the object once the transaction is applied.
+    fn place_bulk(
+        &mut self,
+        seq: u64,
+        data: &Bufs,
+        core: &mut Core,
+        io: &mut Io,
+        out: &mut Vec<StoreOut>,
+    ) -> Result<Vec<Run>, StoreError> {
+        let (mut runs, mut at, mut goal) = (Vec::new(), 0, None);
+        while at < data.len() {
+            let want = ((data.len() - at) / BLOCK) as u64;
+            let run = core.take_blocks(want, goal).ok_or_else(full)?;
+            goal = Some(run.0 + run.1);
+            let end = at + run.1 as usize * BLOCK;
+            let part = data.slice(at..end);
+            core.begin_write(run.0, part.clone());
+            io.write(Purpose::Direct(seq, run.0), run.0 * BLOCK as u64, part, out);
+            *self.direct.entry(seq).or_default() += 1;
+            runs.push(run);
+            at = end;
+        }
+        Ok(runs)
+    }
+}
+
+/// Application.
+impl Commit {
+    /// The next transaction to be applied, and its number in this incarnation.
+    pub fn next_unapplied(&self) -> Option<(u64, &Logged)> {
+        let next = self.unapplied.front()?;
+        let number = self.submitted.saturating_sub(self.waiting.len() as u64)
+            - (self.unapplied.len() as u64).min(self.submitted);
+        Some((number, &next.txn))
+    }
+
+    /// Transactions to be applied, in order.
+    pub fn unapplied(&self) -> impl Iterator<Item = &Logged> {
+        self.unapplied.iter().map(|unapplied| &unapplied.txn)
+    }
+
+    /// The next transaction was applied; gives its number.
+    pub fn applied(&mut self) -> u64 {
+        let Unapplied { txn, cost } = self.unapplied.pop_front().expect("an admitted transaction");
+        self.promised.subtract(cost);
+        self.admitted.subtract(cost);
+        self.bytes -= cost.log as usize;
+        txn.seq
+    }
+}
+
+/// Logging.
+impl Commit {
+    /// Carries on the record under way: flushes what needs it, ends the group when it is durable.
+    pub fn step_group(&mut self, io: &mut Io, out: &mut Vec<StoreOut>) -> bool {
+        let Some(group) = &mut self.group else { return false };
+        let direct = self.direct.range(group.first..=group.last).next().is_some();
+        if group.writes > 0 || group.flush == Flush::UnderWay || direct {
+            return false;
+        }
+        if group.flush == Flush::No || acknowledges_early() {
+            let group = self.group.take().expect("looked at");
+            self.durable = group.last;
+            out.extend(group.ids.into_iter().map(StoreOut::Committed));
+            return true;
+        }
+        group.flush = Flush::UnderWay;
+        io.flush(Purpose::LogFlush, out);
+        true
+    }
+
+    /// Writes the next record: all admitted transactions that fit one.
+    ///
+    /// A record without large writes is written through and needs no flush. With large writes whose data is written
+    /// already, the flush runs beside the record; otherwise it follows both.
+    pub fn begin_record(&mut self, io: &mut Io, out: &mut Vec<StoreOut>) {
+        assert!(self.group.is_none(), "one record at a time");
+        let Some(first) = self.to_log.front().map(|t| t.seq) else { return };
+        let (mut ids, mut txns, mut bytes, mut last, mut bulk) = (Vec::new(), Vec::new(), 0, first, false);
+        while self.to_log.front().is_some_and(|t| txns.is_empty() || bytes + t.bytes.len() <= GROUP_BYTES) {
+            let next = self.to_log.pop_front().expect("looked at");
+            bytes += next.bytes.len();
+            last = next.seq;
+            bulk |= next.bulk;
+            ids.push(next.id);
+            txns.push(next.bytes);
+        }
+        let parts = self.ring.append(&txns, last);
+        let lacks_data = self.direct.range(first..=last).next().is_some();
+        let flush = match (bulk, lacks_data) {
+            (false, _) => Flush::No,
+            (true, false) => Flush::UnderWay,
+            (true, true) => Flush::Wanted,
+        };
+        self.group = Some(Group { ids, first, last, writes: parts.len(), flush });
+        if flush == Flush::UnderWay {
+            io.flush(Purpose::LogFlush, out);
+        }
+        for (offset, bytes) in parts {
+            if flush == Flush::Wanted || acknowledges_early() {
+                io.write(Purpose::Log, offset, bytes, out);
+            } else {
+                io.write_through(Purpose::Log, offset, bytes, out);
+            }
+        }
+    }
+
+    /// A write of the record has ended.
+    pub fn log_written(&mut self) {
+        self.group.as_mut().expect("a record under way").writes -= 1;
+    }
+
+    /// The flush of the group has ended.
+    pub fn log_flushed(&mut self) {
+        self.group.as_mut().expect("a group being flushed").flush = Flush::No;
+    }
+
+    /// A large write of transaction `seq` has ended.
     pub fn direct_written(&mut self, seq: u64) {
         let left = self.direct.get_mut(&seq).expect("a large write under way");
         *left -= 1;
@@ -259,319 +397,12 @@ impl Commit {
         }
     }
 
-    pub fn fetched(&mut self) {
-        self.blocked = Blocked::No;
-    }
-
-    pub fn log_flushed(&mut self) {
-        self.group.as_mut().expect("a group being flushed").flush = Flush::No;
-    }
-
-    /// The group is durable.
-    fn end_group(&mut self, out: &mut Vec<StoreOut>) {
-        let group = self.group.take().expect("looked at");
-        self.durable = group.last;
-        out.extend(group.ids.into_iter().map(StoreOut::Committed));
+    /// Frees the log before `head`, which the index contains durably.
+    pub fn trim_log(&mut self, head: u64) {
+        self.ring.advance(head);
     }
 }
 
-impl Store {
-    /// Gives the next waiting transactions their number, room in the log and places for large writes.
-    pub(crate) fn admit(&mut self, out: &mut Vec<StoreOut>) -> Result<bool, StoreError> {
-        let mut progress = false;
-        self.commit.held = false;
-        while let Some(front) = self.commit.waiting.front() {
-            // What is logged and not applied is held in memory.
-            if self.commit.bytes > 2 * self.config.table_bytes && !self.commit.is_applied() {
-                break;
-            }
-            let crowded = self.checkpoint.is_some() && self.core.active.memory() > self.config.table_bytes;
-            let mut no_room = !self.has_room(front.cost) && self.may_free();
-            if no_room && !self.leaving.is_empty() {
-                let cost = front.cost;
-                self.release(usize::MAX);
-                no_room = !self.has_room(cost) && self.may_free();
-            }
-            let front = self.commit.waiting.front().expect("looked at");
-            if crowded || no_room || !self.commit.ring.reserve(front.cost.log) {
-                self.wants_checkpoint = true;
-                self.commit.held = true;
-                break;
-            }
-            let Waiting { id, drafts, mut cost } = self.commit.waiting.pop_front().expect("looked at");
-            let seq = self.commit.next_seq;
-            self.commit.next_seq += 1;
-            self.commit.admitted.blocks += cost.blocks;
-            self.commit.admitted.index += cost.index;
-            let mut steps = Vec::with_capacity(drafts.len());
-            let mut has_bulk = false;
-            for draft in drafts {
-                steps.push(match draft {
-                    Draft::Op(op) => Step::Op(op),
-                    Draft::Bulk(key, block, data) => {
-                        let bulk = self.place(seq, key, block, &data, out)?;
-                        let blocks = bulk.crcs.len() as u64;
-                        self.commit.taken(blocks);
-                        cost.blocks -= blocks;
-                        has_bulk = true;
-                        Step::Bulk(bulk)
-                    }
-                });
-            }
-            let txn = Logged { seq, steps };
-            let mut w = Writer::with_room(cost.log as usize);
-            w.put(&txn);
-            let bytes = w.into_vec();
-            assert!(bytes.len() as u64 <= cost.log, "{} bytes, {} were reckoned", bytes.len(), cost.log);
-            self.commit.ring.settle_reservation(cost.log, bytes.len() as u64);
-            self.commit.to_log.push_back(ToLog { id, seq, bytes, bulk: has_bulk });
-            self.commit.unapplied.push_back(Unapplied { txn, cost });
-            progress = true;
-        }
-        Ok(progress)
-    }
-
-    /// Finds places for whole blocks and starts writing them.
-    fn place(
-        &mut self,
-        seq: u64,
-        key: ObjectKey,
-        block: u64,
-        data: &stdx::Bufs,
-        out: &mut Vec<StoreOut>,
-    ) -> Result<Bulk, StoreError> {
-        let (mut runs, mut at, mut goal) = (Vec::new(), 0, None);
-        while at < data.len() {
-            let want = ((data.len() - at) / BLOCK) as u64;
-            let Some(run) = self.core.alloc.data(want, goal) else {
-                let Stop::Error(error) = crate::plan::full() else { unreachable!("an error") };
-                return Err(error);
-            };
-            goal = Some(run.0 + run.1);
-            let end = at + run.1 as usize * BLOCK;
-            let part = data.slice(at..end);
-            self.core.writing.begin(run.0, part.clone());
-            self.io.write(Purpose::Direct(seq, run.0), run.0 * BLOCK as u64, part, out);
-            *self.commit.direct.entry(seq).or_default() += 1;
-            runs.push(run);
-            at = end;
-        }
-        Ok(Bulk { key, block, runs, crcs: block_crcs(data) })
-    }
-
-    /// Applies the next transaction, if what it needs is in memory.
-    pub(crate) fn apply_next(&mut self, out: &mut Vec<StoreOut>) -> Result<bool, StoreError> {
-        match &self.commit.blocked {
-            Blocked::Fetch => return Ok(false),
-            Blocked::Pages(pages) if pages.iter().any(|page| self.io.is_loading(*page)) => return Ok(false),
-            _ => self.commit.blocked = Blocked::No,
-        }
-        let Some(next) = self.commit.unapplied.front() else { return Ok(false) };
-        let number = self.commit.submitted.saturating_sub(self.commit.waiting.len() as u64)
-            - (self.commit.unapplied.len() as u64).min(self.commit.submitted);
-        if self.reads.values().any(|read| read.is_before(number, &next.txn)) {
-            return Ok(false);
-        }
-        let sources = next.txn.steps.iter().filter_map(Step::cloned).cloned().collect::<Vec<_>>();
-        if let Some(progress) = self.stage_omaps(&sources, out)? {
-            return Ok(progress);
-        }
-        let Some(next) = self.commit.unapplied.front() else { return Ok(false) };
-        let (stats, next_id) = (self.core.stats, self.core.next_id);
-        let (base, alloc) = self.core.base();
-        let mut plan = Plan::new(base, alloc, stats, next_id);
-        match next.txn.steps.iter().try_for_each(|step| plan.step(step)) {
-            Ok(()) => {
-                let done = plan.finish();
-                self.core.stats = done.stats;
-                self.core.next_id = done.next_id;
-                self.core.garbage |= done.garbage;
-                done.apply(&mut self.core.active);
-                let Unapplied { txn, cost } = self.commit.unapplied.pop_front().expect("looked at");
-                self.core.applied = txn.seq;
-                self.core.fetched.clear();
-                self.core.staged.clear();
-                self.commit.stops = 0;
-                self.commit.promised.blocks -= cost.blocks;
-                self.commit.promised.index -= cost.index;
-                self.commit.promised.cloned -= cost.cloned;
-                self.commit.admitted.blocks -= cost.blocks;
-                self.commit.admitted.index -= cost.index;
-                self.commit.bytes -= cost.log as usize;
-                Ok(true)
-            }
-            Err(stop) => {
-                plan.undo();
-                self.block(stop, out)?;
-                self.load_ahead(out);
-                Ok(false)
-            }
-        }
-    }
-
-    /// Nothing is applied until the cause of `stop` is gone.
-    fn block(&mut self, stop: Stop, out: &mut Vec<StoreOut>) -> Result<(), StoreError> {
-        self.commit.stops += 1;
-        self.commit.blocked = match &stop {
-            Stop::Page(ptr, _) => Blocked::Pages(vec![ptr.block]),
-            _ => Blocked::Fetch,
-        };
-        self.wait_for(stop, out)
-    }
-
-    /// Copies large omaps that the next transaction clones, some entries at a time, so that checkpoints can be made in
-    /// between; `None` when all are copied, else whether there was progress.
-    fn stage_omaps(
-        &mut self,
-        objects: &[ObjectKey],
-        out: &mut Vec<StoreOut>,
-    ) -> Result<Option<bool>, StoreError> {
-        const ENTRIES: usize = 256;
-        for (i, object) in objects.iter().enumerate() {
-            // Each clone of an object in the transaction gets a copy of its own.
-            let nth = objects[..i].iter().filter(|o| *o == object).count();
-            let crowded = self.checkpoint.is_some() && self.core.active.memory() > self.config.table_bytes;
-            let mut staged = std::mem::take(&mut self.core.staged);
-            let (stats, next_id) = (self.core.stats, self.core.next_id);
-            let (base, alloc) = self.core.base();
-            let mut plan = Plan::new(base, alloc, stats, next_id);
-            let worked = plan.large_omap(object).and_then(|source| {
-                let Some(source) = source else { return Ok(false) };
-                let known = (0..staged.len()).filter(|at| staged[*at].source == source).nth(nth);
-                let at = known.unwrap_or(staged.len());
-                if known.is_none() {
-                    staged.push(Staged { source, ..Staged::default() });
-                }
-                if staged[at].done {
-                    return Ok(false);
-                }
-                // What stops leaves nothing behind, also of what is noted here.
-                let mut next = staged[at].clone();
-                if !crowded {
-                    plan.stage(&mut next, ENTRIES)?;
-                    staged[at] = next;
-                }
-                Ok(true)
-            });
-            let done = plan.finish();
-            self.core.staged = staged;
-            match worked {
-                Ok(false) => {}
-                Ok(true) => {
-                    self.commit.stops = 0;
-                    self.core.next_id = done.next_id;
-                    self.core.garbage |= done.garbage;
-                    done.apply(&mut self.core.active);
-                    return Ok(Some(!crowded));
-                }
-                Err(stop) => return self.block(stop, out).map(|()| Some(false)),
-            }
-        }
-        Ok(None)
-    }
-
-    /// Asks for the pages that the other objects of the next transaction are on, so that it is not begun again for
-    /// each of them, and for those of the writes after it, so that they do not wait for one another.
-    fn load_ahead(&mut self, out: &mut Vec<StoreOut>) {
-        let Blocked::Pages(pages) = &mut self.commit.blocked else { return };
-        let Some(next) = self.commit.unapplied.front() else { return };
-        let view = self.core.view();
-        for object in next.txn.steps.iter().flat_map(Step::objects).take(AHEAD) {
-            if let Err(Stop::Page(ptr, level)) = view.get(&key::object(object))
-                && !pages.contains(&ptr.block)
-                && self.io.load(ptr, level, out).is_ok()
-            {
-                pages.push(ptr.block);
-            }
-        }
-        let most = (self.core.cache.limit() / 4).min(WRITES_AHEAD);
-        let writes = self.commit.unapplied.iter().flat_map(|u| u.txn.steps.iter().filter_map(Step::written));
-        for (object, from, to) in writes.take(most) {
-            let missing = match onode(&view, object) {
-                Ok(Some(onode)) => extents(&view, onode.id, from.saturating_sub(1), to).err(),
-                Ok(None) => None,
-                Err(stop) => Some(stop),
-            };
-            if let Some(Stop::Page(ptr, level)) = missing {
-                // What can't be read is said when it is needed.
-                let _ = self.io.load(ptr, level, out);
-            }
-        }
-    }
-
-    /// Writes the next log record, if none is under way and the batch is over; flushes what is written.
-    pub(crate) fn write_log(&mut self, out: &mut Vec<StoreOut>) -> bool {
-        let early = stdx::mutants::is_active("store_acknowledges_before_the_flush");
-        let commit = &mut self.commit;
-        if let Some(group) = &mut commit.group {
-            let direct = commit.direct.range(group.first..=group.last).next().is_some();
-            if group.writes > 0 || group.flush == Flush::UnderWay || direct {
-                return false;
-            }
-            if group.flush == Flush::No || early {
-                commit.end_group(out);
-                return true;
-            }
-            group.flush = Flush::UnderWay;
-            self.io.flush(Purpose::LogFlush, out);
-            return true;
-        }
-        let Some(first) = commit.to_log.front().filter(|_| self.may_log).map(|t| t.seq) else { return false };
-        if self.sup.clean || self.sup_behind || self.checkpoint.as_ref().is_some_and(|c| c.is_clean()) {
-            // A superblock says that nothing was logged, or needs what the log will overwrite: first that must change.
-            return self.unclean();
-        }
-        let (mut ids, mut txns, mut bytes, mut last, mut bulk) = (Vec::new(), Vec::new(), 0, first, false);
-        while commit.to_log.front().is_some_and(|t| txns.is_empty() || bytes + t.bytes.len() <= GROUP_BYTES) {
-            let next = commit.to_log.pop_front().expect("looked at");
-            bytes += next.bytes.len();
-            last = next.seq;
-            bulk |= next.bulk;
-            ids.push(next.id);
-            txns.push(next.bytes);
-        }
-        let parts = commit.ring.append(&txns, last);
-        let lacks_data = commit.direct.range(first..=last).next().is_some();
-        let flush = match (bulk, lacks_data) {
-            (false, _) => Flush::No,
-            (true, false) => Flush::UnderWay,
-            (true, true) => Flush::Wanted,
-        };
-        commit.group = Some(Group { ids, first, last, writes: parts.len(), flush });
-        if flush == Flush::UnderWay {
-            self.io.flush(Purpose::LogFlush, out);
-        }
-        for (offset, bytes) in parts {
-            if flush == Flush::Wanted || early {
-                self.io.write(Purpose::Log, offset, bytes, out);
-            } else {
-                self.io.write_through(Purpose::Log, offset, bytes, out);
-            }
-        }
-        true
-    }
-
-    /// Removes some entries of omaps that were parted with, while nothing else is to be applied.
-    pub(crate) fn collect_garbage(&mut self, out: &mut Vec<StoreOut>) -> Result<bool, StoreError> {
-        const ENTRIES: usize = 128;
-        let busy = !self.commit.is_applied() || self.core.active.memory() > self.config.table_bytes;
-        if !self.core.garbage || busy {
-            return Ok(false);
-        }
-        let (stats, next_id) = (self.core.stats, self.core.next_id);
-        let (base, alloc) = self.core.base();
-        let mut plan = Plan::new(base, alloc, stats, next_id);
-        match plan.collect_garbage(ENTRIES) {
-            Ok(more) => {
-                plan.finish().apply(&mut self.core.active);
-                self.core.garbage = more;
-                Ok(more)
-            }
-            Err(stop) => {
-                plan.undo();
-                self.wait_for(stop, out)?;
-                Ok(false)
-            }
-        }
-    }
+fn acknowledges_early() -> bool {
+    stdx::mutants::is_active("store_acknowledges_before_the_flush")
 }

@@ -1,5 +1,6 @@
 //! What the store is told when it is made, and small answers about itself.
 
+use crate::api::ReadClass;
 use wire::Uuid;
 
 /// Sizes and numbers that the owner chooses.
@@ -16,13 +17,13 @@ pub struct Config {
     pub table_bytes: usize,
     /// Size of the log, in bytes; used when the store is made, later the device says it. `None`: by device size.
     pub log_bytes: Option<u64>,
-    /// The owner calls [`crate::Store::batch_ended`]: transactions submitted before share a log record and a flush. Otherwise
+    /// The owner calls `Store::batch_ended`: transactions submitted before share a log record and a flush. Otherwise
     /// the first of them begins a record at once and the others wait for the next.
     pub batched: bool,
     /// Writes with at least so many bytes of whole blocks go to their place at once and not through the log.
     pub direct_bytes: usize,
     /// What each class of reads may take of the device while others want it too, in proportion; 0 counts as 1.
-    pub shares: [u32; crate::ReadClass::COUNT],
+    pub shares: [u32; ReadClass::COUNT],
     /// Free space is given back to the device when it has been free for so many checkpoints; `None`: never.
     pub discard_after: Option<u8>,
 }
@@ -75,7 +76,7 @@ pub enum Refusal {
     TooLarge,
     /// An object's name or an omap key or xattr name is too long (ENAMETOOLONG).
     NameTooLong,
-    /// An object would end beyond [`crate::MAX_OBJECT_BYTES`] (EFBIG).
+    /// An object would end beyond `MAX_OBJECT_BYTES` (EFBIG).
     ObjectTooLarge,
 }
 

@@ -5,12 +5,13 @@
 //! size of the device (2 bits for each block), so this is for tools and tests and not for daemons.
 
 use crate::api::ObjectKey;
-use crate::checkpoint::SPACE_CHUNK;
+use crate::config::Identity;
 use crate::extents::{decode_extent, decode_refs};
 use crate::key;
+use crate::onode::{Cell, Onode};
 use crate::page::{PAGE, Page, Ptr};
-use crate::plan::{Cell, Onode};
 use crate::ring::{Look, Ring};
+use crate::space_map::marked_blocks;
 use crate::superblock::{COPIES, Found, Super};
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::{BLOCK, Buf};
@@ -25,7 +26,7 @@ pub struct Report {
     /// What each copy of the superblock is, in words.
     pub superblocks: Vec<String>,
     /// Whose store it is, where a superblock could be read.
-    pub identity: Option<crate::Identity>,
+    pub identity: Option<Identity>,
     /// Fields of the newest superblock, by name.
     pub fields: Vec<(&'static str, String)>,
     /// Pages of the index by level, the leaves first.
@@ -93,7 +94,7 @@ pub fn inspect(
 }
 
 /// Whose store a device of `size` bytes holds, as its superblocks say; `None` where none can be read.
-pub fn identify(size: u64, read: &mut ReadAt<'_>) -> Option<crate::Identity> {
+pub fn identify(size: u64, read: &mut ReadAt<'_>) -> Option<Identity> {
     let mut report = Report::default();
     superblocks(size, read, &mut report).ok()?;
     report.identity
@@ -119,7 +120,7 @@ fn superblocks(size: u64, read: &mut ReadAt<'_>, report: &mut Report) -> Result<
         report.damage.push("no superblock can be read".to_owned());
         return Ok(None);
     };
-    report.identity = Some(crate::Identity { uuid: sup.uuid, label: sup.label.clone() });
+    report.identity = Some(sup.identity());
     report.fields = sup.fields();
     if sup.blocks * BLOCK as u64 > size {
         report.damage.push(format!(
@@ -142,7 +143,7 @@ fn log(sup: &Super, read: &mut ReadAt<'_>, report: &mut Report) {
         report.log_end = "closed in order".to_owned();
         return;
     }
-    let ring = Ring::new(sup.log_offset(), sup.log_bytes, sup.salt, sup.log_pos, sup.log_seq);
+    let ring = Ring::of(sup);
     let (mut pos, mut seq, mut bytes) = (sup.log_pos, sup.log_seq, Vec::new());
     let end = sup.log_pos + sup.log_bytes;
     loop {
@@ -422,11 +423,8 @@ impl<'a, 'r> Walk<'a, 'r> {
     }
 
     fn space(&mut self, chunk: u64, bits: &[u8]) -> Result<(), String> {
-        if bits.len() as u64 * 8 != SPACE_CHUNK || chunk > self.sup.blocks / SPACE_CHUNK {
-            return Err("the map of blocks".to_owned());
-        }
-        for block in (0..SPACE_CHUNK).filter(|b| bits[(*b / 8) as usize] >> (b % 8) & 1 != 0) {
-            let block = chunk * SPACE_CHUNK + block;
+        let marked = marked_blocks(chunk, bits, self.sup.blocks);
+        for block in marked.ok_or_else(|| "the map of blocks".to_owned())? {
             if !self.inside(block, 1) {
                 return Err(format!("block {block} is outside the device"));
             }

@@ -3,6 +3,7 @@
 use crate::api::{ReadClass, ReadId, StoreError, StoreOut};
 use crate::page::{PAGE, Ptr};
 use crate::share::{Held, Shares};
+use crate::stop::Stop;
 use node::{DiskInfo, DiskOp, DiskOpId};
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::{BLOCK, Buf, Bufs};
@@ -141,6 +142,18 @@ impl Io {
         Ok(())
     }
 
+    /// Starts what a stopped step waits for; fails if no retry can help.
+    pub fn wait_for(&mut self, stop: Stop, out: &mut Vec<StoreOut>) -> Result<(), StoreError> {
+        match stop {
+            Stop::Page(ptr, level) => self.load(ptr, level, out),
+            Stop::Blocks(first, count) => {
+                self.read_blocks(Purpose::Fetch(first, count), first, count, out);
+                Ok(())
+            }
+            Stop::Error(error) => Err(error),
+        }
+    }
+
     /// A page or a half of one has come; the whole page when it is there.
     pub fn loaded(
         &mut self,
@@ -182,14 +195,17 @@ impl Io {
 
     /// Writes what is durable when the write has ended.
     pub fn write_through(&mut self, purpose: Purpose, offset: u64, data: Buf, out: &mut Vec<StoreOut>) {
-        let (disk, through) = (self.disk.id, !stdx::mutants::is_active("store_skips_flush"));
+        let (disk, through) = (self.disk.id, !skips_flushes());
         self.start(purpose, DiskOp::Write { disk, offset, data: data.into(), through }, out);
     }
 
     pub fn flush(&mut self, purpose: Purpose, out: &mut Vec<StoreOut>) {
         let disk = self.disk.id;
-        let skips = stdx::mutants::is_active("store_skips_flush");
-        let op = if skips { DiskOp::Read { disk, offset: 0, len: BLOCK } } else { DiskOp::Flush { disk } };
+        let op = if skips_flushes() {
+            DiskOp::Read { disk, offset: 0, len: BLOCK }
+        } else {
+            DiskOp::Flush { disk }
+        };
         self.start(purpose, op, out);
     }
 
@@ -227,7 +243,11 @@ impl Io {
     }
 }
 
-/// What a read must have given.
+fn skips_flushes() -> bool {
+    stdx::mutants::is_active("store_skips_flush")
+}
+
+/// Checks the length of what was read.
 pub(crate) fn expect_len(buf: Buf, len: usize, what: impl FnOnce() -> String) -> Result<Buf, StoreError> {
     if buf.len() == len {
         Ok(buf)

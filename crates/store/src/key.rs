@@ -15,7 +15,7 @@
 //!
 //! All integers are big-endian, so that they order as bytes.
 
-use crate::ObjectKey;
+use crate::api::ObjectKey;
 use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Deref;

@@ -9,25 +9,32 @@
 //! Memory is bounded by [`Config`] and the log's size, not by the number of objects; the map of free blocks takes 1 bit for
 //! each 4 KiB of the device.
 
+mod ages;
 mod alloc;
 mod api;
+mod apply;
 mod cache;
 mod checkpoint;
 mod commit;
 mod config;
+mod core;
+mod crc;
 mod extents;
 mod inspect;
 mod io;
 mod key;
 mod logged;
 mod merge;
+mod onode;
 mod open;
 mod page;
 mod plan;
 mod read;
+mod retired;
 mod ring;
 mod share;
-mod steps;
+mod space_map;
+mod stop;
 mod store;
 mod superblock;
 mod table;

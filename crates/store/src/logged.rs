@@ -5,8 +5,8 @@ use crate::alloc::Run;
 use crate::api::{ObjectKey, Transaction, TxnOp};
 use crate::config::Refusal;
 use crate::key;
-use crate::plan::INLINE_DATA;
-use stdx::{BLOCK, Bufs, crc32c};
+use crate::onode::INLINE_DATA;
+use stdx::{BLOCK, Bufs};
 use wire::{Decode, DecodeError, Encode, Reader, Writer};
 
 /// The largest size of an object in bytes.
@@ -167,7 +167,7 @@ impl Cost {
     pub fn of(txn: &Transaction, beside: Option<u64>, direct_bytes: usize) -> Result<Self, Refusal> {
         let mut cost = Self { log: 64, index: 256, ..Self::default() };
         for op in &txn.ops {
-            cost.add(op, direct_bytes)?;
+            cost.add_op(op, direct_bytes)?;
         }
         if let Some(bytes) = beside {
             cost.log += bytes + 2 * ENTRY_BESIDE;
@@ -185,7 +185,21 @@ impl Cost {
         Ok(cost)
     }
 
-    fn add(&mut self, op: &TxnOp, direct_bytes: usize) -> Result<(), Refusal> {
+    /// Adds space that a transaction may need.
+    pub fn add(&mut self, other: Self) {
+        self.blocks += other.blocks;
+        self.index += other.index;
+        self.cloned += other.cloned;
+    }
+
+    /// Subtracts space that was added and is not needed any more.
+    pub fn subtract(&mut self, other: Self) {
+        self.blocks -= other.blocks;
+        self.index -= other.index;
+        self.cloned -= other.cloned;
+    }
+
+    fn add_op(&mut self, op: &TxnOp, direct_bytes: usize) -> Result<(), Refusal> {
         let mut range = (0, 0);
         let mut payload = 0;
         match op {
@@ -339,18 +353,10 @@ impl Draft {
     }
 }
 
-/// The raw crc32c of each block.
-pub(crate) fn block_crcs(data: &Bufs) -> Vec<u32> {
-    let crc = |block: &Bufs| block.parts().iter().fold(0, |crc, part| crc32c::update(crc, part));
-    match data.parts() {
-        [one] => one.block_crcs().map(|(crc, _)| crc).collect(),
-        _ => (0..data.len() / BLOCK).map(|i| crc(&data.slice(i * BLOCK..(i + 1) * BLOCK))).collect(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::crc::block_crcs;
     use stdx::{Buf, Rng};
     use wire::Sample;
 

@@ -9,9 +9,9 @@ use crate::alloc::Alloc;
 use crate::cache::Cache;
 use crate::key::Key;
 use crate::page::{self, CAPACITY, PAGE, Page, Piece, Place, Ptr, entry_size};
-use crate::plan::full;
+use crate::stop::{Stop, full};
 use crate::table::Changes;
-use crate::tree::{Found, Stop, Tree};
+use crate::tree::{Found, Tree};
 use std::collections::VecDeque;
 use std::ops::Range;
 

@@ -16,6 +16,7 @@
 //! sectors of older records. A sector that is neither has rotted, so damage to the last record is told from a tear.
 
 use crate::logged::Logged;
+use crate::superblock::Super;
 use std::collections::VecDeque;
 use stdx::{BLOCK, Buf, BufMut, crc32c};
 use wire::Reader;
@@ -72,6 +73,11 @@ pub(crate) struct Record {
 impl Ring {
     pub fn new(offset: u64, len: u64, salt: u64, head: u64, next_seq: u64) -> Self {
         Self { offset, len, salt, nonce: 0, head, end: head, next_seq, reserved: 0, kept: VecDeque::new() }
+    }
+
+    /// The log of a store, empty from its head on.
+    pub fn of(sup: &Super) -> Self {
+        Self::new(sup.log_offset(), sup.log_bytes, sup.salt, sup.log_pos, sup.log_seq)
     }
 
     /// The same ring with a mark for the records of this life.
@@ -218,7 +224,7 @@ impl Ring {
         }
         let payload = &content[HEADER..HEADER + payload as usize];
         torn |= crc32c::update(!0, payload) != crc;
-        if torn && !stdx::mutants::is_active("store_accepts_torn_records") {
+        if torn && !accepts_torn_records() {
             return Look::End;
         }
         let mut r = Reader::new(payload);
@@ -246,6 +252,10 @@ impl Ring {
     pub fn next(&self) -> (u64, u64) {
         (self.end, self.next_seq)
     }
+}
+
+fn accepts_torn_records() -> bool {
+    stdx::mutants::is_active("store_accepts_torn_records")
 }
 
 struct Header {

@@ -7,7 +7,7 @@
 //! ```
 
 use crate::alloc::ZONE;
-use crate::config::MkfsInfo;
+use crate::config::{Identity, MkfsInfo};
 use crate::page::Ptr;
 use crate::table::Stats;
 use crate::tree::Tree;
@@ -83,6 +83,54 @@ pub(crate) enum Found {
     Other(String),
 }
 
+impl Found {
+    /// The superblock, if it is valid.
+    pub fn valid(&self) -> Option<&Super> {
+        if let Self::Valid(sup) = self { Some(sup) } else { None }
+    }
+
+    /// What is there instead of a superblock.
+    pub fn other(&self) -> Option<&str> {
+        if let Self::Other(what) = self { Some(what) } else { None }
+    }
+}
+
+/// The superblock of a running store, and the state of its two copies.
+#[derive(Default)]
+pub(crate) struct Supers {
+    newest: Super,
+    /// True if one copy on the device is older or damaged.
+    behind: bool,
+}
+
+impl Supers {
+    /// The newest superblock, in at least one copy.
+    pub fn newest(&self) -> &Super {
+        &self.newest
+    }
+
+    /// Takes over a superblock that both copies hold, or will hold before it matters.
+    pub fn replace(&mut self, sup: Super) {
+        self.adopt(sup, false);
+    }
+
+    /// Takes over the newest of two copies; `behind` if the other differs.
+    pub fn adopt(&mut self, sup: Super, behind: bool) {
+        (self.newest, self.behind) = (sup, behind);
+    }
+
+    /// Notes that the device has grown. Both copies are to be written.
+    pub fn grow(&mut self, blocks: u64) {
+        self.newest.blocks = blocks;
+        self.newest.generation += 1;
+    }
+
+    /// True if no record may be logged: a copy says that the log is not needed, or needs what would be overwritten.
+    pub fn forbid_log(&self) -> bool {
+        self.newest.clean || self.behind
+    }
+}
+
 impl Super {
     /// A new store on a device of `bytes`.
     pub fn make(info: &MkfsInfo, bytes: u64, log: Option<u64>, rng: &mut Rng) -> Result<Self, String> {
@@ -107,6 +155,10 @@ impl Super {
             generation: 1,
             ..Self::default()
         })
+    }
+
+    pub fn identity(&self) -> Identity {
+        Identity { uuid: self.uuid, label: self.label.clone() }
     }
 
     pub fn tree(&self) -> Tree {

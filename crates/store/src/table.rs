@@ -6,7 +6,8 @@
 use crate::alloc::Run;
 use crate::cache::Cache;
 use crate::key::Key;
-use crate::tree::{Cursor, Entry, Stop, Tree};
+use crate::stop::Stop;
+use crate::tree::{Cursor, Entry, Tree};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Range;

@@ -1,30 +1,9 @@
 //! Finding entries in the index tree. The tree on the device never changes in place: a checkpoint makes a new root.
 
-use crate::StoreError;
 use crate::cache::Cache;
 use crate::key::{self, Key};
 use crate::page::{Page, Place, Ptr};
-
-/// Why something could not be done now: it is tried again from scratch when the cause is gone.
-#[derive(Debug)]
-pub(crate) enum Stop {
-    /// A page is not in memory.
-    Page(Ptr, u8),
-    /// The content of these blocks is needed: first, count.
-    Blocks(u64, u64),
-    /// It will never work.
-    Error(StoreError),
-}
-
-impl From<StoreError> for Stop {
-    fn from(error: StoreError) -> Self {
-        Self::Error(error)
-    }
-}
-
-pub(crate) fn corrupt(what: impl Into<String>) -> Stop {
-    Stop::Error(StoreError::Corrupt(what.into()))
-}
+use crate::stop::{Stop, corrupt};
 
 /// A version of the tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

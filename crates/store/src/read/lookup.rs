@@ -1,0 +1,220 @@
+//! The index phase of a read: everything that the index says about the object, of one state.
+
+use super::data::DataRead;
+use crate::api::{ObjectKey, ObjectView, OmapRange, Read, ReadClass, ReadReply, StoreError, StoreOut};
+use crate::core::Core;
+use crate::extents::parts;
+use crate::io::Io;
+use crate::key;
+use crate::onode::{Cell, Onode, inline_data, onode};
+use crate::stop::{Stop, corrupt};
+use crate::table::View;
+use stdx::BLOCK;
+
+const BLOCK_LEN: u64 = BLOCK as u64;
+
+/// The most leaves that a list loads before it needs them.
+const LEAVES_AHEAD: usize = 32;
+/// Names that a leaf holds, about.
+const NAMES_OF_LEAF: usize = 64;
+
+/// Progress of the index phase.
+#[derive(Default)]
+pub(super) struct Lookup {
+    /// The block of the page that it waits for.
+    waits_for: Option<u64>,
+    /// How often it had to wait for a page.
+    stops: usize,
+    /// The names that a list has found so far. Transactions that it must not see wait until it is complete.
+    listed: Vec<ObjectKey>,
+}
+
+/// The result of a step of a lookup.
+pub(super) enum Found {
+    /// A page is missing.
+    Nothing,
+    /// The whole reply.
+    Reply(Result<ReadReply, StoreError>),
+    /// The reply but for data, which is to be read.
+    Data(DataRead),
+}
+
+/// What the index says.
+enum Entries {
+    Done(ReadReply),
+    Data(DataRead),
+}
+
+impl Lookup {
+    /// True if the page that it waits for has come.
+    pub fn is_due(&self, io: &Io) -> bool {
+        !self.waits_for.is_some_and(|block| io.is_loading(block))
+    }
+
+    /// How often it had to wait for a page.
+    pub fn stops(&self) -> usize {
+        self.stops
+    }
+
+    /// Looks into the index. Loads the page that is missing, if one is.
+    pub fn step(
+        &mut self,
+        read: &Read,
+        class: ReadClass,
+        core: &Core,
+        io: &mut Io,
+        out: &mut Vec<StoreOut>,
+    ) -> Found {
+        let stop = match self.look_up(read, class, core) {
+            Ok(Entries::Done(reply)) => return Found::Reply(Ok(reply)),
+            Ok(Entries::Data(mut data)) if data.is_complete() => return Found::Reply(data.take_reply()),
+            Ok(Entries::Data(data)) => return Found::Data(data),
+            Err(stop) => stop,
+        };
+        self.waits_for = if let Stop::Page(ptr, _) = &stop { Some(ptr.block) } else { None };
+        self.stops += 1;
+        // A damaged page fails this read only; others may not need it.
+        if let Err(error) = io.wait_for(stop, out) {
+            return Found::Reply(Err(error));
+        }
+        self.read_ahead(read, core, io, out);
+        Found::Nothing
+    }
+
+    /// Loads the leaves that a list comes to next.
+    fn read_ahead(&self, read: &Read, core: &Core, io: &mut Io, out: &mut Vec<StoreOut>) {
+        let Read::List { from, max, .. } = read else { return };
+        let leaves = (max.saturating_sub(self.listed.len()) / NAMES_OF_LEAF).min(LEAVES_AHEAD);
+        let at = key::object(self.listed.last().unwrap_or(from));
+        for ptr in core.leaves_after(&at, leaves) {
+            // The error of an unreadable page is reported when the page is needed.
+            let _ = io.load(ptr, 0, out);
+        }
+    }
+
+    fn look_up(&mut self, read: &Read, class: ReadClass, core: &Core) -> Result<Entries, Stop> {
+        let view = core.view();
+        match read {
+            Read::List { from, to, max } => {
+                list(&view, from, to, *max, &mut self.listed)?;
+                Ok(Entries::Done(ReadReply::List(std::mem::take(&mut self.listed))))
+            }
+            Read::Extents { key, offset, len } => {
+                let extents = match onode(&view, key)? {
+                    None => None,
+                    Some(onode) => Some(written(&view, &onode, *offset, *len)?),
+                };
+                Ok(Entries::Done(ReadReply::Extents(extents)))
+            }
+            Read::Object { key, attrs, data, omap_header, omap_keys, omap_range } => {
+                let Some(onode) = onode(&view, key)? else {
+                    return Ok(Entries::Done(ReadReply::Object(None)));
+                };
+                let mut found = ObjectView { size: onode.size, ..ObjectView::default() };
+                if *attrs {
+                    xattrs(&view, &onode, &mut found)?;
+                }
+                if *omap_header && let Some(cell) = view.get(&key::header(onode.id))? {
+                    found.omap_header = Cell::parse(&cell)?.load(&view)?;
+                }
+                if onode.omap != 0 {
+                    omap(&view, &onode, omap_keys, omap_range.as_ref(), &mut found)?;
+                }
+                DataRead::new(core, (key, &onode), class, data, found).map(Entries::Data)
+            }
+        }
+    }
+}
+
+/// All xattrs, by name.
+fn xattrs(view: &View<'_>, onode: &Onode, found: &mut ObjectView) -> Result<(), Stop> {
+    let prefix = key::attr(onode.id, b"");
+    let mut scan = view.scan(&prefix, &key::end_of(&prefix));
+    while let Some((key, cell)) = scan.next()? {
+        found.attrs.push((key[key::ATTR_NAME_AT..].to_vec(), Cell::parse(cell)?.load(view)?));
+    }
+    Ok(())
+}
+
+/// Carries on a list.
+fn list(
+    view: &View<'_>,
+    from: &ObjectKey,
+    to: &ObjectKey,
+    max: usize,
+    out: &mut Vec<ObjectKey>,
+) -> Result<(), Stop> {
+    let from = match out.last() {
+        // The next possible key.
+        Some(last) => key::after(&key::object(last)),
+        None => key::object(from),
+    };
+    let mut scan = view.scan(&from, &key::object(to));
+    while out.len() < max
+        && let Some((key, _)) = scan.next()?
+    {
+        out.push(key::parse_object(key).ok_or_else(|| corrupt("the name of an object in the index"))?);
+    }
+    Ok(())
+}
+
+/// The parts of a range that are not holes: offset and length in bytes.
+fn written(view: &View<'_>, onode: &Onode, offset: u64, len: u64) -> Result<Vec<(u64, u64)>, Stop> {
+    let end = offset.saturating_add(len).min(onode.size);
+    let mut out: Vec<(u64, u64)> = Vec::new();
+    if offset >= end {
+        return Ok(out);
+    }
+    if onode.inline {
+        let end = end.min(inline_data(view, onode)?.len() as u64);
+        out.extend((offset < end).then(|| (offset, end - offset)));
+        return Ok(out);
+    }
+    for extent in parts(view, onode.id, offset / BLOCK_LEN, end.div_ceil(BLOCK_LEN))? {
+        let (from, to) = ((extent.block * BLOCK_LEN).max(offset), (extent.end() * BLOCK_LEN).min(end));
+        match out.last_mut() {
+            Some((at, len)) if *at + *len == from => *len += to - from,
+            _ => out.push((from, to - from)),
+        }
+    }
+    Ok(out)
+}
+
+/// Values of omap keys, and entries of a range.
+fn omap(
+    view: &View<'_>,
+    onode: &Onode,
+    keys: &[Vec<u8>],
+    range: Option<&OmapRange>,
+    found: &mut ObjectView,
+) -> Result<(), Stop> {
+    let mut keys: Vec<&Vec<u8>> = keys.iter().collect();
+    keys.sort();
+    keys.dedup();
+    for name in keys {
+        if let Some(cell) = view.get(&key::omap(onode.omap, name))? {
+            found.omap_values.push((name.clone(), Cell::parse(&cell)?.load(view)?));
+        }
+    }
+    let Some(range) = range else { return Ok(()) };
+    let prefix = key::omap(onode.omap, &range.prefix);
+    let mut from = prefix.clone();
+    if let Some(after) = &range.after {
+        // The next possible key.
+        from = from.max(key::after(&key::omap(onode.omap, after)));
+    }
+    let mut scan = view.scan(&from, &key::end_of(&prefix));
+    let mut bytes = 0;
+    while let Some((key, cell)) = scan.next()? {
+        let cell = Cell::parse(cell)?;
+        let name = key[key::OMAP_KEY_AT..].to_vec();
+        bytes += name.len() + cell.len() as usize;
+        let full = !found.omap_entries.is_empty() && bytes > range.max_bytes;
+        if full || found.omap_entries.len() >= range.max {
+            found.omap_more = true;
+            return Ok(());
+        }
+        found.omap_entries.push((name, cell.load(view)?));
+    }
+    Ok(())
+}
