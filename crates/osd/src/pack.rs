@@ -1,7 +1,7 @@
 //! Transactions on the way to replicas: the steps without their payload, and the payload as buffers that are shared with
 //! the local transaction and the socket (DESIGN, decision 1).
 
-use stdx::Bufs;
+use stdx::{Buf, Bufs};
 use store::{Transaction, TxnOp};
 use wire::{DecodeError, Reader, Writer};
 
@@ -12,7 +12,7 @@ const ROOM: usize = 512;
 #[derive(Clone, Debug, Default)]
 pub struct Packed {
     /// Encoded steps.
-    pub steps: Vec<u8>,
+    pub steps: Buf,
     /// What they write.
     pub payload: Bufs,
 }
@@ -41,7 +41,7 @@ pub fn pack_with_ahead(txn: &Transaction, ahead: u64) -> Packed {
         w.put(&TxnOp::Write(key.clone(), *offset, Bufs::new()));
         payload.append(data.clone());
     }
-    Packed { steps: w.into_vec(), payload }
+    Packed { steps: w.into_vec().into(), payload }
 }
 
 /// The inverse of [`pack_with_ahead`].

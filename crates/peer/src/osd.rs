@@ -2,7 +2,7 @@
 //! entries, PG info) travel encoded: their structures are the OSD's stored formats, which have versions of their own.
 
 use maps::{EVersion, Epoch, HObject, OsdId, ReqId, Spg};
-use stdx::Bufs;
+use stdx::{Buf, Bufs};
 use wire::Uuid;
 
 /// Codes of [`OsdPing::op`].
@@ -77,9 +77,9 @@ wire::messages! {
         /// The object.
         pub object: HObject,
         /// Encoded log entries.
-        pub log: Vec<u8>,
+        pub log: Buf,
         /// Encoded store transaction; payload that it refers to is in `data`.
-        pub transaction: Vec<u8>,
+        pub transaction: Buf,
         /// Payload.
         pub data: Bufs = data,
     }

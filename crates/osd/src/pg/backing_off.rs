@@ -51,7 +51,7 @@ impl Pg {
 
     /// The same for the one object that nobody has who answers.
     pub(super) fn back_off_unfound(&mut self, core: &mut Core, head: &ObjectKey) {
-        if !self.recovery.unfound.contains(head) {
+        if !self.recovery.is_unfound(head) {
             return;
         }
         let asking = self.requests.queue(head).filter_map(|op| op.conn);

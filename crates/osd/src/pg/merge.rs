@@ -13,7 +13,7 @@ use super::info::{Info, merge_past, trim_past};
 use super::log::PgLog;
 use super::meta::{Members, Stored, meta_key};
 use super::replication::Replication;
-use super::scrub::{Record, Scrub};
+use super::scrub::Scrub;
 use super::{Pg, objects_of};
 use crate::completion::CommitFor;
 use crate::core::Core;
@@ -69,7 +69,7 @@ impl Pg {
             core.event(Level::Info, "merged_copy_not_whole", format!("pg {id}"));
             pg.log = PgLog::default();
             pg.replication = Replication::default();
-            pg.scrub.record = Record::default();
+            pg.scrub = Scrub::default();
         }
         pg.info.sure_to = pg.replication.sure_to();
         pg.take_log_ends(0);
@@ -85,7 +85,7 @@ impl Pg {
             let pgid = self.id;
             let mut info = Info { pgid, ..source.info.clone() };
             info.history.merge(&self.info.history);
-            (self.info, self.scrub, self.stored) = (info, Scrub::new(source.scrub.record.clone()), true);
+            (self.info, self.scrub, self.stored) = (info, Scrub::new(source.scrub.record().clone()), true);
             return;
         }
         // Each of the two was clean at its own time, both were at the earlier one.
@@ -95,7 +95,7 @@ impl Pg {
         self.info.last_epoch_started = self.info.last_epoch_started.max(source.info.last_epoch_started);
         self.info.last_user_version = self.info.last_user_version.max(source.info.last_user_version);
         self.info.stats.gain(&source.info.stats);
-        self.scrub.record.join(&source.scrub.record);
+        self.scrub.join(&source.scrub);
     }
 }
 
@@ -122,19 +122,4 @@ fn is_whole(pool: &Pool, target: Option<&Pg>, sources: &[Pg]) -> bool {
 /// an epoch in which neither took requests. The same at all OSDs, whichever maps they have missed.
 fn first_version(meta: &MergeMeta) -> EVersion {
     EVersion::new(meta.ready_epoch, meta.source_version.version + meta.target_version.version + 1)
-}
-
-impl Record {
-    /// Of a PG that has become one with another: what is said of both.
-    fn join(&mut self, other: &Self) {
-        self.last = self.last.min(other.last);
-        self.last_deep = self.last_deep.min(other.last_deep);
-        self.last_clean = self.last_clean.min(other.last_clean);
-        self.last_version = self.last_version.min(other.last_version);
-        self.last_deep_version = self.last_deep_version.min(other.last_deep_version);
-        self.shallow_errors += other.shallow_errors;
-        self.deep_errors += other.deep_errors;
-        self.repaired += other.repaired;
-        self.failed_repair |= other.failed_repair;
-    }
 }

@@ -4,6 +4,7 @@
 //! [`client`], [`replicate`] and [`ahead`] (operations), [`trim`] (snapshots that were removed), [`transfer`], [`recovery`] and [`backfill`] (copies of objects).
 
 pub mod ahead;
+mod append;
 pub mod backfill;
 mod backing_off;
 pub mod balanced;
@@ -23,20 +24,14 @@ pub mod replica;
 pub mod replicate;
 mod replication;
 pub mod request;
-pub mod reservation;
 mod room;
 pub mod scrub;
-mod scrub_compare;
-mod scrub_ls;
-mod scrub_map;
 mod snaps;
 mod split;
 pub mod state;
 mod stats;
 pub mod status;
-pub mod transfer;
 pub mod trim;
-pub mod unfound;
 mod watching;
 
 use crate::completion::CommitFor;
@@ -49,11 +44,11 @@ use leases::Leases;
 use log::{Missing, PgLog};
 use maps::{EVersion, Epoch, OsdId, PgId, Spg};
 use meta::{Members, MetaChange, Stored};
-use node::{ConnId, Level};
+use node::Level;
 use peering::round::{PeerCopy, PeeringRound};
 use recovery::Recovery;
+use recovery::reservation::Reservations;
 use replication::Replication;
-use reservation::Reservation;
 use state::State;
 use stats::Stats;
 use std::collections::BTreeMap;
@@ -97,10 +92,8 @@ pub struct Pg {
     watches: Watches,
     /// Objects on their way.
     recovery: Recovery,
-    /// Whether it is our turn to recover.
-    reservation: Reservation,
-    /// Not primary: number of the primary's round that asked for a slot here.
-    slot_for: Option<(ConnId, u64)>,
+    /// Whose turn it is to recover.
+    reservations: Reservations,
     /// Removed snapshots being trimmed.
     trim: trim::SnapTrim,
     /// The comparison of all copies.
@@ -136,8 +129,7 @@ impl Pg {
             requests: RequestQueues::default(),
             watches: Watches::default(),
             recovery: Recovery::default(),
-            reservation: Reservation::None,
-            slot_for: None,
+            reservations: Reservations::default(),
             trim: trim::SnapTrim::default(),
             scrub: scrub::Scrub::new(scrub),
             refused: BTreeMap::new(),

@@ -1,10 +1,10 @@
 //! Questions that the rest of the OSD asks about a PG. None of them gives a part of it away to be changed.
 
+use super::Pg;
 use super::info::Info;
 use super::meta::Members;
 use super::request::ClientOp;
 use super::state::State;
-use super::{Pg, scrub, trim};
 use maps::PgId;
 use stdx::Instant;
 use store::ObjectKey;
@@ -62,14 +62,12 @@ impl Pg {
 
     /// The end of the present pause in trimming.
     pub fn trim_paused_until(&self) -> Option<Instant> {
-        let trim::SnapTrim { pause, .. } = &self.trim;
-        *pause
+        self.trim.paused_until()
     }
 
     /// The end of the present pause in scrubbing.
     pub fn scrub_paused_until(&self) -> Option<Instant> {
-        let scrub::Scrub { pause, .. } = &self.scrub;
-        *pause
+        self.scrub.paused_until()
     }
 }
 
@@ -96,12 +94,12 @@ impl Pg {
     }
 
     /// The standing of our reservations.
-    pub fn reservation(&self) -> &super::reservation::Reservation {
-        &self.reservation
+    pub fn reservation(&self) -> &crate::pg::recovery::reservation::Reservation {
+        self.reservations.standing()
     }
 
     /// The standing of scrub.
-    pub fn scrub(&self) -> &scrub::Scrub {
+    pub fn scrub(&self) -> &super::scrub::Scrub {
         &self.scrub
     }
 

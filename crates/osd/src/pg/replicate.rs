@@ -13,6 +13,7 @@ use crate::object::{first_of, hobject_of};
 use maps::{EVersion, OsdId};
 use msgs::errno::ENOSPC;
 use std::collections::BTreeSet;
+use stdx::Buf;
 use store::{ObjectKey, Refusal, Transaction, TxnOp};
 use wire::{Writer, wire_structs};
 
@@ -60,11 +61,11 @@ impl Pg {
         let deletes = update.entry.kind == entry_kind::DELETE || op.deletes();
         let mut change = MetaChange::default();
         let txn = Transaction { ops };
-        let log = Writer::encode(&update);
+        let log = Buf::from(Writer::encode(&update));
         if let Some(refusal) = self.would_refuse(core, &txn, log.len()) {
             return Err((refusal, reply));
         }
-        self.send_update(core, &update, log, &txn);
+        self.send_update(core, &update, &log, &txn);
         self.round.update_sent(&update.entry);
         self.append_update(core, update, &mut change);
         self.trim_log(core, &mut change);
@@ -84,7 +85,7 @@ impl Pg {
         Ok(())
     }
 
-    fn send_update(&self, core: &mut Core, update: &Update, log: Vec<u8>, txn: &Transaction) {
+    fn send_update(&self, core: &mut Core, update: &Update, log: &Buf, txn: &Transaction) {
         let version = update.entry.version;
         let (whole, parted) = (Sent::whole(txn), self.in_parts(core, version, txn, log.len()));
         for osd in self.others(core) {

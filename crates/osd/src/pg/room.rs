@@ -173,7 +173,7 @@ impl Pg {
         }
         let mut members = self.members_copies();
         members.all(|(osd, copy)| {
-            let on_its_way = || self.recovery.pushes.contains(&(osd, op.key.clone()));
+            let on_its_way = || self.recovery.is_pushing(osd, &op.key);
             let compared = self.backfill.holds(osd, &op.key);
             !compared && (!copy.lacks(&op.key) || core.is_without_room(osd) && !on_its_way())
         })
@@ -261,7 +261,7 @@ impl Pg {
             "recovery_without_room",
             format!("pg {} {key:?}: osd.{osd} is full", self.id),
         );
-        self.recovery.pushes.remove(&(osd, key.clone()));
+        self.recovery.end_push(osd, key);
         self.backfill.refused(osd, key);
         self.backfill_go_on(core, osd);
         self.changed(core);
@@ -320,8 +320,8 @@ impl Pg {
         };
         if pulled {
             core.send(conn, tid, peer::Body::from(reply.clone()));
-            if let Some(pulling) = self.recovery.pulls.remove(&key) {
-                self.on_pulled_without_room(core, &key, pulling.need);
+            if let Some(need) = self.recovery.end_pull(&key) {
+                self.on_pulled_without_room(core, &key, need);
             }
         }
         let reply = Msg::new(tid, peer::Body::from(reply));

@@ -45,7 +45,7 @@ impl Pg {
             let info = Info { pgid: id, missing: missing.len() as u64, stats, ..self.info.clone() };
             let members = Members { past: self.members.past.clone(), ..members };
             // Errors that are left may be in any of them, until each has been scrubbed.
-            let scrub = self.scrub.record.clone();
+            let scrub = self.scrub.record().clone();
             let stored = Stored { info, members, log, missing, pg_num_before: None, scrub };
             let child = Self::new(id, pg_num, stored);
             if self.stored {
@@ -76,7 +76,7 @@ impl Pg {
         change.replace_log(&self.log, &self.missing);
         change.info(&self.info);
         change.members(&self.members);
-        change.scrub(&self.scrub.record);
+        change.scrub(self.scrub.record());
         change.into_ops(self.id, ops);
     }
 }

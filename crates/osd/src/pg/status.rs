@@ -66,7 +66,7 @@ impl Pg {
                 !self.missing.is_empty() || self.round.copies().any(|(_, copy)| !copy.missing().is_empty());
             if recovery_full {
                 bits |= pg_state::RECOVERY_TOOFULL;
-            } else if !self.recovery.pulls.is_empty() || !self.recovery.pushes.is_empty() {
+            } else if self.recovery.pull_count() > 0 || self.recovery.push_count() > 0 {
                 bits |= pg_state::RECOVERING;
             } else if lacks && !self.holds_slots() {
                 bits |= pg_state::RECOVERY_WAIT;
@@ -87,13 +87,13 @@ impl Pg {
             bits |= if what.deep { pg_state::DEEP_SCRUB } else { 0 };
             bits |= if what.repair { pg_state::REPAIR } else { 0 };
         }
-        if self.scrub.record.errors() > 0 {
+        if self.scrub.record().errors() > 0 {
             bits |= pg_state::INCONSISTENT;
         }
-        if self.scrub.record.failed_repair {
+        if self.scrub.record().failed_repair {
             bits |= pg_state::FAILED_REPAIR;
         }
-        if !self.recovery.unfound.is_empty() {
+        if self.recovery.unfound_count() > 0 {
             bits |= pg_state::RECOVERY_UNFOUND;
         }
         bits
@@ -112,15 +112,15 @@ impl Pg {
             num_objects_missing_on_primary: self.missing.len() as i64,
             num_objects_degraded: self.degraded(),
             num_objects_misplaced: self.misplaced(),
-            num_objects_unfound: self.recovery.unfound.len() as i64,
+            num_objects_unfound: self.recovery.unfound_count() as i64,
             num_rd: s.reads as i64,
             num_rd_kb: (s.read_bytes >> 10) as i64,
             num_wr: s.writes as i64,
             num_wr_kb: (s.written_bytes >> 10) as i64,
-            num_scrub_errors: self.scrub.record.errors().into(),
-            num_shallow_scrub_errors: self.scrub.record.shallow_errors.into(),
-            num_deep_scrub_errors: self.scrub.record.deep_errors.into(),
-            num_objects_repaired: self.scrub.record.repaired as i64,
+            num_scrub_errors: self.scrub.record().errors().into(),
+            num_shallow_scrub_errors: self.scrub.record().shallow_errors.into(),
+            num_deep_scrub_errors: self.scrub.record().deep_errors.into(),
+            num_objects_repaired: self.scrub.record().repaired as i64,
             ..ObjectStatSum::default()
         };
         let when = |bit: u64| if state & bit != 0 { now } else { Default::default() };
@@ -133,16 +133,16 @@ impl Pg {
             last_change: since,
             last_active: when(pg_state::ACTIVE),
             last_clean: when(pg_state::CLEAN),
-            last_scrub: self.scrub.record.last,
-            last_deep_scrub: self.scrub.record.last_deep,
-            last_clean_scrub: self.scrub.record.last_clean,
-            last_scrub_version: self.scrub.record.last_version,
-            last_deep_scrub_version: self.scrub.record.last_deep_version,
+            last_scrub: self.scrub.record().last,
+            last_deep_scrub: self.scrub.record().last_deep,
+            last_clean_scrub: self.scrub.record().last_clean,
+            last_scrub_version: self.scrub.record().last_version,
+            last_deep_scrub_version: self.scrub.record().last_deep_version,
             log_size: self.log.len() as u64,
             up: self.members.up.clone(),
             acting: self.members.acting.clone(),
             stats,
-            purged_snaps: self.trim.purged.clone(),
+            purged_snaps: self.trim.purged().clone(),
             snap_trim_queue: self.trim_queue_len(core),
             blocked_by: self.round.blocked_by().iter().copied().chain(self.round.asked()).collect(),
         }
@@ -172,19 +172,19 @@ impl Pg {
             "snap_trim_queue": self.trim_queue_len(core),
             "scrub": {
                 "running": self.scrub.running().map(|what| what.name()),
-                "last": self.scrub.record.last.iso8601(),
-                "last_deep": self.scrub.record.last_deep.iso8601(),
-                "errors": self.scrub.record.errors(),
-                "repaired": self.scrub.record.repaired,
+                "last": self.scrub.record().last.iso8601(),
+                "last_deep": self.scrub.record().last_deep.iso8601(),
+                "errors": self.scrub.record().errors(),
+                "repaired": self.scrub.record().repaired,
             },
             "past_intervals": self.members.past.len(),
             "blocked_by": ids(self.round.blocked_by()),
             "waits_for": self.round.asked().map(|o| o.0).collect::<Vec<_>>(),
             "in_flight": self.replication.len(),
             "requests": self.requests.len(),
-            "pulls": self.recovery.pulls.len(),
-            "pushes": self.recovery.pushes.len(),
-            "unfound": self.recovery.unfound.len(),
+            "pulls": self.recovery.pull_count(),
+            "pushes": self.recovery.push_count(),
+            "unfound": self.recovery.unfound_count(),
         })
     }
 

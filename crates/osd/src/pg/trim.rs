@@ -39,7 +39,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub struct SnapTrim {
     /// Removed snapshots that no clone shows any more, on any member.
-    pub purged: IntervalSet,
+    purged: IntervalSet,
     /// The one at work.
     current: Option<SnapId>,
     /// Its index is being read.
@@ -49,8 +49,25 @@ pub struct SnapTrim {
     in_flight: usize,
     /// It is one of the PGs that trim.
     active: bool,
-    /// Not before.
-    pub pause: Option<Instant>,
+    /// It pauses until then.
+    pause: Option<Instant>,
+}
+
+impl SnapTrim {
+    /// Removed snapshots that no clone shows any more, on any member.
+    pub fn purged(&self) -> &IntervalSet {
+        &self.purged
+    }
+
+    /// The end of the present pause.
+    pub fn paused_until(&self) -> Option<Instant> {
+        self.pause
+    }
+}
+
+/// True if a planted fault has trimmed clones kept.
+fn keeps_trimmed_clones() -> bool {
+    stdx::mutants::is_active("osd_keeps_trimmed_clones")
 }
 
 impl Pg {
@@ -206,7 +223,7 @@ impl Pg {
         let mut gone: Vec<SnapId> = known.snaps.iter().copied().filter(|s| !left.contains(s)).collect();
         gone.extend(self.trim.current.filter(|snap| !gone.contains(snap)));
         let mut ops = vec![unindex_clone(&clone_key, &gone)];
-        if removed && !stdx::mutants::is_active("osd_keeps_trimmed_clones") {
+        if removed && !keeps_trimmed_clones() {
             ops.push(TxnOp::Remove(clone_key));
         }
         // A deleted object was here for its clones only.

@@ -136,7 +136,7 @@ fn pulls(write_at: Option<Instant>) -> (Instant, bool) {
         c.acting("x")[0] == primary && c.osd(primary).pgs.values().any(|pg| !pg.missing().is_empty())
     });
     let (before, mut tid) = (ordered(&c), None);
-    let arrived = |pg: &crate::pg::Pg| pg.missing().is_empty() && !pg.recovery().pulls.is_empty();
+    let arrived = |pg: &crate::pg::Pg| pg.missing().is_empty() && pg.recovery().pull_count() > 0;
     let (mut since, mut early) = (None, false);
     while since.is_none() || c.osd(primary).pgs.values().any(arrived) {
         if write_at.is_some_and(|at| at <= c.now()) && tid.is_none() {

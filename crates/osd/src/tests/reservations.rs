@@ -1,7 +1,7 @@
 //! How many PGs are filled at a time, and that all get their turn.
 
 use super::cluster::Cluster;
-use crate::pg::reservation::Reservation;
+use crate::pg::recovery::reservation::Reservation;
 use maps::OsdId;
 use peer::pg_state;
 use std::collections::BTreeMap;

@@ -773,7 +773,7 @@ fn an_object_asked_of_a_copy_that_is_gone_without_a_word_is_asked_of_another() {
     c.filter =
         Some(Box::new(|_, to, msg| to == 0 && matches!(msg.body, node::Body::Peer(peer::Body::Pull(_)))));
     c.start(2);
-    let asks = |c: &Cluster| c.acting("x")[0] == 2 && !c.osd(2).pgs[&pgid].recovery().pulls.is_empty();
+    let asks = |c: &Cluster| c.acting("x")[0] == 2 && c.osd(2).pgs[&pgid].recovery().pull_count() > 0;
     c.run_until("the primary asks for it", asks);
     c.run(Duration::from_millis(100));
     c.freeze(0);

@@ -53,12 +53,12 @@ fn scrub(c: &mut Cluster, name: &str, deep: bool, repair: bool) {
 
 fn errors(c: &Cluster, name: &str) -> u32 {
     let pg = &c.osd(c.acting(name)[0]).pgs[&c.pgid(name)];
-    pg.scrub().record.errors()
+    pg.scrub().record().errors()
 }
 
 fn damaged_at(c: &Cluster, name: &str) -> Vec<(OsdId, u64)> {
     let pg = &c.osd(c.acting(name)[0]).pgs[&c.pgid(name)];
-    let shards = pg.scrub().found.objects.values().flat_map(|f| &f.shards);
+    let shards = pg.scrub().found().objects.values().flat_map(|f| &f.shards);
     shards.filter(|(_, s)| s.errors != 0).map(|(osd, s)| (*osd, s.errors)).collect()
 }
 
@@ -254,7 +254,7 @@ fn two_copies_that_differ_are_left_to_a_person() {
     assert_eq!(errors(&c, &name), 1);
     assert_eq!(damaged_at(&c, &name), [], "nobody knows whose");
     let pg = &c.osd(c.acting(&name)[0]).pgs[&c.pgid(&name)];
-    assert!(pg.scrub().record.failed_repair);
+    assert!(pg.scrub().record().failed_repair);
     c.write(&name, "decided");
     scrub(&mut c, &name, true, true);
     whole(&mut c);
@@ -277,7 +277,7 @@ fn a_decayed_clone_is_replaced_and_a_lost_one_is_told_of() {
     }
     scrub(&mut c, &name, false, false);
     let pg = &c.osd(c.acting(&name)[0]).pgs[&c.pgid(&name)];
-    assert_eq!(pg.scrub().found.snapsets[0].missing, [snap]);
+    assert_eq!(pg.scrub().found().snapsets[0].missing, [snap]);
     assert_eq!(errors(&c, &name), 1);
 }
 
@@ -311,7 +311,7 @@ fn a_pause_that_ends_while_an_object_is_compared_for_a_request_keeps_nobody_busy
     rot(&mut c, primary, &name);
     c.set_scrub(primary, |scrub| (scrub.chunk_max, scrub.sleep) = (1, Duration::from_secs(1)));
     c.order_scrub(primary, pgid, true, false);
-    c.run_until("a pause", |c| c.osd(primary).pgs[&pgid].scrub().pause.is_some());
+    c.run_until("a pause", |c| c.osd(primary).pgs[&pgid].scrub().paused_until().is_some());
     let member = c.acting(&name)[1];
     c.freeze(member);
     let read = c.send_op(primary, None, &name, vec![Op::Read(msgs::Extent::new(0, 0))]);
@@ -416,16 +416,16 @@ fn a_scrub_is_taken_up_by_the_next_primary_where_it_was_ordered_and_its_time_is_
     scrub(&mut c, &name, true, false);
     let members = c.acting(&name);
     let pgid = c.pgid(&name);
-    let record = c.osd(members[0]).pgs[&pgid].scrub().record.clone();
+    let record = c.osd(members[0]).pgs[&pgid].scrub().record().clone();
     c.run(Duration::from_secs(1));
     c.kill(members[0]);
     c.mark_down(members[0], true);
     c.run(Duration::from_secs(5));
-    assert_eq!(c.osd(members[1]).pgs[&pgid].scrub().record, record);
+    assert_eq!(c.osd(members[1]).pgs[&pgid].scrub().record(), &record);
     assert_eq!(c.stats[&pgid].last_deep_scrub, record.last_deep);
     c.start(members[0]);
     c.wait_clean();
-    assert_eq!(c.osd(members[0]).pgs[&pgid].scrub().record, record, "it was stored");
+    assert_eq!(c.osd(members[0]).pgs[&pgid].scrub().record(), &record, "it was stored");
     whole(&mut c);
 }
 

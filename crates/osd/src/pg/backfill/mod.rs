@@ -435,7 +435,7 @@ impl Pg {
             }
             if let Some((key, version, deleted)) = member.to_send.pop() {
                 member.sending.insert(key.clone());
-                self.recovery.pushes.insert((osd, key.clone()));
+                self.recovery.begin_push(osd, &key);
                 self.push(core, osd, key, version, deleted);
                 continue;
             }

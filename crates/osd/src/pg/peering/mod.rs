@@ -13,8 +13,8 @@ use crate::pg::Pg;
 use crate::pg::info::{Info, Interval, Notice, merge_past};
 use crate::pg::log::{Dup, Entry, Missing, PgLog};
 use crate::pg::meta::{Members, MetaChange};
+use crate::pg::recovery::unfound::is_given_up;
 use crate::pg::state::State;
-use crate::pg::unfound::is_given_up;
 use maps::{EVersion, Epoch, OsdId};
 use node::Level;
 use round::PeerCopy;
@@ -119,9 +119,7 @@ impl Pg {
     /// Whoever took part before the PG was last active has not been asked, but may have what its members have only heard of and nobody else has.
     fn found_another_copy(&mut self, core: &mut Core, from: OsdId, copy: PeerCopy) {
         let lacking = &self.missing;
-        let before = self.recovery.unfound.len();
-        self.recovery.unfound.retain(|key| !lacking.contains_key(key));
-        if self.recovery.unfound.len() < before {
+        if self.recovery.found(|key| lacking.contains_key(key)) {
             self.round.learn(from, copy);
             self.recover(core);
         }
@@ -479,8 +477,13 @@ impl Pg {
     /// When something may be due.
     pub fn deadline(&self, core: &Core) -> Option<Instant> {
         let activation = self.waits_for_lease(core).then_some(self.leases.wait_until());
-        let all =
-            [self.round.repeer_at(), activation, self.watches.deadline(), self.trim.pause, self.scrub.pause];
+        let all = [
+            self.round.repeer_at(),
+            activation,
+            self.watches.deadline(),
+            self.trim.paused_until(),
+            self.scrub.paused_until(),
+        ];
         all.into_iter().flatten().min()
     }
 
@@ -527,7 +530,7 @@ impl Pg {
             }
             State::Activating => self.check_activated(core),
             // An acting set that was to go may have been what it is without.
-            State::Active if self.is_primary(core) => match came_or_went && !self.recovery.unfound.is_empty()
+            State::Active if self.is_primary(core) => match came_or_went && self.recovery.unfound_count() > 0
             {
                 // Whoever came may have what nobody had.
                 true => self.restart(core),
@@ -547,7 +550,7 @@ impl Pg {
             || self.replication.waits_for(osd)
             || self.state == State::Activating && !self.round.has_activated(osd)
             || self.recovery.waits_for(osd)
-            || self.reservation.concerns(osd)
+            || self.reservations.concerns(osd)
             || self.scrub.waits_for(osd)
             || self.backfill.is_filling(osd)
             || self.backfill.is_own();

@@ -1,11 +1,11 @@
 //! What a copy has between two keys, for scrub: an OSD looks at one object of its own after the other. A light look takes
 //! size, xattrs and versions; a deep one reads data and omap from the device, past all caches, and gives their checksums.
 
-use super::Pg;
-use super::state::State;
 use crate::completion::ReadFor;
 use crate::core::Core;
 use crate::object::{INFO_ATTR, ObjectInfo};
+use crate::pg::Pg;
+use crate::pg::state::State;
 use msgs::op::scrub::shard_error;
 use node::{ConnId, Level};
 use std::collections::VecDeque;
@@ -88,7 +88,7 @@ impl Scan {
 
 impl Pg {
     /// Begins to look.
-    pub(super) fn scan(
+    pub(in crate::pg) fn scan(
         &mut self,
         core: &mut Core,
         (from, to): (ObjectKey, ObjectKey),

@@ -1,11 +1,11 @@
 //! SCRUBLS: what the last scrub found, for `rados list-inconsistent-obj` and `list-inconsistent-snapset`.
 
-use super::Pg;
-use super::request::{ClientOp, Reply};
-use super::scrub_compare::{Finding, SnapFinding};
-use super::scrub_map::Scanned;
 use crate::core::Core;
 use crate::object::{INFO_ATTR, hobject_of};
+use crate::pg::Pg;
+use crate::pg::request::{ClientOp, Reply};
+use crate::pg::scrub::compare::{Finding, SnapFinding};
+use crate::pg::scrub::map::Scanned;
 use maps::{Epoch, OsdId, SnapId};
 use msgs::errno::{EAGAIN, EINVAL, ENOENT};
 use msgs::op::scrub::{
@@ -21,7 +21,7 @@ const MAX: u64 = 1000;
 
 impl Pg {
     /// The reply to a request that asks what scrub found; `None` if it asks something else.
-    pub(super) fn scrub_ls(&self, core: &Core, op: &ClientOp) -> Option<Reply> {
+    pub(in crate::pg) fn scrub_ls(&self, core: &Core, op: &ClientOp) -> Option<Reply> {
         let [sub] = &op.request.ops[..] else { return None };
         let Op::Other { raw, data } = &sub.op else { return None };
         if raw.code != OpCode::SCRUBLS {

@@ -4,9 +4,9 @@
 //! later ones, so nobody waits in a circle. A member that is as good as full refuses to be filled; then all slots are given back, and
 //! asked for again after a while. What clients wait for needs no slot.
 
-use super::Pg;
-use super::state::State;
 use crate::core::Core;
+use crate::pg::Pg;
+use crate::pg::state::State;
 use maps::OsdId;
 use node::ConnId;
 use peer::reserve_op;
@@ -26,9 +26,32 @@ pub enum Reservation {
 }
 
 impl Reservation {
-    /// Whether a slot of `osd` is held, or awaited.
-    pub fn concerns(&self, osd: OsdId) -> bool {
+    /// True if a reservation of `osd` is held or awaited.
+    fn concerns(&self, osd: OsdId) -> bool {
         matches!(self, Self::Members(members) | Self::Held(members) if members.contains(&osd))
+    }
+}
+
+/// The reservations of a PG: as primary those that it needs, as a member the one that it was asked for.
+///
+/// Invariant: it waits for one reservation at a time, first our own, then those of members in ascending order.
+#[derive(Debug, Default)]
+pub struct Reservations {
+    standing: Reservation,
+    /// Not primary: the connection on which the primary has asked, and its round.
+    asked_by: Option<(ConnId, u64)>,
+}
+
+impl Reservations {
+    /// Where the PG stands as primary.
+    #[cfg(test)]
+    pub fn standing(&self) -> &Reservation {
+        &self.standing
+    }
+
+    /// True if a reservation of `osd` is held or awaited.
+    pub fn concerns(&self, osd: OsdId) -> bool {
+        self.standing.concerns(osd)
     }
 }
 
@@ -39,16 +62,16 @@ const MISPLACED: u8 = 1;
 
 impl Pg {
     /// Whether the PG may recover. Asks for slots where there is something to do, and gives them back where not.
-    pub(super) fn has_slots(&mut self, core: &mut Core) -> bool {
+    pub(in crate::pg) fn has_slots(&mut self, core: &mut Core) -> bool {
         if !self.has_work(core) {
             self.give_slots_back(core);
             return false;
         }
-        if self.reservation == Reservation::None {
-            self.reservation = Reservation::Own;
+        if self.reservations.standing == Reservation::None {
+            self.reservations.standing = Reservation::Own;
             core.reserve_own(self.id, self.urgency());
         }
-        matches!(self.reservation, Reservation::Held(_))
+        matches!(self.reservations.standing, Reservation::Held(_))
     }
 
     /// Whether something is under way, or could be.
@@ -81,7 +104,7 @@ impl Pg {
 
     /// One of our own slots is ours.
     pub fn on_own_slot(&mut self, core: &mut Core) {
-        if self.reservation != Reservation::Own || !self.state.is_active() {
+        if self.reservations.standing != Reservation::Own || !self.state.is_active() {
             core.release_own(self.id);
             return;
         }
@@ -93,11 +116,11 @@ impl Pg {
         let next = self.members_to_fill(core).into_iter().find(|osd| last.is_none_or(|last| *osd > last));
         self.changed(core);
         let Some(osd) = next else {
-            self.reservation = Reservation::Held(asked);
+            self.reservations.standing = Reservation::Held(asked);
             return self.recover(core);
         };
         asked.push(osd);
-        self.reservation = Reservation::Members(asked);
+        self.reservations.standing = Reservation::Members(asked);
         let fills = self.backfill.is_filling(osd);
         self.send_reserve(core, osd, if fills { reserve_op::FILL } else { reserve_op::RECOVER });
     }
@@ -113,7 +136,7 @@ impl Pg {
 
     /// Gives all slots back.
     fn give_slots_back(&mut self, core: &mut Core) {
-        let members = match std::mem::take(&mut self.reservation) {
+        let members = match std::mem::take(&mut self.reservations.standing) {
             Reservation::None => return,
             Reservation::Own => Vec::new(),
             Reservation::Members(members) | Reservation::Held(members) => members,
@@ -126,9 +149,9 @@ impl Pg {
     }
 
     /// Forgets them, ours and those that we gave: another round begins, in which all do.
-    pub(super) fn forget_slots(&mut self, core: &mut Core) {
-        self.reservation = Reservation::None;
-        self.slot_for = None;
+    pub(in crate::pg) fn forget_slots(&mut self, core: &mut Core) {
+        self.reservations.standing = Reservation::None;
+        self.reservations.asked_by = None;
         core.release_own(self.id);
         core.release_filled(self.id);
     }
@@ -152,11 +175,11 @@ impl Pg {
                 core.send(conn, tid, peer::Body::from(body));
             }
             reserve_op::FILL | reserve_op::RECOVER if asks => {
-                self.slot_for = Some((conn, tid));
+                self.reservations.asked_by = Some((conn, tid));
                 core.reserve_filled(self.id, msg.urgency);
             }
             reserve_op::RELEASE if asks => {
-                self.slot_for = None;
+                self.reservations.asked_by = None;
                 core.release_filled(self.id);
             }
             reserve_op::GRANT if answers => self.on_member_slot(core, from),
@@ -171,7 +194,7 @@ impl Pg {
 
     /// One of our slots for copies that are filled is the PG's: its primary is told.
     pub fn on_filled_slot(&mut self, core: &mut Core) {
-        let wanted = self.slot_for.filter(|(_, tid)| *tid == self.round.activation());
+        let wanted = self.reservations.asked_by.filter(|(_, tid)| *tid == self.round.activation());
         let Some((conn, tid)) = wanted.filter(|_| self.state == State::ReplicaActive) else {
             core.release_filled(self.id);
             return;
@@ -183,21 +206,21 @@ impl Pg {
     /// A connection is gone on which one of our slots may have been asked for. What was to be said on it is lost, also that the
     /// slot is needed no more; the primary knows, and begins anew if it still needs it.
     pub fn on_reserver_gone(&mut self, core: &mut Core, conn: ConnId) {
-        if self.slot_for.is_some_and(|(asked_on, _)| asked_on == conn) {
-            self.slot_for = None;
+        if self.reservations.asked_by.is_some_and(|(asked_on, _)| asked_on == conn) {
+            self.reservations.asked_by = None;
             core.release_filled(self.id);
         }
     }
 
     fn on_member_slot(&mut self, core: &mut Core, from: OsdId) {
-        match std::mem::take(&mut self.reservation) {
+        match std::mem::take(&mut self.reservations.standing) {
             Reservation::Members(asked) if asked.last() == Some(&from) => self.ask_next_member(core, asked),
-            other => self.reservation = other,
+            other => self.reservations.standing = other,
         }
     }
 
     /// Whether the PG recovers, as far as slots go.
     pub fn holds_slots(&self) -> bool {
-        matches!(self.reservation, Reservation::Held(_))
+        matches!(self.reservations.standing, Reservation::Held(_))
     }
 }

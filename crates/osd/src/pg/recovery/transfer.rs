@@ -3,11 +3,11 @@
 //! The sender is the primary that completes a member's copy, or the holder of an object that the primary asked for. An object in
 //! several parts is put together under another key and takes its place with the last part, so that a copy is never torn.
 
-use super::Pg;
-use super::meta::{MetaChange, index_clone, temp_key};
 use crate::completion::{CommitFor, ReadFor};
 use crate::core::Core;
 use crate::object::{INFO_ATTR, ObjectInfo, at_snap, hobject_of, key_of};
+use crate::pg::Pg;
+use crate::pg::meta::{MetaChange, index_clone, temp_key};
 use crate::qos::Charge;
 use maps::{EVersion, OsdId, SnapId};
 use msgs::errno::{EIO, ENOENT};

@@ -1,52 +1,135 @@
 //! Log-based recovery: what the log tells of and a copy lacks is fetched to the primary, then sent to the members; first what
 //! clients wait for (paper, 5.5).
 
-use super::Pg;
-use super::peering::round::PeerCopy;
-use super::state::State;
-use super::transfer::Sender;
+pub mod reservation;
+pub mod transfer;
+pub mod unfound;
+
 use crate::core::Core;
 use crate::object::{head_of, hobject_of};
+use crate::pg::Pg;
+use crate::pg::peering::round::PeerCopy;
+use crate::pg::state::State;
 use crate::qos::Charge;
 use maps::{EVersion, OsdId};
 use node::Level;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use store::ObjectKey;
+use transfer::Sender;
+
+/// True if a planted fault has objects that have just arrived taken for durable.
+fn takes_arriving_for_durable() -> bool {
+    stdx::mutants::is_active("osd_has_what_is_not_durable")
+}
+
+/// True if a planted fault has copies of former members removed before the PG is clean.
+fn removes_copies_too_early() -> bool {
+    stdx::mutants::is_active("osd_removes_copies_too_early")
+}
 
 /// An object that the primary has asked for.
 #[derive(Debug)]
 pub struct Pulling {
     /// Number of the request.
-    pub tid: u64,
+    tid: u64,
     from: OsdId,
     /// The version asked for.
-    pub need: EVersion,
+    need: EVersion,
     tried: BTreeSet<OsdId>,
     /// What recovery paid for it before its size was known.
-    pub charged: Charge,
+    charged: Charge,
 }
 
-/// Objects on their way.
+/// Objects on their way, those that clients wait for, and those that nobody has. It ends with the round of peering.
+///
+/// Invariant: an object is pulled from one OSD at a time, and sent to a member once at a time.
 #[derive(Debug, Default)]
 pub struct Recovery {
-    /// Asked for.
-    pub pulls: BTreeMap<ObjectKey, Pulling>,
-    /// Being sent, by number.
-    pub sends: BTreeMap<u64, Sender>,
-    /// Which of them complete a member's copy.
-    pub pushes: BTreeSet<(OsdId, ObjectKey)>,
-    /// What clients wait for.
+    /// Objects that were asked for.
+    pulls: BTreeMap<ObjectKey, Pulling>,
+    /// Objects being sent, by number.
+    sends: BTreeMap<u64, Sender>,
+    /// Objects being sent that complete a member's copy.
+    pushes: BTreeSet<(OsdId, ObjectKey)>,
+    /// Objects that clients wait for.
     urgent: VecDeque<ObjectKey>,
-    /// What nobody has who answers.
-    pub unfound: BTreeSet<ObjectKey>,
-    /// Which of it a person has given up.
-    pub reverting: super::unfound::Reverting,
+    /// Objects whose newest version nobody has who answers.
+    unfound: BTreeSet<ObjectKey>,
+    /// Unfound objects that a person has given up.
+    reverting: unfound::Reverting,
 }
 
 impl Recovery {
-    /// Whether an answer of `osd` is awaited.
+    /// True if an answer of `osd` is awaited.
     pub fn waits_for(&self, osd: OsdId) -> bool {
         self.pulls.values().any(|p| p.from == osd) || self.pushes.iter().any(|(to, _)| *to == osd)
+    }
+
+    /// Number of objects that were asked for.
+    pub fn pull_count(&self) -> usize {
+        self.pulls.len()
+    }
+
+    /// Number of objects that are sent to members.
+    pub fn push_count(&self) -> usize {
+        self.pushes.len()
+    }
+
+    /// Number of objects that nobody has.
+    pub fn unfound_count(&self) -> usize {
+        self.unfound.len()
+    }
+
+    /// True if an object was asked for.
+    pub fn is_pulling(&self, key: &ObjectKey) -> bool {
+        self.pulls.contains_key(key)
+    }
+
+    /// True if a newer version of an object than `than` was asked for.
+    fn is_pulling_newer(&self, than: EVersion) -> bool {
+        self.pulls.values().any(|pulling| pulling.need > than)
+    }
+
+    /// Ends the pull of an object. Gives the version that was asked for.
+    pub fn end_pull(&mut self, key: &ObjectKey) -> Option<EVersion> {
+        self.pulls.remove(key).map(|pulling| pulling.need)
+    }
+
+    /// True if an object is on its way to a member.
+    pub fn is_pushing(&self, osd: OsdId, key: &ObjectKey) -> bool {
+        self.pushes.contains(&(osd, key.clone()))
+    }
+
+    /// An object is on its way to a member.
+    pub fn begin_push(&mut self, osd: OsdId, key: &ObjectKey) {
+        self.pushes.insert((osd, key.clone()));
+    }
+
+    /// An object is not on its way to a member any more.
+    pub fn end_push(&mut self, osd: OsdId, key: &ObjectKey) {
+        self.pushes.remove(&(osd, key.clone()));
+    }
+
+    /// True if nobody has an object's newest version.
+    pub fn is_unfound(&self, key: &ObjectKey) -> bool {
+        self.unfound.contains(key)
+    }
+
+    /// Nobody is known to have an object. False if that was known before.
+    pub fn lost(&mut self, key: &ObjectKey) -> bool {
+        self.unfound.insert(key.clone())
+    }
+
+    /// The objects that `found` chooses may be had somewhere. True if one of them was unfound.
+    pub fn found(&mut self, found: impl Fn(&ObjectKey) -> bool) -> bool {
+        let before = self.unfound.len();
+        self.unfound.retain(|key| !found(key));
+        self.unfound.len() < before
+    }
+
+    /// True if one of the objects that `chosen` chooses is unfound.
+    pub fn is_any_unfound(&self, chosen: impl Fn(&ObjectKey) -> bool) -> bool {
+        self.unfound.iter().any(chosen)
     }
 }
 
@@ -73,11 +156,8 @@ impl Pg {
 
     /// Whether an object is not durable here as it should be. What has just arrived may be lost again, while an update of it that is ordered
     /// already outlives us at a member: then nobody has the state before, and nobody else the one after.
-    pub(super) fn lacks(&self, key: &ObjectKey) -> bool {
-        if stdx::mutants::is_active("osd_has_what_is_not_durable") {
-            return self.missing.contains_key(key);
-        }
-        self.missing.contains_key(key) || self.recovery.pulls.contains_key(key)
+    pub(in crate::pg) fn lacks(&self, key: &ObjectKey) -> bool {
+        self.missing.contains_key(key) || self.recovery.is_pulling(key) && !takes_arriving_for_durable()
     }
 
     /// Moves on what is known to be on all members, once nothing behind it lacks its object somewhere. `true` where that
@@ -88,7 +168,7 @@ impl Pg {
         }
         let sure_to = self.replication.sure_to();
         let unsure = |missing: &super::log::Missing| missing.values().any(|need| *need > sure_to);
-        let arriving = self.recovery.pulls.values().any(|pulling| pulling.need > sure_to);
+        let arriving = self.recovery.is_pulling_newer(sure_to);
         let lacks_unsure =
             arriving || unsure(&self.missing) || self.members_copies().any(|(_, c)| unsure(c.missing()));
         self.replication.update_sure(lacks_unsure)
@@ -146,12 +226,10 @@ impl Pg {
 
     /// Whether an object is to be sent to a member now: it lacks it, has room as far as we know, and it is not on its way.
     fn is_push_due(&self, core: &Core, osd: OsdId, key: &ObjectKey) -> bool {
-        !self.recovery.pushes.contains(&(osd, key.clone()))
-            && !self.missing.contains_key(key)
-            && !core.is_without_room(osd)
+        !self.recovery.is_pushing(osd, key) && !self.missing.contains_key(key) && !core.is_without_room(osd)
     }
 
-    pub(super) fn next_to_recover(&self, core: &Core) -> Option<ObjectKey> {
+    pub(in crate::pg) fn next_to_recover(&self, core: &Core) -> Option<ObjectKey> {
         let r = &self.recovery;
         let may_pull = !core.is_without_room(core.config.id);
         let own =
@@ -191,7 +269,7 @@ impl Pg {
         let lacking: Vec<(OsdId, EVersion)> = lacking.collect();
         for (osd, need) in lacking {
             if self.is_push_due(core, osd, key) {
-                self.recovery.pushes.insert((osd, key.clone()));
+                self.recovery.begin_push(osd, key);
                 self.push(core, osd, key.clone(), need, false);
             }
         }
@@ -259,7 +337,7 @@ impl Pg {
         core.count("objects_recovered", 1);
         self.round.arrived(osd, &key);
         self.backfill.pushed(osd, &key);
-        self.recovery.pushes.remove(&(osd, key.clone()));
+        self.recovery.end_push(osd, &key);
         self.lacking_arrived(core, osd, &head_of(&key));
         self.backfill_go_on(core, osd);
         self.arrived(core, &key);
@@ -276,7 +354,7 @@ impl Pg {
 
     /// Once the PG is clean, copies of OSDs that CRUSH does not want it on take space for nothing.
     pub fn remove_strays(&mut self, core: &mut Core) {
-        if self.state != State::Clean && !stdx::mutants::is_active("osd_removes_copies_too_early") {
+        if self.state != State::Clean && !removes_copies_too_early() {
             return;
         }
         for osd in self.round.take_strays() {

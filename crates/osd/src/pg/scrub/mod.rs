@@ -7,17 +7,21 @@
 //!
 //! A request that can't be carried out because our own copy is damaged has its object compared at once, in the same way.
 
-use super::Pg;
-use super::meta::MetaChange;
-use super::request::ClientOp;
-use super::scrub_compare::{Finding, Maps, SnapFinding, compare};
-use super::scrub_map::{Asker, Scan, Scanned};
-use super::state::State;
-use super::successor;
+pub mod compare;
+mod ls;
+pub mod map;
+
 use crate::completion::{CommitFor, ReadFor};
 use crate::core::Core;
 use crate::object::{first_of, head_of};
+use crate::pg::Pg;
+use crate::pg::meta::MetaChange;
+use crate::pg::request::ClientOp;
+use crate::pg::state::State;
+use crate::pg::successor;
 use crate::qos::Class;
+use compare::{Finding, Maps, SnapFinding, compare};
+use map::{Asker, Scan, Scanned};
 use maps::{EVersion, Epoch, OsdId, Pool, PoolOpt, osd_flags, pool_flags, pool_opt};
 use node::Level;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -63,6 +67,19 @@ wire_structs! {
 }
 
 impl Record {
+    /// Of a PG that has become one with another: what holds of both.
+    fn join(&mut self, other: &Self) {
+        self.last = self.last.min(other.last);
+        self.last_deep = self.last_deep.min(other.last_deep);
+        self.last_clean = self.last_clean.min(other.last_clean);
+        self.last_version = self.last_version.min(other.last_version);
+        self.last_deep_version = self.last_deep_version.min(other.last_deep_version);
+        self.shallow_errors += other.shallow_errors;
+        self.deep_errors += other.deep_errors;
+        self.repaired += other.repaired;
+        self.failed_repair |= other.failed_repair;
+    }
+
     /// Errors that are left.
     pub fn errors(&self) -> u32 {
         self.shallow_errors + self.deep_errors
@@ -152,10 +169,10 @@ impl Found {
 /// Where a PG's scrub stands.
 #[derive(Debug, Default)]
 pub struct Scrub {
-    /// Of the last one.
-    pub record: Record,
-    /// By the last one.
-    pub found: Found,
+    /// The result of the last one.
+    record: Record,
+    /// The findings of the last one.
+    found: Found,
     ordered: Option<Wanted>,
     run: Option<Run>,
     listing: Option<u64>,
@@ -167,9 +184,9 @@ pub struct Scrub {
     /// Members whose copy of a resync could not be sent because ours is damaged.
     unsent: bool,
     /// Looks at our own copy.
-    pub(super) scans: BTreeMap<u64, Scan>,
-    /// Not before.
-    pub pause: Option<Instant>,
+    scans: BTreeMap<u64, Scan>,
+    /// It pauses until then.
+    pause: Option<Instant>,
     again_at: Option<Instant>,
 }
 
@@ -177,6 +194,27 @@ impl Scrub {
     /// As it was stored.
     pub fn new(record: Record) -> Self {
         Self { record, ..Self::default() }
+    }
+
+    /// The result of the last one.
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// The findings of the last one.
+    #[cfg(test)]
+    pub fn found(&self) -> &Found {
+        &self.found
+    }
+
+    /// The end of the present pause.
+    pub fn paused_until(&self) -> Option<Instant> {
+        self.pause
+    }
+
+    /// Another PG becomes a part of this one: what is said of both holds.
+    pub fn join(&mut self, other: &Self) {
+        self.record.join(&other.record);
     }
 
     /// Whether a request for an object must wait: updates of what is being compared, and everything about an object that is
@@ -194,7 +232,7 @@ impl Scrub {
         self.check.as_ref().is_some_and(|check| check.waiting.contains(&osd))
     }
 
-    pub(super) fn is_listing(&self, id: u64) -> bool {
+    pub(in crate::pg) fn is_listing(&self, id: u64) -> bool {
         self.listing == Some(id)
     }
 
@@ -403,7 +441,7 @@ impl Pg {
     }
 
     /// The next chunk's keys, as far as we have them: it ends behind a head, so that no object is divided.
-    pub(super) fn on_chunk_listed(&mut self, core: &mut Core, result: Result<ReadReply, StoreError>) {
+    pub(in crate::pg) fn on_chunk_listed(&mut self, core: &mut Core, result: Result<ReadReply, StoreError>) {
         self.scrub.listing = None;
         if !self.scrub.objects.is_empty() || self.state != State::Clean {
             return self.scrub_go_on(core);
@@ -463,7 +501,7 @@ impl Pg {
     }
 
     /// An update wants to change what is being compared.
-    pub(super) fn scrub_gives_way(&mut self, core: &Core, key: &ObjectKey) {
+    pub(in crate::pg) fn scrub_gives_way(&mut self, core: &Core, key: &ObjectKey) {
         let inside = |c: &Check| c.purpose == Purpose::Chunk && c.from <= *key && *key < c.until;
         let Some(tid) = self.scrub.check.as_ref().filter(|c| inside(c)).map(|c| c.tid) else { return };
         let Some(run) = self.scrub.run.as_mut().filter(|run| run.given_up < PREEMPTIONS) else { return };
@@ -484,7 +522,7 @@ impl Pg {
     }
 
     /// What a copy has; `None` where it could not tell.
-    pub(super) fn take_scrub_map(
+    pub(in crate::pg) fn take_scrub_map(
         &mut self,
         core: &mut Core,
         from: OsdId,
@@ -504,7 +542,7 @@ impl Pg {
 
     /// Compares what all members have, once they have answered and what was ordered before has reached all of them: who has not heard of an update,
     /// because it was lost with a connection, has another state, and rightly. Who has no room for it has said so.
-    pub(super) fn scrub_compare(&mut self, core: &mut Core) {
+    pub(in crate::pg) fn scrub_compare(&mut self, core: &mut Core) {
         let Some(check) = self.scrub.check.take_if(|check| check.waiting.is_empty()) else { return };
         let inside = |key: &ObjectKey| check.from <= *key && *key < check.until;
         if self.replication.is_unheard_of(inside) {
@@ -641,7 +679,7 @@ impl Pg {
         if self.state == State::Clean {
             self.set_state(core, State::Active);
         }
-        if self.missing.contains_key(key) && !self.recovery.pulls.contains_key(key) {
+        if self.missing.contains_key(key) && !self.recovery.is_pulling(key) {
             let not_from =
                 self.round.copies().map(|(osd, _)| osd).filter(|osd| !finding.good.contains(osd)).collect();
             self.pull(core, key, finding.version, not_from);
@@ -653,7 +691,11 @@ impl Pg {
 /// A request that our own copy is in the way of.
 impl Pg {
     /// Has the object of a request compared with the other copies, once. Gives the request back if that is of no use.
-    pub(super) fn unless_checked_first(&mut self, core: &mut Core, mut op: ClientOp) -> Option<ClientOp> {
+    pub(in crate::pg) fn unless_checked_first(
+        &mut self,
+        core: &mut Core,
+        mut op: ClientOp,
+    ) -> Option<ClientOp> {
         let now = core.now.mono;
         if op.checked || self.members.acting.len() < 2 || reads_do_not_mend() {
             return Some(op);
@@ -678,13 +720,13 @@ impl Pg {
     }
 
     /// An object that a member lacks can't be read here.
-    pub(super) fn unreadable_here(&mut self, core: &mut Core, osd: OsdId, key: ObjectKey) {
+    pub(in crate::pg) fn unreadable_here(&mut self, core: &mut Core, osd: OsdId, key: ObjectKey) {
         core.recovery_ended(1);
-        self.recovery.pushes.remove(&(osd, key.clone()));
+        self.recovery.end_push(osd, &key);
         // What a comparison has to send is found again by the next one.
         self.scrub.unsent |= self.backfill.is_filling(osd);
         // Until it is known who has it.
-        self.recovery.unfound.insert(key.clone());
+        self.recovery.lost(&key);
         self.queue_check(core, head_of(&key));
     }
 
@@ -700,7 +742,7 @@ impl Pg {
         for finding in findings.iter().filter(ours) {
             if finding.can_be_mended() {
                 mended = true;
-                self.recovery.unfound.remove(&finding.key);
+                self.recovery.found(|key| *key == finding.key);
                 self.mend(core, finding);
                 core.count("objects_mended_for_requests", 1);
                 self.scrub.record.repaired += 1;
@@ -709,7 +751,7 @@ impl Pg {
             }
         }
         if lost.is_empty() {
-            self.recovery.unfound.retain(|key| !states.contains(key));
+            self.recovery.found(|key| states.contains(key));
         }
         if !mended {
             // Whatever it was, it has gone, or there is nothing better anywhere.
@@ -726,8 +768,7 @@ impl Pg {
         }
         if std::mem::take(&mut self.scrub.unsent) {
             self.round.repeer(core.now.mono + core.config.options.reconnect_delay);
-        } else if self.round.repeer_at().is_none()
-            && self.recovery.unfound.iter().any(|key| states.contains(key))
+        } else if self.round.repeer_at().is_none() && self.recovery.is_any_unfound(|key| states.contains(key))
         {
             // Perhaps it can be read later.
             self.round.repeer(core.now.mono + HOPELESS_FOR);

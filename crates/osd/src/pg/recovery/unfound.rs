@@ -1,13 +1,13 @@
 //! Objects whose newest version nobody has who answers, and what a person may decide of them once everybody who may have it has
 //! answered or was declared lost: that they go back to what the primary has of them, or that they are gone.
 
-use super::Pg;
-use super::log::{Answer, Entry, entry_kind};
-use super::meta::MetaChange;
-use super::state::State;
 use crate::completion::{CommitFor, ReadFor};
 use crate::core::Core;
 use crate::object::{INFO_ATTR, ObjectInfo, object_info};
+use crate::pg::Pg;
+use crate::pg::log::{Answer, Entry, entry_kind};
+use crate::pg::meta::MetaChange;
+use crate::pg::state::State;
 use maps::{EVersion, OsdId, OsdMap, ReqId};
 use msgs::errno::{EAGAIN, EINVAL};
 use node::Level;
@@ -131,7 +131,7 @@ impl Pg {
 
     /// Nobody has an object that we had no room for: nobody was told of it either, so that it goes back to what is here by itself, and
     /// clients ask again. Not where clones of it came or went, or an OSD of an older version takes part.
-    pub(super) fn undo_refused(&mut self, core: &mut Core, key: &ObjectKey) {
+    pub(in crate::pg) fn undo_refused(&mut self, core: &mut Core, key: &ObjectKey) {
         let Some(first) = self.refused.get(key).copied() else { return };
         let older = self.round.copies().any(|(_, copy)| copy.exists() && copy.feature_level() < UNDOING);
         let of_clones = self.log.from(first).any(|e| e.object == *key && !e.clones.is_empty());

@@ -3,8 +3,8 @@
 //! A copy whose own checksums fail is never right. Of those that can be read, the newest version is, and among copies of that
 //! version the content that most of them have. Where there is no such majority nobody is right: a person has to decide.
 
-use super::scrub_map::Scanned;
 use crate::object::{INFO_ATTR, ObjectInfo, head_of};
+use crate::pg::scrub::map::Scanned;
 use maps::{EVersion, OsdId, SnapId};
 use msgs::op::scrub::{object_error, shard_error, snapset_error};
 use std::collections::{BTreeMap, BTreeSet};
