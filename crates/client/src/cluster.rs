@@ -1,33 +1,34 @@
-//! A cluster, as programs use it.
+//! A connection to a cluster, as programs use it.
 
-use crate::{Answer, Error, Fs, Options, Pool, Reply, Request};
+use crate::{Answer, Errno, Error, Fs, Options, Pool, Reply, Request};
 use fsclient::Client;
 use runtime::{EventLoop, Handle, NodeSpec, Notice};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 use stdx::Bufs;
 
-/// What a monitor command gave.
+/// The answer to a monitor command.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CommandReply {
     /// 0 or a negative errno.
     pub code: i32,
-    /// What went wrong, or what was done.
+    /// The status line: an error, or what was done.
     pub status: String,
-    /// Output.
+    /// The command's output.
     pub output: Bufs,
 }
 
-/// A connection to a cluster: one client node on a thread of its own. Dropping it without [`Cluster::shut_down`] is like a kill.
+/// A connection to a cluster: one client node on a thread of its own. Dropping it without
+/// [`Cluster::shut_down`] is like a kill.
 pub struct Cluster {
     handle: Handle<Request, Reply>,
     notices: Receiver<Notice>,
-    // After the handle, so that the node ends before its loop is waited for.
+    // Dropped after the handle, so that the node ends before its loop is waited for.
     _event_loop: EventLoop,
 }
 
 impl Cluster {
-    /// Connects, and waits at most `patience` until objects (and, where wanted, the file system) can be used.
+    /// Connects, and waits at most `patience` until objects (and the file system, if wanted) can be used.
     pub fn connect(options: &Options, patience: Duration) -> Result<Self, Error> {
         let config = options.read()?;
         let start = |e: std::io::Error| Error::Connect(format!("cannot start a thread: {e}"));
@@ -55,12 +56,12 @@ impl Cluster {
         }
     }
 
-    /// A pool by name; that it exists shows at the first operation.
+    /// A pool by name; the first operation reports if there is none.
     pub fn pool(&self, name: &str) -> Pool {
         Pool::new(self.handle.clone(), name)
     }
 
-    /// The file system, where [`Options::mount`] was set.
+    /// The file system, if [`Options::mount`] was set.
     pub fn fs(&self) -> Fs {
         Fs::new(self.handle.clone())
     }
@@ -70,12 +71,12 @@ impl Cluster {
         let request = Request::Command { command: command.to_owned(), input };
         match self.handle.call(request).map_err(|_| Error::Gone)? {
             Ok(Answer::Command { code, status, output }) => Ok(CommandReply { code, status, output }),
-            Ok(_) => Err(Error::Errno { what: "command".into(), errno: 5 }),
-            Err(e) => Err(Error::Errno { what: "command".into(), errno: e.0 }),
+            Ok(_) => Err(Error::Errno { what: "command".into(), errno: Errno::EIO }),
+            Err(errno) => Err(Error::Errno { what: "command".into(), errno }),
         }
     }
 
-    /// Waits until the client ends by itself; an error says why.
+    /// Waits until the client ends by itself; an error tells why.
     pub fn wait_for_end(&self) -> Result<(), Error> {
         loop {
             match self.notices.recv() {
@@ -88,7 +89,7 @@ impl Cluster {
 
     /// Writes everything back, gives all capabilities up and closes the session.
     pub fn shut_down(self) -> Result<(), Error> {
-        // The answer comes just before the node ends; that it has ended already is as good.
+        // The answer comes just before the node ends; no answer means that it has ended already.
         let _ = self.handle.call(Request::Unmount);
         self.wait_for_end()
     }

@@ -4,22 +4,22 @@ use auth::{Credentials, Keyring};
 use decl::Conf;
 use fsclient::{ClientConfig, ClientOptions};
 use std::path::{Path, PathBuf};
-use wire::{EntityName, Uuid};
+use wire::{EntityName, Errno, Uuid};
 
-/// Why a cluster can't be reached or used: one line that says what to do.
+/// The reason that a cluster can't be reached or used: one line that says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file can't be read.
     #[error("cannot read {path}: {error}; give another with {option}")]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: std::io::Error,
         /// The option that chooses another.
         option: &'static str,
     },
-    /// The configuration or keyring does not say what is needed.
+    /// The configuration or keyring lacks something, or has it wrong.
     #[error("{0}")]
     Config(String),
     /// No monitor answered, or none accepted our key.
@@ -28,17 +28,17 @@ pub enum Error {
     /// The client has ended.
     #[error("the client has stopped")]
     Gone,
-    /// An operation failed: positive errno.
-    #[error("{what}: {}", std::io::Error::from_raw_os_error(*errno))]
+    /// An operation failed.
+    #[error("{what}: {}", std::io::Error::from_raw_os_error(errno.get()))]
     Errno {
-        /// What was tried.
+        /// The object or operation.
         what: String,
-        /// Why not.
-        errno: i32,
+        /// The error.
+        errno: Errno,
     },
 }
 
-/// What to connect to, and as whom.
+/// The cluster to connect to, and the name to use.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The configuration file.
@@ -47,11 +47,11 @@ pub struct Options {
     pub name: EntityName,
     /// A keyring other than the configuration's.
     pub keyring: Option<PathBuf>,
-    /// For `session ls`.
+    /// The mount point that `session ls` shows.
     pub mount_point: String,
-    /// Whether the file system is wanted.
+    /// True if the file system is wanted.
     pub mount: bool,
-    /// For the monitors' log.
+    /// The host name for the monitors' log.
     pub hostname: String,
     /// Limits.
     pub limits: ClientOptions,
@@ -71,14 +71,14 @@ impl Options {
         }
     }
 
-    /// Reads the files: what a client node is to be run with.
+    /// Reads the files. Returns the configuration of a client node.
     pub fn read(&self) -> Result<ClientConfig, Error> {
         let conf = Conf::parse(&read(&self.conf, "--conf")?)
             .map_err(|e| Error::Config(format!("{}: {e}", self.conf.display())))?;
         let in_conf = |e: decl::ConfError| Error::Config(format!("{}: {e}", self.conf.display()));
         let fsid = match conf.get(&self.name, "fsid") {
             Some(text) => Some(Uuid::parse(&text).ok_or_else(|| {
-                Error::Config(format!("{}: `fsid = {text}` is no uuid", self.conf.display()))
+                Error::Config(format!("{}: `fsid = {text}` is not a UUID", self.conf.display()))
             })?),
             None => None,
         };

@@ -3,8 +3,8 @@
 use crate::{Answer, Caller, Errno, FsRequest, Invalidate, Reply, Request};
 use runtime::Handle;
 
-/// ENOTCONN: the client has ended.
-const GONE: Errno = Errno(107);
+/// The error of every request after the client has ended.
+const GONE: Errno = Errno::ENOTCONN;
 
 /// A file system session; clones are the same one.
 #[derive(Clone)]
@@ -12,7 +12,8 @@ pub struct Fs {
     handle: Handle<Request, Reply>,
 }
 
-/// To be dropped when caches have forgotten what was named: only then does the client give the capability back.
+/// A pending invalidation. It is to be dropped when caches have forgotten its subject: only then does the
+/// client give the capability back.
 #[must_use]
 pub struct Invalidated {
     handle: Handle<Request, Reply>,
@@ -28,22 +29,23 @@ impl Drop for Invalidated {
 impl Fs {
     pub(crate) fn new(handle: Handle<Request, Reply>) -> Self {
         let fs = Self { handle };
-        // Who caches nothing has nothing to forget.
+        // A program that caches nothing has nothing to forget.
         fs.on_invalidate(|_, done| drop(done));
         fs
     }
 
-    /// Asks; `done` is called once, on the client's event loop: it must not block.
+    /// Sends a request; `done` is called once, on the client's event loop: it must not block.
     pub fn submit(&self, caller: Caller, request: FsRequest, done: impl FnOnce(Reply) + Send + 'static) {
         self.handle.submit(Request::Fs(caller, request), move |reply| done(reply.unwrap_or(Err(GONE))));
     }
 
-    /// Asks and waits. Not to be called on the client's event loop.
+    /// Sends a request and waits. Not to be called on the client's event loop.
     pub fn call(&self, caller: Caller, request: FsRequest) -> Reply {
         self.handle.call(Request::Fs(caller, request)).unwrap_or(Err(GONE))
     }
 
-    /// Calls `forget`, on the client's event loop, with what caches above must forget. It must not block.
+    /// Has `forget` called, on the client's event loop, with each thing that caches must forget. It must not
+    /// block.
     pub fn on_invalidate(&self, mut forget: impl FnMut(Invalidate, Invalidated) + Send + 'static) {
         let handle = self.handle.clone();
         self.handle.listen(move |reply| {

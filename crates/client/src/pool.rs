@@ -1,6 +1,6 @@
 //! Objects of a pool.
 
-use crate::{Answer, Error, ObjectRequest, Reply, Request};
+use crate::{Answer, Errno, Error, ObjectRequest, Reply, Request};
 use maps::SnapId;
 use msgs::{Extent, Op};
 use runtime::Handle;
@@ -22,15 +22,15 @@ pub struct Pool {
     flags: u32,
 }
 
-/// What a vector was answered: its result, and each operation's own with its output.
+/// The answer to a vector: its result, and the result and output of each operation.
 pub type Vectored = (i32, Vec<(i32, Bufs)>);
 
-/// What is known of an object without reading it.
+/// An object's attributes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Stat {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Last change.
+    /// Time of the last change.
     pub mtime: Utime,
 }
 
@@ -45,7 +45,7 @@ impl Pool {
         Self { namespace: namespace.to_vec(), ..self.clone() }
     }
 
-    /// The same pool, whose objects are read as they were at a snapshot.
+    /// The same pool, read as of a snapshot.
     #[must_use]
     pub fn at_snap(&self, snap: SnapId) -> Self {
         Self { snap, ..self.clone() }
@@ -57,19 +57,19 @@ impl Pool {
         Self { flags, ..self.clone() }
     }
 
-    /// Runs a vector of operations on one object, atomically. Gives the result and output of each.
+    /// Runs a vector of operations on one object, atomically. Returns the result and output of each.
     pub fn operate(&self, object: &[u8], ops: Vec<Op>) -> Result<Vec<(i32, Bufs)>, Error> {
         match self.vector(object, ops)? {
             (0.., ops) => Ok(ops),
-            (result, _) => Err(self.failed(object, -result)),
+            (result, _) => Err(self.failed(object, Errno::from_result_code(result).unwrap_or(Errno::EIO))),
         }
     }
 
-    fn failed(&self, object: &[u8], errno: i32) -> Error {
+    fn failed(&self, object: &[u8], errno: Errno) -> Error {
         Error::Errno { what: format!("{}/{}", self.name, String::from_utf8_lossy(object)), errno }
     }
 
-    /// The same; what a vector that failed was answered is given too.
+    /// The same; also returns the answer to a vector that failed.
     pub fn vector(&self, object: &[u8], ops: Vec<Op>) -> Result<Vectored, Error> {
         let request = ObjectRequest {
             pool: self.name.clone(),
@@ -82,8 +82,8 @@ impl Pool {
         };
         match self.handle.call(Request::Object(request)).map_err(|_| Error::Gone)? {
             Ok(Answer::Object { result, ops, .. }) => Ok((result, ops)),
-            Ok(_) => Err(self.failed(object, 5)),
-            Err(e) => Err(self.failed(object, e.0)),
+            Ok(_) => Err(self.failed(object, Errno::EIO)),
+            Err(errno) => Err(self.failed(object, errno)),
         }
     }
 
@@ -96,11 +96,11 @@ impl Pool {
         self.single(object, Op::Read(Extent::new(offset, len)))
     }
 
-    /// Size and time of the last change.
+    /// Returns the size and the time of the last change.
     pub fn stat(&self, object: &[u8]) -> Result<Stat, Error> {
         let data = self.single(object, Op::Stat)?.to_buf();
         let mut r = Reader::new(&data);
-        let (size, mtime) = r.get().map_err(|_| Error::Errno { what: "stat".into(), errno: 5 })?;
+        let (size, mtime) = r.get().map_err(|_| Error::Errno { what: "stat".into(), errno: Errno::EIO })?;
         Ok(Stat { size, mtime })
     }
 
@@ -109,7 +109,7 @@ impl Pool {
         self.single(object, Op::Delete).map(drop)
     }
 
-    /// Replaces an object by `data`; larger than 4 MiB, it goes in several operations.
+    /// Replaces an object by `data`, in several operations beyond 4 MiB.
     pub fn write_full(&self, object: &[u8], data: &Bufs) -> Result<(), Error> {
         let first = data.slice(0..data.len().min(CHUNK));
         let extent = Extent::new(0, first.len() as u64);
@@ -122,7 +122,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Reads an object from its beginning to its end; `sink` takes it piece by piece.
+    /// Reads a whole object; `sink` takes it piece by piece.
     pub fn read_all(
         &self,
         object: &[u8],
@@ -139,7 +139,7 @@ impl Pool {
         }
     }
 
-    /// Names of all objects, in the pool's order; `each` takes them one by one.
+    /// Lists all objects in the pool's order; `each` takes their names one by one.
     pub fn list(&self, mut each: impl FnMut(&[u8])) -> Result<(), Error> {
         let mut cursor = Vec::new();
         loop {
@@ -157,8 +157,8 @@ impl Pool {
                     }
                     cursor = next;
                 }
-                Ok(_) => return Err(Error::Errno { what: self.name.clone(), errno: 5 }),
-                Err(e) => return Err(Error::Errno { what: self.name.clone(), errno: e.0 }),
+                Ok(_) => return Err(Error::Errno { what: self.name.clone(), errno: Errno::EIO }),
+                Err(errno) => return Err(Error::Errno { what: self.name.clone(), errno }),
             }
         }
     }

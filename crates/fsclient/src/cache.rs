@@ -1,251 +1,490 @@
-//! Inodes and names, and by which right they are believed: learning from answers, naming to the MDS, forgetting.
+//! Inodes and names: learning from replies, forgetting, and which inodes need attention.
 
 use crate::api::{Entry, Ino};
-use crate::client::{Client, Outs};
-use crate::inode::{Cap, Inode};
-use msgs::{Caps, ClientReply, FilePath, InodeStat, LeaseStat, cap};
+use crate::buffer::BufferTotal;
+use crate::inode::{Inode, ListingRight};
+use crate::key::InodeKey;
+use crate::names::{Name, Names};
+use crate::op::OpId;
+use crate::partition::Partition;
+use maps::MdsRank;
+use msgs::{
+    CapReconnect, CapReleaseItem, ClientCaps, ClientReply, DirStat, InodeStat, LeaseStat, cap, cap_op,
+};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use stdx::{Instant, Now};
+use stdx::{FastMap, Now};
 
-/// The root of the file system.
-pub(crate) const ROOT: Ino = 1;
-/// What attributes rest on.
+/// The bits that attributes rest on.
 pub(crate) const STAT_CAPS: u32 = cap::PIN | cap::ANY_SHARED;
 
-/// A name in a directory.
-#[derive(Clone, Debug)]
-pub(crate) struct Dentry {
-    /// `None` where it is known not to exist.
-    pub(crate) ino: Option<Ino>,
-    lease_until: Instant,
-    /// The directory's `shared_gen` when it was learnt.
-    shared_gen: u64,
+/// The inodes and names that the client knows.
+///
+/// Invariants: an inode that something happened to is settled before the input ends; the total of buffered
+/// bytes is the sum over the inodes; a capability that is dropped is given back.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    inodes: FastMap<InodeKey, Inode>,
+    names: Names,
+    partition: Partition,
+    buffer: BufferTotal,
+    /// Inodes to be settled: written back, invalidated, reported to their MDS.
+    unsettled: BTreeSet<InodeKey>,
+    /// Inodes whose waiters may go on.
+    changed: BTreeSet<InodeKey>,
+    /// Operations that may go on.
+    woken: Vec<OpId>,
+    /// Capabilities to be given back.
+    releases: Vec<(MdsRank, CapReleaseItem)>,
+    /// Directories that were forgotten while listings of them may be under way.
+    forgotten_dirs: Vec<InodeKey>,
+    /// Invalidations under way.
+    invalidations: BTreeMap<u64, InodeKey>,
+    last_invalidation: u64,
+    last_flush_tid: u64,
+    use_counter: u64,
+    idle_limit: usize,
 }
 
-/// What is known of a name.
-pub(crate) enum Name {
-    Inode(Ino),
-    Absent,
-    Unknown,
-}
-
-/// How an inode is named to the MDS: by its number. The names that once led to it may lead to another by now.
-pub(crate) fn path(ino: Ino) -> FilePath {
-    FilePath { ino, path: Vec::new() }
-}
-
-/// The path of a name in a directory.
-pub(crate) fn path_in(dir: Ino, name: &[u8]) -> FilePath {
-    FilePath { ino: dir, path: name.to_vec() }
-}
-
-impl Client {
-    /// Takes everything that an answer says of dentry and inode.
-    pub(crate) fn learn(&mut self, now: Now, reply: &ClientReply) {
-        if let Some(target) = &reply.trace.target {
-            self.learn_inode(target);
+impl Cache {
+    /// An empty cache: at most `idle_limit` unused inodes are kept, writers wait beyond `buffer_limit` bytes.
+    pub(crate) fn new(idle_limit: usize, buffer_limit: u64) -> Self {
+        Self {
+            inodes: FastMap::default(),
+            names: Names::default(),
+            partition: Partition::default(),
+            buffer: BufferTotal::new(buffer_limit),
+            unsettled: BTreeSet::new(),
+            changed: BTreeSet::new(),
+            woken: Vec::new(),
+            releases: Vec::new(),
+            forgotten_dirs: Vec::new(),
+            invalidations: BTreeMap::new(),
+            last_invalidation: 0,
+            last_flush_tid: 0,
+            use_counter: 0,
+            idle_limit,
         }
+    }
+
+    pub(crate) fn inode(&self, key: InodeKey) -> Option<&Inode> {
+        self.inodes.get(&key)
+    }
+
+    /// An inode to be changed; [`Cache::inode_changed`] or [`Cache::settle_later`] follows.
+    pub(crate) fn inode_mut(&mut self, key: InodeKey) -> Option<&mut Inode> {
+        self.inodes.get_mut(&key)
+    }
+
+    /// An inode that an open file keeps.
+    pub(crate) fn open_inode(&mut self, key: InodeKey) -> &mut Inode {
+        self.inodes.get_mut(&key).expect("an open file keeps its inode")
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.inodes.len()
+    }
+
+    /// Number of capabilities held.
+    pub(crate) fn cap_count(&self) -> usize {
+        self.inodes.values().filter(|i| i.caps().cap().is_some()).count()
+    }
+
+    pub(crate) fn buffer(&self) -> &BufferTotal {
+        &self.buffer
+    }
+
+    pub(crate) fn partition(&self) -> &Partition {
+        &self.partition
+    }
+
+    // Attention.
+
+    /// Something about the inode changed: its waiters try again, and it is settled.
+    pub(crate) fn inode_changed(&mut self, key: InodeKey) {
+        self.changed.insert(key);
+        self.unsettled.insert(key);
+    }
+
+    /// An operation wants something of the inode: it is settled, and no waiter is woken.
+    pub(crate) fn settle_later(&mut self, key: InodeKey) {
+        self.unsettled.insert(key);
+    }
+
+    /// Wakes the inode's waiters, without settling it again.
+    pub(crate) fn wake_waiters(&mut self, key: InodeKey) {
+        self.changed.insert(key);
+    }
+
+    pub(crate) fn next_unsettled(&mut self) -> Option<InodeKey> {
+        self.unsettled.pop_first()
+    }
+
+    /// The waiters of the next inode that changed; `None` if there is no such inode.
+    pub(crate) fn next_waiters(&mut self) -> Option<BTreeSet<OpId>> {
+        let key = self.changed.pop_first()?;
+        Some(self.inodes.get_mut(&key).map(Inode::take_waiters).unwrap_or_default())
+    }
+
+    /// Takes the operations that may go on.
+    pub(crate) fn take_woken(&mut self) -> Vec<OpId> {
+        std::mem::take(&mut self.woken)
+    }
+
+    /// Takes the capabilities to be given back.
+    pub(crate) fn take_releases(&mut self) -> Vec<(MdsRank, CapReleaseItem)> {
+        std::mem::take(&mut self.releases)
+    }
+
+    /// Takes the directories that were forgotten.
+    pub(crate) fn take_forgotten_dirs(&mut self) -> Vec<InodeKey> {
+        std::mem::take(&mut self.forgotten_dirs)
+    }
+
+    // Learning.
+
+    /// Takes everything that a reply of `rank` says of dentry and inode.
+    pub(crate) fn learn(&mut self, now: Now, rank: MdsRank, reply: &ClientReply) {
+        let target = reply.trace.target.as_ref().map(|target| self.learn_inode(rank, target));
         if let Some(dentry) = &reply.trace.dentry {
-            self.learn_inode(&dentry.dir);
-            let ino = reply.trace.target.as_ref().map(|t| t.ino);
-            self.learn_dentry(now, dentry.dir.ino, &dentry.name, ino, &dentry.lease);
+            let dir = self.learn_inode(rank, &dentry.dir);
+            self.learn_dir(dir, &dentry.dir_stat);
+            self.learn_name(now, dir, &dentry.name, target, &dentry.lease);
         }
     }
 
-    /// Takes what is said of an inode, and the capability that came with it.
-    pub(crate) fn learn_inode(&mut self, stat: &InodeStat) -> Ino {
+    /// Takes the description of an inode, and the capability that came with it from `rank`.
+    pub(crate) fn learn_inode(&mut self, rank: MdsRank, stat: &InodeStat) -> InodeKey {
+        let key = InodeKey::new(stat.ino, stat.snapid);
         self.use_counter += 1;
-        let used_at = self.use_counter;
-        let inode = self.inodes.entry(stat.ino).or_insert_with(|| Inode::new(stat.ino));
-        inode.used_at = used_at;
-        inode.update(stat);
-        if stat.cap.cap_id != 0 && stat.cap.caps != 0 {
-            if inode.cap.as_ref().is_some_and(|c| c.id != stat.cap.cap_id) {
-                inode.lose_cap();
-            }
-            let cap = inode.cap.get_or_insert_with(|| Cap { id: stat.cap.cap_id, ..Cap::default() });
-            // A reply may overtake a message about the cap; the higher seq is the newer word.
-            if stat.cap.seq >= cap.seq {
-                cap.seq = stat.cap.seq;
-                cap.issue_seq = stat.cap.seq;
-                cap.mseq = stat.cap.mseq;
-                cap.realm = stat.cap.realm;
-                cap.wanted = cap.wanted | Caps(stat.cap.wanted);
-                // What a reply brings is added: only a revocation takes away.
-                let issued = cap.issued | Caps(stat.cap.caps);
-                inode.set_issued(issued);
-            }
-        }
-        self.touch(stat.ino);
-        stat.ino
+        let inode = self.inodes.entry(key).or_insert_with(|| Inode::new(key));
+        inode.set_used_at(self.use_counter);
+        self.releases.extend(inode.update(rank, stat));
+        self.inode_changed(key);
+        key
     }
 
-    /// Takes what is said of a name.
-    pub(crate) fn learn_dentry(
+    /// Takes the authority of a directory's fragment.
+    pub(crate) fn learn_dir(&mut self, dir: InodeKey, stat: &DirStat) {
+        if self.inodes.contains_key(&dir) {
+            self.partition.learn(dir, stat);
+        }
+    }
+
+    /// Takes a name, `None` if it does not exist.
+    pub(crate) fn learn_name(
         &mut self,
         now: Now,
-        dir: Ino,
+        dir: InodeKey,
         name: &[u8],
-        ino: Option<Ino>,
+        target: Option<InodeKey>,
         lease: &LeaseStat,
     ) {
         let Some(parent) = self.inodes.get(&dir) else { return };
-        let shared_gen = parent.shared_gen;
-        let lease_until = now.mono + Duration::from_millis(u64::from(lease.duration_ms));
-        let lease_until = if lease.mask == 0 { Instant(0) } else { lease_until };
-        let dentry = Dentry { ino, lease_until, shared_gen };
-        self.dentries.insert((dir, name.to_vec()), dentry);
-        if let Some(inode) = ino.and_then(|ino| self.inodes.get_mut(&ino)) {
-            inode.parent = Some((dir, name.to_vec()));
+        self.names.learn(now, parent, name, target, lease);
+        if let Some(inode) = target.and_then(|key| self.inodes.get_mut(&key)) {
+            inode.set_parent(dir, name);
         }
     }
 
-    /// Forgets what was believed of a name. The directory's names are not all known any more.
-    pub(crate) fn drop_dentry(&mut self, dir: Ino, name: &[u8]) {
-        self.dentries.remove(&(dir, name.to_vec()));
+    /// Takes a message about a capability. Returns an error to be logged.
+    pub(crate) fn cap_message(&mut self, rank: MdsRank, tid: u64, msg: &ClientCaps) -> Option<String> {
+        let key = InodeKey::head(msg.ino);
+        if msg.op == cap_op::FLUSH_ACK {
+            self.inodes.get_mut(&key)?.take_flush_ack(tid);
+            self.inode_changed(key);
+            return None;
+        }
+        let is_held =
+            |i: &&mut Inode| i.caps().cap().is_some_and(|c| c.id() == msg.cap_id && c.auth_rank() == rank);
+        let Some(inode) = self.inodes.get_mut(&key).filter(is_held) else {
+            // We have given it up, and the release may still be on its way. The message does not bring it
+            // back: for the MDS the capability ends with that release.
+            if matches!(msg.op, cap_op::REVOKE | cap_op::GRANT) {
+                let (cap_id, migrate_seq) = (msg.cap_id, msg.migrate_seq);
+                self.releases
+                    .push((rank, CapReleaseItem { ino: msg.ino, cap_id, migrate_seq, seq: msg.seq }));
+            }
+            return None;
+        };
+        let mut error = None;
+        match msg.op {
+            cap_op::GRANT | cap_op::REVOKE | cap_op::TRUNC => inode.take_cap_message(msg),
+            // The MDS has dropped the capability: nothing tells us yet that another rank has it.
+            cap_op::EXPORT if inode.lose_all() => {
+                error = Some(format!("the MDS has dropped the capability on inode {:x}", msg.ino));
+            }
+            _ => {}
+        }
+        self.inode_changed(key);
+        error
+    }
+
+    // Names.
+
+    /// The answer for a name without asking an MDS.
+    pub(crate) fn lookup(&self, now: Now, dir: InodeKey, name: &[u8]) -> Name {
+        self.inodes.get(&dir).map_or(Name::Unknown, |dir| self.names.lookup(now, dir, name))
+    }
+
+    /// The inode that a name last led to, believed or not.
+    pub(crate) fn last_known(&self, dir: InodeKey, name: &[u8]) -> Option<InodeKey> {
+        self.names.last_known(dir, name)
+    }
+
+    /// Forgets a name that may exist: not all names of the directory are known any more.
+    pub(crate) fn forget_name(&mut self, dir: InodeKey, name: &[u8]) {
+        self.names.remove(dir, name);
         if let Some(parent) = self.inodes.get_mut(&dir) {
             parent.forget_name();
         }
     }
 
     /// Notes that a name does not exist any more, because we removed it under the directory's `Fs`.
-    pub(crate) fn name_removed(&mut self, dir: Ino, name: &[u8]) {
-        let Some(parent) = self.inodes.get(&dir) else { return };
-        let dentry = Dentry { ino: None, lease_until: Instant(0), shared_gen: parent.shared_gen };
-        self.dentries.insert((dir, name.to_vec()), dentry);
-    }
-
-    /// What is known of a name without asking.
-    pub(crate) fn known_name(&self, now: Now, dir: Ino, name: &[u8]) -> Name {
-        let Some(parent) = self.inodes.get(&dir) else { return Name::Unknown };
-        let shared = parent.may(cap::FILE_SHARED);
-        match self.dentries.get(&(dir, name.to_vec())) {
-            Some(d)
-                if (shared && d.shared_gen == parent.shared_gen)
-                    || now.mono < d.lease_until
-                    || stdx::mutants::is_active("client_believes_old_names") =>
-            {
-                match d.ino {
-                    Some(ino) => Name::Inode(ino),
-                    None => Name::Absent,
-                }
-            }
-            Some(_) => Name::Unknown,
-            None if shared && parent.complete == Some(parent.shared_gen) => Name::Absent,
-            None => Name::Unknown,
+    pub(crate) fn note_removed(&mut self, dir: InodeKey, name: &[u8]) {
+        if let Some(parent) = self.inodes.get(&dir) {
+            self.names.note_absent(parent, name);
         }
     }
 
-    /// An inode for a local caller, who from now on holds one more reference to it.
-    pub(crate) fn entry(&mut self, ino: Ino) -> Option<Entry> {
-        let inode = self.inodes.get_mut(&ino)?;
-        inode.lookups += 1;
+    /// The right that a listing of `dir` which arrives now rests on; `None` without `Fs`.
+    pub(crate) fn listing_right(&self, dir: InodeKey) -> Option<ListingRight> {
+        self.inodes.get(&dir)?.listing_right()
+    }
+
+    // References and forgetting.
+
+    /// An inode for a local caller, who holds one more reference to it from now on.
+    pub(crate) fn entry(&mut self, key: InodeKey) -> Option<Entry> {
+        let inode = self.inodes.get_mut(&key)?;
+        inode.add_lookup();
         self.use_counter += 1;
-        inode.used_at = self.use_counter;
+        inode.set_used_at(self.use_counter);
         // Callers ask again each time: that costs no message while the capability is here.
         Some(Entry { attr: inode.attr(), entry_valid: Duration::ZERO, attr_valid: Duration::ZERO })
     }
 
     /// A local caller gives references back.
-    pub(crate) fn forget(&mut self, ino: Ino, count: u64) {
-        if let Some(inode) = self.inodes.get_mut(&ino) {
-            inode.lookups = inode.lookups.saturating_sub(count);
-            if inode.is_idle() && inode.nlink == 0 {
-                self.touch(ino);
+    pub(crate) fn forget_lookups(&mut self, ino: Ino, count: u64) {
+        let key = InodeKey::head(ino);
+        if let Some(inode) = self.inodes.get_mut(&key) {
+            inode.forget_lookups(count);
+            if inode.is_idle() && inode.attrs().nlink() == 0 {
+                self.inode_changed(key);
             }
         }
     }
 
-    /// Forgets the idle inodes that were least of use, where there are too many.
-    pub(crate) fn trim_inodes(&mut self, out: &mut Outs) {
-        let limit = self.config.options.idle_inodes;
-        if self.inodes.len() < limit + limit / 8 {
+    /// Drops the idle inodes that were used least recently, if there are too many.
+    pub(crate) fn trim_inodes(&mut self) {
+        if self.inodes.len() < self.idle_limit + self.idle_limit / 8 {
             return;
         }
-        let mut idle: Vec<(u64, Ino)> = self
-            .inodes
-            .values()
-            .filter(|i| i.is_idle() && i.ino != ROOT)
-            .map(|i| (i.used_at, i.ino))
-            .collect();
-        let excess = self.inodes.len() - limit;
+        let idle = self.inodes.values().filter(|i| i.is_idle() && i.key() != InodeKey::ROOT);
+        let mut idle: Vec<_> = idle.map(|i| (i.usage().used_at(), i.key())).collect();
         idle.sort_unstable();
-        idle.truncate(excess);
-        self.drop_inodes(idle.into_iter().map(|(_, ino)| ino), out);
-    }
-
-    /// Forgets inodes, which must be idle, and gives their capabilities back.
-    pub(crate) fn drop_inodes(&mut self, inos: impl Iterator<Item = Ino>, out: &mut Outs) {
-        let mut releases = Vec::new();
-        for ino in inos {
-            let Some(inode) = self.inodes.remove(&ino) else { continue };
-            self.dirty_bytes -= inode.counted_bytes;
-            releases.extend(release_item(&inode));
-            if let Some((dir, name)) = &inode.parent {
-                let key = (*dir, name.clone());
-                if self.dentries.get(&key).is_some_and(|d| d.ino == Some(ino)) {
-                    self.dentries.remove(&key);
-                    if let Some(parent) = self.inodes.get_mut(dir) {
-                        parent.forget_name();
-                    }
-                }
-            }
-            if inode.is_dir() {
-                let names: Vec<_> = self
-                    .dentries
-                    .range((ino, Vec::new())..(ino + 1, Vec::new()))
-                    .map(|(k, _)| k.clone())
-                    .collect();
-                for key in &names {
-                    self.dentries.remove(key);
-                }
-                self.end_belief_in_listings(ino);
-            }
+        idle.truncate(self.inodes.len() - self.idle_limit);
+        for (_, key) in idle {
+            self.drop_inode(key);
         }
-        self.send_releases(releases, out);
     }
 
-    /// The MDS wants us to hold at most `max` capabilities.
-    pub(crate) fn trim_caps(&mut self, max: usize, out: &mut Outs) {
-        let mut held: Vec<(bool, u64, Ino)> = self
-            .inodes
-            .values()
-            .filter(|i| i.cap.is_some() && i.ino != ROOT)
-            .map(|i| (!i.is_idle(), i.used_at, i.ino))
-            .collect();
+    /// Gives capabilities of `rank` back until at most `max` are held.
+    pub(crate) fn trim_caps(&mut self, rank: MdsRank, max: usize) {
+        let is_held = |i: &&Inode| i.caps().cap().is_some_and(|cap| cap.auth_rank() == rank);
+        let held = self.inodes.values().filter(is_held).filter(|i| i.key() != InodeKey::ROOT);
+        let mut held: Vec<_> = held.map(|i| (!i.is_idle(), i.usage().used_at(), i.key())).collect();
         let excess = held.len().saturating_sub(max);
         held.sort_unstable();
-        let (mut drop_whole, mut releases) = (Vec::new(), Vec::new());
-        for (in_use, _, ino) in held.into_iter().take(excess) {
+        for (in_use, _, key) in held.into_iter().take(excess) {
             if !in_use {
-                drop_whole.push(ino);
+                self.drop_inode(key);
                 continue;
             }
-            let inode = self.inodes.get_mut(&ino).expect("just listed");
-            // A reference from above needs no capability; an open file or unflushed data do.
-            let only_referenced = inode.readers + inode.writers + inode.reads == 0
-                && inode.dirty.is_empty()
-                && inode.dirty_caps == Caps::NONE
-                && inode.flushing.is_empty()
-                && !inode.pages_cached;
-            if only_referenced {
-                releases.extend(release_item(inode));
+            let inode = self.inodes.get_mut(&key).expect("just listed");
+            if inode.is_only_referenced() {
+                self.releases.extend(release_of(inode));
                 inode.lose_cap();
             }
         }
-        self.drop_inodes(drop_whole.into_iter(), out);
-        self.send_releases(releases, out);
     }
 
-    fn send_releases(&mut self, caps: Vec<msgs::CapReleaseItem>, out: &mut Outs) {
-        if !caps.is_empty() {
-            let body = msgs::ClientCapRelease { caps, osd_epoch_barrier: maps::Epoch(0) };
-            self.mds.send(msgs::Body::from(body), 0, out);
+    /// Drops an idle inode and gives its capability back.
+    pub(crate) fn drop_inode(&mut self, key: InodeKey) {
+        let Some(inode) = self.inodes.remove(&key) else { return };
+        assert!(inode.is_idle(), "inode {key:?} is dropped while it is in use");
+        self.recount_as((inode.data().counted_bytes(), 0));
+        self.buffer.note_clean(key);
+        self.releases.extend(release_of(&inode));
+        if let Some((dir, name)) = inode.parent()
+            && self.names.last_known(*dir, name) == Some(key)
+        {
+            self.forget_name(*dir, name);
+        }
+        if inode.attrs().is_dir() {
+            self.names.remove_dir(key);
+            self.partition.forget(key);
+            self.forgotten_dirs.push(key);
+        }
+    }
+
+    // Sessions.
+
+    /// The session with `rank` is lost: nothing shared is believed until its next MDS has our claims.
+    pub(crate) fn suspend(&mut self, rank: MdsRank) {
+        self.for_each_of(rank, Inode::suspend);
+    }
+
+    /// The session with `rank` serves again.
+    pub(crate) fn resume(&mut self, rank: MdsRank) {
+        self.for_each_of(rank, Inode::resume);
+    }
+
+    /// The session with `rank` can't be had back: its capabilities are void, and what was changed under them
+    /// is lost. Returns the number of inodes with lost changes.
+    pub(crate) fn lose_session(&mut self, rank: MdsRank) -> usize {
+        let mut lost = 0;
+        self.for_each_of(rank, |inode| lost += usize::from(inode.lose_all()));
+        // A name may rest on a lease of a rank that is not its directory's.
+        self.names.clear();
+        self.inodes.values_mut().for_each(Inode::forget_name);
+        lost
+    }
+
+    fn for_each_of(&mut self, rank: MdsRank, mut act: impl FnMut(&mut Inode)) {
+        let mut keys = Vec::new();
+        for inode in self.inodes.values_mut().filter(|i| i.rests_on(rank)) {
+            act(inode);
+            keys.push(inode.key());
+        }
+        keys.into_iter().for_each(|key| self.inode_changed(key));
+    }
+
+    /// The claims on all capabilities of `rank`, for its next MDS.
+    pub(crate) fn claims(&mut self, rank: MdsRank) -> BTreeMap<u64, CapReconnect> {
+        let of_rank = self.inodes.values_mut().filter(|i| i.rests_on(rank));
+        of_rank.filter_map(|i| Some((i.key().ino(), i.claim()?))).collect()
+    }
+
+    // Write-back.
+
+    /// Has data and attributes of an inode leave after a while.
+    pub(crate) fn note_dirty(&mut self, now: Now, key: InodeKey) {
+        self.buffer.note_dirty(now, key);
+    }
+
+    /// Has a writer wait until fewer bytes are buffered.
+    pub(crate) fn wait_for_space(&mut self, op: OpId) {
+        self.buffer.wait_for_space(op);
+    }
+
+    /// Updates the total of buffered bytes after a file's have changed, however that was.
+    pub(crate) fn recount(&mut self, key: InodeKey) {
+        if let Some(counts) = self.inodes.get_mut(&key).map(Inode::recount) {
+            self.recount_as(counts);
+        }
+    }
+
+    fn recount_as(&mut self, counts: (u64, u64)) {
+        self.woken.extend(self.buffer.recount(counts));
+    }
+
+    /// True if buffered data of the inode should leave now.
+    pub(crate) fn is_write_back_due(&self, now: Now, inode: &Inode) -> bool {
+        inode.must_write_back() || self.buffer.is_crowded() || self.buffer.is_due(now, inode.key())
+    }
+
+    /// Has everything leave that has waited for long enough.
+    pub(crate) fn write_back_old(&mut self, now: Now) {
+        for key in self.buffer.take_due(now) {
+            if let Some(inode) = self.inodes.get_mut(&key) {
+                inode.want_sync();
+            }
+            self.inode_changed(key);
+        }
+    }
+
+    /// Has `op` wait until every inode's data and attributes are durable. Returns false if they are.
+    pub(crate) fn wait_for_all(&mut self, op: OpId) -> bool {
+        let mut waits = false;
+        for inode in self.inodes.values_mut().filter(|i| i.has_unwritten()) {
+            inode.wait_for_sync(op);
+            self.unsettled.insert(inode.key());
+            waits = true;
+        }
+        waits
+    }
+
+    /// Composes the message about the inode's capability that is due, with the tid of its flush or 0.
+    pub(crate) fn take_cap_message(&mut self, key: InodeKey) -> Option<(u64, ClientCaps)> {
+        let tid = self.last_flush_tid + 1;
+        let (message, flushes) = self.inodes.get_mut(&key)?.cap_message(tid)?;
+        if !flushes {
+            return Some((0, message));
+        }
+        self.last_flush_tid = tid;
+        self.wake_waiters(key);
+        Some((tid, message))
+    }
+
+    /// Ends the settling of an inode: ends what was wanted of it and is done, drops it if nobody needs it.
+    pub(crate) fn end_settling(&mut self, key: InodeKey) {
+        let Some(inode) = self.inodes.get_mut(&key) else { return };
+        let clean = inode.settle_write_back();
+        let removed = inode.is_idle() && inode.attrs().nlink() == 0 && key != InodeKey::ROOT;
+        if cfg!(debug_assertions) {
+            inode.check();
+        }
+        if clean {
+            self.buffer.note_clean(key);
+        }
+        if removed {
+            // No name leads to it and nobody uses it: the MDS may purge it only when we let go.
+            self.drop_inode(key);
+        }
+        self.trim_inodes();
+    }
+
+    // Cached pages.
+
+    /// Begins to invalidate stale pages of an inode. Returns the invalidation.
+    pub(crate) fn start_invalidation(&mut self, key: InodeKey) -> Option<u64> {
+        let inode = self.inodes.get_mut(&key).filter(|i| i.has_stale_pages())?;
+        self.last_invalidation += 1;
+        inode.start_invalidation(self.last_invalidation);
+        self.invalidations.insert(self.last_invalidation, key);
+        Some(self.last_invalidation)
+    }
+
+    /// Local callers have dropped the pages of an invalidation.
+    pub(crate) fn finish_invalidation(&mut self, id: u64) {
+        let Some(key) = self.invalidations.remove(&id) else { return };
+        if self.inodes.get_mut(&key).is_some_and(|inode| inode.finish_invalidation(id)) {
+            self.inode_changed(key);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn set_buffer_limit(&mut self, limit: u64) {
+        self.buffer.set_limit(limit);
+    }
+
+    /// Asserts the invariants after an input.
+    pub(crate) fn check(&self) {
+        assert!(
+            self.unsettled.is_empty() && self.changed.is_empty(),
+            "the client settled with inodes to settle"
+        );
+        assert!(self.woken.is_empty(), "the client settled with operations to wake");
+        assert!(self.releases.is_empty(), "the client settled with capabilities to give back");
+        if cfg!(debug_assertions) {
+            let counted = |key| self.inodes.get(&key).map_or(0, |inode: &Inode| inode.data().counted_bytes());
+            self.buffer.check(counted);
         }
     }
 }
 
-fn release_item(inode: &Inode) -> Option<msgs::CapReleaseItem> {
-    let cap = inode.cap.as_ref()?;
-    Some(msgs::CapReleaseItem { ino: inode.ino, cap_id: cap.id, migrate_seq: cap.mseq, seq: cap.issue_seq })
+fn release_of(inode: &Inode) -> Option<(MdsRank, CapReleaseItem)> {
+    let cap = inode.caps().cap()?;
+    Some((cap.auth_rank(), cap.release_item(inode.key().ino())))
 }

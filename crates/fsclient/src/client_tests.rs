@@ -1,17 +1,27 @@
 //! The client against scripted answers of an MDS and of OSDs.
 
 use super::*;
-use crate::api::SetAttr;
+use crate::api::{Caller, Fh, Ino, SetAttr};
+use crate::buffer::WRITE_BACK_AFTER;
 use crate::config::ClientOptions;
-use crate::inode::Cap;
+use crate::inode::{Access, Inode};
+use crate::key::InodeKey;
 use auth::Credentials;
-use msgs::{CapBody, CapFile, Caps, ClientCaps, ClientSession, MdsOp, cap, cap_op, session_op};
+use maps::{MdsRank, SnapId};
+use msgs::{
+    Body, CapBody, CapFile, Caps, ClientCaps, ClientReply, ClientSession, InodeStat, InodeStatCap, MdsOp,
+    cap, cap_op, session_op,
+};
 use node::{AdminId, CloseReason, ConnId};
+use std::time::Duration;
 use stdx::{Bufs, Wall};
 use wire::EntityName;
 
-const INO: Ino = 0x100_0000_0000;
-const FH: Fh = 77;
+pub(super) const INO: Ino = 0x100_0000_0000;
+/// The file that a rig has open at first.
+const FH: Fh = 2;
+const RANK: MdsRank = MdsRank(0);
+const READ_WRITE: Access = Access { reads: true, writes: true };
 const ALONE: u32 = cap::PIN
     | cap::ANY_SHARED
     | cap::AUTH_EXCL
@@ -22,11 +32,12 @@ const ALONE: u32 = cap::PIN
     | cap::FILE_BUFFER;
 const READERS: u32 = cap::PIN | cap::ANY_SHARED | cap::FILE_RD | cap::FILE_CACHE;
 
-/// A client with an open session and one open file, which it alone has.
-struct Rig {
-    client: Client,
-    conn: ConnId,
-    now: Now,
+/// A client with an open session and one open file, which nobody else uses.
+pub(super) struct Rig {
+    pub(super) client: Client,
+    pub(super) conn: ConnId,
+    fh: Fh,
+    pub(super) now: Now,
     next_request: u64,
 }
 
@@ -42,29 +53,34 @@ impl Rig {
             options: ClientOptions::default(),
         };
         let mut client = Client::new(config, Rng::from_seed(1));
-        let conn = client.mds.pretend_open();
-        client.mds.map.max_file_size = 1 << 40;
-        let mut inode = Inode::new(INO);
-        (inode.mode, inode.nlink, inode.max_size) = (0o100_644, 1, 1 << 30);
-        (inode.layout.stripe_unit, inode.layout.stripe_count, inode.layout.object_size) =
-            (4 << 20, 1, 4 << 20);
-        (inode.readers, inode.writers, inode.lookups) = (1, 1, 1);
-        let wanted = inode.wanted();
-        let (issued, implemented) = (Caps(ALONE), Caps(ALONE));
-        inode.cap = Some(Cap { id: 9, seq: 1, issue_seq: 1, issued, implemented, wanted, ..Cap::default() });
-        client.inodes.insert(INO, inode);
-        client.files.insert(FH, FileHandle { ino: INO, reads: true, writes: true, append: false });
+        let conn = client.sessions.pretend(State::Open);
+        client.sessions.set_max_file_size(1 << 40);
+        let wanted = cap::PIN
+            | cap::FILE_SHARED
+            | cap::FILE_EXCL
+            | cap::FILE_CACHE
+            | cap::FILE_RD
+            | cap::FILE_WR
+            | cap::FILE_BUFFER;
+        let cap = InodeStatCap { caps: ALONE, wanted, cap_id: 9, seq: 1, ..InodeStatCap::default() };
+        let mut stat = InodeStat { cap, max_size: 1 << 30, ..stat(INO, 0o100_644) };
+        (stat.layout.stripe_unit, stat.layout.stripe_count, stat.layout.object_size) = (4 << 20, 1, 4 << 20);
+        let key = client.cache.learn_inode(RANK, &stat);
+        client.cache.open_inode(key).add_lookup();
+        client.cache.open_inode(key).opened(READ_WRITE);
+        let fh = client.handles.open_file(key, READ_WRITE, false);
+        assert_eq!(fh, FH);
         let now = Now { mono: Instant(1_000_000_000), wall: Wall(1_000_000_000_000) };
-        Self { client, conn, now, next_request: 1 }
+        Self { client, conn, fh, now, next_request: 1 }
     }
 
-    fn input(&mut self, input: Input<Request>) -> Outs {
+    pub(super) fn input(&mut self, input: Input<Request>) -> Outs {
         let mut out = Vec::new();
         self.client.handle(self.now, input, &mut out);
         out
     }
 
-    fn ask(&mut self, request: FsRequest) -> Outs {
+    pub(super) fn ask(&mut self, request: FsRequest) -> Outs {
         self.next_request += 1;
         let request = Request::Fs(Caller::default(), request);
         self.input(Input::Request { id: RequestId(self.next_request), request })
@@ -83,36 +99,51 @@ impl Rig {
         self.mds_says(0, message)
     }
 
-    /// All writes to OSDs under way arrive.
+    /// All writes to OSDs in flight arrive.
     fn writes_arrive(&mut self) -> Outs {
-        let flights: Vec<u64> = self
-            .client
-            .tokens
-            .iter()
-            .filter(|(_, t)| matches!(t, Token::Flight { .. }))
-            .map(|(n, _)| *n)
-            .collect();
-        assert!(!flights.is_empty(), "something is on its way");
-        for token in flights {
-            let done = Completion { result: 0, ops: Vec::new(), version: 1 };
-            self.client.arrived.push_back(Arrived::Object(token, Box::new(done)));
-        }
+        assert!(self.client.services.land_all() > 0, "something is in flight");
         let mut out = Vec::new();
         self.client.settle(self.now, &mut out);
         out
     }
 
-    fn write(&mut self, offset: u64, len: usize) -> Outs {
-        self.ask(FsRequest::Write { fh: FH, offset, data: Bufs::from(vec![7; len]) })
+    pub(super) fn write(&mut self, offset: u64, len: usize) -> Outs {
+        self.ask(FsRequest::Write { fh: self.fh, offset, data: Bufs::from(vec![7; len]) })
     }
 
     fn inode(&self) -> &Inode {
-        &self.client.inodes[&INO]
+        self.client.cache.inode(InodeKey::head(INO)).expect("the rig's file")
+    }
+
+    /// Closes the file without telling anybody.
+    fn forget_file(&mut self) {
+        self.client.handles.close_file(self.fh).expect("an open file");
+        self.client.cache.open_inode(InodeKey::head(INO)).closed(READ_WRITE);
+    }
+
+    /// Opens the file again.
+    fn open_again(&mut self) {
+        self.client.cache.open_inode(InodeKey::head(INO)).opened(READ_WRITE);
+        self.fh = self.client.handles.open_file(InodeKey::head(INO), READ_WRITE, false);
+    }
+
+    pub(super) fn has_cap(&self) -> bool {
+        self.inode().caps().cap().is_some()
+    }
+
+    /// Buffered bytes of the file, and the error that nobody has been told of.
+    pub(super) fn buffered(&self) -> (u64, Option<Errno>) {
+        (self.inode().data().dirty().bytes(), self.inode().data().error())
     }
 }
 
+/// An inode with one name.
+pub(super) fn stat(ino: Ino, mode: u32) -> InodeStat {
+    InodeStat { ino, snapid: SnapId::HEAD, mode, nlink: 1, ..InodeStat::default() }
+}
+
 /// Messages about capabilities, in order.
-fn cap_messages(out: &Outs) -> Vec<ClientCaps> {
+pub(super) fn cap_messages(out: &Outs) -> Vec<ClientCaps> {
     let body = |o: &Output<Reply>| match o {
         Output::Send { msg: Msg { body: node::Body::Client(Body::ClientCaps(m)), .. }, .. } => {
             Some((**m).clone())
@@ -122,7 +153,7 @@ fn cap_messages(out: &Outs) -> Vec<ClientCaps> {
     out.iter().filter_map(body).collect()
 }
 
-fn asked_mds(out: &Outs) -> Vec<MdsOp> {
+pub(super) fn asked_mds(out: &Outs) -> Vec<MdsOp> {
     let op = |o: &Output<Reply>| match o {
         Output::Send { msg: Msg { body: node::Body::Client(Body::ClientRequest(m)), .. }, .. } => Some(m.op),
         _ => None,
@@ -130,7 +161,7 @@ fn asked_mds(out: &Outs) -> Vec<MdsOp> {
     out.iter().filter_map(op).collect()
 }
 
-fn answers(out: &Outs) -> Vec<&Reply> {
+pub(super) fn answers(out: &Outs) -> Vec<&Reply> {
     let reply = |o| match o {
         &Output::Reply { id: RequestId(1..), ref reply } => Some(reply),
         _ => None,
@@ -150,7 +181,7 @@ fn a_write_is_answered_from_the_buffer_and_leaves_after_a_while() {
     let mut rig = Rig::new();
     let out = rig.write(0, 5000);
     assert_eq!(answers(&out), [&Ok(Answer::Written(5000))]);
-    assert!(rig.client.tokens.is_empty(), "nothing leaves yet");
+    assert!(!rig.client.services.is_waiting(), "nothing leaves yet");
     rig.now.mono = rig.now.mono + WRITE_BACK_AFTER;
     assert!(cap_messages(&rig.input(Input::Timer)).is_empty(), "data go first");
     let told = cap_messages(&rig.writes_arrive());
@@ -164,7 +195,7 @@ fn a_revocation_is_confirmed_after_data_attributes_and_pages() {
     let out = rig.caps(cap_op::REVOKE, 2, READERS & !cap::FILE_CACHE);
     assert!(cap_messages(&out).is_empty(), "data are not there yet");
     let invalidation = invalidation(&out).expect("pages are dropped");
-    assert_eq!(rig.inode().size, 5000, "the size that the revocation tells is the older one");
+    assert_eq!(rig.inode().attrs().size(), 5000, "the size that the revocation tells is the older one");
     let told = cap_messages(&rig.writes_arrive());
     assert_eq!((told.len(), told[0].op, told[0].file().size), (1, cap_op::FLUSH, 5000));
     assert_eq!(told[0].caps.0, ALONE, "pages are still there");
@@ -187,7 +218,7 @@ fn new_pages_during_an_invalidation_are_dropped_too() {
 }
 
 #[test]
-fn pages_that_are_to_be_dropped_are_not_kept_by_who_opens_the_file_meanwhile() {
+fn a_file_opened_during_an_invalidation_does_not_keep_its_pages() {
     let mut rig = Rig::new();
     let open = |rig: &mut Rig| {
         let out = rig.ask(FsRequest::Open { ino: INO, flags: 0 });
@@ -198,7 +229,8 @@ fn pages_that_are_to_be_dropped_are_not_kept_by_who_opens_the_file_meanwhile() {
     };
     rig.write(0, 10);
     assert!(open(&mut rig));
-    // What a restarted MDS says to who comes late; it gives them again before they are dropped.
+    // A restarted MDS revokes them from a client that comes late, and grants them again before they are
+    // dropped.
     let dropped = invalidation(&rig.caps(cap_op::REVOKE, 2, cap::PIN)).expect("pages are dropped");
     rig.writes_arrive();
     rig.caps(cap_op::GRANT, 3, READERS);
@@ -208,8 +240,8 @@ fn pages_that_are_to_be_dropped_are_not_kept_by_who_opens_the_file_meanwhile() {
 }
 
 #[test]
-fn pages_of_before_a_right_to_keep_them_came_back_are_dropped_too() {
-    // Read while those of before are dropped, under what is revoked; then the right comes back.
+fn pages_older_than_a_regained_right_to_keep_them_are_dropped_too() {
+    // They are read under a revoked right while older ones are dropped; then the right comes back.
     let mut rig = Rig::new();
     rig.write(0, 10);
     let first = invalidation(&rig.caps(cap_op::REVOKE, 2, READERS & !cap::FILE_CACHE)).expect("pages");
@@ -218,16 +250,16 @@ fn pages_of_before_a_right_to_keep_them_came_back_are_dropped_too() {
     rig.caps(cap_op::GRANT, 3, READERS);
     let dropped = |id| Input::Request { id: RequestId(0), request: Request::Invalidated { id } };
     let second = invalidation(&rig.input(dropped(first))).expect("they are dropped once more");
-    assert!(!rig.inode().has_true_pages());
+    assert!(!rig.inode().has_valid_pages());
     rig.ask(FsRequest::Read { fh: FH, offset: 0, len: 10 });
     assert!(invalidation(&rig.input(dropped(second))).is_none(), "what was read under the right stays");
-    assert!(rig.inode().has_true_pages());
-    assert_eq!(rig.inode().invalidation_rounds, 0, "each revocation has all its rounds");
-    // Another capability: there was a time without any, and nobody had to say so.
-    let cap = msgs::InodeStatCap { caps: READERS, cap_id: 10, seq: 1, ..msgs::InodeStatCap::default() };
-    rig.client.learn_inode(&msgs::InodeStat { ino: INO, mode: 0o100_644, cap, ..msgs::InodeStat::default() });
+    assert!(rig.inode().has_valid_pages());
+    assert_eq!(rig.inode().pages().rounds(), 0, "each revocation has all its rounds");
+    // Another capability: in between there was none, and nobody had to say so.
+    let cap = InodeStatCap { caps: READERS, cap_id: 10, seq: 1, ..InodeStatCap::default() };
+    rig.client.cache.learn_inode(RANK, &InodeStat { cap, ..stat(INO, 0o100_644) });
     assert!(rig.inode().may_keep_pages());
-    assert!(!rig.inode().has_true_pages());
+    assert!(!rig.inode().has_valid_pages());
 }
 
 #[test]
@@ -262,7 +294,7 @@ fn an_older_mode_in_a_revocation_does_not_undo_ours() {
 fn reads_at_the_end_of_a_shared_file_ask_how_large_it_is() {
     let mut rig = Rig::new();
     rig.caps(cap_op::REVOKE, 2, cap::PIN | cap::AUTH_SHARED | cap::FILE_RD | cap::FILE_WR);
-    rig.client.mds.pretend_active();
+    rig.client.sessions.pretend_active(RANK, None);
     let out = rig.ask(FsRequest::Read { fh: FH, offset: 0, len: 100 });
     assert_eq!((asked_mds(&out), answers(&out).len()), (vec![MdsOp::GETATTR], 0));
     let out = rig.mds_says(1, ClientReply { op: MdsOp::GETATTR, safe: true, ..ClientReply::default() });
@@ -273,17 +305,17 @@ fn reads_at_the_end_of_a_shared_file_ask_how_large_it_is() {
 fn buffered_bytes_are_counted_right_through_overwrites_and_truncation() {
     let mut rig = Rig::new();
     (0..50).for_each(|_| drop(rig.write(0, 10_000)));
-    assert_eq!(rig.client.dirty_bytes, 10_000);
+    assert_eq!(rig.client.cache.buffer().bytes(), 10_000);
     rig.ask(FsRequest::Setattr { ino: INO, set: SetAttr { size: Some(100), ..SetAttr::default() } });
-    assert_eq!(rig.client.dirty_bytes, 100);
+    assert_eq!(rig.client.cache.buffer().bytes(), 100);
     rig.writes_arrive();
-    assert_eq!(rig.client.dirty_bytes, 0);
+    assert_eq!(rig.client.cache.buffer().bytes(), 0);
 }
 
 #[test]
 fn writers_wait_while_too_much_is_buffered() {
     let mut rig = Rig::new();
-    rig.client.config.options.dirty_bytes = 100_000;
+    rig.client.cache.set_buffer_limit(100_000);
     assert_eq!(answers(&rig.write(0, 60_000)).len(), 1);
     assert_eq!(answers(&rig.write(60_000, 60_000)).len(), 0);
     assert_eq!(answers(&rig.writes_arrive()), [&Ok(Answer::Written(60_000))]);
@@ -298,8 +330,8 @@ fn a_dead_mds_loses_nothing_however_long_its_successor_takes() {
         rig.now.mono = rig.now.mono + Duration::from_secs(1);
         rig.input(Input::Timer);
     }
-    assert_eq!((rig.inode().dirty.bytes(), rig.inode().error), (10, None));
-    assert!(rig.inode().cap.is_some());
+    assert_eq!(rig.buffered(), (10, None));
+    assert!(rig.has_cap());
 }
 
 #[test]
@@ -309,19 +341,20 @@ fn flushes_without_acknowledgement_are_sent_again_in_the_next_session() {
     let told = cap_messages(&rig.ask(FsRequest::Release { fh: FH, lock_owner: 0 }));
     assert_eq!(told[0].op, cap_op::FLUSH);
     rig.input(Input::Closed { conn: rig.conn, reason: CloseReason::Refused });
-    rig.conn = rig.client.mds.pretend_reconnecting();
+    rig.conn = rig.client.sessions.pretend(State::Reconnecting);
     let again = cap_messages(&rig.mds_says(0, ClientSession::of(session_op::OPEN, 0)));
     assert_eq!((again[0].op, again[0].mode, again[0].dirty.0), (cap_op::FLUSH, 0o100_600, cap::AUTH_EXCL));
 }
 
-/// Cut off while the MDS begins anew: it waits for our claims longer than the connection takes to time out.
+/// The client is cut off while the MDS restarts: it waits for our claims for longer than the connection takes
+/// to time out.
 #[test]
 fn claims_that_could_not_be_delivered_are_sent_again_and_nothing_is_lost() {
     let mut rig = Rig::new();
-    rig.client.mds.pretend_active();
+    rig.client.sessions.pretend_active(RANK, None);
     rig.write(0, 10);
     rig.input(Input::Closed { conn: rig.conn, reason: CloseReason::Refused });
-    rig.conn = rig.client.mds.pretend_reconnecting();
+    rig.conn = rig.client.sessions.pretend(State::Reconnecting);
     for reason in [CloseReason::TimedOut, CloseReason::Denied, CloseReason::TimedOut] {
         rig.input(Input::Closed { conn: rig.conn, reason });
         assert!(rig.client.deadline().is_some_and(|at| at <= rig.now.mono + Duration::from_secs(1)));
@@ -340,25 +373,25 @@ fn claims_that_could_not_be_delivered_are_sent_again_and_nothing_is_lost() {
         rig.conn = conn;
     }
     rig.mds_says(0, ClientSession::of(session_op::OPEN, 0));
-    assert_eq!((rig.inode().dirty.bytes(), rig.inode().error), (10, None));
-    assert!(rig.inode().cap.is_some());
+    assert_eq!(rig.buffered(), (10, None));
+    assert!(rig.has_cap());
 }
 
 #[test]
-fn what_is_shared_is_not_believed_until_the_next_mds_has_heard_our_claim() {
+fn shared_state_is_not_believed_until_the_next_mds_has_our_claim() {
     let mut rig = Rig::new();
     rig.caps(cap_op::REVOKE, 2, READERS);
     let getattr = || FsRequest::Getattr { ino: INO };
     assert_eq!(answers(&rig.ask(getattr())).len(), 1);
     rig.input(Input::Closed { conn: rig.conn, reason: CloseReason::Refused });
     assert_eq!(answers(&rig.ask(getattr())).len(), 0, "others may change it now");
-    rig.conn = rig.client.mds.pretend_reconnecting();
+    rig.conn = rig.client.sessions.pretend(State::Reconnecting);
     rig.mds_says(0, ClientSession::of(session_op::OPEN, 0));
     assert_eq!(answers(&rig.ask(getattr())).len(), 1);
 }
 
 #[test]
-fn what_was_written_under_is_believed_while_there_is_no_mds() {
+fn exclusive_state_is_believed_while_there_is_no_mds() {
     let mut rig = Rig::new();
     rig.write(0, 10);
     rig.input(Input::Closed { conn: rig.conn, reason: CloseReason::Refused });
@@ -391,11 +424,8 @@ fn fdatasync_waits_for_the_size_but_not_for_times() {
 fn recalled_capabilities_go_back_unless_in_use() {
     let mut rig = Rig::new();
     for n in 1..=10 {
-        let mut inode = Inode::new(INO + n);
-        inode.mode = 0o100_644;
-        inode.cap =
-            Some(Cap { id: 100 + n, issued: Caps(READERS), implemented: Caps(READERS), ..Cap::default() });
-        rig.client.inodes.insert(INO + n, inode);
+        let cap = InodeStatCap { caps: READERS, cap_id: 100 + n, seq: 1, ..InodeStatCap::default() };
+        rig.client.cache.learn_inode(RANK, &InodeStat { cap, ..stat(INO + n, 0o100_644) });
     }
     let mut recall = ClientSession::of(session_op::RECALL_STATE, 0);
     recall.head.max_caps = 4;
@@ -409,24 +439,24 @@ fn recalled_capabilities_go_back_unless_in_use() {
             _ => 0,
         })
         .sum();
-    assert_eq!((released, rig.client.inodes.len()), (7, 4));
-    assert!(rig.inode().cap.is_some(), "an open file keeps its capability");
-    assert!(matches!(rig.client.admin(AdminId(1), "status"), Output::AdminReply { code: 0, .. }));
+    assert_eq!((released, rig.client.cache.len()), (7, 4));
+    assert!(rig.has_cap(), "an open file keeps its capability");
+    assert!(matches!(rig.client.admin(AdminId(1)), Output::AdminReply { code: 0, .. }));
 }
 
-const DIR: Ino = 0x100_0000_0100;
-const DIR_CAPS: u32 = cap::PIN | cap::ANY_SHARED;
+pub(super) const DIR: Ino = 0x100_0000_0100;
+pub(super) const DIR_CAPS: u32 = cap::PIN | cap::ANY_SHARED;
 
 impl Rig {
     /// An active MDS, and a directory on which it gives `bits`.
-    fn with_dir(bits: u32) -> Self {
+    pub(super) fn with_dir(bits: u32) -> Self {
         let mut rig = Self::new();
-        rig.client.mds.pretend_active();
-        rig.client.learn_inode(&dir_stat(1, bits));
+        rig.client.sessions.pretend_active(RANK, None);
+        rig.client.cache.learn_inode(RANK, &dir_stat(1, bits));
         rig
     }
 
-    fn lookup(&mut self, name: &[u8]) -> Outs {
+    pub(super) fn lookup(&mut self, name: &[u8]) -> Outs {
         self.ask(FsRequest::Lookup { parent: DIR, name: name.to_vec() })
     }
 
@@ -438,7 +468,7 @@ impl Rig {
             name: name.to_vec(),
             lease: msgs::LeaseStat::default(),
         };
-        let target = msgs::InodeStat { ino: INO, mode: 0o100_644, nlink: 1, ..msgs::InodeStat::default() };
+        let target = stat(INO, 0o100_644);
         let trace = msgs::ReplyTrace { dentry: Some(Box::new(dentry)), target: Some(Box::new(target)) };
         self.mds_says(tid, ClientReply { op: MdsOp::LOOKUP, safe: true, trace, ..ClientReply::default() })
     }
@@ -456,13 +486,13 @@ impl Rig {
     }
 }
 
-fn dir_stat(seq: u32, caps: u32) -> msgs::InodeStat {
-    let cap = msgs::InodeStatCap { caps, cap_id: 5, seq, ..msgs::InodeStatCap::default() };
-    msgs::InodeStat { ino: DIR, mode: 0o040_755, nlink: 1, cap, ..msgs::InodeStat::default() }
+pub(super) fn dir_stat(seq: u32, caps: u32) -> InodeStat {
+    let cap = InodeStatCap { caps, cap_id: 5, seq, ..InodeStatCap::default() };
+    InodeStat { cap, ..stat(DIR, 0o040_755) }
 }
 
 /// Requests to the MDS, with their tids.
-fn requests(out: &Outs) -> Vec<(u64, msgs::ClientRequest)> {
+pub(super) fn requests(out: &Outs) -> Vec<(u64, msgs::ClientRequest)> {
     let request = |o: &Output<Reply>| match o {
         Output::Send { msg: Msg { tid, body: node::Body::Client(Body::ClientRequest(m)), .. }, .. } => {
             Some((*tid, (**m).clone()))
@@ -486,10 +516,10 @@ fn a_name_is_believed_as_long_as_the_directory_is_not_given_up() {
 fn a_name_learnt_without_the_right_to_keep_it_is_not_believed_when_that_is_gained() {
     let mut rig = Rig::with_dir(DIR_CAPS);
     rig.revoke_dir(2, DIR_CAPS & !cap::FILE_SHARED);
-    // Somebody changes the directory; this is of before.
+    // Somebody changes the directory; this answer is older.
     let asked = requests(&rig.lookup(b"a"));
     rig.found(asked[0].0, b"a", 3, DIR_CAPS & !cap::FILE_SHARED);
-    // And this of afterwards.
+    // And this one is newer.
     let asked = requests(&rig.lookup(b"b"));
     rig.found(asked[0].0, b"b", 4, DIR_CAPS);
     assert_eq!(asked_mds(&rig.lookup(b"b")), []);
@@ -502,7 +532,7 @@ fn a_listing_does_not_make_up_for_names_forgotten_meanwhile() {
     let out = rig.ask(FsRequest::Opendir { ino: DIR });
     let Ok(Answer::Opened { fh, .. }) = answers(&out)[0] else { panic!("opened") };
     let page = |flags: u16, name: &[u8]| {
-        let inode = msgs::InodeStat { ino: INO + 1, mode: 0o100_644, ..msgs::InodeStat::default() };
+        let inode = InodeStat { nlink: 0, ..stat(INO + 1, 0o100_644) };
         let entry = msgs::ReaddirEntry { name: name.to_vec(), lease: msgs::LeaseStat::default(), inode };
         let listing = msgs::ReaddirReply { dir: msgs::DirStat::default(), flags, entries: vec![entry] };
         let trace = msgs::ReplyTrace { target: Some(Box::new(dir_stat(2, DIR_CAPS))), dentry: None };
@@ -512,7 +542,7 @@ fn a_listing_does_not_make_up_for_names_forgotten_meanwhile() {
     let read = |offset| FsRequest::Readdir { fh: *fh, offset, max_bytes: 4096, plus: false };
     let asked = requests(&rig.ask(read(2)));
     rig.mds_says(asked[0].0, page(0, b"a"));
-    rig.client.drop_dentry(DIR, b"a");
+    rig.client.cache.forget_name(InodeKey::head(DIR), b"a");
     let asked = requests(&rig.ask(read(3)));
     rig.mds_says(asked[0].0, page(msgs::readdir_flag::FRAG_END, b"b"));
     assert_eq!(asked_mds(&rig.lookup(b"a")), [MdsOp::LOOKUP], "the listing had it");
@@ -523,15 +553,13 @@ fn a_listing_does_not_make_up_for_names_forgotten_meanwhile() {
 #[test]
 fn a_message_about_a_capability_that_was_given_up_does_not_bring_it_back() {
     let mut rig = Rig::new();
-    let inode = rig.client.inodes.get_mut(&INO).expect("it");
-    (inode.readers, inode.writers) = (0, 0);
-    rig.client.files.clear();
+    rig.forget_file();
     let mut recall = ClientSession::of(session_op::RECALL_STATE, 0);
     recall.head.max_caps = 0;
     rig.mds_says(0, recall);
-    assert!(rig.inode().cap.is_none(), "referenced from above, and not open");
+    assert!(!rig.has_cap(), "referenced from above, and not open");
     let out = rig.caps(cap_op::REVOKE, 7, READERS);
-    assert!(rig.inode().cap.is_none());
+    assert!(!rig.has_cap());
     let released: Vec<u32> = out
         .iter()
         .filter_map(|o| match o {
@@ -547,12 +575,13 @@ fn a_message_about_a_capability_that_was_given_up_does_not_bring_it_back() {
 #[test]
 fn an_open_file_whose_capability_is_gone_is_opened_again() {
     let mut rig = Rig::new();
-    rig.client.mds.pretend_active();
+    rig.client.sessions.pretend_active(RANK, None);
     rig.caps(cap_op::EXPORT, 0, 0);
-    assert!(rig.inode().cap.is_none());
+    assert!(!rig.has_cap());
     let asked = requests(&rig.ask(FsRequest::Read { fh: FH, offset: 0, len: 10 }));
     assert_eq!((asked.len(), asked[0].1.op, asked[0].1.path.ino), (1, MdsOp::OPEN, INO));
-    let stale = |op| ClientReply { op, result: -msgs::errno::ESTALE, safe: true, ..ClientReply::default() };
+    let stale =
+        |op| ClientReply { op, result: Errno::ESTALE.to_result_code(), safe: true, ..ClientReply::default() };
     let asked = requests(&rig.mds_says(asked[0].0, stale(MdsOp::OPEN)));
     assert_eq!(
         (asked[0].1.op, asked[0].1.path.ino),
@@ -560,17 +589,21 @@ fn an_open_file_whose_capability_is_gone_is_opened_again() {
         "it may only have left a cache"
     );
     let out = rig.mds_says(asked[0].0, stale(MdsOp::LOOKUPINO));
-    assert_eq!(answers(&out), [&Err(Errno(msgs::errno::ESTALE))]);
+    assert_eq!(answers(&out), [&Err(Errno::ESTALE)]);
 }
 
 #[test]
-fn a_request_goes_on_when_what_it_is_about_was_found_by_its_number() {
+fn a_request_goes_on_when_its_inode_was_found_by_number() {
     let mut rig = Rig::with_dir(DIR_CAPS);
-    rig.client.inodes.get_mut(&DIR).expect("it").lose_cap();
+    rig.client.cache.open_inode(InodeKey::head(DIR)).lose_cap();
     let asked = requests(&rig.lookup(b"a"));
     assert_eq!((asked[0].1.path.ino, asked[0].1.path.path.as_slice()), (DIR, b"a".as_slice()));
-    let stale =
-        ClientReply { op: MdsOp::LOOKUP, result: -msgs::errno::ESTALE, safe: true, ..ClientReply::default() };
+    let stale = ClientReply {
+        op: MdsOp::LOOKUP,
+        result: Errno::ESTALE.to_result_code(),
+        safe: true,
+        ..ClientReply::default()
+    };
     let asked = requests(&rig.mds_says(asked[0].0, stale));
     let trace = msgs::ReplyTrace { target: Some(Box::new(dir_stat(1, DIR_CAPS))), dentry: None };
     let found = ClientReply { op: MdsOp::LOOKUPINO, safe: true, trace, ..ClientReply::default() };
@@ -580,41 +613,38 @@ fn a_request_goes_on_when_what_it_is_about_was_found_by_its_number() {
 }
 
 #[test]
-fn a_writer_that_needs_more_room_asks_the_next_mds_again() {
+fn a_writer_that_needs_a_larger_max_size_asks_the_next_mds_again() {
     let mut rig = Rig::new();
     let asked = cap_messages(&rig.write(2 << 30, 10));
     assert!(asked[0].file().max_size > 2 << 30);
     rig.input(Input::Closed { conn: rig.conn, reason: CloseReason::Refused });
-    rig.conn = rig.client.mds.pretend_reconnecting();
+    rig.conn = rig.client.sessions.pretend(State::Reconnecting);
     let again = cap_messages(&rig.mds_says(0, ClientSession::of(session_op::OPEN, 0)));
     assert_eq!(again.iter().map(|m| m.file().max_size).collect::<Vec<_>>(), [asked[0].file().max_size]);
 }
 
 #[test]
-fn what_is_no_file_is_not_opened_by_creating_it() {
-    for (mode, errno) in
-        [(0o120_777, msgs::errno::ELOOP), (0o040_755, msgs::errno::EISDIR), (0o010_644, msgs::errno::EEXIST)]
-    {
+fn creating_a_name_that_is_no_file_does_not_open_it() {
+    for (mode, errno) in [(0o120_777, Errno::ELOOP), (0o040_755, Errno::EISDIR), (0o010_644, Errno::EEXIST)] {
         let mut rig = Rig::with_dir(DIR_CAPS);
         let create = FsRequest::Create { parent: DIR, name: b"a".to_vec(), mode: 0o644, flags: 2 };
         let asked = requests(&rig.ask(create));
         assert_eq!(asked[0].1.op, MdsOp::CREATE);
         let (caps, wanted) = (READERS, cap::PIN | cap::FILE_RD | cap::FILE_WR);
-        let held = msgs::InodeStatCap { caps, wanted, cap_id: 8, seq: 1, ..msgs::InodeStatCap::default() };
-        let target =
-            msgs::InodeStat { ino: INO + 1, mode, nlink: 1, cap: held, ..msgs::InodeStat::default() };
+        let cap = InodeStatCap { caps, wanted, cap_id: 8, seq: 1, ..InodeStatCap::default() };
+        let target = InodeStat { cap, ..stat(INO + 1, mode) };
         let trace = msgs::ReplyTrace { dentry: None, target: Some(Box::new(target)) };
         let reply = ClientReply { op: MdsOp::CREATE, safe: true, trace, ..ClientReply::default() };
         let out = rig.mds_says(asked[0].0, reply);
-        assert_eq!(answers(&out), [&Err(Errno(errno))]);
-        assert_eq!(rig.client.files.len(), 1, "only the one that was open before");
+        assert_eq!(answers(&out), [&Err(errno)]);
+        assert_eq!(rig.client.handles.file_count(), 1, "only the one that was open before");
         let told: Vec<Caps> = cap_messages(&out).iter().map(|m| m.wanted).collect();
         assert_eq!(told, [Caps::NONE], "nothing is wanted of what is not open");
     }
 }
 
 #[test]
-fn what_is_answered_to_a_repeated_request_may_be_long_ago() {
+fn the_answer_to_a_repeated_request_may_be_old() {
     for repeats in [false, true] {
         let mut rig = Rig::with_dir(DIR_CAPS);
         let (name, new_name) = (b"a".to_vec(), b"b".to_vec());
@@ -623,7 +653,7 @@ fn what_is_answered_to_a_repeated_request_may_be_long_ago() {
         assert_eq!(asked[0].1.num_retry, 0);
         if repeats {
             rig.input(Input::Closed { conn: rig.conn, reason: CloseReason::Refused });
-            rig.conn = rig.client.mds.pretend_reconnecting();
+            rig.conn = rig.client.sessions.pretend(State::Reconnecting);
             let again = requests(&rig.mds_says(0, ClientSession::of(session_op::OPEN, 0)));
             assert_eq!(
                 (again[0].0, again[0].1.num_retry),
@@ -638,27 +668,27 @@ fn what_is_answered_to_a_repeated_request_may_be_long_ago() {
 }
 
 #[test]
-fn room_is_asked_for_by_who_wants_to_write() {
+fn only_a_writer_asks_for_a_larger_max_size() {
     let mut rig = Rig::new();
-    let inode = rig.client.inodes.get_mut(&INO).expect("it");
-    // A writer of before had wanted more than the MDS gives now.
-    (inode.wanted_max_size, inode.readers, inode.writers) = (3 << 30, 0, 0);
+    rig.forget_file();
+    // A former writer had wanted more than the MDS gives now.
+    rig.client.cache.open_inode(InodeKey::head(INO)).want_max_size(3 << 30);
     let told = cap_messages(&rig.caps(cap_op::GRANT, 2, ALONE));
     assert!(told.iter().all(|m| m.file().max_size == 0 && m.wanted == Caps::NONE), "{told:?}");
-    rig.client.inodes.get_mut(&INO).expect("it").writers = 1;
+    rig.open_again();
     let asked = cap_messages(&rig.write(2 << 30, 10));
     assert!(asked[0].file().max_size > 2 << 30 && asked[0].wanted.has(cap::FILE_WR));
 }
 
 /// The connection to the MDS outlives the ticket that it began with: dialled again, it needs the newest one.
 #[test]
-fn new_tickets_are_for_the_connection_to_the_mds_too() {
+fn new_tickets_renew_the_connection_to_the_mds() {
     let mut rig = Rig::new();
     let mut out = Vec::new();
-    rig.client.told(rig.now, Told::Tickets(Box::default()), &mut out);
+    rig.client.mon_told(rig.now, Told::Tickets(Box::default()), &mut out);
     assert!(out.iter().any(|o| matches!(o, Output::Renew { conn, .. } if *conn == rig.conn)), "{out:?}");
     rig.input(Input::Closed { conn: rig.conn, reason: CloseReason::Lost });
     let mut out = Vec::new();
-    rig.client.told(rig.now, Told::Tickets(Box::default()), &mut out);
+    rig.client.mon_told(rig.now, Told::Tickets(Box::default()), &mut out);
     assert!(!out.iter().any(|o| matches!(o, Output::Renew { .. })), "{out:?}");
 }

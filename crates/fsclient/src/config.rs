@@ -1,22 +1,22 @@
-//! How a client is made.
+//! The configuration of a client.
 
 use auth::Credentials;
 use wire::{EntityAddr, Uuid};
 
-/// What a client needs to know at its start.
+/// The configuration of a client.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
-    /// Who it is (`client.admin`) and its key; no key for the method `none`.
+    /// Its name (`client.admin`) and key; no key for the method `none`.
     pub credentials: Credentials,
-    /// Where monitors are.
+    /// The addresses of the monitors.
     pub mons: Vec<EntityAddr>,
-    /// The cluster that is meant, where that is known: monitors of another one end the client.
+    /// The cluster, if it is known: monitors of another one end the client.
     pub fsid: Option<Uuid>,
-    /// Whether to open a file system session; without it only objects and commands work.
+    /// True to open file system sessions; without them only objects and commands work.
     pub mount: bool,
-    /// For the monitor's log and `session ls`.
+    /// The host name for the monitors' log and `session ls`.
     pub hostname: String,
-    /// For `session ls`.
+    /// The mount point for `session ls`.
     pub mount_point: String,
     /// Limits.
     pub options: ClientOptions,
@@ -25,9 +25,9 @@ pub struct ClientConfig {
 /// Limits of one client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientOptions {
-    /// Buffered writes, in bytes: beyond it writers wait.
+    /// The limit of buffered writes in bytes; beyond it writers wait.
     pub dirty_bytes: u64,
-    /// Inodes that nobody refers to kept for later.
+    /// The number of unused inodes that are kept for later.
     pub idle_inodes: usize,
 }
 

@@ -1,7 +1,8 @@
 //! A file's buffered writes: data that the client has taken and the OSDs do not have yet.
 //!
-//! Extents never overlap. An extent is *waiting* until it is handed out to be written, then *flying*. A write over a flying
-//! extent waits behind it, so that two writes of one byte are never under way at once and arrive in their order.
+//! Extents never overlap. An extent is *waiting* until it is handed out to be written, then *flying*. A write
+//! over a flying extent waits behind it, so that two writes of one byte are never under way at once and
+//! arrive in their order.
 
 use std::collections::BTreeMap;
 use stdx::{Buf, BufMut, Bufs};
@@ -25,7 +26,7 @@ pub(crate) struct Dirty {
 }
 
 impl Dirty {
-    /// Whether nothing is buffered.
+    /// True if nothing is buffered.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.flying.is_empty()
     }
@@ -40,7 +41,7 @@ impl Dirty {
         self.waiting_bytes
     }
 
-    /// Takes a write.
+    /// Buffers a write.
     pub(crate) fn write(&mut self, offset: u64, data: Bufs) {
         if data.is_empty() {
             return;
@@ -83,7 +84,7 @@ impl Dirty {
         Bufs::from(out.freeze())
     }
 
-    /// Whether the whole range is buffered, so that a read needs no OSD.
+    /// True if the whole range is buffered, so that a read needs no OSD.
     pub(crate) fn covers(&self, offset: u64, end: u64) -> bool {
         let mut at = offset;
         while at < end {
@@ -122,34 +123,34 @@ impl Dirty {
         Some(Flight { offset, data })
     }
 
-    /// A flight has arrived: its data are on the OSDs.
+    /// A flight has ended: its data are on the OSDs, or cannot get there.
     pub(crate) fn landed(&mut self, offset: u64) {
         let data = self.flying.remove(&offset).expect("a flight that took off");
         self.flying_bytes -= data.len() as u64;
     }
 
-    /// Forgets everything from `size` on that has not taken off: the file was truncated.
+    /// Forgets everything from `size` on that is not in flight: the file was truncated.
     pub(crate) fn truncate(&mut self, size: u64) {
         self.waiting_bytes -= cut(&mut self.waiting, size, u64::MAX);
     }
 
-    /// Forgets a range that has not taken off: a hole was punched there.
+    /// Forgets a range that is not in flight: a hole was punched there.
     pub(crate) fn punch(&mut self, offset: u64, end: u64) {
         self.waiting_bytes -= cut(&mut self.waiting, offset, end);
     }
 
-    /// Forgets everything that has not taken off, after an error that cannot be repaired.
+    /// Forgets everything that is not in flight, after an error that cannot be repaired.
     pub(crate) fn discard(&mut self) {
         self.waiting.clear();
         self.waiting_bytes = 0;
     }
 
-    /// Whether anything is on its way.
+    /// True if anything is in flight.
     pub(crate) fn is_flying(&self) -> bool {
         !self.flying.is_empty()
     }
 
-    /// The end of the last byte that has not taken off.
+    /// The end of the last byte that is not in flight.
     pub(crate) fn waiting_end(&self) -> u64 {
         self.waiting.last_key_value().map_or(0, |(at, d)| at + d.len() as u64)
     }
@@ -160,7 +161,7 @@ fn overlapping(map: &BTreeMap<u64, Bufs>, start: u64, end: u64) -> impl Iterator
     before.into_iter().chain(map.range(start..end.max(start))).map(|(at, d)| (*at, d))
 }
 
-/// Removes a range, splitting the extents at its ends; gives the bytes removed.
+/// Removes a range, splitting the extents at its ends; returns the number of bytes removed.
 fn cut(map: &mut BTreeMap<u64, Bufs>, start: u64, end: u64) -> u64 {
     let mut removed = 0;
     let touched: Vec<u64> = overlapping(map, start, end).map(|(at, _)| at).collect();
@@ -191,7 +192,7 @@ mod tests {
     use super::*;
     use stdx::Rng;
 
-    /// What the OSDs have and what the file should hold, byte by byte.
+    /// The content at the OSDs and the expected content of the file, byte by byte.
     struct Model {
         osd: Vec<u8>,
         file: Vec<u8>,

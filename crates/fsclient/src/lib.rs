@@ -1,26 +1,44 @@
-//! The file system client role: names, attributes and data of a file system, as capabilities allow; and the objects and
-//! monitor commands that a library offers beside it.
+//! The file system client role: names, attributes and data of a file system, as capabilities allow; and the
+//! objects and monitor commands that a library offers beside it.
 //!
-//! [`Client`] is one node with one request table. Entry points: `client.rs` (the table and how it settles), `namespace.rs`, `io.rs`
-//! and `dir.rs` (the operations), `caps.rs` and `mds.rs` (the MDS's side).
+//! [`Client`] is one node with one table of operations (`client.rs`, `op.rs`). Its owners: `cache.rs` with
+//! `inode/` (inodes, names and the rights by which they are believed), `sessions.rs` (one session for each
+//! rank of the metadata cluster), `services.rs` (monitors and OSDs), `handles.rs` (open files). The
+//! operations: `namespace.rs`, `data.rs`, `directories.rs`, `locks.rs`, `sync.rs`, `objects.rs`.
 //!
-//! Absent: a cache of file data for reading (the kernel's page cache above is that, by the right of `Fc`), snapshots, quotas,
-//! asynchronous creates, several active ranks.
+//! Absent: a cache of file data for reading (the kernel's page cache above is that, by the right of `Fc`),
+//! snapshots, quotas, asynchronous creates, capabilities of several ranks on one inode.
 
 mod api;
+mod buffer;
 mod cache;
-mod caps;
 mod client;
 mod config;
-mod dir;
+mod data;
+mod dir_handle;
+mod directories;
 mod dirty;
+mod handles;
 mod inode;
-mod io;
-mod mds;
+mod key;
+mod locks;
+mod mds_request;
+mod names;
 mod namespace;
 mod objects;
+mod op;
+mod partition;
+mod requests;
+mod services;
+mod session;
+mod sessions;
+mod settle;
+mod sync;
+mod transfer;
+mod xattrs;
 
 pub use api::*;
 pub use client::Client;
 pub use config::{ClientConfig, ClientOptions};
 pub use rados::SnapContext;
+pub use wire::Errno;

@@ -1,407 +1,287 @@
-//! Operations on names and inodes: each is at most one request to the MDS, and none where a capability answers it.
+//! Operations on names and inodes: each is at most one request to an MDS, and none if a capability answers
+//! it.
 
-use crate::api::{Answer, Caller, FsRequest, Ino, SetAttr};
-use crate::cache::{Name, STAT_CAPS, path, path_in};
-use crate::client::{Client, FileHandle, Op, Outs, Stage, Step, fail};
-use msgs::errno::{EEXIST, EINVAL, EIO, EISDIR, ELOOP, ENAMETOOLONG, ENODATA, ENOENT, EOPNOTSUPP, ESTALE};
-use msgs::{Caps, cap, request_flag, setattr_mask};
-use msgs::{
-    ClientReply, ClientRequest, FilePath, GetattrArgs, MdsOp, MkdirArgs, MknodArgs, OpenArgs, SetattrArgs,
-    SetxattrArgs,
-};
+use crate::api::{Answer, FsRequest, Ino, SetAttr};
+use crate::cache::{Cache, STAT_CAPS};
+use crate::handles::Handles;
+use crate::inode::{Access, Inode};
+use crate::key::InodeKey;
+use crate::mds_request::{self, open_flag};
+use crate::names::Name;
+use crate::op::{Attempt, Stage, Step, done, fail};
+use crate::sessions::Sessions;
+use crate::xattrs;
+use maps::Epoch;
+use msgs::{ClientReply, cap};
 use std::time::Duration;
-use stdx::{Bufs, Now};
+use wire::Errno;
 
-/// Longest name of one component, as in Linux.
+/// The longest name of one component, as in Linux.
 const NAME_MAX: usize = 255;
-/// Bits of open(2) that matter here.
-pub(crate) mod open_flag {
-    pub(crate) const ACCESS: u32 = 3;
-    pub(crate) const WRONLY: u32 = 1;
-    pub(crate) const RDWR: u32 = 2;
-    pub(crate) const CREAT: u32 = 0o100;
-    pub(crate) const EXCL: u32 = 0o200;
-    pub(crate) const TRUNC: u32 = 0o1000;
-    pub(crate) const APPEND: u32 = 0o2000;
-}
-/// The open flags that the protocol has; their numbers are Linux's.
-const WIRE_FLAGS: u32 =
-    open_flag::ACCESS | open_flag::CREAT | open_flag::EXCL | open_flag::TRUNC | 0o200_000 | 0o400_000;
 
-impl Client {
-    /// One attempt at an operation of this file.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the parts of one operation, taken apart for the borrow checker"
-    )]
-    pub(crate) fn namespace_step(
-        &mut self,
-        now: Now,
-        number: u64,
-        op: &mut Op,
-        stage: Stage,
-        caller: &Caller,
-        request: &FsRequest,
-        out: &mut Outs,
-    ) -> Step {
-        if let Stage::Answered(reply) = stage {
-            return self.namespace_answer(request, &reply, op.is_repeat);
+/// The owners that operations on names and inodes need.
+pub(crate) struct Namespace<'a> {
+    pub(crate) cache: &'a mut Cache,
+    pub(crate) handles: &'a mut Handles,
+    pub(crate) sessions: &'a mut Sessions,
+    pub(crate) osd_epoch: Epoch,
+}
+
+impl Namespace<'_> {
+    /// Attempts an operation.
+    pub(crate) fn step(&mut self, attempt: &mut Attempt<'_>, request: &FsRequest) -> Step {
+        if let Stage::Answered(reply) = attempt.take_stage() {
+            return self.answer(request, &reply, attempt.is_repeat());
         }
-        if name_of(request).is_some_and(|name| name.len() > NAME_MAX) {
-            return fail(ENAMETOOLONG);
-        }
-        // POSIX ACLs would have to be honoured: refused, so that callers fall back to modes.
-        if let FsRequest::Setxattr { name, .. }
-        | FsRequest::Removexattr { name, .. }
-        | FsRequest::Getxattr { name, .. } = request
-            && name.starts_with(b"system.")
-        {
-            return fail(EOPNOTSUPP);
-        }
-        if let Some(step) = self.answer_from_cache(now, request) {
+        let refused_or_known = refuse(request)
+            .map(fail)
+            .or_else(|| self.answer_from_cache(attempt, request))
+            .or_else(|| self.prepare(attempt, request));
+        if let Some(step) = refused_or_known {
             return step;
         }
-        // What we hold back about the inode must be there before the request is.
-        let truncates = SetAttr { size: Some(0), ..SetAttr::default() };
-        let before = match request {
-            FsRequest::Setattr { ino, set } => self.before_setattr(now, number, *ino, set),
-            FsRequest::Open { ino, flags } if flags & open_flag::TRUNC != 0 => {
-                self.before_setattr(now, number, *ino, &truncates)
-            }
-            _ => None,
-        };
-        if let Some(step) = before {
-            return step;
-        }
-        self.before_name_goes(request, out);
-        match self.to_mds(caller, request) {
-            Ok(message) => {
-                op.stage = Stage::AtMds;
-                self.ask_mds(now, number, message, out);
-                Step::Wait
-            }
+        self.give_up_link_count(attempt, request);
+        match mds_request::build(self.cache, self.osd_epoch, &attempt.caller(), request) {
+            Ok(message) => self.sessions.ask(attempt, self.cache, message),
             Err(errno) => fail(errno),
         }
     }
 
-    /// Answers without asking, where that is right.
-    fn answer_from_cache(&mut self, now: Now, request: &FsRequest) -> Option<Step> {
+    fn known(&self, ino: Ino) -> Option<&Inode> {
+        self.cache.inode(InodeKey::head(ino))
+    }
+
+    /// The answer without asking, if there is one.
+    fn answer_from_cache(&mut self, attempt: &Attempt<'_>, request: &FsRequest) -> Option<Step> {
         match request {
-            FsRequest::Lookup { parent, name } => match self.known_name(now, *parent, name) {
-                Name::Absent => Some(fail(ENOENT)),
-                Name::Inode(ino) if self.inodes.get(&ino).is_some_and(|i| i.may(STAT_CAPS)) => {
-                    self.entry(ino).map(|entry| Step::Done(Ok(Answer::Entry(entry))))
+            FsRequest::Lookup { parent, name } => {
+                match self.cache.lookup(attempt.now(), InodeKey::head(*parent), name) {
+                    Name::Absent => Some(fail(Errno::ENOENT)),
+                    Name::Inode(key) if self.cache.inode(key).is_some_and(|i| i.may(STAT_CAPS)) => {
+                        self.cache.entry(key).map(|entry| done(Answer::Entry(entry)))
+                    }
+                    _ => None,
                 }
-                _ => None,
-            },
+            }
             FsRequest::Getattr { ino } => {
-                let inode = self.inodes.get(ino).filter(|i| i.may(STAT_CAPS))?;
-                Some(Step::Done(Ok(Answer::Attr(inode.attr(), Duration::ZERO))))
+                let inode = self.known(*ino).filter(|i| i.may(STAT_CAPS))?;
+                Some(done(Answer::Attr(inode.attr(), Duration::ZERO)))
             }
             FsRequest::Readlink { ino } => {
-                let inode = self.inodes.get(ino).filter(|i| !i.symlink.is_empty())?;
-                Some(Step::Done(Ok(Answer::Data(inode.symlink.clone().into()))))
+                let inode = self.known(*ino).filter(|i| !i.attrs().symlink().is_empty())?;
+                Some(readlink(inode))
             }
             FsRequest::Open { ino, flags } if flags & open_flag::TRUNC == 0 => {
-                let inode = self.inodes.get(ino).filter(|i| i.is_file())?;
+                let inode = self.known(*ino).filter(|i| i.attrs().is_file())?;
                 inode.may(needed_for(*flags)).then(|| self.opened(*ino, *flags))
             }
             FsRequest::Getxattr { ino, name } => {
-                let inode = self.inodes.get(ino).filter(|i| i.may(cap::XATTR_SHARED))?;
-                Some(getxattr(inode, name))
+                let inode = self.known(*ino).filter(|i| i.may(cap::XATTR_SHARED))?;
+                Some(xattrs::get(inode.attrs(), name))
             }
             FsRequest::Listxattr { ino } => {
-                let inode = self.inodes.get(ino).filter(|i| i.may(cap::XATTR_SHARED))?;
-                Some(Step::Done(Ok(Answer::Names(inode.xattrs.keys().cloned().collect()))))
+                let inode = self.known(*ino).filter(|i| i.may(cap::XATTR_SHARED))?;
+                Some(xattrs::list(inode.attrs()))
             }
             FsRequest::Lseek { fh, offset, whence } => Some(self.lseek(*fh, *offset, *whence)),
             _ => None,
         }
     }
 
-    /// Buffered data beyond a new size are cut off, and everything else that the MDS does not know is told first.
-    fn before_setattr(&mut self, now: Now, number: u64, ino: Ino, set: &SetAttr) -> Option<Step> {
-        let inode = self.inodes.get_mut(&ino)?;
-        if inode.set_here(set, now.wall) {
-            let attr = inode.attr();
-            self.dirty_since.entry(ino).or_insert(now.mono);
-            self.touch(ino);
-            return Some(Step::Done(Ok(Answer::Attr(attr, Duration::ZERO))));
+    /// Does what must be done before an MDS is asked: changes that it does not know come first.
+    fn prepare(&mut self, attempt: &mut Attempt<'_>, request: &FsRequest) -> Option<Step> {
+        let truncation = SetAttr { size: Some(0), ..SetAttr::default() };
+        match request {
+            FsRequest::Setattr { ino, set } => self.prepare_setattr(attempt, *ino, set),
+            FsRequest::Open { ino, flags } if flags & open_flag::TRUNC != 0 => {
+                self.prepare_setattr(attempt, *ino, &truncation)
+            }
+            _ => None,
         }
-        if let Some(size) = set.size {
-            inode.dirty.truncate(size);
-            self.touched.insert(ino);
-        }
-        let times = set.mtime.is_some() || set.atime.is_some();
-        if (set.size.is_some() || times) && (!inode.dirty.is_empty() || inode.dirty_caps.0 != 0) {
-            inode.sync_wanted = true;
-            inode.waiters.insert(number);
-            self.attend(ino);
-            return Some(Step::Wait);
-        }
-        None
     }
 
-    /// Who takes an inode's name away has no right to its link count any more: the answer does not tell it.
-    fn before_name_goes(&mut self, request: &FsRequest, out: &mut Outs) {
+    /// Cuts buffered data off beyond a new size, and has everything else that the MDS does not know flushed
+    /// first.
+    fn prepare_setattr(&mut self, attempt: &Attempt<'_>, ino: Ino, set: &SetAttr) -> Option<Step> {
+        let key = InodeKey::head(ino);
+        let inode = self.cache.inode_mut(key)?;
+        if inode.set_here(set, attempt.now().wall) {
+            let attr = inode.attr();
+            self.cache.note_dirty(attempt.now(), key);
+            self.cache.inode_changed(key);
+            return Some(done(Answer::Attr(attr, Duration::ZERO)));
+        }
+        if let Some(size) = set.size {
+            inode.truncate_buffered(size);
+        }
+        let sets_times = set.mtime.is_some() || set.atime.is_some();
+        let waits = (set.size.is_some() || sets_times) && inode.has_unflushed();
+        if waits {
+            inode.wait_for_sync(attempt.op());
+        }
+        if waits || set.size.is_some() {
+            self.cache.settle_later(key);
+        }
+        waits.then_some(Step::Wait)
+    }
+
+    /// Gives up `Ls` on an inode of which a name goes away: the answer does not tell the new number of links.
+    fn give_up_link_count(&mut self, attempt: &mut Attempt<'_>, request: &FsRequest) {
         let (FsRequest::Unlink { parent: dir, name }
         | FsRequest::Rename { new_parent: dir, new_name: name, .. }) = request
         else {
             return;
         };
-        let Some(ino) = self.dentries.get(&(*dir, name.clone())).and_then(|d| d.ino) else { return };
-        if let Some(cap) = self.inodes.get_mut(&ino).and_then(|i| i.cap.as_mut()) {
-            cap.issued = Caps(cap.issued.0 & !cap::LINK_SHARED);
-            self.tell_mds(ino, out);
+        let Some(key) = self.cache.last_known(InodeKey::head(*dir), name) else { return };
+        if let Some(inode) = self.cache.inode_mut(key).filter(|i| i.caps().cap().is_some()) {
+            inode.give_up_link_count();
+            self.sessions.send_cap_message(self.cache, key, attempt.out());
         }
     }
 
-    fn to_mds(&self, caller: &Caller, request: &FsRequest) -> Result<ClientRequest, i32> {
+    fn answer(&mut self, request: &FsRequest, reply: &ClientReply, is_repeat: bool) -> Step {
         use FsRequest as R;
-        let stat = GetattrArgs { mask: STAT_CAPS };
-        let make = |op, path, args: msgs::ArgBytes| ClientRequest {
-            op,
-            path,
-            args,
-            caller_uid: caller.uid,
-            caller_gid: caller.gid,
-            ..ClientRequest::default()
-        };
-        let changing =
-            |op, path, args| ClientRequest { flags: request_flag::WANT_DENTRY, ..make(op, path, args) };
-        let by_name = |name: &[u8]| FilePath { ino: 0, path: name.to_vec() };
-        Ok(match request {
-            R::Lookup { parent, name } => make(MdsOp::LOOKUP, path_in(*parent, name), stat.into()),
-            R::Getattr { ino } | R::Readlink { ino } | R::Getxattr { ino, .. } | R::Listxattr { ino } => {
-                make(MdsOp::GETATTR, path(*ino), stat.into())
-            }
-            R::Setattr { ino, set } => make(MdsOp::SETATTR, path(*ino), self.setattr_args(*ino, set).into()),
-            R::Mknod { parent, name, mode, rdev } => {
-                changing(MdsOp::MKNOD, path_in(*parent, name), MknodArgs { mode: *mode, rdev: *rdev }.into())
-            }
-            R::Mkdir { parent, name, mode } => {
-                changing(MdsOp::MKDIR, path_in(*parent, name), MkdirArgs { mode: *mode }.into())
-            }
-            R::Symlink { parent, name, target } => {
-                let message = changing(MdsOp::SYMLINK, path_in(*parent, name), GetattrArgs::default().into());
-                ClientRequest { path2: by_name(target), ..message }
-            }
-            R::Unlink { parent, name } => changing(MdsOp::UNLINK, path_in(*parent, name), stat.into()),
-            R::Rmdir { parent, name } => changing(MdsOp::RMDIR, path_in(*parent, name), stat.into()),
-            R::Rename { flags, .. } if *flags != 0 => return Err(EINVAL),
-            R::Rename { parent, name, new_parent, new_name, .. } => ClientRequest {
-                path2: path_in(*parent, name),
-                ..changing(MdsOp::RENAME, path_in(*new_parent, new_name), stat.into())
-            },
-            R::Link { ino, new_parent, new_name } => ClientRequest {
-                path2: path(*ino),
-                ..changing(MdsOp::LINK, path_in(*new_parent, new_name), stat.into())
-            },
-            R::Open { ino, flags } => {
-                make(MdsOp::OPEN, path(*ino), self.open_args(Some(*ino), *flags, 0).into())
-            }
-            R::Create { parent, name, mode, flags } => {
-                let args = self.open_args(None, *flags | open_flag::CREAT, *mode);
-                changing(MdsOp::CREATE, path_in(*parent, name), args.into())
-            }
-            R::Setxattr { ino, name, value, flags } => {
-                let args = SetxattrArgs { flags: *flags, osdmap_epoch: self.osdmap().epoch };
-                let data = Bufs::from(value.clone());
-                ClientRequest { path2: by_name(name), data, ..make(MdsOp::SETXATTR, path(*ino), args.into()) }
-            }
-            R::Removexattr { ino, name } => {
-                ClientRequest { path2: by_name(name), ..make(MdsOp::RMXATTR, path(*ino), stat.into()) }
-            }
-            _ => return Err(EOPNOTSUPP),
-        })
-    }
-
-    fn setattr_args(&self, ino: Ino, set: &SetAttr) -> SetattrArgs {
-        let old_size = self.inodes.get(&ino).map_or(0, |i| i.size);
-        let bit = |set: bool, bit: u32| if set { bit } else { 0 };
-        let mask = bit(set.mode.is_some(), setattr_mask::MODE)
-            | bit(set.uid.is_some(), setattr_mask::UID)
-            | bit(set.gid.is_some(), setattr_mask::GID)
-            | bit(set.mtime.is_some(), setattr_mask::MTIME)
-            | bit(set.atime.is_some(), setattr_mask::ATIME)
-            | bit(set.size.is_some(), setattr_mask::SIZE)
-            | bit(set.ctime.is_some(), setattr_mask::CTIME);
-        SetattrArgs {
-            mode: set.mode.unwrap_or(0),
-            uid: set.uid.unwrap_or(0),
-            gid: set.gid.unwrap_or(0),
-            mtime: set.mtime.unwrap_or_default().into(),
-            atime: set.atime.unwrap_or_default().into(),
-            size: set.size.unwrap_or(0),
-            old_size,
-            mask,
-            ..SetattrArgs::default()
+        if let Some(errno) = Errno::from_result_code(reply.result) {
+            self.correct_names(request, errno);
+            return fail(errno);
         }
-    }
-
-    pub(crate) fn open_args(&self, ino: Option<Ino>, flags: u32, mode: u32) -> OpenArgs {
-        let old_size = ino.and_then(|ino| self.inodes.get(&ino)).map_or(0, |i| i.size);
-        OpenArgs {
-            flags: flags & WIRE_FLAGS,
-            mode,
-            pool: -1,
-            mask: STAT_CAPS,
-            old_size,
-            ..OpenArgs::default()
-        }
-    }
-
-    fn namespace_answer(&mut self, request: &FsRequest, reply: &ClientReply, is_repeat: bool) -> Step {
-        use FsRequest as R;
-        if reply.result < 0 {
-            self.correct_cache(request, -reply.result);
-            return fail(-reply.result);
-        }
-        let target = reply.trace.target.as_ref().map(|t| t.ino);
+        let target = reply.trace.target.as_ref().map(|t| InodeKey::new(t.ino, t.snapid));
         match request {
             R::Lookup { .. } | R::Mknod { .. } | R::Symlink { .. } | R::Link { .. } => {
                 self.answer_entry(target)
             }
             R::Mkdir { .. } => {
-                if let Some(inode) = target.and_then(|ino| self.inodes.get_mut(&ino)).filter(|_| !is_repeat) {
-                    // It is new, so all its names are known: none.
-                    inode.complete = Some(inode.shared_gen);
+                // A directory that is new has no names. That of a repeated request may be old.
+                if let Some(inode) = target.and_then(|key| self.cache.inode_mut(key)).filter(|_| !is_repeat) {
+                    inode.set_names_complete();
                 }
                 self.answer_entry(target)
             }
-            R::Getattr { ino } | R::Setattr { ino, .. } => {
-                match self.inodes.get(ino).filter(|_| target == Some(*ino)) {
-                    Some(inode) => Step::Done(Ok(Answer::Attr(inode.attr(), Duration::ZERO))),
-                    None => fail(ESTALE),
-                }
-            }
-            R::Readlink { ino } => match self.inodes.get(ino) {
-                Some(inode) => Step::Done(Ok(Answer::Data(inode.symlink.clone().into()))),
-                None => fail(ESTALE),
-            },
             R::Unlink { parent, name } | R::Rmdir { parent, name } => {
-                // What has the name now the answer says: it may have been made again since.
+                // The reply tells what has the name now: it may have been made again since.
                 if reply.trace.dentry.is_none() {
-                    self.drop_dentry(*parent, name);
+                    self.cache.forget_name(InodeKey::head(*parent), name);
                 }
-                Step::Done(Ok(Answer::Done))
+                done(Answer::Done)
             }
-            R::Rename { parent, name, .. } => {
-                // Between two names of one inode a rename does nothing, and the first name stays.
-                let moved =
-                    target.and_then(|ino| self.inodes.get(&ino)).is_some_and(|i| i.is_dir() || i.nlink == 1);
-                match request {
-                    R::Rename { new_parent, new_name, .. } if (new_parent, new_name) == (parent, name) => {}
-                    _ if moved && !is_repeat => self.name_removed(*parent, name),
-                    _ => self.drop_dentry(*parent, name),
-                }
-                Step::Done(Ok(Answer::Done))
-            }
-            R::Open { ino, .. } if target != Some(*ino) => fail(ESTALE),
+            R::Rename { .. } => self.renamed(request, target, is_repeat),
+            R::Open { ino, .. } if target != Some(InodeKey::head(*ino)) => fail(Errno::ESTALE),
             R::Open { ino, flags } => self.opened(*ino, *flags),
             R::Create { flags, .. } => self.created(target, *flags),
-            R::Getxattr { ino, name } => {
-                self.inodes.get(ino).map_or_else(|| fail(ESTALE), |inode| getxattr(inode, name))
+            R::Getattr { ino } | R::Setattr { ino, .. } if target != Some(InodeKey::head(*ino)) => {
+                fail(Errno::ESTALE)
             }
-            R::Listxattr { ino } => match self.inodes.get(ino) {
-                Some(inode) => Step::Done(Ok(Answer::Names(inode.xattrs.keys().cloned().collect()))),
-                None => fail(ESTALE),
-            },
-            _ => Step::Done(Ok(Answer::Done)),
+            _ => self.answer_from_inode(request),
         }
     }
 
-    /// The MDS knows better what names there are.
-    fn correct_cache(&mut self, request: &FsRequest, errno: i32) {
+    /// The answer that the reply has brought into the cache.
+    fn answer_from_inode(&self, request: &FsRequest) -> Step {
+        use FsRequest as R;
+        let (R::Getattr { ino }
+        | R::Setattr { ino, .. }
+        | R::Readlink { ino }
+        | R::Getxattr { ino, .. }
+        | R::Listxattr { ino }) = request
+        else {
+            return done(Answer::Done);
+        };
+        let Some(inode) = self.known(*ino) else { return fail(Errno::ESTALE) };
+        match request {
+            R::Readlink { .. } => readlink(inode),
+            R::Getxattr { name, .. } => xattrs::get(inode.attrs(), name),
+            R::Listxattr { .. } => xattrs::list(inode.attrs()),
+            _ => done(Answer::Attr(inode.attr(), Duration::ZERO)),
+        }
+    }
+
+    fn renamed(&mut self, request: &FsRequest, target: Option<InodeKey>, is_repeat: bool) -> Step {
+        let FsRequest::Rename { parent, name, new_parent, new_name, .. } = request else {
+            return fail(Errno::EIO);
+        };
+        if (new_parent, new_name) != (parent, name) {
+            // Between two names of one inode a rename does nothing, and the first name stays.
+            let inode = target.and_then(|key| self.cache.inode(key));
+            let moved = inode.is_some_and(|i| i.attrs().is_dir() || i.attrs().nlink() == 1);
+            if moved && !is_repeat {
+                self.cache.note_removed(InodeKey::head(*parent), name);
+            } else {
+                self.cache.forget_name(InodeKey::head(*parent), name);
+            }
+        }
+        done(Answer::Done)
+    }
+
+    /// An error of the MDS contradicts a name that is believed here.
+    fn correct_names(&mut self, request: &FsRequest, errno: Errno) {
+        use FsRequest as R;
         match (request, errno) {
-            (FsRequest::Unlink { parent, name } | FsRequest::Rmdir { parent, name }, ENOENT)
-            | (FsRequest::Rename { parent, name, .. }, ENOENT)
-            | (FsRequest::Create { parent, name, .. } | FsRequest::Mkdir { parent, name, .. }, EEXIST)
-            | (FsRequest::Lookup { parent, name }, _) => self.drop_dentry(*parent, name),
+            (R::Unlink { parent, name } | R::Rmdir { parent, name }, Errno::ENOENT)
+            | (R::Rename { parent, name, .. }, Errno::ENOENT)
+            | (R::Create { parent, name, .. } | R::Mkdir { parent, name, .. }, Errno::EEXIST)
+            | (R::Lookup { parent, name }, _) => self.cache.forget_name(InodeKey::head(*parent), name),
             _ => {}
         }
     }
 
-    fn answer_entry(&mut self, ino: Option<Ino>) -> Step {
-        // An answer without the inode that it is about is a broken peer's.
-        match ino.and_then(|ino| self.entry(ino)) {
-            Some(entry) => Step::Done(Ok(Answer::Entry(entry))),
-            None => fail(EIO),
+    fn answer_entry(&mut self, key: Option<InodeKey>) -> Step {
+        // A reply without the inode that it is about is a broken peer's.
+        match key.and_then(|key| self.cache.entry(key)) {
+            Some(entry) => done(Answer::Entry(entry)),
+            None => fail(Errno::EIO),
         }
     }
 
-    fn add_handle(&mut self, ino: Ino, flags: u32) -> u64 {
-        let fh = self.next_fh();
-        let access = flags & open_flag::ACCESS;
-        let (reads, writes) =
-            (access != open_flag::WRONLY, access == open_flag::WRONLY || access == open_flag::RDWR);
-        let inode = self.inodes.get_mut(&ino).expect("checked by the caller");
-        inode.readers += u32::from(reads);
-        inode.writers += u32::from(writes);
-        self.files.insert(fh, FileHandle { ino, reads, writes, append: flags & open_flag::APPEND != 0 });
-        self.touch(ino);
-        fh
+    fn add_handle(&mut self, key: InodeKey, flags: u32) -> u64 {
+        let mode = flags & open_flag::ACCESS;
+        let writes = mode == open_flag::WRONLY || mode == open_flag::RDWR;
+        let access = Access { reads: mode != open_flag::WRONLY, writes };
+        self.cache.open_inode(key).opened(access);
+        self.cache.inode_changed(key);
+        self.handles.open_file(key, access, flags & open_flag::APPEND != 0)
     }
 
     fn opened(&mut self, ino: Ino, flags: u32) -> Step {
-        if !self.inodes.contains_key(&ino) {
-            return fail(ESTALE);
+        let key = InodeKey::head(ino);
+        if self.cache.inode(key).is_none() {
+            return fail(Errno::ESTALE);
         }
-        let fh = self.add_handle(ino, flags);
-        let inode = &self.inodes[&ino];
-        // Pages that are still to be dropped are of before a capability that has come back meanwhile: a restarted MDS gives it again where we lost it.
-        let keep_cache = inode.has_true_pages();
-        Step::Done(Ok(Answer::Opened { fh, keep_cache }))
+        let fh = self.add_handle(key, flags);
+        // Pages pending invalidation predate a re-granted capability (a restarted MDS re-grants what we
+        // lost).
+        let keep_cache = self.cache.open_inode(key).has_valid_pages();
+        done(Answer::Opened { fh, keep_cache })
     }
 
-    fn created(&mut self, ino: Option<Ino>, flags: u32) -> Step {
-        let Some(inode) = ino.and_then(|ino| self.inodes.get(&ino)) else { return fail(EIO) };
-        // Without `O_EXCL` the MDS gives what has the name. Only a file is opened: the caller looks again, and follows.
-        let (ino, errno) = (inode.ino, not_a_file(inode));
-        if let Some(errno) = errno {
-            self.touch(ino);
+    fn created(&mut self, key: Option<InodeKey>, flags: u32) -> Step {
+        let Some(inode) = key.and_then(|key| self.cache.inode(key)) else { return fail(Errno::EIO) };
+        let key = inode.key();
+        // Without `O_EXCL` the MDS returns what has the name. Only a file is opened: for others the caller
+        // looks again, and follows.
+        if let Some(errno) = not_a_file(inode) {
+            self.cache.inode_changed(key);
             return fail(errno);
         }
-        let Some(entry) = self.entry(ino) else { return fail(EIO) };
-        let fh = self.add_handle(ino, flags);
-        Step::Done(Ok(Answer::Created { entry, fh }))
+        let Some(entry) = self.cache.entry(key) else { return fail(Errno::EIO) };
+        let fh = self.add_handle(key, flags);
+        done(Answer::Created { entry, fh })
     }
 
     fn lseek(&self, fh: u64, offset: u64, whence: u32) -> Step {
         const SEEK_DATA: u32 = 3;
-        const ENXIO: i32 = 6;
-        let Some(inode) = self.files.get(&fh).and_then(|f| self.inodes.get(&f.ino)) else {
-            return fail(msgs::errno::EBADF);
-        };
-        if offset >= inode.size {
-            return fail(ENXIO);
+        let inode = self.handles.file(fh).ok().and_then(|file| self.cache.inode(file.key()));
+        let Some(inode) = inode else { return fail(Errno::EBADF) };
+        let size = inode.attrs().size();
+        if offset >= size {
+            return fail(Errno::ENXIO);
         }
-        // All of a file counts as data: holes are found by nobody, which lseek(2) allows.
-        Step::Done(Ok(Answer::Offset(if whence == SEEK_DATA { offset } else { inode.size })))
+        // All of a file counts as data: lseek(2) allows to report no holes.
+        done(Answer::Offset(if whence == SEEK_DATA { offset } else { size }))
     }
 }
 
-/// Why what has a name can't be what opens a file by it.
-fn not_a_file(inode: &crate::inode::Inode) -> Option<i32> {
-    const S_IFLNK: u32 = 0o120_000;
-    match inode.mode & 0o170_000 {
-        _ if inode.is_file() => None,
-        _ if inode.is_dir() => Some(EISDIR),
-        S_IFLNK => Some(ELOOP),
-        _ => Some(EEXIST),
-    }
-}
-
-/// The capability bits that opening with `flags` needs to go without the MDS.
-fn needed_for(flags: u32) -> u32 {
-    match flags & open_flag::ACCESS {
-        open_flag::WRONLY => STAT_CAPS | cap::FILE_WR | cap::FILE_BUFFER,
-        open_flag::RDWR => STAT_CAPS | cap::FILE_RD | cap::FILE_CACHE | cap::FILE_WR | cap::FILE_BUFFER,
-        _ => STAT_CAPS | cap::FILE_RD | cap::FILE_CACHE,
-    }
-}
-
-fn name_of(request: &FsRequest) -> Option<&[u8]> {
+/// The error of a request that no MDS is asked.
+fn refuse(request: &FsRequest) -> Option<Errno> {
     use FsRequest as R;
     match request {
         R::Lookup { name, .. }
@@ -412,28 +292,36 @@ fn name_of(request: &FsRequest) -> Option<&[u8]> {
         | R::Symlink { name, .. }
         | R::Create { name, .. }
         | R::Link { new_name: name, .. }
-        | R::Rename { new_name: name, .. } => Some(name),
+        | R::Rename { new_name: name, .. } => (name.len() > NAME_MAX).then_some(Errno::ENAMETOOLONG),
+        // POSIX ACLs would have to be honoured: they are refused, so that callers fall back to modes.
+        R::Setxattr { name, .. } | R::Removexattr { name, .. } | R::Getxattr { name, .. } => {
+            name.starts_with(b"system.").then_some(Errno::EOPNOTSUPP)
+        }
         _ => None,
     }
 }
 
-fn getxattr(inode: &crate::inode::Inode, name: &[u8]) -> Step {
-    let layout = &inode.layout;
-    let virtual_value = match name {
-        b"ceph.file.layout" | b"ceph.dir.layout" if !inode.is_dir() || layout.stripe_unit > 0 => {
-            Some(format!(
-                "stripe_unit={} stripe_count={} object_size={} pool={}",
-                layout.stripe_unit, layout.stripe_count, layout.object_size, layout.pool
-            ))
-        }
-        b"ceph.dir.entries" if inode.is_dir() => Some((inode.nfiles + inode.nsubdirs).to_string()),
-        b"ceph.dir.files" if inode.is_dir() => Some(inode.nfiles.to_string()),
-        b"ceph.dir.subdirs" if inode.is_dir() => Some(inode.nsubdirs.to_string()),
-        b"ceph.dir.rbytes" if inode.is_dir() => Some(inode.rbytes.to_string()),
-        _ => None,
-    };
-    match virtual_value.map(String::into_bytes).or_else(|| inode.xattrs.get(name).cloned()) {
-        Some(value) => Step::Done(Ok(Answer::Data(value.into()))),
-        None => fail(ENODATA),
+fn readlink(inode: &Inode) -> Step {
+    done(Answer::Data(inode.attrs().symlink().to_vec().into()))
+}
+
+/// The error of opening by name what is no file.
+fn not_a_file(inode: &Inode) -> Option<Errno> {
+    const S_IFMT: u32 = 0o170_000;
+    const S_IFLNK: u32 = 0o120_000;
+    match inode.attrs().mode() & S_IFMT {
+        _ if inode.attrs().is_file() => None,
+        _ if inode.attrs().is_dir() => Some(Errno::EISDIR),
+        S_IFLNK => Some(Errno::ELOOP),
+        _ => Some(Errno::EEXIST),
+    }
+}
+
+/// The capability bits under which opening with `flags` needs no MDS.
+fn needed_for(flags: u32) -> u32 {
+    match flags & open_flag::ACCESS {
+        open_flag::WRONLY => STAT_CAPS | cap::FILE_WR | cap::FILE_BUFFER,
+        open_flag::RDWR => STAT_CAPS | cap::FILE_RD | cap::FILE_CACHE | cap::FILE_WR | cap::FILE_BUFFER,
+        _ => STAT_CAPS | cap::FILE_RD | cap::FILE_CACHE,
     }
 }

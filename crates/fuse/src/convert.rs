@@ -1,4 +1,4 @@
-//! Between the client's types and `fuser`'s.
+//! Conversions between the client's types and `fuser`'s.
 
 use client::{Attr, Caller};
 use fuser::{Errno, FileAttr, FileType, INodeNo, Request, TimeOrNow};
@@ -9,9 +9,8 @@ pub(crate) fn caller(request: &Request) -> Caller {
     Caller { uid: request.uid(), gid: request.gid(), pid: request.pid() }
 }
 
-/// A positive errno; 0, which would be a fault of ours, becomes EIO.
-pub(crate) fn errno(number: i32) -> Errno {
-    Errno::from_i32(if number == 0 { libc::EIO } else { number })
+pub(crate) fn errno(errno: client::Errno) -> Errno {
+    Errno::from_i32(errno.get())
 }
 
 pub(crate) fn system_time(wall: Wall) -> SystemTime {

@@ -1,7 +1,7 @@
-//! The kernel's FUSE requests, handed to the client and answered when it answers.
+//! The mount: hands the kernel's FUSE requests to the client and the answers back.
 //!
-//! `fuser` brings its own threads: each only turns a request into a [`FsRequest`] and returns, the answer is given from the
-//! client's event loop. Permissions are the kernel's to check (`default_permissions`).
+//! `fuser` brings its own threads: each turns a request into a [`client::FsRequest`] and returns; the answer
+//! is given from the client's event loop. The kernel checks permissions (`default_permissions`).
 #![expect(clippy::disallowed_types, reason = "fuser speaks SystemTime and brings its own threads")]
 
 mod convert;
@@ -15,22 +15,23 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::mpsc;
 
-/// A file system that is mounted and, once waited for, served. Dropping it unmounts.
+/// A mounted file system, served by [`Mount::wait`]. Dropping it unmounts.
 pub struct Mount {
     session: Session<ops::Kernel>,
 }
 
-/// How to mount.
+/// Mount options.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Refuse writes.
     pub read_only: bool,
-    /// Let other users in (needs root or `user_allow_other`).
+    /// Admit other users (needs root or `user_allow_other`).
     pub allow_other: bool,
 }
 
 impl Mount {
-    /// Mounts `fs` at `path`, which must be an existing directory. Requests wait until [`Mount::wait`] serves them.
+    /// Mounts `fs` at `path`, which must be an existing directory. Requests wait until [`Mount::wait`] serves
+    /// them.
     pub fn new(fs: Fs, path: &Path, options: &Options) -> io::Result<Self> {
         let mut config = Config::default();
         config.mount_options = vec![
@@ -45,11 +46,12 @@ impl Mount {
         config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
         let session = Session::new(ops::Kernel::new(fs.clone()), path, &config)?;
         let notifier = session.notifier();
-        // Notices to the kernel may block on locks that requests hold, so they leave from a thread of their own.
+        // Notices to the kernel may block on locks that requests hold, so they leave from a thread of their
+        // own.
         let (tx, rx) = mpsc::channel::<(Invalidate, client::Invalidated)>();
         std::thread::Builder::new().name("fuse-notify".into()).spawn(move || {
             for (what, done) in rx {
-                // An inode or name that the kernel does not have is nothing to forget.
+                // The kernel refuses what it does not know: then there is nothing to forget.
                 let _ = match what {
                     Invalidate::Inode { ino, offset, len } => {
                         notifier.inval_inode(INodeNo(ino), offset as i64, len as i64)
@@ -62,13 +64,13 @@ impl Mount {
             }
         })?;
         fs.on_invalidate(move |what, done| {
-            // The thread lives as long as the session; after it there is nothing to invalidate.
+            // The thread lives as long as the session; after that there is nothing to invalidate.
             let _ = tx.send((what, done));
         });
         Ok(Self { session })
     }
 
-    /// Serves until somebody unmounts it, with umount(2) or `fusermount3 -u`.
+    /// Serves until somebody unmounts it by umount(2) or `fusermount3 -u`.
     pub fn wait(self) -> io::Result<()> {
         self.session.spawn()?.join()
     }

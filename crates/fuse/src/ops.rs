@@ -1,5 +1,5 @@
-//! `fuser`'s callbacks, each one request to the client. An answer of a kind that the request does not have is a fault of ours
-//! and becomes EIO.
+//! `fuser`'s callbacks, each one request to the client. An answer that the request cannot have is a bug of
+//! ours and becomes EIO.
 
 use crate::convert::{caller, errno, file_attr, file_type, wall, wall_or_now};
 use client::{Answer, FileLock, Fs, FsRequest, SetAttr};
@@ -16,9 +16,9 @@ use std::path::Path;
 use std::time::SystemTime;
 use stdx::Buf;
 
-/// Bytes of directory entries asked for at once; the kernel's own buffer is a page or a few.
+/// Bytes of directory entries asked for at once; the kernel's own buffer is one page or a few.
 const READDIR_BYTES: usize = 16 << 10;
-/// Write and read-ahead size that we ask of the kernel.
+/// The size of writes and of read-ahead that we ask the kernel for, in bytes.
 const MAX_IO: u32 = 1 << 20;
 
 /// The kernel's side of a mount.
@@ -32,13 +32,13 @@ impl Kernel {
     }
 }
 
-/// Submits `$request` and answers `$reply`: with the arm whose pattern matches, or with the error.
+/// Submits `$request` and answers `$reply` by the arm whose pattern matches, or with the error.
 macro_rules! ask {
     ($self:ident, $req:ident, $request:expr, $reply:ident, $($pattern:pat => $answer:expr),+) => {
         $self.fs.submit(caller($req), $request, move |answer| match answer {
             $( Ok($pattern) => $answer, )+
             Ok(_) => $reply.error(Errno::EIO),
-            Err(e) => $reply.error(errno(e.0)),
+            Err(e) => $reply.error(errno(e)),
         })
     };
 }

@@ -15,7 +15,7 @@ use crate::oracle::namespace::{self, Action, Answer, ROOT};
 use crate::oracle::objects::filled;
 use crate::world::HostId;
 use fsclient::{Answer as FsAnswer, Caller, DirEntry, Entry, Errno, Fh, FsRequest, Reply, Request, SetAttr};
-use msgs::errno::{EIO, ENODATA, ENOENT, ESTALE};
+use msgs::errno::{EIO, ENOENT, ESTALE};
 use node::RequestId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -379,10 +379,10 @@ impl FileLoad {
     fn record_single(&mut self, client: usize, work: &Work, reply: &Reply) {
         use contents::Action as Do;
         let outcome = match (work, reply) {
-            (Work::Data(_, Do::GetXattr | Do::RemoveXattr), Err(Errno(ENODATA))) => {
+            (Work::Data(_, Do::GetXattr | Do::RemoveXattr), Err(Errno::ENODATA)) => {
                 Outcome::Data(contents::Answer::Xattr(None))
             }
-            (_, Err(Errno(errno))) => Outcome::Failed(*errno),
+            (_, Err(errno)) => Outcome::Failed(errno.get()),
             (Work::Stat(ino), Ok(FsAnswer::Attr(attr, _))) => {
                 let call = self.clients[client].doing.as_ref().expect("an answer to something").call;
                 self.names.found(client, call, Action::Nlink(*ino), Answer::Count(attr.nlink));

@@ -1,0 +1,284 @@
+//! File data: reads laid under what is buffered, writes taken into the buffer, holes punched at the OSDs.
+
+use crate::api::{Answer, Fh, FsRequest};
+use crate::cache::Cache;
+use crate::handles::{FileHandle, Handles};
+use crate::inode::Access;
+use crate::key::InodeKey;
+use crate::mds_request::{self, open_flag};
+use crate::op::{Attempt, Stage, Step, done, fail};
+use crate::services::{Services, Token};
+use crate::sessions::Sessions;
+use crate::transfer::Transfer;
+use msgs::{ClientRequest, Extent, FilePath, GetattrArgs, MdsOp, Op as ObjectOp, cap, osd_flag};
+use stdx::Bufs;
+use striper::Striper;
+use wire::Errno;
+
+/// Room that a writer asks for beyond what it needs, so that it does not ask for each write.
+const MAX_SIZE_STEP: u64 = 64 << 20;
+/// Modes of fallocate(2).
+const KEEP_SIZE: u32 = 1;
+const PUNCH_HOLE: u32 = 2;
+const ZERO_RANGE: u32 = 0x10;
+
+/// The owners that operations on file data need.
+pub(crate) struct FileData<'a> {
+    pub(crate) cache: &'a mut Cache,
+    pub(crate) handles: &'a Handles,
+    pub(crate) sessions: &'a mut Sessions,
+    pub(crate) services: &'a mut Services,
+}
+
+/// A range of an open file.
+#[derive(Clone, Copy)]
+struct Range {
+    offset: u64,
+    len: u64,
+}
+
+impl FileData<'_> {
+    /// Attempts a read, write or fallocate.
+    pub(crate) fn step(&mut self, attempt: &mut Attempt<'_>, request: &FsRequest) -> Step {
+        let stage = attempt.take_stage();
+        let sized = tells_size(&stage);
+        match (stage, request) {
+            (Stage::Transfer(transfer), _) if !transfer.is_done() => {
+                attempt.wait_at(Stage::Transfer(transfer))
+            }
+            (Stage::Transfer(transfer), FsRequest::Read { fh, offset, .. }) => {
+                self.read_done(*fh, *offset, &transfer)
+            }
+            (Stage::Transfer(transfer), FsRequest::Fallocate { fh, .. }) => self.punched(*fh, &transfer),
+            (Stage::Written(n), FsRequest::Write { fh, .. }) => self.written(attempt, *fh, n),
+            (Stage::Answered(reply), _) if reply.result < 0 => {
+                fail(Errno::from_result_code(reply.result).unwrap_or(Errno::EIO))
+            }
+            (_, FsRequest::Read { fh, offset, len }) => {
+                self.read(attempt, *fh, Range { offset: *offset, len: u64::from(*len) }, sized)
+            }
+            (_, FsRequest::Write { fh, offset, data }) => self.write(attempt, *fh, *offset, data, sized),
+            (_, FsRequest::Fallocate { fh, offset, len, mode }) => {
+                self.fallocate(attempt, *fh, Range { offset: *offset, len: *len }, *mode)
+            }
+            _ => fail(Errno::EIO),
+        }
+    }
+
+    fn read(&mut self, attempt: &mut Attempt<'_>, fh: Fh, range: Range, sized: bool) -> Step {
+        let Range { offset, len } = range;
+        let Ok(file) = self.handles.reader(fh) else { return fail(Errno::EBADF) };
+        let key = file.key();
+        let Some(inode) = self.cache.inode_mut(key) else { return fail(Errno::EBADF) };
+        if !inode.may_do_io(cap::FILE_RD) {
+            return self.wait_for_cap(attempt, key, sized);
+        }
+        let size = inode.attrs().size();
+        if offset + len > size && !sized && !inode.knows_size() && !inode.caps().is_revoked() {
+            return self.ask_size(attempt, key);
+        }
+        let end = (offset + len).min(size);
+        if offset >= end {
+            return done(Answer::Data(Bufs::new()));
+        }
+        inode.note_pages();
+        let len = end - offset;
+        let step = if inode.data().dirty().covers(offset, end) {
+            let zeros = Bufs::from(stdx::Buf::zeros(len as usize));
+            done(Answer::Data(inode.data().dirty().overlay(offset, zeros)))
+        } else {
+            self.read_objects(attempt, key, Range { offset, len })
+        };
+        self.cache.settle_later(key);
+        step
+    }
+
+    fn read_objects(&mut self, attempt: &mut Attempt<'_>, key: InodeKey, range: Range) -> Step {
+        let inode = self.cache.open_inode(key);
+        let Some(striper) = Striper::new(inode.attrs().layout()) else { return fail(Errno::EIO) };
+        inode.start_read();
+        let (transfer, objects) = Transfer::new(inode, &striper, range.offset, range.len);
+        let transfer = transfer.over_buffered(inode.data().dirty(), range.offset);
+        self.submit_pieces(attempt, key, objects, |pool, ns, oid, extent| {
+            rados::Request::read(pool, ns, oid, vec![ObjectOp::Read(extent)]).at_snap(key.snap())
+        });
+        attempt.wait_at(Stage::Transfer(transfer))
+    }
+
+    /// Submits an object operation for each piece of a transfer.
+    fn submit_pieces(
+        &mut self,
+        attempt: &mut Attempt<'_>,
+        key: InodeKey,
+        objects: Vec<(String, Extent)>,
+        request: impl Fn(i64, &[u8], String, Extent) -> rados::Request,
+    ) {
+        let layout = self.cache.open_inode(key).attrs().layout();
+        let (pool, ns) = (layout.pool, layout.pool_ns.clone().into_bytes());
+        let (now, op) = (attempt.now(), attempt.op());
+        for (piece, (oid, extent)) in objects.into_iter().enumerate() {
+            let request = request(pool, &ns, oid, extent);
+            self.services.submit(now, Token::Piece { op, piece }, request, attempt.out());
+        }
+    }
+
+    fn read_done(&mut self, fh: Fh, offset: u64, transfer: &Transfer) -> Step {
+        let Ok(file) = self.handles.file(fh) else { return fail(Errno::EBADF) };
+        let inode = self.cache.open_inode(file.key());
+        inode.end_read();
+        let data = inode.data().dirty().overlay(offset, transfer.assemble());
+        self.cache.inode_changed(file.key());
+        transfer.error().map_or_else(|| done(Answer::Data(data)), fail)
+    }
+
+    fn write(&mut self, attempt: &mut Attempt<'_>, fh: Fh, offset: u64, data: &Bufs, sized: bool) -> Step {
+        let Ok(file) = self.handles.writer(fh) else { return fail(Errno::EBADF) };
+        let key = file.key();
+        let pool = self.cache.inode(key).map_or(0, |inode| inode.attrs().layout().pool);
+        if self.services.osdmap().is_full(pool) {
+            return fail(Errno::ENOSPC);
+        }
+        let Some(inode) = self.cache.inode_mut(key) else { return fail(Errno::EBADF) };
+        if !inode.may_do_io(cap::FILE_WR) {
+            return self.wait_for_cap(attempt, key, sized);
+        }
+        if file.appends() && !sized && !inode.knows_size() && !inode.caps().is_revoked() {
+            return self.ask_size(attempt, key);
+        }
+        let offset = if file.appends() { inode.attrs().size() } else { offset };
+        let end = offset + data.len() as u64;
+        if end > self.sessions.map().max_file_size {
+            return fail(Errno::EFBIG);
+        }
+        if end > inode.caps().max_size() {
+            inode.want_max_size(end + MAX_SIZE_STEP);
+            return self.wait_for_inode(attempt, key, sized);
+        }
+        inode.write(offset, data.clone(), attempt.now().wall);
+        self.cache.recount(key);
+        self.cache.note_dirty(attempt.now(), key);
+        self.cache.inode_changed(key);
+        self.written(attempt, fh, data.len() as u32)
+    }
+
+    /// The data are buffered. The writer waits while too much is, and, without `Fb`, until they have arrived.
+    fn written(&mut self, attempt: &mut Attempt<'_>, fh: Fh, n: u32) -> Step {
+        let Ok(file) = self.handles.file(fh) else { return fail(Errno::EBADF) };
+        let inode = self.cache.open_inode(file.key());
+        if !inode.may(cap::FILE_BUFFER) {
+            if !inode.data().dirty().is_empty() {
+                inode.wait(attempt.op());
+                return attempt.wait_at(Stage::Written(n));
+            }
+            if let Some(errno) = inode.take_error() {
+                return fail(errno);
+            }
+        }
+        if self.cache.buffer().is_over_limit() {
+            self.cache.wait_for_space(attempt.op());
+            return attempt.wait_at(Stage::Written(n));
+        }
+        done(Answer::Written(n))
+    }
+
+    fn fallocate(&mut self, attempt: &mut Attempt<'_>, fh: Fh, range: Range, mode: u32) -> Step {
+        let Ok(file) = self.handles.writer(fh) else { return fail(Errno::EBADF) };
+        if mode & !(KEEP_SIZE | PUNCH_HOLE | ZERO_RANGE) != 0 {
+            return fail(Errno::EOPNOTSUPP);
+        }
+        let Some(end) = range.offset.checked_add(range.len).filter(|_| range.len > 0) else {
+            return fail(Errno::EINVAL);
+        };
+        if end > self.sessions.map().max_file_size {
+            return fail(Errno::EFBIG);
+        }
+        let inode = self.cache.open_inode(file.key());
+        let extends = mode & KEEP_SIZE == 0 && end > inode.attrs().size();
+        if extends {
+            inode.want_max_size(end);
+        }
+        let zeroes = mode & (PUNCH_HOLE | ZERO_RANGE) != 0;
+        if zeroes {
+            inode.punch_buffered(range.offset, end);
+        }
+        if inode.caps().cap().is_none() {
+            return self.reopen(attempt, file.key());
+        }
+        // A hole must not overtake a write in flight, nor be filled by one.
+        let in_flight = zeroes && inode.data().dirty().is_flying();
+        if !inode.may(cap::FILE_WR) || extends && end > inode.caps().max_size() || in_flight {
+            return self.wait_for_inode(attempt, file.key(), false);
+        }
+        let zero_end = end.min(inode.attrs().size());
+        inode.note_write(if extends { end } else { 0 }, attempt.now().wall);
+        self.cache.note_dirty(attempt.now(), file.key());
+        self.cache.inode_changed(file.key());
+        if !zeroes || range.offset >= zero_end {
+            return done(Answer::Done);
+        }
+        self.punch(attempt, file, Range { len: zero_end - range.offset, ..range })
+    }
+
+    fn punch(&mut self, attempt: &mut Attempt<'_>, file: FileHandle, range: Range) -> Step {
+        let inode = self.cache.open_inode(file.key());
+        let Some(striper) = Striper::new(inode.attrs().layout()) else { return fail(Errno::EIO) };
+        let (transfer, objects) = Transfer::new(inode, &striper, range.offset, range.len);
+        self.submit_pieces(attempt, file.key(), objects, |pool, ns, oid, extent| {
+            rados::Request::write(pool, ns, oid, vec![ObjectOp::Zero(extent)]).with_flags(osd_flag::FULL_TRY)
+        });
+        attempt.wait_at(Stage::Transfer(transfer))
+    }
+
+    fn punched(&mut self, fh: Fh, transfer: &Transfer) -> Step {
+        if let Ok(file) = self.handles.file(fh) {
+            self.cache.inode_changed(file.key());
+        }
+        transfer.error().map_or_else(|| done(Answer::Done), fail)
+    }
+
+    /// Waits until the MDS allows what an operation on an open file needs.
+    fn wait_for_cap(&mut self, attempt: &mut Attempt<'_>, key: InodeKey, sized: bool) -> Step {
+        if self.cache.open_inode(key).caps().cap().is_none() {
+            return self.reopen(attempt, key);
+        }
+        self.wait_for_inode(attempt, key, sized)
+    }
+
+    fn wait_for_inode(&mut self, attempt: &mut Attempt<'_>, key: InodeKey, sized: bool) -> Step {
+        self.cache.open_inode(key).wait(attempt.op());
+        self.cache.settle_later(key);
+        attempt.wait_at(if sized { Stage::Sized } else { Stage::New })
+    }
+
+    /// The capability that an open file rests on is gone with its session: asks for another. If the file is
+    /// gone too, the operation fails with the MDS's error.
+    fn reopen(&mut self, attempt: &mut Attempt<'_>, key: InodeKey) -> Step {
+        let inode = self.cache.open_inode(key);
+        let flags = match inode.usage().access() {
+            Access { writes: false, .. } => 0,
+            Access { reads: false, .. } => open_flag::WRONLY,
+            _ => open_flag::RDWR,
+        };
+        let args = mds_request::open_args(inode.attrs().size(), flags, 0);
+        self.ask(attempt, MdsOp::OPEN, key, args.into())
+    }
+
+    /// Asks for the size of a file that others write to as well; the operation goes on with what was true
+    /// after it began.
+    fn ask_size(&mut self, attempt: &mut Attempt<'_>, key: InodeKey) -> Step {
+        let args = GetattrArgs { mask: cap::PIN | cap::FILE_SHARED };
+        self.ask(attempt, MdsOp::GETATTR, key, args.into())
+    }
+
+    fn ask(&mut self, attempt: &mut Attempt<'_>, op: MdsOp, key: InodeKey, args: msgs::ArgBytes) -> Step {
+        let path = FilePath { ino: key.ino(), path: Vec::new() };
+        let message = ClientRequest { op, path, args, ..ClientRequest::default() };
+        self.sessions.ask(attempt, self.cache, message)
+    }
+}
+
+/// True if the operation has asked for the size since it began. The answer to OPEN does not tell what writers
+/// have not flushed.
+fn tells_size(stage: &Stage) -> bool {
+    matches!(stage, Stage::Sized) || matches!(stage, Stage::Answered(reply) if reply.op == MdsOp::GETATTR)
+}

@@ -1,0 +1,131 @@
+//! Open files and directories, and the file locks that their owners hold.
+
+use crate::api::{Fh, Ino};
+use crate::dir_handle::DirHandle;
+use crate::inode::Access;
+use crate::key::InodeKey;
+use std::collections::BTreeSet;
+use stdx::FastMap;
+use wire::Errno;
+
+/// An open file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FileHandle {
+    key: InodeKey,
+    access: Access,
+    append: bool,
+}
+
+impl FileHandle {
+    pub(crate) fn key(&self) -> InodeKey {
+        self.key
+    }
+
+    /// True if writes go to the end of the file.
+    pub(crate) fn appends(&self) -> bool {
+        self.append
+    }
+
+    pub(crate) fn access(&self) -> Access {
+        self.access
+    }
+}
+
+/// Open files, directories and locks.
+///
+/// Invariant: a handle's number is never given twice.
+#[derive(Debug)]
+pub(crate) struct Handles {
+    files: FastMap<Fh, FileHandle>,
+    dirs: FastMap<Fh, DirHandle>,
+    last: Fh,
+    /// Owners of locks by file: their locks are dropped when they close it.
+    locks: BTreeSet<(InodeKey, u64)>,
+}
+
+impl Handles {
+    pub(crate) fn new() -> Self {
+        Self { files: FastMap::default(), dirs: FastMap::default(), last: 1, locks: BTreeSet::new() }
+    }
+
+    fn next(&mut self) -> Fh {
+        self.last += 1;
+        self.last
+    }
+
+    /// Adds an open file; its inode counts it too.
+    pub(crate) fn open_file(&mut self, key: InodeKey, access: Access, append: bool) -> Fh {
+        let fh = self.next();
+        self.files.insert(fh, FileHandle { key, access, append });
+        fh
+    }
+
+    /// Removes an open file.
+    pub(crate) fn close_file(&mut self, fh: Fh) -> Option<FileHandle> {
+        self.files.remove(&fh)
+    }
+
+    /// An open file.
+    pub(crate) fn file(&self, fh: Fh) -> Result<FileHandle, Errno> {
+        self.files.get(&fh).copied().ok_or(Errno::EBADF)
+    }
+
+    /// An open file that may read.
+    pub(crate) fn reader(&self, fh: Fh) -> Result<FileHandle, Errno> {
+        self.file(fh).ok().filter(|f| f.access.reads).ok_or(Errno::EBADF)
+    }
+
+    /// An open file that may write.
+    pub(crate) fn writer(&self, fh: Fh) -> Result<FileHandle, Errno> {
+        self.file(fh).ok().filter(|f| f.access.writes).ok_or(Errno::EBADF)
+    }
+
+    pub(crate) fn open_dir(&mut self, ino: Ino) -> Fh {
+        let fh = self.next();
+        self.dirs.insert(fh, DirHandle::new(InodeKey::head(ino)));
+        fh
+    }
+
+    pub(crate) fn close_dir(&mut self, fh: Fh) {
+        self.dirs.remove(&fh);
+    }
+
+    pub(crate) fn dir(&self, fh: Fh) -> Result<&DirHandle, Errno> {
+        self.dirs.get(&fh).ok_or(Errno::EBADF)
+    }
+
+    pub(crate) fn dir_mut(&mut self, fh: Fh) -> Result<&mut DirHandle, Errno> {
+        self.dirs.get_mut(&fh).ok_or(Errno::EBADF)
+    }
+
+    /// A directory is forgotten: listings of it that are under way say nothing of the inode that may come in
+    /// its place.
+    pub(crate) fn distrust_listings(&mut self, dir: InodeKey) {
+        self.dirs.values_mut().filter(|d| d.key() == dir).for_each(DirHandle::distrust);
+    }
+
+    /// Notes that an owner may hold locks on a file.
+    pub(crate) fn note_lock(&mut self, key: InodeKey, owner: u64) {
+        self.locks.insert((key, owner));
+    }
+
+    /// Forgets an owner's locks on a file. Returns true if there may have been any.
+    pub(crate) fn forget_locks(&mut self, key: InodeKey, owner: u64) -> bool {
+        self.locks.remove(&(key, owner))
+    }
+
+    /// Asserts the invariant, and that every open file has an inode which knows that it is open.
+    pub(crate) fn check(&self, access_of: impl Fn(InodeKey) -> Option<Access>) {
+        assert!(self.files.keys().chain(self.dirs.keys()).all(|fh| *fh <= self.last));
+        for file in self.files.values() {
+            let counted = access_of(file.key).expect("an open file keeps its inode");
+            let Access { reads, writes } = file.access;
+            assert!(counted.reads >= reads && counted.writes >= writes, "{:?} is open", file.key);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn file_count(&self) -> usize {
+        self.files.len()
+    }
+}

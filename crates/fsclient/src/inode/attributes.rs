@@ -1,0 +1,278 @@
+//! An inode's attributes as last learnt, and the rules by which a message of the MDS may replace them.
+
+use crate::api::{Attr, Ino, SetAttr};
+use crate::dirty::Dirty;
+use maps::FileLayout;
+use msgs::{CapFile, ClientCaps, InodeStat};
+use std::collections::BTreeMap;
+use stdx::Wall;
+use wire::{Reader, Timespec};
+
+const S_IFMT: u32 = 0o170_000;
+const S_IFDIR: u32 = 0o040_000;
+const S_IFREG: u32 = 0o100_000;
+/// Permission bits of a mode.
+const PERMISSIONS: u32 = 0o7777;
+
+/// The attributes that may be newer here than at the MDS. Its messages then do not replace them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NewerHere {
+    /// Mode and owner: `Ax` is held, or was used and the flush is not acknowledged.
+    pub(super) owner: bool,
+    /// Size and times: writing is allowed, or was and the MDS does not know everything yet.
+    pub(super) file: bool,
+}
+
+/// The last truncation of a file: requests to OSDs carry it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Truncation {
+    pub(crate) seq: u32,
+    /// The size after it; all ones for none.
+    pub(crate) size: u64,
+}
+
+/// Attributes. Invariant: `xattrs` is of `xattr_version`, and all file state is of `truncate_seq` or newer.
+#[derive(Debug, Default)]
+pub(crate) struct Attributes {
+    version: u64,
+    mode: u32,
+    uid: u32,
+    gid: u32,
+    nlink: u32,
+    rdev: u32,
+    size: u64,
+    truncate_size: u64,
+    truncate_seq: u32,
+    time_warp_seq: u32,
+    mtime: Timespec,
+    atime: Timespec,
+    ctime: Timespec,
+    btime: Timespec,
+    change_attr: u64,
+    layout: FileLayout,
+    symlink: Vec<u8>,
+    xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
+    xattr_version: u64,
+    nfiles: u64,
+    nsubdirs: u64,
+    rbytes: u64,
+}
+
+impl Attributes {
+    pub(crate) fn mode(&self) -> u32 {
+        self.mode
+    }
+
+    pub(crate) fn is_dir(&self) -> bool {
+        self.mode & S_IFMT == S_IFDIR
+    }
+
+    pub(crate) fn is_file(&self) -> bool {
+        self.mode & S_IFMT == S_IFREG
+    }
+
+    pub(crate) fn nlink(&self) -> u32 {
+        self.nlink
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    pub(crate) fn mtime(&self) -> Timespec {
+        self.mtime
+    }
+
+    pub(crate) fn truncation(&self) -> Truncation {
+        Truncation { seq: self.truncate_seq, size: self.truncate_size }
+    }
+
+    pub(crate) fn layout(&self) -> &FileLayout {
+        &self.layout
+    }
+
+    /// The target of a symlink, empty if it is not known.
+    pub(crate) fn symlink(&self) -> &[u8] {
+        &self.symlink
+    }
+
+    pub(crate) fn xattrs(&self) -> &BTreeMap<Vec<u8>, Vec<u8>> {
+        &self.xattrs
+    }
+
+    /// Files and directories in this directory.
+    pub(crate) fn entries(&self) -> (u64, u64) {
+        (self.nfiles, self.nsubdirs)
+    }
+
+    /// Bytes of all files below this directory.
+    pub(crate) fn rbytes(&self) -> u64 {
+        self.rbytes
+    }
+
+    /// Takes a reply's description. `replaces`: no capability keeps an older version from being the newest.
+    pub(super) fn update(&mut self, stat: &InodeStat, newer: NewerHere, replaces: bool, dirty: &mut Dirty) {
+        if stat.version >= self.version || replaces {
+            self.version = stat.version;
+            self.set_owner(stat.mode, stat.uid, stat.gid, newer);
+            (self.nlink, self.rdev, self.btime) = (stat.nlink, stat.rdev, stat.btime);
+            self.layout = stat.layout.with_ns(stat.pool_ns.clone());
+            self.symlink.clone_from(&stat.symlink);
+            self.change_attr = stat.change_attr;
+            (self.nfiles, self.nsubdirs, self.rbytes) = (stat.nfiles, stat.nsubdirs, stat.rbytes);
+        }
+        if stat.xattr_version >= self.xattr_version
+            && (!stat.xattrs.is_empty() || stat.xattr_version > self.xattr_version)
+        {
+            self.set_xattrs(&stat.xattrs, stat.xattr_version);
+        }
+        let truncation = Truncation { seq: stat.truncate_seq, size: stat.truncate_size };
+        self.update_size(stat.size, truncation, newer.file, dirty);
+        self.update_times([stat.mtime, stat.atime, stat.ctime], stat.time_warp_seq, newer.file);
+    }
+
+    /// Takes a grant's or revocation's description of everything but size and times.
+    pub(super) fn update_granted(&mut self, msg: &ClientCaps, newer: NewerHere) {
+        self.set_owner(msg.mode, msg.uid, msg.gid, newer);
+        self.nlink = msg.nlink;
+        if msg.xattr_version > self.xattr_version && !msg.xattrs.is_empty() {
+            self.set_xattrs(&msg.xattrs, msg.xattr_version);
+        }
+        self.change_attr = self.change_attr.max(msg.change_attr);
+        if self.is_dir() && (msg.nfiles | msg.nsubdirs) != 0 {
+            (self.nfiles, self.nsubdirs) = (msg.nfiles, msg.nsubdirs);
+        }
+    }
+
+    /// Takes the size and times of a message about the capability.
+    pub(super) fn update_file(&mut self, file: &CapFile, newer: NewerHere, dirty: &mut Dirty) {
+        let truncation = Truncation { seq: file.truncate_seq, size: file.truncate_size };
+        self.update_size(file.size, truncation, newer.file, dirty);
+        self.update_times([file.mtime, file.atime, file.ctime], file.time_warp_seq, newer.file);
+    }
+
+    fn set_owner(&mut self, mode: u32, uid: u32, gid: u32, newer: NewerHere) {
+        if self.mode == 0 || !newer.owner {
+            (self.mode, self.uid, self.gid) = (mode, uid, gid);
+        }
+    }
+
+    /// Takes an encoded map of names to values; an empty blob is an empty map.
+    fn set_xattrs(&mut self, blob: &[u8], version: u64) {
+        let decoded = if blob.is_empty() { Ok(BTreeMap::new()) } else { Reader::new(blob).get() };
+        // A blob that cannot be decoded changes nothing.
+        if let Ok(xattrs) = decoded {
+            self.xattrs = xattrs;
+            self.xattr_version = version;
+        }
+    }
+
+    fn update_size(&mut self, size: u64, truncation: Truncation, newer_here: bool, dirty: &mut Dirty) {
+        if truncation.seq > self.truncate_seq {
+            self.truncate_seq = truncation.seq;
+            if size < self.size {
+                dirty.truncate(size);
+            }
+            // Data in flight were written before the truncation, which waited for them or cuts them off.
+            self.size = size.max(dirty.waiting_end());
+        } else if truncation.seq == self.truncate_seq {
+            // While we may write, only we know of growth; otherwise the MDS knows best.
+            self.size = if newer_here { self.size.max(size) } else { size };
+        }
+        if truncation.seq >= self.truncate_seq {
+            self.truncate_size = truncation.size;
+        }
+    }
+
+    fn update_times(&mut self, [mtime, atime, ctime]: [Timespec; 3], warp: u32, newer_here: bool) {
+        self.ctime = if newer_here { self.ctime.max(ctime) } else { ctime };
+        match warp.cmp(&self.time_warp_seq) {
+            std::cmp::Ordering::Less => {}
+            std::cmp::Ordering::Equal if newer_here => {
+                self.mtime = self.mtime.max(mtime);
+                self.atime = self.atime.max(atime);
+            }
+            _ => (self.mtime, self.atime, self.time_warp_seq) = (mtime, atime, warp),
+        }
+    }
+
+    /// Notes a write that ends at `end`. Returns true if the file has grown.
+    pub(super) fn note_write(&mut self, end: u64, wall: Wall) -> bool {
+        let grown = end > self.size;
+        self.size = self.size.max(end);
+        self.mtime = self.mtime.max(Timespec::from(wall));
+        self.note_change(wall);
+        grown
+    }
+
+    /// Changes mode and owner here, without the MDS.
+    pub(super) fn change_owner(&mut self, set: &SetAttr, wall: Wall) {
+        self.mode = set.mode.map_or(self.mode, |m| self.mode & !PERMISSIONS | m & PERMISSIONS);
+        self.uid = set.uid.unwrap_or(self.uid);
+        self.gid = set.gid.unwrap_or(self.gid);
+        self.note_change(wall);
+    }
+
+    /// Changes times here, without the MDS.
+    pub(super) fn change_times(&mut self, set: &SetAttr, wall: Wall) {
+        self.mtime = set.mtime.map_or(self.mtime, Timespec::from);
+        self.atime = set.atime.map_or(self.atime, Timespec::from);
+        // Times that are set may lie before those that the MDS has: the counter tells which are newer.
+        self.time_warp_seq += 1;
+        self.note_change(wall);
+    }
+
+    fn note_change(&mut self, wall: Wall) {
+        self.ctime = self.ctime.max(Timespec::from(wall));
+        self.change_attr += 1;
+    }
+
+    /// The attributes for local callers.
+    pub(crate) fn attr(&self, ino: Ino) -> Attr {
+        let dir = self.is_dir();
+        let size = if dir { self.nfiles + self.nsubdirs } else { self.size };
+        Attr {
+            ino,
+            mode: self.mode,
+            // As other file systems count: a directory's own entry, its name, and each subdirectory's `..`.
+            nlink: if dir { 2 + self.nsubdirs as u32 } else { self.nlink },
+            uid: self.uid,
+            gid: self.gid,
+            rdev: self.rdev,
+            size,
+            blocks: if dir { 1 } else { size.div_ceil(512) },
+            blksize: self.layout.object_size.clamp(4096, 4 << 20),
+            atime: self.atime.into(),
+            mtime: self.mtime.into(),
+            ctime: self.ctime.into(),
+            btime: self.btime.into(),
+        }
+    }
+
+    /// The part of a message to the MDS that describes the inode, with `max_size` as a request.
+    pub(super) fn fill_cap_message(&self, message: ClientCaps, max_size: u64) -> ClientCaps {
+        let file = CapFile {
+            size: self.size,
+            max_size,
+            truncate_size: self.truncate_size,
+            truncate_seq: self.truncate_seq,
+            mtime: self.mtime,
+            atime: self.atime,
+            ctime: self.ctime,
+            layout: (&self.layout).into(),
+            time_warp_seq: self.time_warp_seq,
+        };
+        ClientCaps {
+            uid: self.uid,
+            gid: self.gid,
+            mode: self.mode,
+            nlink: self.nlink,
+            xattr_version: self.xattr_version,
+            body: msgs::CapBody::File(file),
+            inline_version: u64::MAX,
+            btime: self.btime,
+            change_attr: self.change_attr,
+            ..message
+        }
+    }
+}

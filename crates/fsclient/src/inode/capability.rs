@@ -1,0 +1,394 @@
+//! The capability on an inode: what its MDS allows, what is still in use of it, what changed here and is to
+//! be flushed.
+
+use maps::MdsRank;
+use msgs::{CapReleaseItem, Caps, ClientCaps, InodeStatCap, cap};
+use std::collections::BTreeMap;
+
+/// Bits that an MDS keeps for clients that have not come back to it.
+const KEPT: u32 = cap::AUTH_EXCL | cap::XATTR_EXCL | cap::FILE_EXCL | cap::FILE_WR | cap::FILE_BUFFER;
+
+/// The capability as its MDS last described it.
+///
+/// Invariant: `issued` is a subset of `implemented`, except for bits that only a reconnect claims.
+#[derive(Clone, Debug)]
+pub(crate) struct Cap {
+    id: u64,
+    /// The rank that issued it: the inode's authority.
+    auth_rank: MdsRank,
+    /// Sequence number of the last message about it.
+    seq: u32,
+    /// Sequence number of the last grant.
+    issue_seq: u32,
+    /// Number of migrations between ranks.
+    mseq: u32,
+    realm: u64,
+    /// Bits that the MDS allows now.
+    issued: Caps,
+    /// Bits that we may still be using: more than `issued` while a revocation is not acknowledged.
+    implemented: Caps,
+    /// Bits that the MDS knows we want.
+    wanted: Caps,
+    /// The session is lost. The next MDS keeps what we may have written under, but others may change what we
+    /// only know: shared bits count for nothing until it has our claim.
+    is_suspended: bool,
+}
+
+impl Cap {
+    fn new(id: u64, auth_rank: MdsRank) -> Self {
+        Self {
+            id,
+            auth_rank,
+            seq: 0,
+            issue_seq: 0,
+            mseq: 0,
+            realm: 0,
+            issued: Caps::NONE,
+            implemented: Caps::NONE,
+            wanted: Caps::NONE,
+            is_suspended: false,
+        }
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) fn auth_rank(&self) -> MdsRank {
+        self.auth_rank
+    }
+
+    /// The item that gives the capability back.
+    pub(crate) fn release_item(&self, ino: u64) -> CapReleaseItem {
+        CapReleaseItem { ino, cap_id: self.id, migrate_seq: self.mseq, seq: self.issue_seq }
+    }
+}
+
+/// The last file growth that the MDS knows of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Growth {
+    /// It has the size on stable storage.
+    #[default]
+    Durable,
+    /// It was not told.
+    Untold,
+    /// The flush with this tid tells it.
+    Flushing(u64),
+}
+
+/// The outcome of a message for the issued bits, which the inode's other parts must follow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub(super) enum Issued {
+    /// The message was not taken.
+    Ignored,
+    /// It was taken; `Fs` is as it was.
+    Taken,
+    /// It was taken, and `Fs` was gained or lost.
+    SharedTurned,
+}
+
+/// Everything that the inode's MDS and we have told each other about rights, and what it does not know yet.
+///
+/// Invariants: without a capability nothing is asked for; `Growth::Flushing` names a flush in `flushing`.
+#[derive(Debug, Default)]
+pub(crate) struct Capability {
+    cap: Option<Cap>,
+    /// Changes that the MDS does not know, by the bits they were made under: `Fw` size and times of writes,
+    /// `Fx` times that were set, `Ax` mode and owner.
+    dirty: Caps,
+    /// Flushes without an acknowledgement: what each one carries, by tid.
+    flushing: BTreeMap<u64, Caps>,
+    growth: Growth,
+    /// Writes may reach up to here.
+    max_size: u64,
+    /// The `max_size` that a writer needs.
+    wanted_max_size: u64,
+    /// The last `max_size` that the MDS was asked for, so that each request is sent once.
+    requested_max_size: u64,
+}
+
+/// A message about the capability that is due.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Due {
+    pub(super) wanted: Caps,
+    pub(super) gives_back: bool,
+    pub(super) flushes: Caps,
+    pub(super) asks_size: bool,
+}
+
+/// The needs of the rest of the inode that decide which message is due.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Needs {
+    pub(super) wanted: Caps,
+    pub(super) in_use: Caps,
+    /// No data are buffered.
+    pub(super) clean: bool,
+    /// Somebody waits for the flush, or nobody writes any more.
+    pub(super) flush: bool,
+}
+
+impl Capability {
+    pub(crate) fn cap(&self) -> Option<&Cap> {
+        self.cap.as_ref()
+    }
+
+    /// The bits that may be relied on now.
+    pub(crate) fn issued(&self) -> Caps {
+        match &self.cap {
+            Some(c) if c.is_suspended && !c.issued.has_any(KEPT) => Caps(c.issued.0 & cap::PIN),
+            Some(c) => c.issued,
+            None => Caps::NONE,
+        }
+    }
+
+    /// Issued bits and those whose revocation is not confirmed yet.
+    pub(crate) fn held(&self) -> Caps {
+        self.cap.as_ref().map_or(Caps::NONE, |c| c.issued | c.implemented)
+    }
+
+    /// True if `bit` was not given back yet.
+    pub(crate) fn implements(&self, bit: u32) -> bool {
+        self.cap.as_ref().is_some_and(|c| c.implemented.has(bit))
+    }
+
+    /// True while a revocation is not confirmed.
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.cap.as_ref().is_some_and(|c| c.implemented.0 & !c.issued.0 != 0)
+    }
+
+    /// Bits under which something changed here that the MDS may not have yet.
+    pub(crate) fn unacknowledged(&self) -> Caps {
+        self.flushing.values().fold(self.dirty, |all, caps| all | *caps)
+    }
+
+    pub(crate) fn has_dirty(&self) -> bool {
+        self.dirty != Caps::NONE
+    }
+
+    pub(crate) fn has_flushing(&self) -> bool {
+        !self.flushing.is_empty()
+    }
+
+    /// True if the MDS has the file's size on stable storage.
+    pub(crate) fn has_durable_size(&self) -> bool {
+        self.growth == Growth::Durable
+    }
+
+    pub(crate) fn max_size(&self) -> u64 {
+        self.max_size
+    }
+
+    /// Notes a change made under `bit`, which a flush tells the MDS.
+    pub(super) fn note_change(&mut self, bit: u32) {
+        self.dirty = self.dirty | Caps(bit);
+    }
+
+    /// Notes that the file has grown.
+    pub(super) fn note_growth(&mut self) {
+        self.growth = Growth::Untold;
+    }
+
+    pub(super) fn set_max_size(&mut self, max_size: u64) {
+        if max_size != self.max_size {
+            self.max_size = max_size;
+            self.requested_max_size = 0;
+        }
+    }
+
+    /// Has the MDS asked for room up to `size`.
+    pub(super) fn want_max_size(&mut self, size: u64) {
+        self.wanted_max_size = self.wanted_max_size.max(size);
+    }
+
+    /// Takes the bits that the MDS allows from now on.
+    fn set_issued(&mut self, bits: Caps) -> Issued {
+        let Some(cap) = &mut self.cap else { return Issued::Ignored };
+        let turned = (cap.issued.0 ^ bits.0) & cap::FILE_SHARED != 0;
+        cap.issued = bits;
+        cap.implemented = cap.implemented | bits;
+        if turned { Issued::SharedTurned } else { Issued::Taken }
+    }
+
+    /// True if what came from `rank` is another capability than the one held.
+    pub(super) fn is_replaced_by(&self, rank: MdsRank, stat: &InodeStatCap) -> bool {
+        self.cap.as_ref().is_some_and(|c| c.id != stat.cap_id || c.auth_rank != rank)
+    }
+
+    /// Takes the capability that came with a reply.
+    pub(super) fn take_reply(&mut self, rank: MdsRank, stat: &InodeStatCap) -> Issued {
+        let cap = self.cap.get_or_insert_with(|| Cap::new(stat.cap_id, rank));
+        // A reply may overtake a message about the capability: the higher sequence number is the newer one.
+        if stat.seq < cap.seq {
+            return Issued::Ignored;
+        }
+        (cap.seq, cap.issue_seq) = (stat.seq, stat.seq);
+        (cap.mseq, cap.realm) = (stat.mseq, stat.realm);
+        cap.wanted = cap.wanted | Caps(stat.wanted);
+        // A reply only adds bits: only a revocation takes them away.
+        let issued = cap.issued | Caps(stat.caps);
+        self.set_issued(issued)
+    }
+
+    /// Takes a grant or revocation. Returns the bits that it takes away.
+    pub(super) fn take_message(&mut self, msg: &ClientCaps) -> (Caps, Issued) {
+        let Some(cap) = &mut self.cap else { return (Caps::NONE, Issued::Ignored) };
+        let lost = cap.issued & !msg.caps;
+        (cap.seq, cap.mseq) = (msg.seq, msg.migrate_seq);
+        (lost, self.set_issued(msg.caps))
+    }
+
+    /// Takes the acknowledgement of the flush `tid`.
+    pub(super) fn take_flush_ack(&mut self, tid: u64) {
+        self.flushing.remove(&tid);
+        if self.growth == Growth::Flushing(tid) {
+            self.growth = Growth::Durable;
+        }
+    }
+
+    /// Gives up a bit at once, without having been asked.
+    pub(super) fn give_up(&mut self, bits: u32) {
+        if let Some(cap) = &mut self.cap {
+            cap.issued = Caps(cap.issued.0 & !bits);
+        }
+    }
+
+    pub(super) fn lose_cap(&mut self) {
+        self.cap = None;
+        self.requested_max_size = 0;
+    }
+
+    /// Forgets everything that was to be flushed. Returns true if there was anything.
+    pub(super) fn discard(&mut self) -> bool {
+        let lost = self.dirty != Caps::NONE || !self.flushing.is_empty();
+        self.flushing.clear();
+        self.growth = Growth::Durable;
+        self.dirty = Caps::NONE;
+        lost
+    }
+
+    pub(super) fn set_suspended(&mut self, suspended: bool) {
+        if let Some(cap) = &mut self.cap {
+            cap.is_suspended = suspended;
+        }
+    }
+
+    /// The session is lost: the next MDS takes what we claim as issued and counts from zero. Flushes without
+    /// an acknowledgement are sent again; until then we claim the bits that they were made under, so that
+    /// nobody reads past them.
+    pub(super) fn prepare_claim(&mut self) {
+        let unacknowledged = std::mem::take(&mut self.flushing);
+        if self.growth != Growth::Durable {
+            self.growth = Growth::Untold;
+        }
+        // The next MDS has not heard what this one was asked for.
+        self.requested_max_size = 0;
+        let Some(cap) = &mut self.cap else { return };
+        (cap.seq, cap.issue_seq, cap.mseq) = (0, 0, 0);
+        for caps in unacknowledged.into_values() {
+            self.dirty = self.dirty | caps;
+            cap.implemented = cap.implemented | caps;
+        }
+    }
+
+    /// The claim for the next MDS: all that it knows of what we want and hold.
+    pub(super) fn claim(&mut self, ino: u64, wanted: Caps) -> Option<msgs::CapReconnect> {
+        let cap = self.cap.as_mut()?;
+        cap.wanted = wanted;
+        Some(msgs::CapReconnect {
+            path: Vec::new(),
+            cap_id: cap.id,
+            wanted: wanted.0,
+            issued: cap.implemented.0,
+            snaprealm: cap.realm,
+            pathbase: ino,
+            flock: Vec::new(),
+            snap_follows: maps::SnapId::default(),
+        })
+    }
+
+    /// The message about the capability that is due now, if any.
+    pub(super) fn due(&self, needs: Needs) -> Option<Due> {
+        let cap = self.cap.as_ref()?;
+        let (wanted, revoked) = (needs.wanted, self.is_revoked());
+        // Size and times follow the data that they describe; mode and owner need not wait.
+        let ready = if needs.clean { self.dirty.0 } else { self.dirty.0 & cap::AUTH_EXCL };
+        let flushes = if revoked || needs.clean && needs.flush { ready } else { 0 };
+        let unflushed = self.dirty.0 & !flushes;
+        // A revocation is confirmed as a whole.
+        let gives_back = revoked && cap.implemented.0 & (needs.in_use.0 | unflushed) & !cap.issued.0 == 0;
+        let asks = wanted != Caps::NONE && wanted.0 & !cap.wanted.0 != 0;
+        let wants_less =
+            wanted == Caps::NONE && cap.wanted.has_any(cap::ANY_FILE_WR | cap::FILE_RD | cap::FILE_CACHE);
+        // The MDS gives no room to a client that does not want to write: the request waits for the next
+        // writer.
+        let asks_size = self.wanted_max_size > self.max_size
+            && self.wanted_max_size > self.requested_max_size
+            && self.issued().has(cap::FILE_WR)
+            && wanted.has_any(cap::ANY_FILE_WR);
+        (gives_back || asks || wants_less || flushes != 0 || asks_size).then_some(Due {
+            wanted,
+            gives_back,
+            flushes: Caps(flushes),
+            asks_size,
+        })
+    }
+
+    /// Notes that the message `due` is sent, as flush `tid` if it flushes. Returns its part that describes
+    /// the capability.
+    pub(super) fn sent(&mut self, due: &Due, tid: u64) -> ClientCaps {
+        let oldest_flush_tid = if due.flushes == Caps::NONE { 0 } else { self.start_flush(due.flushes, tid) };
+        let cap = self.cap.as_mut().expect("a message is due only about a capability");
+        if due.gives_back {
+            cap.implemented = cap.issued;
+        }
+        cap.wanted = due.wanted;
+        ClientCaps {
+            realm: cap.realm,
+            cap_id: cap.id,
+            seq: cap.seq,
+            issue_seq: cap.issue_seq,
+            caps: cap.implemented,
+            wanted: due.wanted,
+            dirty: due.flushes,
+            migrate_seq: cap.mseq,
+            oldest_flush_tid,
+            ..ClientCaps::default()
+        }
+    }
+
+    /// Moves changes into flush `tid`. Returns the oldest flush without an acknowledgement.
+    fn start_flush(&mut self, caps: Caps, tid: u64) -> u64 {
+        self.dirty = self.dirty & !caps;
+        self.flushing.insert(tid, caps);
+        if self.growth != Growth::Durable && caps.has_any(cap::FILE_WR) {
+            self.growth = Growth::Flushing(tid);
+        }
+        self.flushing.keys().next().copied().unwrap_or(tid)
+    }
+
+    /// The `max_size` to put into the message `due`: 0 unless it asks.
+    pub(super) fn request_size(&mut self, due: &Due) -> u64 {
+        if !due.asks_size {
+            return 0;
+        }
+        self.requested_max_size = self.wanted_max_size;
+        self.wanted_max_size
+    }
+
+    /// Asserts the invariants.
+    pub(super) fn check(&self) {
+        if let Growth::Flushing(tid) = self.growth {
+            assert!(
+                self.flushing.contains_key(&tid),
+                "growth is told by flush {tid}, which is not under way"
+            );
+        }
+        if let Some(cap) = &self.cap {
+            let (issued, implemented) = (cap.issued, cap.implemented);
+            assert!(implemented.has(issued.0), "issued {issued} is more than implemented {implemented}");
+        } else {
+            assert_eq!(self.requested_max_size, 0, "room was asked for without a capability");
+        }
+    }
+}

@@ -1,0 +1,529 @@
+//! One inode: attributes, the capability, users, buffered writes, cached pages; and the rules between them.
+
+mod attributes;
+mod capability;
+mod listing;
+mod pages;
+mod usage;
+mod write_back;
+
+pub(crate) use attributes::{Attributes, Truncation};
+pub(crate) use capability::Capability;
+pub(crate) use listing::{ListingRight, NameRight};
+pub(crate) use usage::{Access, Usage};
+pub(crate) use write_back::WriteBack;
+
+use crate::api::{Attr, SetAttr};
+use crate::dirty::Flight;
+use crate::key::InodeKey;
+use crate::op::OpId;
+use attributes::NewerHere;
+use capability::{Issued, Needs};
+use maps::MdsRank;
+use msgs::{CapReconnect, CapReleaseItem, Caps, ClientCaps, InodeStat, cap, cap_flag, cap_op};
+use pages::Pages;
+use std::collections::BTreeSet;
+use stdx::{Bufs, Wall};
+use striper::Striper;
+use wire::Errno;
+
+/// Each of these keeps others from writing, so that cached pages stay valid.
+const KEEPS_PAGES: u32 = cap::FILE_CACHE | cap::FILE_BUFFER | cap::FILE_EXCL;
+
+/// One inode. Its parts are owners of their own; this type holds what concerns several of them.
+///
+/// Invariants: a bit is given back only when nothing here uses it; a change that the MDS does not know is
+/// never replaced by its older state; pages are kept only under a right that keeps others from writing.
+#[derive(Debug, Default)]
+pub(crate) struct Inode {
+    key: InodeKey,
+    attrs: Attributes,
+    caps: Capability,
+    usage: Usage,
+    data: WriteBack,
+    pages: Pages,
+    names: NameRight,
+    /// The directory and name where we last saw it.
+    parent: Option<(InodeKey, Vec<u8>)>,
+}
+
+impl Inode {
+    pub(crate) fn new(key: InodeKey) -> Self {
+        Self { key, ..Self::default() }
+    }
+
+    pub(crate) fn key(&self) -> InodeKey {
+        self.key
+    }
+
+    pub(crate) fn attrs(&self) -> &Attributes {
+        &self.attrs
+    }
+
+    pub(crate) fn caps(&self) -> &Capability {
+        &self.caps
+    }
+
+    pub(crate) fn usage(&self) -> &Usage {
+        &self.usage
+    }
+
+    pub(crate) fn data(&self) -> &WriteBack {
+        &self.data
+    }
+
+    #[cfg(test)]
+    pub(crate) fn pages(&self) -> &Pages {
+        &self.pages
+    }
+
+    pub(crate) fn names(&self) -> &NameRight {
+        &self.names
+    }
+
+    pub(crate) fn parent(&self) -> Option<&(InodeKey, Vec<u8>)> {
+        self.parent.as_ref()
+    }
+
+    pub(crate) fn set_parent(&mut self, dir: InodeKey, name: &[u8]) {
+        self.parent = Some((dir, name.to_vec()));
+    }
+
+    /// The attributes for local callers.
+    pub(crate) fn attr(&self) -> Attr {
+        self.attrs.attr(self.key.ino())
+    }
+
+    // Rights.
+
+    /// True if all of `bits` may be used.
+    pub(crate) fn may(&self, bits: u32) -> bool {
+        self.caps.issued().has(bits)
+    }
+
+    /// True if I/O under `bit` may go on, even while it is revoked: an invalidation may wait for I/O on its
+    /// pages, and the revocation is confirmed only after it.
+    pub(crate) fn may_do_io(&self, bit: u32) -> bool {
+        self.may(bit) || self.pages.is_invalidating() && self.caps.implements(bit)
+    }
+
+    /// True if size and times are known here without asking.
+    pub(crate) fn knows_size(&self) -> bool {
+        self.caps.issued().has_any(cap::FILE_SHARED | cap::FILE_EXCL)
+    }
+
+    /// True if pages that local callers have stay valid: nobody else can write.
+    pub(crate) fn may_keep_pages(&self) -> bool {
+        self.caps.issued().has_any(KEEPS_PAGES)
+    }
+
+    /// The bits that open files and buffered writes want.
+    pub(crate) fn wanted(&self) -> Caps {
+        let Access { reads, writes } = self.usage.access();
+        let mut bits = 0;
+        if reads {
+            bits |= cap::FILE_SHARED | cap::FILE_RD | cap::FILE_CACHE;
+        }
+        if writes {
+            bits |= cap::FILE_SHARED | cap::FILE_EXCL | cap::FILE_WR | cap::FILE_BUFFER;
+        }
+        if !self.data.dirty().is_empty() {
+            bits |= cap::FILE_WR | cap::FILE_BUFFER;
+        }
+        // Bits for attributes come with replies; wanting them would bring them back too early.
+        if bits != 0 { Caps(bits | cap::PIN) } else { Caps::NONE }
+    }
+
+    /// The bits that something under way rests on: they may not be given back yet.
+    fn in_use(&self) -> Caps {
+        let mut bits = cap::PIN;
+        if self.usage.is_reading() {
+            bits |= cap::FILE_RD;
+        }
+        if !self.data.dirty().is_empty() {
+            bits |= cap::FILE_WR | cap::FILE_BUFFER;
+        }
+        if self.pages.delay_revocation(self.may_keep_pages()) {
+            bits |= KEEPS_PAGES | cap::FILE_RD | cap::FILE_WR;
+        }
+        Caps(bits)
+    }
+
+    /// True if nothing local needs the inode: it may be forgotten.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.usage.is_idle() && !self.has_unwritten() && !self.pages.is_invalidating()
+    }
+
+    /// True if data are buffered or the MDS has not acknowledged a change.
+    pub(crate) fn has_unwritten(&self) -> bool {
+        !self.data.dirty().is_empty() || self.caps.has_dirty() || self.caps.has_flushing()
+    }
+
+    /// True if data are buffered or changes were not flushed yet.
+    pub(crate) fn has_unflushed(&self) -> bool {
+        !self.data.dirty().is_empty() || self.caps.has_dirty()
+    }
+
+    /// True if only references from above keep the inode: they need no capability.
+    pub(crate) fn is_only_referenced(&self) -> bool {
+        self.usage.is_closed() && !self.has_unwritten() && !self.pages.is_cached()
+    }
+
+    // Messages of the MDS.
+
+    fn newer_here(&self) -> NewerHere {
+        let (held, unacknowledged) = (self.caps.held(), self.caps.unacknowledged());
+        let writes = cap::FILE_EXCL | cap::FILE_WR | cap::FILE_BUFFER;
+        NewerHere {
+            owner: (held | unacknowledged).has(cap::AUTH_EXCL),
+            file: held.has_any(writes) || self.has_unwritten(),
+        }
+    }
+
+    /// Takes a reply's description of the inode, and the capability that came with it from `rank`. Returns
+    /// what gives a capability back that is replaced or not taken.
+    pub(crate) fn update(&mut self, rank: MdsRank, stat: &InodeStat) -> Option<(MdsRank, CapReleaseItem)> {
+        let (newer, replaces) = (self.newer_here(), self.caps.cap().is_none());
+        self.attrs.update(stat, newer, replaces, self.data.dirty_mut());
+        self.caps.set_max_size(stat.max_size);
+        if stat.cap.cap_id == 0 || stat.cap.caps == 0 {
+            return None;
+        }
+        self.take_cap(rank, stat)
+    }
+
+    fn take_cap(&mut self, rank: MdsRank, stat: &InodeStat) -> Option<(MdsRank, CapReleaseItem)> {
+        const IS_AUTHORITY: u8 = 1;
+        let ino = self.key.ino();
+        let mut given_up = None;
+        if let Some(old) = self.caps.cap().filter(|_| self.caps.is_replaced_by(rank, &stat.cap)) {
+            let from = old.auth_rank();
+            if from != rank {
+                // Capabilities of several ranks on one inode are not kept: only its authority's.
+                if stat.cap.flags & IS_AUTHORITY == 0 {
+                    let (cap_id, migrate_seq, seq) = (stat.cap.cap_id, stat.cap.mseq, stat.cap.seq);
+                    return Some((rank, CapReleaseItem { ino, cap_id, migrate_seq, seq }));
+                }
+                given_up = Some((from, old.release_item(ino)));
+            }
+            self.lose_cap();
+        }
+        let issued = self.caps.take_reply(rank, &stat.cap);
+        self.follow_issued(issued);
+        given_up
+    }
+
+    /// Takes a grant, revocation or truncation of the capability that is held.
+    pub(crate) fn take_cap_message(&mut self, msg: &ClientCaps) {
+        if msg.op != cap_op::TRUNC {
+            let (lost, issued) = self.caps.take_message(msg);
+            self.follow_issued(issued);
+            if drops_dirty_data(lost) {
+                self.data.dirty_mut().discard();
+            }
+            // Bits that the message revokes are still held: what was changed under them is newer here.
+            let newer = self.newer_here();
+            self.attrs.update_granted(msg, newer);
+        }
+        let (file, newer) = (msg.file(), self.newer_here());
+        self.attrs.update_file(&file, newer, self.data.dirty_mut());
+        self.caps.set_max_size(file.max_size);
+    }
+
+    fn follow_issued(&mut self, issued: Issued) {
+        if issued == Issued::Ignored {
+            return;
+        }
+        self.pages.note_right(self.may_keep_pages());
+        if issued == Issued::SharedTurned {
+            self.names.turned();
+        }
+    }
+
+    /// Takes the acknowledgement of a flush.
+    pub(crate) fn take_flush_ack(&mut self, tid: u64) {
+        self.caps.take_flush_ack(tid);
+    }
+
+    /// The capability is gone, and with it the belief in everything that rested on it.
+    pub(crate) fn lose_cap(&mut self) {
+        self.caps.lose_cap();
+        self.pages.note_right(false);
+        self.names.turned();
+    }
+
+    /// The MDS has dropped the capability: changes made under it are lost, which the next fsync or close
+    /// reports. Returns true if there were any.
+    pub(crate) fn lose_all(&mut self) -> bool {
+        self.lose_cap();
+        let changes = self.caps.discard();
+        let lost = changes || !self.data.dirty().is_empty();
+        if lost {
+            self.data.lose();
+        }
+        lost
+    }
+
+    /// True if the inode's state rests on the session with `rank`, or on none.
+    pub(crate) fn rests_on(&self, rank: MdsRank) -> bool {
+        self.caps.cap().is_none_or(|cap| cap.auth_rank() == rank)
+    }
+
+    /// The session is lost: nothing shared is believed until the next MDS has our claim.
+    pub(crate) fn suspend(&mut self) {
+        self.caps.prepare_claim();
+        self.caps.set_suspended(true);
+    }
+
+    /// The session serves again.
+    pub(crate) fn resume(&mut self) {
+        self.caps.set_suspended(false);
+    }
+
+    /// The claim on the capability for the next MDS.
+    pub(crate) fn claim(&mut self) -> Option<CapReconnect> {
+        let wanted = self.wanted();
+        self.caps.claim(self.key.ino(), wanted)
+    }
+
+    /// Gives up `Ls`: a name of the inode goes away, and the answer does not tell the new number of links.
+    pub(crate) fn give_up_link_count(&mut self) {
+        self.caps.give_up(cap::LINK_SHARED);
+    }
+
+    /// Composes the message about the capability that is due, if one is: it acknowledges a revocation,
+    /// flushes, asks, or wants less. `tid` is that of a flush.
+    pub(crate) fn cap_message(&mut self, tid: u64) -> Option<(ClientCaps, bool)> {
+        let needs = Needs {
+            wanted: self.wanted(),
+            in_use: self.in_use(),
+            clean: self.data.dirty().is_empty(),
+            flush: self.data.is_sync_wanted() || !self.usage.access().writes,
+        };
+        let revoked = self.caps.is_revoked();
+        let due = self.caps.due(needs)?;
+        let flushes = due.flushes != Caps::NONE;
+        let max_size = self.caps.request_size(&due);
+        let message = ClientCaps {
+            op: if flushes { cap_op::FLUSH } else { cap_op::UPDATE },
+            ino: self.key.ino(),
+            // Others wait for a revocation: an MDS of Ceph journals it only at its next tick, up to 5 s
+            // later, unless the message asks for more.
+            flags: if self.data.is_sync_wanted() || revoked { cap_flag::SYNC } else { 0 },
+            ..self.caps.sent(&due, tid)
+        };
+        Some((self.attrs.fill_cap_message(message, max_size), flushes))
+    }
+
+    // Local users.
+
+    pub(crate) fn opened(&mut self, access: Access) {
+        self.usage.opened(access);
+    }
+
+    pub(crate) fn closed(&mut self, access: Access) {
+        self.usage.closed(access);
+    }
+
+    /// Local callers get pages by a read or write.
+    pub(crate) fn note_pages(&mut self) {
+        self.pages.note_pages(self.may_keep_pages());
+    }
+
+    pub(crate) fn add_lookup(&mut self) {
+        self.usage.add_lookup();
+    }
+
+    pub(crate) fn forget_lookups(&mut self, count: u64) {
+        self.usage.forget_lookups(count);
+    }
+
+    pub(crate) fn set_used_at(&mut self, used_at: u64) {
+        self.usage.set_used_at(used_at);
+    }
+
+    /// Has `op` tried again when something about the inode changes.
+    pub(crate) fn wait(&mut self, op: OpId) {
+        self.usage.wait(op);
+    }
+
+    pub(crate) fn take_waiters(&mut self) -> BTreeSet<OpId> {
+        self.usage.take_waiters()
+    }
+
+    /// Has `op` wait until data and attributes are durable.
+    pub(crate) fn wait_for_sync(&mut self, op: OpId) {
+        self.data.want_sync();
+        self.usage.wait(op);
+    }
+
+    /// Has `op` wait until the data are durable.
+    pub(crate) fn wait_for_data(&mut self, op: OpId) {
+        self.data.want_data();
+        self.usage.wait(op);
+    }
+
+    /// Has data and attributes leave now.
+    pub(crate) fn want_sync(&mut self) {
+        self.data.want_sync();
+    }
+
+    /// Nobody waits for data and attributes any more.
+    pub(crate) fn end_sync(&mut self) {
+        self.data.end_sync();
+    }
+
+    pub(crate) fn start_read(&mut self) {
+        self.usage.start_read();
+    }
+
+    pub(crate) fn end_read(&mut self) {
+        self.usage.end_read();
+    }
+
+    /// Buffers a write.
+    pub(crate) fn write(&mut self, offset: u64, data: Bufs, wall: Wall) {
+        let end = offset + data.len() as u64;
+        self.data.dirty_mut().write(offset, data);
+        self.note_write(end, wall);
+        self.note_pages();
+    }
+
+    /// Cuts buffered data off at `size`.
+    pub(crate) fn truncate_buffered(&mut self, size: u64) {
+        self.data.dirty_mut().truncate(size);
+    }
+
+    /// Forgets buffered data in a hole, and has those in flight arrive.
+    pub(crate) fn punch_buffered(&mut self, offset: u64, end: u64) {
+        self.data.dirty_mut().punch(offset, end);
+        self.data.want_sync();
+    }
+
+    /// Hands out the next buffered extent to be written, at most `max` bytes of one object.
+    pub(crate) fn take_off(&mut self, max: u64) -> Option<(Striper, Flight)> {
+        let layout = self.attrs.layout();
+        let striper = Striper::new(layout)?;
+        // One flight is one object operation: with stripes, an object's bytes are contiguous only within a
+        // unit.
+        let unit =
+            if layout.stripe_count == 1 { striper.object_size() } else { u64::from(layout.stripe_unit) };
+        let flight = self.data.dirty_mut().take_off(max, unit)?;
+        Some((striper, flight))
+    }
+
+    /// The flight at `offset` has ended.
+    pub(crate) fn landed(&mut self, offset: u64, result: i32) {
+        self.data.landed(offset, result);
+    }
+
+    /// Counts the buffered bytes again. Returns the former and the new count.
+    pub(crate) fn recount(&mut self) -> (u64, u64) {
+        self.data.recount()
+    }
+
+    /// Ends what was wanted and is done. Returns true if nothing is left to be flushed.
+    pub(crate) fn settle_write_back(&mut self) -> bool {
+        self.data.update_data_wanted();
+        let clean = !self.has_unflushed();
+        if clean {
+            self.data.end_sync();
+        }
+        clean
+    }
+
+    /// Notes that data up to `end` were written or allocated.
+    pub(crate) fn note_write(&mut self, end: u64, wall: Wall) {
+        if self.attrs.note_write(end, wall) {
+            self.caps.note_growth();
+        }
+        self.caps.note_change(cap::FILE_WR);
+    }
+
+    /// Has the MDS asked for room up to `size`.
+    pub(crate) fn want_max_size(&mut self, size: u64) {
+        self.caps.want_max_size(size);
+    }
+
+    /// Changes mode, owner and times here, if that needs nobody else. Returns true if it did.
+    pub(crate) fn set_here(&mut self, set: &SetAttr, wall: Wall) -> bool {
+        let owner = set.mode.is_some() || set.uid.is_some() || set.gid.is_some();
+        let times = set.mtime.is_some() || set.atime.is_some();
+        let may = (!owner || self.may(cap::AUTH_EXCL)) && (!times || self.may(cap::FILE_EXCL));
+        if !may || !self.attrs.is_file() || set.size.is_some() || set.ctime.is_some() {
+            return false;
+        }
+        if owner {
+            self.attrs.change_owner(set, wall);
+            self.caps.note_change(cap::AUTH_EXCL);
+        }
+        if times {
+            self.attrs.change_times(set, wall);
+            self.caps.note_change(cap::FILE_EXCL);
+        }
+        true
+    }
+
+    /// Takes the error of a failed write that nobody has been told of.
+    pub(crate) fn take_error(&mut self) -> Option<Errno> {
+        self.data.take_error()
+    }
+
+    /// True if buffered data have to leave now: somebody waits for them, nobody writes any more, or they may
+    /// not stay.
+    pub(crate) fn must_write_back(&self) -> bool {
+        self.data.is_wanted()
+            || !self.usage.access().writes
+            || !self.may(cap::FILE_BUFFER)
+            || self.caps.is_revoked()
+            || self.data.dirty().waiting_bytes() >= u64::from(self.attrs.layout().object_size).max(1 << 20)
+    }
+
+    // Pages and names.
+
+    /// True if a file that is opened now may use the pages that callers have.
+    pub(crate) fn has_valid_pages(&self) -> bool {
+        self.pages.has_valid(self.may_keep_pages())
+    }
+
+    pub(crate) fn has_stale_pages(&self) -> bool {
+        self.pages.has_stale(self.may_keep_pages())
+    }
+
+    /// Begins invalidation `id` of the cached pages.
+    pub(crate) fn start_invalidation(&mut self, id: u64) {
+        self.pages.start(id);
+    }
+
+    /// Callers have dropped the pages of invalidation `id`. Returns false if that is not the one under way.
+    pub(crate) fn finish_invalidation(&mut self, id: u64) -> bool {
+        let may_keep = self.may_keep_pages();
+        self.pages.finish(id, may_keep)
+    }
+
+    /// A name in this directory is forgotten that may exist.
+    pub(crate) fn forget_name(&mut self) {
+        self.names.forget_name();
+    }
+
+    /// All names in this directory are known.
+    pub(crate) fn set_names_complete(&mut self) {
+        self.names.set_complete();
+    }
+
+    /// The right that a listing of this directory which arrives now rests on; `None` without `Fs`.
+    pub(crate) fn listing_right(&self) -> Option<ListingRight> {
+        self.may(cap::FILE_SHARED).then(|| self.names.of_listing())
+    }
+
+    /// Asserts the invariants.
+    pub(crate) fn check(&self) {
+        self.caps.check();
+        self.pages.check();
+    }
+}
+
+/// A planted fault: buffered data are forgotten when the right to buffer is revoked.
+fn drops_dirty_data(lost: Caps) -> bool {
+    lost.has_any(cap::FILE_BUFFER) && stdx::mutants::is_active("client_drops_dirty_data")
+}

@@ -1,0 +1,91 @@
+//! The local users of an inode: references, open files, reads under way, waiting operations.
+
+use crate::op::OpId;
+use std::collections::BTreeSet;
+
+/// The access that an open file has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Access {
+    pub(crate) reads: bool,
+    pub(crate) writes: bool,
+}
+
+/// Local users. An inode without any may be forgotten.
+#[derive(Debug, Default)]
+pub(crate) struct Usage {
+    /// References that local callers hold.
+    lookups: u64,
+    /// Open files that read.
+    readers: u32,
+    /// Open files that write.
+    writers: u32,
+    /// Reads under way, which need `Fr` until they end.
+    reads: u32,
+    /// Operations to try again when something about the inode changes.
+    waiters: BTreeSet<OpId>,
+    /// The time of the last use, as a count: the least recently used are trimmed first.
+    used_at: u64,
+}
+
+impl Usage {
+    pub(crate) fn add_lookup(&mut self) {
+        self.lookups += 1;
+    }
+
+    pub(crate) fn forget_lookups(&mut self, count: u64) {
+        self.lookups = self.lookups.saturating_sub(count);
+    }
+
+    pub(super) fn opened(&mut self, access: Access) {
+        self.readers += u32::from(access.reads);
+        self.writers += u32::from(access.writes);
+    }
+
+    pub(super) fn closed(&mut self, access: Access) {
+        self.readers -= u32::from(access.reads);
+        self.writers -= u32::from(access.writes);
+    }
+
+    /// The access of all open files together.
+    pub(crate) fn access(&self) -> Access {
+        Access { reads: self.readers > 0, writes: self.writers > 0 }
+    }
+
+    pub(super) fn start_read(&mut self) {
+        self.reads += 1;
+    }
+
+    pub(super) fn end_read(&mut self) {
+        self.reads -= 1;
+    }
+
+    pub(super) fn is_reading(&self) -> bool {
+        self.reads > 0
+    }
+
+    /// True if no file is open and no read under way; references and waiters do not count.
+    pub(super) fn is_closed(&self) -> bool {
+        self.readers + self.writers + self.reads == 0
+    }
+
+    /// True if nobody uses the inode.
+    pub(super) fn is_idle(&self) -> bool {
+        self.lookups == 0 && self.is_closed() && self.waiters.is_empty()
+    }
+
+    pub(crate) fn wait(&mut self, op: OpId) {
+        self.waiters.insert(op);
+    }
+
+    pub(crate) fn take_waiters(&mut self) -> BTreeSet<OpId> {
+        std::mem::take(&mut self.waiters)
+    }
+
+    pub(crate) fn set_used_at(&mut self, used_at: u64) {
+        self.used_at = used_at;
+    }
+
+    pub(crate) fn used_at(&self) -> u64 {
+        self.used_at
+    }
+}

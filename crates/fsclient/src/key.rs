@@ -1,0 +1,46 @@
+//! The key of an inode in the client's tables.
+
+use crate::api::Ino;
+use maps::SnapId;
+use std::fmt;
+
+/// An inode as of a snapshot, or its head (Ceph's `vinodeno_t`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub(crate) struct InodeKey {
+    ino: Ino,
+    snap: SnapId,
+}
+
+impl InodeKey {
+    /// The root of the file system.
+    pub(crate) const ROOT: Self = Self::head(1);
+
+    /// The inode itself, not a snapshot of it: all that local callers can name today.
+    pub(crate) const fn head(ino: Ino) -> Self {
+        Self::new(ino, SnapId::HEAD)
+    }
+
+    /// The inode as of a snapshot.
+    pub(crate) const fn new(ino: Ino, snap: SnapId) -> Self {
+        Self { ino, snap }
+    }
+
+    /// The inode number.
+    pub(crate) fn ino(self) -> Ino {
+        self.ino
+    }
+
+    /// The snapshot, or [`SnapId::HEAD`].
+    pub(crate) fn snap(self) -> SnapId {
+        self.snap
+    }
+}
+
+impl fmt::Debug for InodeKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.snap {
+            SnapId::HEAD => write!(f, "{:x}", self.ino),
+            snap => write!(f, "{:x}@{snap}", self.ino),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The names that are known, and how long each is believed.
+
+use crate::inode::Inode;
+use crate::key::InodeKey;
+use msgs::{LeaseStat, cap};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use stdx::{Instant, Now};
+
+/// A name in a directory.
+#[derive(Clone, Debug)]
+struct Dentry {
+    /// The inode, or `None` if the name is known not to exist.
+    inode: Option<InodeKey>,
+    lease_until: Instant,
+    /// The directory's `shared_gen` when the name was learnt.
+    shared_gen: u64,
+}
+
+/// The answer of the table for a name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Name {
+    Inode(InodeKey),
+    Absent,
+    Unknown,
+}
+
+/// Names by directory. An entry alone proves nothing: [`Names::lookup`] says if it is believed.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    dentries: BTreeMap<(InodeKey, Vec<u8>), Dentry>,
+}
+
+impl Names {
+    /// Takes a name from a reply.
+    pub(crate) fn learn(
+        &mut self,
+        now: Now,
+        dir: &Inode,
+        name: &[u8],
+        inode: Option<InodeKey>,
+        lease: &LeaseStat,
+    ) {
+        let lease_until = now.mono + Duration::from_millis(u64::from(lease.duration_ms));
+        let lease_until = if lease.mask == 0 { Instant(0) } else { lease_until };
+        let dentry = Dentry { inode, lease_until, shared_gen: dir.names().shared_gen() };
+        self.dentries.insert((dir.key(), name.to_vec()), dentry);
+    }
+
+    /// Notes that a name does not exist any more, because we removed it under the directory's `Fs`.
+    pub(crate) fn note_absent(&mut self, dir: &Inode, name: &[u8]) {
+        let dentry = Dentry { inode: None, lease_until: Instant(0), shared_gen: dir.names().shared_gen() };
+        self.dentries.insert((dir.key(), name.to_vec()), dentry);
+    }
+
+    /// Forgets a name.
+    pub(crate) fn remove(&mut self, dir: InodeKey, name: &[u8]) {
+        self.dentries.remove(&(dir, name.to_vec()));
+    }
+
+    /// Forgets all names of a directory.
+    pub(crate) fn remove_dir(&mut self, dir: InodeKey) {
+        let in_dir = self.dentries.range((dir, Vec::new())..).take_while(|((d, _), _)| *d == dir);
+        let keys: Vec<_> = in_dir.map(|(key, _)| key.clone()).collect();
+        for key in &keys {
+            self.dentries.remove(key);
+        }
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.dentries.clear();
+    }
+
+    /// The inode that a name last led to, believed or not.
+    pub(crate) fn last_known(&self, dir: InodeKey, name: &[u8]) -> Option<InodeKey> {
+        self.dentries.get(&(dir, name.to_vec()))?.inode
+    }
+
+    /// The answer for a name without asking an MDS.
+    pub(crate) fn lookup(&self, now: Now, dir: &Inode, name: &[u8]) -> Name {
+        let shared = dir.may(cap::FILE_SHARED);
+        match self.dentries.get(&(dir.key(), name.to_vec())) {
+            Some(dentry) if dentry.is_believed(now, dir, shared) => {
+                dentry.inode.map_or(Name::Absent, Name::Inode)
+            }
+            None if shared && dir.names().is_complete() => Name::Absent,
+            _ => Name::Unknown,
+        }
+    }
+}
+
+impl Dentry {
+    fn is_believed(&self, now: Now, dir: &Inode, shared: bool) -> bool {
+        let under_right = shared && self.shared_gen == dir.names().shared_gen();
+        under_right || now.mono < self.lease_until || believes_old_names()
+    }
+}
+
+/// A planted fault: names are believed for ever.
+fn believes_old_names() -> bool {
+    stdx::mutants::is_active("client_believes_old_names")
+}

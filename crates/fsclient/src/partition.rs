@@ -1,0 +1,118 @@
+//! The partition of the name space over ranks, as replies tell it (section 4.2 of the paper): clients send a
+//! request to the rank that they last heard of, and learn better by being forwarded.
+
+use crate::key::InodeKey;
+use maps::{MdsRank, ceph_str_hash_rjenkins};
+use msgs::DirStat;
+use std::collections::BTreeMap;
+
+/// A directory fragment: the names whose hash begins with some bits. Encoded as (number of bits << 24 | first
+/// hash).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Frag(u32);
+
+/// The bits of a name's hash that decide its fragment.
+const HASH_MASK: u32 = 0xff_ffff;
+
+impl Frag {
+    /// The bits of the hash that this fragment fixes.
+    fn mask(self) -> u32 {
+        HASH_MASK & !(HASH_MASK.checked_shr(self.0 >> 24).unwrap_or(0))
+    }
+
+    fn contains(self, hash: u32) -> bool {
+        (hash ^ self.0) & self.mask() == 0
+    }
+
+    fn overlaps(self, other: Self) -> bool {
+        (self.0 ^ other.0) & self.mask() & other.mask() == 0
+    }
+}
+
+/// The authority of each directory fragment of which a reply has told one.
+///
+/// Invariant: fragments of one directory do not overlap. A fragment that is absent belongs to its directory's
+/// authority.
+#[derive(Debug, Default)]
+pub(crate) struct Partition {
+    authorities: BTreeMap<InodeKey, BTreeMap<Frag, MdsRank>>,
+}
+
+impl Partition {
+    /// Takes what a reply says of a fragment of `dir`.
+    pub(crate) fn learn(&mut self, dir: InodeKey, stat: &DirStat) {
+        let frag = Frag(stat.frag);
+        let frags = self.authorities.entry(dir).or_default();
+        frags.retain(|known, _| !known.overlaps(frag));
+        // A negative rank: the authority is that of the directory's inode.
+        if stat.auth >= 0 {
+            frags.insert(frag, MdsRank(stat.auth));
+        }
+        if frags.is_empty() {
+            self.authorities.remove(&dir);
+        }
+    }
+
+    /// The rank that has the fragment of a name, if a reply told one.
+    pub(crate) fn rank_of_name(&self, dir: InodeKey, name: &[u8]) -> Option<MdsRank> {
+        let hash = ceph_str_hash_rjenkins(name) & HASH_MASK;
+        self.find(dir, |frag| frag.contains(hash))
+    }
+
+    /// The rank that has a fragment, if a reply told one.
+    pub(crate) fn rank_of_frag(&self, dir: InodeKey, frag: u32) -> Option<MdsRank> {
+        self.find(dir, |known| known.overlaps(Frag(frag)))
+    }
+
+    fn find(&self, dir: InodeKey, is_it: impl Fn(Frag) -> bool) -> Option<MdsRank> {
+        self.authorities.get(&dir)?.iter().find(|(frag, _)| is_it(**frag)).map(|(_, rank)| *rank)
+    }
+
+    /// Forgets a directory.
+    pub(crate) fn forget(&mut self, dir: InodeKey) {
+        self.authorities.remove(&dir);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIR: InodeKey = InodeKey::head(0x100);
+
+    fn told(frag: u32, auth: i32) -> DirStat {
+        DirStat { frag, auth, ..DirStat::default() }
+    }
+
+    #[test]
+    fn each_fragment_has_the_rank_that_was_told_last() {
+        let mut partition = Partition::default();
+        assert_eq!(partition.rank_of_frag(DIR, 0), None);
+        partition.learn(DIR, &told(0, 1));
+        assert_eq!(partition.rank_of_name(DIR, b"any"), Some(MdsRank(1)));
+        let (low, high) = (1 << 24, 1 << 24 | 0x80_0000);
+        partition.learn(DIR, &told(low, 2));
+        assert_eq!(partition.rank_of_frag(DIR, high), None, "the whole directory was split since");
+        partition.learn(DIR, &told(high, 3));
+        let by_name = |name: &[u8]| ceph_str_hash_rjenkins(name) & 0x80_0000 != 0;
+        for name in [b"a".as_slice(), b"b", b"c", b"d"] {
+            let expected = if by_name(name) { MdsRank(3) } else { MdsRank(2) };
+            assert_eq!(partition.rank_of_name(DIR, name), Some(expected));
+        }
+    }
+
+    #[test]
+    fn a_fragment_without_an_own_authority_is_its_directorys() {
+        let mut partition = Partition::default();
+        partition.learn(DIR, &told(0, 1));
+        partition.learn(DIR, &told(0, -1));
+        assert_eq!(partition.rank_of_name(DIR, b"a"), None);
+        assert!(partition.authorities.is_empty());
+    }
+
+    #[test]
+    fn a_fragment_of_too_many_bits_is_harmless() {
+        let frag = Frag(0xff00_0000 | 5);
+        assert!(frag.contains(5) && !frag.contains(4));
+    }
+}

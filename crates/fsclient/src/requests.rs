@@ -1,0 +1,176 @@
+//! Requests to MDSs without their final answer: where each one goes, and which are sent again.
+
+use crate::op::OpId;
+use maps::{Epoch, MdsRank};
+use msgs::{ClientReply, ClientRequest, request_flag};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Inodes are named by number. An MDS of Ceph finds one that it has dropped from its cache, because nobody
+/// has a capability on it, only if it is asked for by LOOKUPINO; until then it answers ESTALE.
+#[derive(Debug, Default)]
+pub(crate) enum Recall {
+    /// Nothing was looked up for the request.
+    #[default]
+    NotYet,
+    /// This is the LOOKUPINO for the boxed request, which is sent again after those of further inodes.
+    Finding(Box<ClientRequest>, Vec<u64>),
+    /// All its inodes were looked up: a second ESTALE is final.
+    Done,
+}
+
+/// A request without its safe answer.
+#[derive(Debug)]
+struct InFlight {
+    request: Box<ClientRequest>,
+    /// The operation that waits for the answer.
+    op: OpId,
+    /// The rank that is to carry it out, as far as we know.
+    rank: MdsRank,
+    /// It was sent in the present session.
+    sent: bool,
+    /// The number of times that it was sent, in all sessions, to a rank that did not forward it.
+    attempts: u32,
+    /// The first, unsafe answer has come; the request is kept until the safe one.
+    answered: bool,
+    recall: Recall,
+}
+
+/// A reply that belongs to a request.
+#[derive(Debug)]
+pub(crate) struct Replied {
+    pub(crate) op: OpId,
+    /// True for the first answer, which the operation gets.
+    pub(crate) first: bool,
+    /// The request was sent more than once.
+    pub(crate) is_repeat: bool,
+    /// The request, if this was its final answer.
+    pub(crate) ended: Option<(Box<ClientRequest>, Recall)>,
+}
+
+/// Requests in flight by tid.
+///
+/// Invariant: an answered request was sent; tids grow.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    last_tid: u64,
+    in_flight: BTreeMap<u64, InFlight>,
+}
+
+impl Requests {
+    /// Adds a request for `op`, to be carried out by `rank`. Returns its tid.
+    pub(crate) fn add(
+        &mut self,
+        op: OpId,
+        rank: MdsRank,
+        request: Box<ClientRequest>,
+        recall: Recall,
+    ) -> u64 {
+        self.last_tid += 1;
+        let entry = InFlight { request, op, rank, sent: false, attempts: 0, answered: false, recall };
+        self.in_flight.insert(self.last_tid, entry);
+        self.last_tid
+    }
+
+    /// The oldest request without an answer.
+    pub(crate) fn oldest_unanswered(&self) -> Option<u64> {
+        self.in_flight.iter().find(|(_, r)| !r.answered).map(|(tid, _)| *tid)
+    }
+
+    /// The ranks that owe a safe answer, which only a commit of their journal brings.
+    pub(crate) fn ranks_with_unsafe(&self) -> BTreeSet<MdsRank> {
+        self.in_flight.values().filter(|r| r.answered).map(|r| r.rank).collect()
+    }
+
+    /// The ranks to which requests are still to be sent.
+    pub(crate) fn ranks_with_unsent(&self) -> BTreeSet<MdsRank> {
+        self.in_flight.values().filter(|r| !r.sent).map(|r| r.rank).collect()
+    }
+
+    /// The rank of a request.
+    pub(crate) fn rank_of(&self, tid: u64) -> Option<MdsRank> {
+        self.in_flight.get(&tid).map(|r| r.rank)
+    }
+
+    /// The message of a request, which is sent now.
+    pub(crate) fn send(&mut self, tid: u64, epoch: Epoch) -> Option<ClientRequest> {
+        let oldest = self.in_flight.first_key_value().map_or(tid, |(t, _)| *t);
+        let entry = self.in_flight.get_mut(&tid)?;
+        // An MDS of Ceph checks for an earlier execution only if it is told that there may be one.
+        entry.request.num_retry = entry.attempts;
+        entry.attempts = entry.attempts.saturating_add(1);
+        entry.sent = true;
+        entry.request.oldest_client_tid = oldest;
+        entry.request.mdsmap_epoch = epoch;
+        Some((*entry.request).clone())
+    }
+
+    /// The requests to be sent to `rank`: those with an unsafe answer while it replays, the others once it is
+    /// active.
+    pub(crate) fn unsent(&self, rank: MdsRank, active: bool) -> Vec<u64> {
+        let due = |r: &InFlight| r.rank == rank && !r.sent && r.answered != active;
+        self.in_flight.iter().filter(|(_, r)| due(r)).map(|(tid, _)| *tid).collect()
+    }
+
+    /// A session with `rank` is open: its requests are sent again, and those with an unsafe answer are
+    /// replayed.
+    pub(crate) fn session_opened(&mut self, rank: MdsRank) {
+        for entry in self.in_flight.values_mut().filter(|r| r.rank == rank) {
+            if entry.sent && entry.answered {
+                entry.request.flags |= request_flag::REPLAY;
+            }
+            entry.sent = false;
+        }
+    }
+
+    /// The session with `rank` can't be had back: nothing is replayed.
+    pub(crate) fn session_forgotten(&mut self, rank: MdsRank) {
+        for entry in self.in_flight.values_mut().filter(|r| r.rank == rank) {
+            entry.sent = false;
+        }
+        self.in_flight.retain(|_, r| r.rank != rank || !r.answered);
+    }
+
+    /// Chooses another rank for each unsent request that `choose` has one for.
+    pub(crate) fn redirect_unsent(&mut self, choose: impl Fn(MdsRank, &ClientRequest) -> Option<MdsRank>) {
+        for entry in self.in_flight.values_mut().filter(|r| !r.sent && !r.answered) {
+            if let Some(rank) = choose(entry.rank, &entry.request) {
+                entry.rank = rank;
+            }
+        }
+    }
+
+    /// Rank `from` has forwarded a request to `to`, as its forward number `num_fwd`: it is to be sent there.
+    /// Returns false for a forward that is not newer than the last one, or of a request that is not with
+    /// `from`.
+    pub(crate) fn forwarded(&mut self, tid: u64, from: MdsRank, to: MdsRank, num_fwd: u32) -> bool {
+        let Some(entry) = self.in_flight.get_mut(&tid) else { return false };
+        if entry.rank != from || !entry.sent || entry.answered || num_fwd <= entry.request.num_fwd {
+            return false;
+        }
+        entry.request.num_fwd = num_fwd;
+        (entry.rank, entry.sent) = (to, false);
+        // A rank that forwards a request has not carried it out.
+        entry.attempts = entry.attempts.saturating_sub(1);
+        true
+    }
+
+    /// Rank `from` has answered.
+    pub(crate) fn answered(&mut self, tid: u64, from: MdsRank, reply: &ClientReply) -> Option<Replied> {
+        let entry = self.in_flight.get_mut(&tid).filter(|r| r.rank == from)?;
+        let (op, first, is_repeat) = (entry.op, !entry.answered, entry.attempts > 1);
+        if reply.safe {
+            let ended = self.in_flight.remove(&tid).map(|entry| (entry.request, entry.recall));
+            return Some(Replied { op, first, is_repeat, ended });
+        }
+        entry.answered = true;
+        // A replay tells the inode number that the request was given.
+        entry.request.ino = reply.trace.target.as_ref().map_or(0, |t| t.ino);
+        Some(Replied { op, first, is_repeat, ended: None })
+    }
+
+    /// Asserts the invariant.
+    pub(crate) fn check(&self) {
+        assert!(self.in_flight.keys().next_back().is_none_or(|tid| *tid <= self.last_tid));
+        assert!(self.in_flight.values().all(|r| !r.answered || r.attempts > 0), "an answer to no question");
+    }
+}

@@ -1,0 +1,578 @@
+//! The sessions with metadata servers, one for each rank that is in use: opening, requests, forwards, and
+//! what happens when another MDS takes a rank over.
+
+use crate::cache::{Cache, STAT_CAPS};
+use crate::key::InodeKey;
+use crate::op::{Attempt, OpId, Outs, Stage, Step};
+use crate::requests::{Recall, Requests};
+use crate::services::Services;
+use crate::session::{Next, Session, State};
+use maps::{Gid, MdsMap, MdsRank, MdsState};
+use monc::ConnSpace;
+use msgs::{
+    Body, CapReleaseItem, ClientCapRelease, ClientLease, ClientReconnect, ClientReply, ClientRequest,
+    ClientRequestForward, ClientSession, GetattrArgs, MdsOp, cephfs_feature, lease_action, session_op,
+};
+use node::{CloseReason, ConnId, Event, Level, Msg, Output, Target};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use stdx::{Instant, Now};
+use wire::{EntityType, Errno, Utime};
+
+/// Feature bits 0 to 9, 11 and 12: what the replies that we read need, and nothing that adds duties
+/// (docs/protocol.md 6.2).
+const FEATURES: u64 = 0x1bff;
+const _: () = assert!(FEATURES >> cephfs_feature::REPLY_ENCODING & 1 == 1);
+
+/// Something that the client has to act on.
+#[derive(Debug)]
+pub(crate) enum SessionEvent {
+    /// A session serves.
+    Opened,
+    /// An operation's request was answered.
+    Replied { op: OpId, rank: MdsRank, reply: Box<ClientReply>, is_repeat: bool },
+    /// An operation may go on.
+    Woken(OpId),
+    /// All sessions are closed: the client ends.
+    Closed,
+}
+
+/// Everything besides the sessions that handling an input of theirs needs.
+pub(crate) struct Env<'a> {
+    pub(crate) now: Now,
+    pub(crate) cache: &'a mut Cache,
+    pub(crate) services: &'a Services,
+    pub(crate) out: &'a mut Outs,
+}
+
+/// The sessions, the requests in flight on them, and the map of ranks.
+///
+/// Invariant: at most one session a rank; the root's rank has one, in whatever state, once there is a map.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    /// Sessions are wanted at all.
+    mounts: bool,
+    /// The description of this client for REQUEST_OPEN.
+    metadata: BTreeMap<String, String>,
+    space: ConnSpace,
+    map: MdsMap,
+    sessions: BTreeMap<MdsRank, Session>,
+    requests: Requests,
+    /// Operations that wait for safe answers.
+    journal_waiters: BTreeSet<OpId>,
+    events: VecDeque<SessionEvent>,
+}
+
+impl Sessions {
+    /// No session yet. Connections are numbered in `space`.
+    pub(crate) fn new(mounts: bool, space: u8, metadata: BTreeMap<String, String>) -> Self {
+        Self {
+            mounts,
+            metadata,
+            space: ConnSpace::new(space),
+            map: MdsMap::default(),
+            sessions: BTreeMap::new(),
+            requests: Requests::default(),
+            journal_waiters: BTreeSet::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn map(&self) -> &MdsMap {
+        &self.map
+    }
+
+    /// The state of the session with the rank of the root.
+    pub(crate) fn root_state(&self) -> State {
+        self.sessions.get(&self.map.root).map_or(State::Closed, Session::state)
+    }
+
+    /// True while the client gives its sessions back.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.sessions.values().any(|s| s.state() == State::Closing)
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.sessions.values().filter_map(Session::deadline).min()
+    }
+
+    /// The oldest request without an answer.
+    pub(crate) fn oldest_request(&self) -> Option<u64> {
+        self.requests.oldest_unanswered()
+    }
+
+    pub(crate) fn next_event(&mut self) -> Option<SessionEvent> {
+        self.events.pop_front()
+    }
+
+    fn is_open(&self, rank: MdsRank) -> bool {
+        self.sessions.get(&rank).is_some_and(|s| s.state() == State::Open)
+    }
+
+    fn send(&self, rank: MdsRank, body: impl Into<node::Body>, tid: u64, out: &mut Outs) {
+        if let Some(session) = self.sessions.get(&rank) {
+            session.send(body, tid, out);
+        }
+    }
+
+    fn session(&mut self, rank: MdsRank) -> &mut Session {
+        self.sessions.entry(rank).or_insert_with(|| Session::new(rank))
+    }
+
+    // Requests.
+
+    /// Sends the request of an operation; the answer is handed to the operation.
+    pub(crate) fn ask(&mut self, attempt: &mut Attempt<'_>, cache: &Cache, request: ClientRequest) -> Step {
+        let rank = self.choose_rank(cache, &request);
+        self.ask_rank(attempt, rank, request)
+    }
+
+    /// The same for a request about a fragment of a directory.
+    pub(crate) fn ask_fragment(
+        &mut self,
+        attempt: &mut Attempt<'_>,
+        cache: &Cache,
+        request: ClientRequest,
+        frag: u32,
+    ) -> Step {
+        let learnt = cache.partition().rank_of_frag(InodeKey::head(request.path.ino), frag);
+        let learnt = learnt.filter(|rank| self.has_rank(*rank));
+        let rank = learnt.unwrap_or_else(|| self.choose_rank(cache, &request));
+        self.ask_rank(attempt, rank, request)
+    }
+
+    fn ask_rank(&mut self, attempt: &mut Attempt<'_>, rank: MdsRank, mut request: ClientRequest) -> Step {
+        request.head_version = 1;
+        request.stamp = Utime::from(attempt.now().wall);
+        let op = attempt.op();
+        self.enqueue(op, rank, Box::new(request), Recall::NotYet, attempt.out());
+        attempt.wait_at(Stage::AtMds)
+    }
+
+    fn enqueue(
+        &mut self,
+        op: OpId,
+        rank: MdsRank,
+        request: Box<ClientRequest>,
+        recall: Recall,
+        out: &mut Outs,
+    ) {
+        let tid = self.requests.add(op, rank, request, recall);
+        self.transmit(tid, out);
+    }
+
+    /// Sends a request if its rank serves; otherwise it waits until that does.
+    fn transmit(&mut self, tid: u64, out: &mut Outs) {
+        let Some(rank) = self.requests.rank_of(tid) else { return };
+        // A session that does not exist yet is opened at the end of the input.
+        if self.sessions.get(&rank).is_some_and(|session| session.serves(&self.map)) {
+            self.transmit_now(rank, tid, out);
+        }
+    }
+
+    fn transmit_now(&mut self, rank: MdsRank, tid: u64, out: &mut Outs) {
+        if let Some(message) = self.requests.send(tid, self.map.epoch) {
+            self.send(rank, Body::from(message), tid, out);
+        }
+    }
+
+    /// The rank that is the authority of what a request is about, as far as we know; the root's rank
+    /// otherwise.
+    fn choose_rank(&self, cache: &Cache, request: &ClientRequest) -> MdsRank {
+        let base = InodeKey::head(request.path.ino);
+        let name = &request.path.path;
+        let by_name = if name.is_empty() { None } else { cache.partition().rank_of_name(base, name) };
+        let by_cap = || Some(cache.inode(base)?.caps().cap()?.auth_rank());
+        by_name.or_else(by_cap).filter(|rank| self.has_rank(*rank)).unwrap_or(self.map.root)
+    }
+
+    fn has_rank(&self, rank: MdsRank) -> bool {
+        self.map.r#in.contains(&rank) || self.map.up.contains_key(&rank)
+    }
+
+    /// Opens the sessions that requests wait for and that do not exist yet.
+    pub(crate) fn open_needed(&mut self, env: &mut Env<'_>) {
+        self.redirect_requests(env.cache);
+        for rank in self.requests.ranks_with_unsent() {
+            let session = self.session(rank);
+            let is_idle = session.is_closed() && session.deadline().is_none();
+            let is_open = session.state() == State::Open;
+            match self.map.state_of(rank) {
+                MdsState::ACTIVE if is_open => self.resend(rank, env.out),
+                MdsState::ACTIVE if is_idle => self.open_session(rank, env),
+                _ => {}
+            }
+        }
+    }
+
+    /// Waits until everything that was answered unsafely is safe. Returns false if it is.
+    pub(crate) fn wait_for_journal(&mut self, op: OpId, out: &mut Outs) -> bool {
+        let ranks = self.requests.ranks_with_unsafe();
+        if ranks.is_empty() {
+            return false;
+        }
+        self.journal_waiters.insert(op);
+        for rank in ranks {
+            self.session(rank).send_op(session_op::REQUEST_FLUSH_MDLOG, out);
+        }
+        true
+    }
+
+    // The map.
+
+    /// A newer MDS map.
+    pub(crate) fn take_map(&mut self, map: MdsMap, env: &mut Env<'_>) {
+        if map.epoch <= self.map.epoch {
+            return;
+        }
+        self.map = map;
+        if !self.mounts {
+            return;
+        }
+        self.redirect_requests(env.cache);
+        let root = self.map.root;
+        let mut ranks = self.requests.ranks_with_unsent();
+        ranks.extend(self.sessions.keys().chain([&root]));
+        for rank in ranks {
+            self.follow_map(rank, env);
+        }
+        let needed = self.requests.ranks_with_unsent();
+        let map = &self.map;
+        self.sessions.retain(|rank, session| {
+            *rank == map.root || !session.is_closed() || map.r#in.contains(rank) || needed.contains(rank)
+        });
+    }
+
+    /// Chooses another rank for requests whose rank does not exist any more.
+    fn redirect_requests(&mut self, cache: &Cache) {
+        let mut requests = std::mem::take(&mut self.requests);
+        requests.redirect_unsent(|rank, request| {
+            (!self.has_rank(rank)).then(|| self.choose_rank(cache, request))
+        });
+        self.requests = requests;
+    }
+
+    fn follow_map(&mut self, rank: MdsRank, env: &mut Env<'_>) {
+        let Self { sessions, map, .. } = self;
+        let session = sessions.entry(rank).or_insert_with(|| Session::new(rank));
+        if session.state() == State::Closing {
+            return;
+        }
+        if session.is_lost_by(map) {
+            self.lose_session(rank, env);
+        }
+        let Self { sessions, map, .. } = self;
+        let next = sessions.get_mut(&rank).map_or(Next::Nothing, |session| session.follow_map(map));
+        self.go_on(rank, next, env);
+    }
+
+    fn go_on(&mut self, rank: MdsRank, next: Next, env: &mut Env<'_>) {
+        match next {
+            Next::Nothing => {}
+            Next::Open => self.open_session(rank, env),
+            Next::Reopen(why) => {
+                self.forget_session(rank, why, env);
+                self.open_session(rank, env);
+            }
+            Next::Reconnect => self.reconnect_session(rank, env),
+            Next::Resend => self.resend(rank, env.out),
+            Next::Left => self.session_left(rank),
+        }
+    }
+
+    // Opening and losing sessions.
+
+    fn connect(&mut self, rank: MdsRank, state: State, env: &mut Env<'_>) -> bool {
+        let Some(holder) = self.map.holder(rank) else { return false };
+        let (gid, Some(addr)): (Gid, _) = (holder.gid, holder.addrs.msgr2()) else { return false };
+        let conn = self.space.next_id();
+        let old = self.session(rank).connect(state, conn, gid);
+        env.out.extend(old.map(|conn| Output::Close { conn }));
+        let auth = env.services.mds_auth();
+        let to = Box::new(Target { service: EntityType::MDS, addr, lossless: true, auth });
+        env.out.push(Output::Connect { conn, to });
+        true
+    }
+
+    /// New tickets: a connection may have to be dialled again when the one that it began with has ended.
+    pub(crate) fn renew_tickets(&self, services: &Services, out: &mut Outs) {
+        for conn in self.sessions.values().filter_map(Session::conn) {
+            out.push(Output::Renew { conn, auth: services.mds_auth() });
+        }
+    }
+
+    fn open_session(&mut self, rank: MdsRank, env: &mut Env<'_>) {
+        if self.connect(rank, State::Opening, env) {
+            let (metadata, features) = (self.metadata.clone(), ClientSession::feature_bytes(FEATURES));
+            let open = ClientSession::of(session_op::REQUEST_OPEN, 0);
+            self.send(rank, Body::from(ClientSession { metadata, features, ..open }), 0, env.out);
+        }
+    }
+
+    fn reconnect_session(&mut self, rank: MdsRank, env: &mut Env<'_>) {
+        if self.connect(rank, State::Reconnecting, env) {
+            let caps = env.cache.claims(rank);
+            let claims = ClientReconnect { caps, realms: Vec::new(), more: false };
+            self.send(rank, Body::from(claims), 0, env.out);
+        }
+    }
+
+    fn lose_session(&mut self, rank: MdsRank, env: &mut Env<'_>) {
+        let conn = self.session(rank).lose(env.now);
+        env.out.extend(conn.map(|conn| Output::Close { conn }));
+        env.cache.suspend(rank);
+    }
+
+    /// The session can't be had back: its capabilities are void, and what was buffered under them is lost,
+    /// which is logged.
+    fn forget_session(&mut self, rank: MdsRank, why: &str, env: &mut Env<'_>) {
+        self.session(rank).forget();
+        let lost = env.cache.lose_session(rank);
+        let level = if lost > 0 { Level::Error } else { Level::Warn };
+        let detail = format!("{why}; files with lost writes: {lost}");
+        env.out.push(Output::Event(Event::new(level, "mds_session_lost", detail)));
+        self.requests.session_forgotten(rank);
+    }
+
+    /// Sends what is due to a rank: unsafe answers are replayed first, the rest follows once the MDS is
+    /// active.
+    fn resend(&mut self, rank: MdsRank, out: &mut Outs) {
+        let active = self.map.state_of(rank) == MdsState::ACTIVE;
+        for tid in self.requests.unsent(rank, active) {
+            self.transmit_now(rank, tid, out);
+        }
+    }
+
+    /// A connection has ended.
+    pub(crate) fn closed(&mut self, conn: ConnId, reason: CloseReason, env: &mut Env<'_>) {
+        let Some(rank) = self.rank_of_conn(conn) else { return };
+        let session = self.session(rank);
+        match session.disconnected() {
+            State::Closing => self.session_left(rank),
+            State::Opening | State::Closed => session.failed_to_open(env.now),
+            was => {
+                let event = Event::new(Level::Info, "mds_connection_lost", reason.to_string());
+                env.out.push(Output::Event(event));
+                self.lose_session(rank, env);
+                self.session(rank).wait_after(env.now, was, reason);
+            }
+        }
+    }
+
+    fn rank_of_conn(&self, conn: ConnId) -> Option<MdsRank> {
+        self.sessions.iter().find(|(_, s)| s.conn() == Some(conn)).map(|(rank, _)| *rank)
+    }
+
+    /// Timers of the sessions.
+    pub(crate) fn timer(&mut self, env: &mut Env<'_>) {
+        let ranks: Vec<MdsRank> = self.sessions.keys().copied().collect();
+        for rank in ranks {
+            let Self { sessions, map, .. } = self;
+            let Some(session) = sessions.get_mut(&rank) else { continue };
+            let next = session.timer(env.now, map, env.out);
+            self.go_on(rank, next, env);
+        }
+    }
+
+    /// Gives all sessions back; [`SessionEvent::Closed`] follows.
+    pub(crate) fn close(&mut self, now: Now, out: &mut Outs) {
+        let waits = self.sessions.values_mut().map(|session| session.close(now, out));
+        // Every session is told, hence no `any`.
+        if waits.filter(|waits| *waits).count() == 0 {
+            self.events.push_back(SessionEvent::Closed);
+        }
+    }
+
+    /// A session has ended while the client leaves.
+    fn session_left(&mut self, rank: MdsRank) {
+        self.session(rank).forget();
+        if !self.is_closing() {
+            self.events.push_back(SessionEvent::Closed);
+        }
+    }
+
+    // Messages.
+
+    /// A message on a session's connection.
+    pub(crate) fn message(&mut self, conn: ConnId, msg: Msg, env: &mut Env<'_>) {
+        let (Some(rank), node::Body::Client(body)) = (self.rank_of_conn(conn), msg.body) else { return };
+        match body {
+            Body::ClientSession(session) => self.session_message(rank, &session, env),
+            Body::ClientReply(reply) => self.reply(rank, msg.tid, *reply, env),
+            Body::ClientRequestForward(forward) => self.forward(rank, msg.tid, &forward, env),
+            Body::ClientCaps(caps) => {
+                if let Some(detail) = env.cache.cap_message(rank, msg.tid, &caps) {
+                    env.out.push(Output::Event(Event::new(Level::Error, "writes_lost", detail)));
+                }
+            }
+            Body::ClientLease(lease) if lease.action == lease_action::REVOKE => {
+                env.cache.forget_name(InodeKey::head(lease.ino), &lease.dname);
+                let ack = ClientLease { action: lease_action::REVOKE_ACK, ..*lease };
+                self.send(rank, Body::from(ack), 0, env.out);
+            }
+            Body::MdsMap(map) => {
+                if let Ok(decoded) = wire::Reader::new(&map.map).get() {
+                    self.take_map(decoded, env);
+                }
+            }
+            // Snapshots and quotas have no user here yet.
+            _ => {}
+        }
+        self.send_releases(env.cache, env.out);
+    }
+
+    fn session_message(&mut self, rank: MdsRank, msg: &ClientSession, env: &mut Env<'_>) {
+        match msg.head.op {
+            session_op::OPEN => {
+                let Self { sessions, map, .. } = self;
+                if let Some(session) = sessions.get_mut(&rank) {
+                    session.opened(env.now, map);
+                }
+                self.requests.session_opened(rank);
+                self.resend(rank, env.out);
+                self.events.push_back(SessionEvent::Opened);
+                env.cache.resume(rank);
+            }
+            session_op::CLOSE if self.session(rank).state() == State::Closing => self.session_left(rank),
+            session_op::CLOSE | session_op::REJECT => {
+                let why = msg.metadata.get("error_string").map_or("closed by the MDS", String::as_str);
+                let conn = self.session(rank).disconnect();
+                env.out.extend(conn.map(|conn| Output::Close { conn }));
+                self.forget_session(rank, why, env);
+                self.session(rank).reopen_later(env.now);
+            }
+            session_op::RECALL_STATE => env.cache.trim_caps(rank, msg.head.max_caps as usize),
+            session_op::FLUSHMSG => {
+                let ack = ClientSession::of(session_op::FLUSHMSG_ACK, msg.head.seq);
+                self.send(rank, Body::from(ack), 0, env.out);
+            }
+            _ => {}
+        }
+    }
+
+    /// The answer to a request.
+    fn reply(&mut self, rank: MdsRank, tid: u64, reply: ClientReply, env: &mut Env<'_>) {
+        let Some(replied) = self.requests.answered(tid, rank, &reply) else { return };
+        if replied.first {
+            env.cache.learn(env.now, rank, &reply);
+            let (op, is_repeat, result) = (replied.op, replied.is_repeat, reply.result);
+            let asks_again = replied
+                .ended
+                .is_some_and(|(request, recall)| self.ask_again(op, request, recall, result, env));
+            if !asks_again {
+                self.events.push_back(SessionEvent::Replied { op, rank, reply: Box::new(reply), is_repeat });
+            }
+        }
+        if self.requests.ranks_with_unsafe().is_empty() {
+            let waiters = std::mem::take(&mut self.journal_waiters);
+            self.events.extend(waiters.into_iter().map(SessionEvent::Woken));
+        }
+    }
+
+    /// A rank says that another is the authority: the request is sent there, over a session that may have to
+    /// be opened.
+    fn forward(&mut self, rank: MdsRank, tid: u64, forward: &ClientRequestForward, env: &mut Env<'_>) {
+        // Even where a rank could pass a request on itself, the client sends it: the other rank expects it of
+        // a session.
+        let to = MdsRank(forward.dest_mds);
+        if to.0 >= 0 && self.requests.forwarded(tid, rank, to, forward.num_fwd) {
+            self.transmit(tid, env.out);
+        }
+    }
+
+    /// Goes on with a request that needs more than one answer. Returns true if it does.
+    fn ask_again(
+        &mut self,
+        op: OpId,
+        request: Box<ClientRequest>,
+        recall: Recall,
+        result: i32,
+        env: &mut Env<'_>,
+    ) -> bool {
+        let (request, mut bases) = match recall {
+            Recall::NotYet if Errno::from_result_code(result) == Some(Errno::ESTALE) => {
+                let is_unknown = |key: &InodeKey| {
+                    *key > InodeKey::ROOT && env.cache.inode(*key).is_none_or(|i| i.caps().cap().is_none())
+                };
+                let named = [request.path.ino, request.path2.ino].map(InodeKey::head);
+                let bases: Vec<u64> = named.into_iter().filter(is_unknown).map(InodeKey::ino).collect();
+                if bases.is_empty() {
+                    return false;
+                }
+                (request, bases)
+            }
+            Recall::Finding(request, rest) if result >= 0 => (request, rest),
+            _ => return false,
+        };
+        let (next, recall) = match bases.pop() {
+            Some(ino) => {
+                let lookup = ClientRequest {
+                    op: MdsOp::LOOKUPINO,
+                    path: msgs::FilePath { ino, path: Vec::new() },
+                    args: GetattrArgs { mask: STAT_CAPS }.into(),
+                    head_version: request.head_version,
+                    stamp: request.stamp,
+                    ..ClientRequest::default()
+                };
+                (lookup, Recall::Finding(request, bases))
+            }
+            None => (ClientRequest { num_retry: 0, num_fwd: 0, ..*request }, Recall::Done),
+        };
+        let rank = self.choose_rank(env.cache, &next);
+        self.enqueue(op, rank, Box::new(next), recall, env.out);
+        true
+    }
+
+    // Capabilities.
+
+    /// Sends the message about an inode's capability that is due, if its session is open.
+    pub(crate) fn send_cap_message(&self, cache: &mut Cache, key: InodeKey, out: &mut Outs) {
+        let Some(cap) = cache.inode(key).and_then(|inode| inode.caps().cap()) else { return };
+        let rank = cap.auth_rank();
+        if self.is_open(rank)
+            && let Some((tid, message)) = cache.take_cap_message(key)
+        {
+            self.send(rank, Body::from(message), tid, out);
+        }
+    }
+
+    /// Gives back the capabilities that the cache has dropped.
+    pub(crate) fn send_releases(&self, cache: &mut Cache, out: &mut Outs) {
+        let mut by_rank: BTreeMap<MdsRank, Vec<CapReleaseItem>> = BTreeMap::new();
+        for (rank, item) in cache.take_releases() {
+            by_rank.entry(rank).or_default().push(item);
+        }
+        for (rank, caps) in by_rank {
+            let body = ClientCapRelease { caps, osd_epoch_barrier: maps::Epoch(0) };
+            self.send(rank, Body::from(body), 0, out);
+        }
+    }
+
+    /// Asserts the invariants after an input.
+    pub(crate) fn check(&self) {
+        self.sessions.values().for_each(Session::check);
+        self.requests.check();
+    }
+}
+
+#[cfg(test)]
+impl Sessions {
+    /// A session with the root's rank in this state, on a new connection.
+    pub(crate) fn pretend(&mut self, state: State) -> ConnId {
+        let (conn, root) = (self.space.next_id(), self.map.root);
+        self.session(root).pretend(state, conn);
+        conn
+    }
+
+    /// The map as if it named an active MDS for `rank`, with the gid of its session.
+    pub(crate) fn pretend_active(&mut self, rank: MdsRank, gid: Option<Gid>) {
+        let gid = gid.unwrap_or_else(|| self.session(rank).gid());
+        let addrs = wire::EntityAddr::msgr2(([127, 0, 0, 1], 6800).into(), 1).into();
+        let info = maps::MdsInfo { gid, state: MdsState::ACTIVE, rank, addrs, ..maps::MdsInfo::default() };
+        self.map.mds_info.insert(gid, info);
+        self.map.up.insert(rank, gid);
+    }
+
+    pub(crate) fn set_max_file_size(&mut self, size: u64) {
+        self.map.max_file_size = size;
+    }
+}

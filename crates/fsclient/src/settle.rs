@@ -1,0 +1,69 @@
+//! Settling an inode that something happened to: buffered data leave, stale pages are invalidated, its MDS is
+//! told.
+
+use crate::api::{Answer, Invalidate};
+use crate::cache::Cache;
+use crate::key::InodeKey;
+use crate::op::Outs;
+use crate::services::{Services, Token};
+use crate::sessions::Sessions;
+use crate::transfer::extent;
+use msgs::{Op as ObjectOp, osd_flag};
+use node::{Output, RequestId};
+use stdx::Now;
+use wire::Utime;
+
+/// The largest write of buffered data, in bytes.
+const MAX_FLIGHT: u64 = 4 << 20;
+
+/// The owners that settling needs.
+pub(crate) struct Settling<'a> {
+    pub(crate) cache: &'a mut Cache,
+    pub(crate) sessions: &'a Sessions,
+    pub(crate) services: &'a mut Services,
+}
+
+impl Settling<'_> {
+    /// Settles an inode.
+    pub(crate) fn settle(&mut self, now: Now, key: InodeKey, out: &mut Outs) {
+        self.write_back(now, key, out);
+        self.cache.recount(key);
+        self.invalidate_pages(key, out);
+        self.sessions.send_cap_message(self.cache, key, out);
+        self.cache.end_settling(key);
+        self.sessions.send_releases(self.cache, out);
+    }
+
+    /// Sends buffered data if somebody waits for them, they may not stay, or there are enough for a whole
+    /// object.
+    fn write_back(&mut self, now: Now, key: InodeKey, out: &mut Outs) {
+        loop {
+            let is_due = |inode| self.cache.is_write_back_due(now, inode);
+            if !self.cache.inode(key).is_some_and(is_due) {
+                return;
+            }
+            let inode = self.cache.open_inode(key);
+            let Some((striper, flight)) = inode.take_off(MAX_FLIGHT) else { return };
+            let (attrs, len) = (inode.attrs(), flight.data.len() as u64);
+            let (object_no, off) = striper.locate(flight.offset);
+            let extent = extent(attrs.truncation(), &striper, object_no, off, len);
+            let (pool, ns) = (attrs.layout().pool, attrs.layout().pool_ns.clone().into_bytes());
+            let oid = striper::object_name(key.ino(), object_no);
+            let write = ObjectOp::Write { extent, data: flight.data };
+            // In a full pool, who syncs gets an error instead of waiting for somebody to remove something.
+            let mut request =
+                rados::Request::write(pool, &ns, oid, vec![write]).with_flags(osd_flag::FULL_TRY);
+            request.mtime = Utime { sec: attrs.mtime().sec, nsec: attrs.mtime().nsec };
+            let token = Token::Flight { key, offset: flight.offset };
+            self.services.submit(now, token, request, out);
+        }
+    }
+
+    /// Has local callers drop pages that may be stale: they go before the capability may that they rest on.
+    fn invalidate_pages(&mut self, key: InodeKey, out: &mut Outs) {
+        if let Some(id) = self.cache.start_invalidation(key) {
+            let what = Invalidate::Inode { ino: key.ino(), offset: 0, len: 0 };
+            out.push(Output::Reply { id: RequestId(0), reply: Ok(Answer::Invalidate { id, what }) });
+        }
+    }
+}

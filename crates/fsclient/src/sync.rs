@@ -1,0 +1,56 @@
+//! fsync(2), syncfs(2), and leaving: waiting until everything is durable.
+
+use crate::api::Answer;
+use crate::cache::Cache;
+use crate::handles::FileHandle;
+use crate::op::{Attempt, Stage, Step, done, fail};
+use crate::sessions::Sessions;
+
+/// Waits until everything that was answered unsafely is safe.
+pub(crate) fn wait_for_journal(sessions: &mut Sessions, attempt: &mut Attempt<'_>) -> Step {
+    let op = attempt.op();
+    if sessions.wait_for_journal(op, attempt.out()) { Step::Wait } else { done(Answer::Done) }
+}
+
+/// Waits until a file's data and attributes are durable; of the attributes only the size if `data_only`.
+pub(crate) fn fsync(
+    cache: &mut Cache,
+    sessions: &mut Sessions,
+    attempt: &mut Attempt<'_>,
+    file: FileHandle,
+    data_only: bool,
+) -> Step {
+    let (key, op) = (file.key(), attempt.op());
+    let inode = cache.open_inode(key);
+    if data_only && inode.caps().has_durable_size() {
+        if !inode.data().dirty().is_empty() {
+            inode.wait_for_data(op);
+            cache.settle_later(key);
+            return Step::Wait;
+        }
+    } else if inode.has_unwritten() {
+        inode.wait_for_sync(op);
+        cache.settle_later(key);
+        return Step::Wait;
+    } else {
+        inode.end_sync();
+    }
+    match inode.take_error() {
+        Some(errno) => fail(errno),
+        None => wait_for_journal(sessions, attempt),
+    }
+}
+
+/// Waits until everything is durable.
+pub(crate) fn sync_all(cache: &mut Cache, sessions: &mut Sessions, attempt: &mut Attempt<'_>) -> Step {
+    if cache.wait_for_all(attempt.op()) { Step::Wait } else { wait_for_journal(sessions, attempt) }
+}
+
+/// Writes everything back, then closes the sessions; the operation is answered when they are closed.
+pub(crate) fn leave(cache: &mut Cache, sessions: &mut Sessions, attempt: &mut Attempt<'_>) -> Step {
+    if !cache.wait_for_all(attempt.op()) && !sessions.is_closing() {
+        let now = attempt.now();
+        sessions.close(now, attempt.out());
+    }
+    attempt.wait_at(Stage::Leaving)
+}
