@@ -1,4 +1,4 @@
-//! Where trace lines go: a file beside the data, or standard error; `NACRE_LOG` sets how much.
+//! Trace lines, which go to a file beside the data or to standard error; `NACRE_LOG` sets their level.
 
 use anyhow::{Context, Result};
 use std::fs::OpenOptions;
@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 use tracing_subscriber::EnvFilter;
 
-/// Sends trace lines to the end of `file`, or to standard error. May be called once.
+/// Appends trace lines to `file`, or sends them to standard error. May be called once.
 pub(crate) fn start(file: Option<&Path>) -> Result<()> {
     let filter = EnvFilter::try_from_env("NACRE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);

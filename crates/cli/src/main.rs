@@ -1,4 +1,4 @@
-//! `nacre`: one binary that starts clusters, runs daemons and is their tool.
+//! `nacre`: one binary that starts clusters, runs daemons and administers them.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -13,23 +13,24 @@ mod signals;
 use clap::Parser;
 use std::process::ExitCode;
 
-/// Blocks of 4 KiB come and go with each request: see ADR 0012.
+/// Each request allocates and frees blocks of 4 KiB: see ADR 0012.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 unsafe extern "C" {
-    /// Of mimalloc: what has been free for a while goes back to the host (all of it where `force` is set).
+    /// mimalloc: gives memory that has been free for a while back to the host, with `force` all free memory.
     fn mi_collect(force: bool);
-    /// Of mimalloc: the value of an option, unless the environment sets it.
+    /// mimalloc: sets an option, unless the environment does.
     fn mi_option_set_default(option: std::ffi::c_int, value: std::ffi::c_long);
 }
 
-/// Of mimalloc 2 and 3: after how many milliseconds what is free goes back to the host (`MIMALLOC_PURGE_DELAY`).
+/// mimalloc 2 and 3: the option for the time in milliseconds after which free memory goes back to the host
+/// (`MIMALLOC_PURGE_DELAY`).
 const PURGE_DELAY: std::ffi::c_int = 15;
 
 fn main() -> ExitCode {
     raise_file_limit();
-    // SAFETY: an option of the allocator, set before there are threads. Its own second lets bursts add up.
+    // SAFETY: the option is set before there are threads. The default of one second lets bursts add up.
     unsafe { mi_option_set_default(PURGE_DELAY, 10) };
     // SAFETY: it is thread-safe, and concerns only memory that is free.
     runtime::give_back_by(|| unsafe { mi_collect(false) });
@@ -46,19 +47,19 @@ fn main() -> ExitCode {
     }
 }
 
-/// A daemon holds a descriptor for each connection: take as many as the host allows.
+/// Raises the limit of open files: a daemon holds a descriptor for each connection.
 fn raise_file_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // The old limit is enough to say what is wrong when it is reached.
+    // On failure the old limit stays, and the error at reaching it is clear enough.
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-/// Help and version go out whole; a mistake is one line that says what to do.
+/// Prints help and version in full, a mistake as one line that says what to do.
 fn usage(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
-        // A reader that went away is its own affair.
+        // Nobody misses the output if its reader is gone.
         let _ = error.print();
         return ExitCode::SUCCESS;
     }

@@ -1,4 +1,4 @@
-//! What a new cluster gets through the monitor's ordinary commands: pools and a file system.
+//! The pools and the file system of a new cluster, made by the monitor's ordinary commands.
 
 use super::client::ask;
 use anyhow::{Context, Result};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 /// The name of the file system that `nacre dev` makes.
 pub(crate) const FS_NAME: &str = "cephfs";
 
-/// Makes the pools and the file system unless there is one.
+/// Makes the pools and the file system, unless there is a file system.
 pub(crate) fn make_file_system(admin: &client::Cluster) -> Result<()> {
     let found = ask(admin, &json!({ "prefix": "fs ls", "format": "json" }))?;
     let found: Value = serde_json::from_slice(&found).context("the monitor's list of file systems")?;

@@ -1,4 +1,4 @@
-//! Tools as clients: which cluster they mean, as whom, and what they ask its monitors.
+//! Tools as clients: the choice of a cluster and a name, and commands to its monitors.
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -8,13 +8,13 @@ use std::time::Duration;
 use stdx::Bufs;
 use wire::EntityName;
 
-/// Which cluster, as whom.
+/// The cluster and the name to use.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ClientArgs {
     /// The cluster's configuration file [default: $CEPH_CONF, ./nacre-data/ceph.conf or /etc/ceph/ceph.conf].
     #[arg(long, short = 'c')]
     pub(crate) conf: Option<PathBuf>,
-    /// Who to be.
+    /// The name to authenticate as.
     #[arg(long, short = 'n', default_value = "client.admin", value_parser = entity)]
     pub(crate) name: EntityName,
     /// The file with the key [default: `keyring` of the configuration].
@@ -27,7 +27,7 @@ fn entity(text: &str) -> Result<EntityName, String> {
 }
 
 impl ClientArgs {
-    /// For the client library, which reads the files.
+    /// The options for the client library, which reads the files.
     pub(crate) fn options(&self) -> Result<client::Options> {
         let mut options = client::Options::new(self.conf_path()?);
         options.name = self.name.clone();
@@ -51,10 +51,10 @@ impl ClientArgs {
     }
 }
 
-/// How long monitors may take to let a tool in.
+/// The time within which monitors must let a tool in.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The output of a monitor command, or its error as the monitor words it.
+/// Returns the output of a monitor command, or its error in the monitor's words.
 pub(crate) fn ask(cluster: &client::Cluster, command: &Value) -> Result<Vec<u8>> {
     let reply = cluster.command(&command.to_string(), Bufs::new())?;
     if reply.code != 0 {

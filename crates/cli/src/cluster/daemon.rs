@@ -1,5 +1,5 @@
-//! Starts one daemon on an event loop, from its configuration file and directory; `nacre dev` and `nacre mon|osd|mds`
-//! start them alike.
+//! Starts one daemon on an event loop, from its configuration file and directory; `nacre dev` and `nacre
+//! mon|osd|mds` start them alike.
 
 use super::layout::advise;
 use super::{files, hostname};
@@ -18,20 +18,21 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use wire::{EntityAddr, EntityName, EntityType, Uuid};
 
-/// Threads for blocking disk calls of a daemon: more than it has disks, as a flush holds one.
+/// Threads of a daemon for blocking disk calls: more than it has disks, since a flush holds one.
 const DISK_THREADS: usize = 8;
 
-/// The least that large messages of clients, or of daemons, or answers may take of one of many OSDs in a process, bytes.
+/// The least memory in bytes for each kind of large messages (of clients, of daemons, answers) of one of many
+/// OSDs in a process.
 const LEAST_MESSAGES: u64 = 2 << 20;
-/// The most, bytes: more makes nothing faster.
+/// The most memory in bytes for each kind: more makes nothing faster.
 const MOST_MESSAGES: u64 = 64 << 20;
 
-/// Somebody else has its device.
+/// The error that another process uses the device.
 #[derive(Debug)]
 pub(crate) struct InUse(String);
 
 impl InUse {
-    /// Says who has a device.
+    /// Names the user of a device.
     pub(crate) fn of(path: &Path) -> Self {
         Self(probe::held(path))
     }
@@ -45,8 +46,8 @@ impl std::fmt::Display for InUse {
 
 impl std::error::Error for InUse {}
 
-/// What the connections of one of `osds` OSDs of a process may hold: more where `target`, the memory that all of them are to have in bytes, is more than what
-/// each has where nothing is said.
+/// The memory that the connections of one of `osds` OSDs of a process may hold: more than the default if
+/// `target`, the memory of all of them in bytes, allows it.
 fn limits_of_osd(target: Option<u64>, osds: u64) -> Limits {
     let usual = decl::options::find("osd_memory_target").and_then(|o| decl::options::parse_size(o.default));
     let usual = usual.unwrap_or(u64::MAX).max(1);
@@ -65,20 +66,20 @@ fn limits_of_osd(target: Option<u64>, osds: u64) -> Limits {
     }
 }
 
-/// What all daemons of a process share.
+/// The resources that all daemons of a process share.
 pub(crate) struct Daemons {
     loops: Vec<EventLoop>,
     notices: Sender<Notice>,
     next_loop: usize,
 }
 
-/// One daemon that is to be started.
+/// A daemon to be started.
 pub(crate) struct Daemon {
     pub(super) name: EntityName,
     pub(super) conf: Conf,
     pub(super) osd_size: u64,
     dir: PathBuf,
-    /// OSDs in the process that it is in.
+    /// The number of OSDs in its process.
     osds: u64,
 }
 
@@ -95,7 +96,7 @@ impl Daemons {
         let at = self.next_loop % self.loops.len();
         self.next_loop += 1;
         let (event_loop, notices) = (&self.loops[at], self.notices.clone());
-        // Of its own: a device that hangs holds its threads, and nobody else's.
+        // Each daemon has threads of its own: a device that hangs holds only these.
         let pool = DiskPool::new(DISK_THREADS);
         match daemon.name.ty {
             EntityType::MON => daemon.start_mon(&pool, event_loop, notices),
@@ -122,7 +123,7 @@ impl Daemon {
         Ok(Self { name, conf, dir, osd_size, osds: 1 })
     }
 
-    /// The same as one of so many OSDs in a process.
+    /// The same, as one of `osds` OSDs in a process.
     pub(crate) fn among(self, osds: usize) -> Self {
         Self { osds: osds.max(1) as u64, ..self }
     }
@@ -137,17 +138,18 @@ impl Daemon {
         self.dir.join("block")
     }
 
-    /// Whether somebody else has its device.
+    /// Reports whether another process uses its device.
     pub(crate) fn is_in_use(&self) -> bool {
         matches!(runtime::open_alone(&self.device(), false), Err(DiskOpenError::Locked(_)))
     }
 
-    /// OSDs of its process: they share one target of memory in equal parts, so that none takes what another one needs.
+    /// The number of OSDs in its process. They share one memory target in equal parts, so that none takes
+    /// what another needs.
     pub(super) fn osds(&self) -> u64 {
         self.osds
     }
 
-    /// What its connections may hold.
+    /// The memory that its connections may hold.
     fn limits(&self) -> Limits {
         if self.name.ty != EntityType::OSD {
             return Limits::default();
@@ -161,12 +163,13 @@ impl Daemon {
         &self.dir
     }
 
-    /// The file in a monitor's directory that says that it was in a cluster: an empty store in its place must not make another.
+    /// The file in a monitor's directory that marks it as a former member of a cluster: an empty store in its
+    /// place must not make another cluster.
     pub(super) fn joined(&self) -> PathBuf {
         self.dir.join("joined")
     }
 
-    /// It serves: what follows from that for its next start.
+    /// Notes for its next start that it has served.
     pub(crate) fn note_ready(&self) -> Result<()> {
         let file = self.joined();
         if self.name.ty == EntityType::MON && !file.exists() {
@@ -175,7 +178,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Where its process id goes.
+    /// The file for its process id.
     pub(crate) fn pid_file(&self) -> Option<PathBuf> {
         self.conf.get(&self.name, "pid_file").map(PathBuf::from)
     }
@@ -212,7 +215,8 @@ impl Daemon {
         Ok(Credentials { name: self.name.clone(), key: Some(key.clone()) })
     }
 
-    /// An address for a daemon whose port is not fixed: the one set, or that on which the monitors are reached.
+    /// An address for a daemon whose port is not fixed: the configured one, or that from which the monitors
+    /// are reached.
     pub(super) fn listen_anywhere(&self) -> Result<Listener> {
         let ip = match self.conf.get(&self.name, "public_addr") {
             Some(text) => {
@@ -257,7 +261,7 @@ impl Daemon {
         Ok(disk)
     }
 
-    /// The uuid of its store: made at the first start.
+    /// The UUID of its store, made at the first start.
     pub(super) fn uuid(&self) -> Result<Uuid> {
         let path = self.dir.join("fsid");
         match std::fs::read_to_string(&path) {
@@ -273,13 +277,13 @@ impl Daemon {
         }
     }
 
-    /// What `ceph osd metadata` and `ceph mds metadata` tell of it.
+    /// Its description for `ceph osd metadata` and `ceph mds metadata`.
     pub(super) fn metadata(&self) -> BTreeMap<String, String> {
         let version = env!("CARGO_PKG_VERSION");
         let mut out = super::host::metadata(&self.dir);
         match self.name.ty {
             EntityType::OSD => drop(out.insert("osd_data".into(), self.dir.display().to_string())),
-            // It stores nothing.
+            // An MDS stores nothing.
             EntityType::MDS => out.retain(|key, _| !key.starts_with("device")),
             _ => {}
         }
@@ -299,7 +303,7 @@ fn local_ip_towards(peer: Option<SocketAddr>) -> Result<IpAddr> {
     let peer = peer.context("`mon host` is empty")?;
     let any: SocketAddr =
         if peer.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { (std::net::Ipv6Addr::UNSPECIFIED, 0).into() };
-    // Nothing is sent: connecting a datagram socket only looks up the route.
+    // Connecting a datagram socket sends nothing: it only looks up the route.
     let socket = std::net::UdpSocket::bind(any).and_then(|s| s.connect(peer).and_then(|()| s.local_addr()));
     Ok(socket.with_context(|| format!("no route to the monitor {peer}"))?.ip())
 }

@@ -13,7 +13,7 @@ pub(crate) fn write(path: &Path, content: &str, mode: u32) -> Result<()> {
     let temporary = path.with_file_name(format!(".{name}.new"));
     let parent = path.parent().unwrap_or(Path::new("."));
     let put = || {
-        // A left-over of a killed process may have another mode.
+        // The remains of a killed process may have another mode.
         match std::fs::remove_file(&temporary) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
             _ => {}

@@ -1,10 +1,10 @@
-//! What a daemon tells of the host that it runs on, under the names that Ceph's daemons use.
+//! A daemon's description of its host, under the names that Ceph's daemons use.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What can be found out; what can't is left out.
+/// Describes the host, as far as it can be found out.
 pub(super) fn metadata(data: &Path) -> BTreeMap<String, String> {
     let uname = rustix::system::uname();
     let text = |s: &std::ffi::CStr| s.to_string_lossy().into_owned();
@@ -41,7 +41,7 @@ fn field(path: &str, key: &str, separator: char) -> Option<String> {
     lines.find(|(k, _)| k.trim() == key).map(|(_, v)| v.trim().to_owned())
 }
 
-/// The name of the whole disk that a path is on.
+/// The name of the whole disk that holds a path.
 fn device(data: &Path) -> Option<String> {
     let dev = std::fs::metadata(data).ok()?.dev();
     let link = format!("/sys/dev/block/{}:{}", rustix::fs::major(dev), rustix::fs::minor(dev));
@@ -52,7 +52,7 @@ fn device(data: &Path) -> Option<String> {
     Some(path.file_name()?.to_str()?.to_owned())
 }
 
-/// Vendor, model and serial number, as Ceph joins them; only where there is a serial number.
+/// Vendor, model and serial number, as Ceph joins them; `None` without a serial number.
 fn device_id(device: &str) -> Option<String> {
     let dir = PathBuf::from("/sys/block").join(device);
     let read = |name: &str| {
@@ -60,7 +60,7 @@ fn device_id(device: &str) -> Option<String> {
         Some(text.trim().replace(' ', "_")).filter(|t| !t.is_empty())
     };
     let serial = read("device/serial").or_else(|| read("serial"))?;
-    // A number is that of a driver, not of a maker.
+    // A vendor that is a number names a driver, not a maker.
     let vendor = read("device/vendor").filter(|v| !v.starts_with("0x"));
     let parts = [vendor, read("device/model"), Some(serial)];
     Some(parts.into_iter().flatten().collect::<Vec<_>>().join("_"))

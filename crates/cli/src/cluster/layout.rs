@@ -1,4 +1,4 @@
-//! What lies where under a cluster's directory.
+//! The paths under a cluster's directory.
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -9,11 +9,11 @@ pub(crate) struct Layout {
     dir: PathBuf,
 }
 
-/// Less free space than this holds no cluster, in bytes.
+/// The least free space for a new cluster, in bytes.
 const SPACE_NEEDED: u64 = 512 << 20;
 
 impl Layout {
-    /// Makes the directories where they are missing.
+    /// Makes missing directories.
     pub(crate) fn create(dir: &Path) -> Result<Self> {
         std::fs::create_dir_all(dir).map_err(|e| advise("create", dir, e))?;
         let dir = dir.canonicalize().with_context(|| format!("cannot use {}", dir.display()))?;
@@ -24,7 +24,7 @@ impl Layout {
         Ok(out)
     }
 
-    /// Refuses a directory on a file system that is as good as full.
+    /// Refuses a directory on a file system that is nearly full.
     pub(crate) fn check_space(&self) -> Result<()> {
         let stat = rustix::fs::statvfs(&self.dir)
             .with_context(|| format!("cannot examine {}", self.dir.display()))?;
@@ -45,12 +45,12 @@ impl Layout {
         &self.dir
     }
 
-    /// What every client and daemon reads.
+    /// The configuration file that every client and daemon reads.
     pub(crate) fn conf(&self) -> PathBuf {
         self.dir.join("ceph.conf")
     }
 
-    /// The administrator's key.
+    /// The administrator's keyring.
     pub(crate) fn keyring(&self) -> PathBuf {
         self.dir.join("keyring")
     }
@@ -65,7 +65,7 @@ impl Layout {
         self.dir.join("run")
     }
 
-    /// The process id of a daemon that is a process of its own.
+    /// The process id file of a daemon that is a process of its own.
     pub(crate) fn pid_file(&self, name: &str) -> PathBuf {
         self.run_dir().join(format!("{name}.pid"))
     }
@@ -88,7 +88,7 @@ impl Layout {
     }
 }
 
-/// An error of the host about a path, with what to do.
+/// An error of the host about a path, with advice.
 pub(crate) fn advise(what: &str, path: &Path, error: std::io::Error) -> anyhow::Error {
     let hint = match error.raw_os_error() {
         Some(libc::EROFS) => ": the file system is mounted read-only, choose another directory",

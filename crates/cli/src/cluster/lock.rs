@@ -1,4 +1,4 @@
-//! One running `nacre dev` for each directory.
+//! The lock that keeps a second `nacre dev` off a directory.
 
 use super::Layout;
 use super::layout::advise;
@@ -7,11 +7,11 @@ use rustix::fs::{FlockOperation, flock};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 
-/// Held while a cluster runs; the host releases it also when the process is killed.
+/// The lock, held while a cluster runs; the host releases it even if the process is killed.
 pub(crate) struct DirLock(#[expect(dead_code, reason = "its life is the lock")] File);
 
 impl DirLock {
-    /// Takes the lock, or says who has it.
+    /// Takes the lock, or names its holder.
     pub(crate) fn take(layout: &Layout) -> Result<Self> {
         let path = layout.run_dir().join("lock");
         let mut file = OpenOptions::new()
@@ -23,7 +23,7 @@ impl DirLock {
             .map_err(|e| advise("write", &path, e))?;
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
             let mut pid = String::new();
-            // Only for the message: an empty one says less.
+            // The process id is only for the message.
             let _ = file.read_to_string(&mut pid);
             bail!(
                 "{} is in use by another `nacre dev` (process {}): stop that one first, or choose another directory",

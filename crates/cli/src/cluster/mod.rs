@@ -1,4 +1,4 @@
-//! A cluster in a directory: what lies where, how it is made, how its daemons are started.
+//! A cluster in a directory: its paths, its making, the start of its daemons.
 
 mod bootstrap;
 mod client;

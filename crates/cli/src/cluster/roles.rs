@@ -1,4 +1,4 @@
-//! What each role is told when it is made.
+//! The configuration of each role.
 
 use super::{Daemon, hostname};
 use anyhow::{Context, Result};
@@ -9,11 +9,11 @@ use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
 use wire::{AddrVec, EntityAddr};
 
-/// Size of a monitor's sparse file, in bytes.
+/// The size of a monitor's sparse file, in bytes.
 const MON_SIZE: u64 = 4 << 30;
-/// Bytes of its store's index that a monitor keeps in memory.
+/// The part of its store's index that a monitor keeps in memory, in bytes.
 const MON_CACHE: usize = 2 << 20;
-/// Bytes of the log of its store: commands are few and small.
+/// The size of the log of a monitor's store, in bytes: commands are few and small.
 const MON_LOG: u64 = 16 << 20;
 
 impl Daemon {
@@ -27,7 +27,7 @@ impl Daemon {
         let addrs = self.mon_addrs()?.into_iter().filter_map(|m| m.addr);
         let mons: Vec<(String, SocketAddr)> = names.zip(addrs).collect();
         let own = mons.iter().zip(0..).find(|((name, _), _)| *name == self.name.id);
-        // One that was added later need not be in `mon host`.
+        // A monitor that was added later need not be in `mon host`.
         let (addr, rank) = match self.conf.get(&self.name, "mon_addr") {
             Some(text) => {
                 let addr = text.parse().with_context(|| format!("`mon addr = {text}` is no IP:PORT"))?;
@@ -62,7 +62,7 @@ impl Daemon {
             let mut rng = runtime::rng();
             mon::Mon::new(config, store::Store::new(store, info, rng.fork()), rng).with_host(host)
         };
-        // Monitors have no incarnations: they are known by their addresses.
+        // Monitors have no incarnations: their addresses identify them.
         Ok(on.spawn(self.spec(rank, listener, 0, vec![Box::new(disk)]), make, notices))
     }
 

@@ -1,4 +1,5 @@
-//! Makes a new cluster's files, or reads those of one that is there: `ceph.conf`, keyrings, the daemons' directories.
+//! Makes a new cluster's files, or reads those of an existing one: `ceph.conf`, keyrings, the daemons'
+//! directories.
 
 use super::files;
 use super::layout::{Layout, advise};
@@ -8,41 +9,41 @@ use decl::Conf;
 use std::net::{IpAddr, SocketAddr};
 use wire::{EntityName, EntityType, Uuid};
 
-/// What `nacre dev` was asked for; `None` where the option was not given.
+/// The options of `nacre dev`; `None` if an option was not given.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
-    /// Monitors.
+    /// The number of monitors.
     pub(crate) mons: Option<u32>,
-    /// OSDs.
+    /// The number of OSDs.
     pub(crate) osds: Option<u32>,
     /// The address of all daemons.
     pub(crate) addr: Option<IpAddr>,
     /// The first monitor's port.
     pub(crate) port: Option<u16>,
-    /// Whether clients prove themselves by cephx.
+    /// True if clients authenticate by cephx.
     pub(crate) cephx: Option<bool>,
 }
 
-/// A cluster whose files are there.
+/// A cluster whose files exist.
 #[derive(Clone, Debug)]
 pub(crate) struct Cluster {
-    /// Where.
+    /// Its paths.
     pub(crate) layout: Layout,
     /// Its identity.
     pub(crate) fsid: Uuid,
-    /// The monitors' addresses: those of a, b, c …
+    /// The monitors' addresses, in the order a, b, c …
     pub(crate) mons: Vec<SocketAddr>,
     /// The numbers of its OSDs.
     pub(crate) osds: Vec<u32>,
-    /// Whether clients prove themselves by cephx.
+    /// True if clients authenticate by cephx.
     pub(crate) cephx: bool,
 }
 
 const DEFAULT_OSDS: u32 = 3;
 const DEFAULT_PORT: u16 = 3300;
 
-/// Opens the cluster in `layout`, or makes one. A cluster that is there keeps its address, port and authentication;
-/// the number of OSDs too.
+/// Opens the cluster in `layout`, or makes one. An existing cluster keeps its address, port, authentication
+/// and number of OSDs.
 pub(crate) fn open_or_create(layout: &Layout, wanted: &Wanted) -> Result<Cluster> {
     let found = match std::fs::read_to_string(layout.conf()) {
         Ok(text) => Some(text),
@@ -88,7 +89,7 @@ pub(crate) fn open_or_create(layout: &Layout, wanted: &Wanted) -> Result<Cluster
     }
     keyrings(layout, &names)?;
     if is_new {
-        // Last: where it is there, everything else is.
+        // This file comes last: if it exists, everything else does.
         files::write(&layout.conf(), &conf_text(layout, fsid, &mons, cephx, osds.len()), 0o644)?;
     }
     Ok(Cluster { layout: layout.clone(), fsid, mons, osds, cephx })
@@ -126,7 +127,7 @@ fn existing(layout: &Layout, text: &str, wanted: &Wanted) -> Result<(Uuid, Vec<S
     Ok((fsid, mons, cephx))
 }
 
-/// The daemons of a cluster with so many monitors and these OSDs.
+/// The daemons of a cluster with `mons` monitors and these OSDs.
 pub(crate) fn daemon_names(mons: usize, osds: &[u32]) -> Vec<EntityName> {
     let letters = ('a'..='z').take(mons).map(String::from);
     let mut out: Vec<EntityName> = letters.map(|id| EntityName::new(EntityType::MON, id)).collect();
@@ -135,8 +136,8 @@ pub(crate) fn daemon_names(mons: usize, osds: &[u32]) -> Vec<EntityName> {
     out
 }
 
-/// Reads or makes `DIR/keyring` (the administrator) and each daemon's `keyring`; all keys together. Monitors have the
-/// keys of all in theirs, for the first start of a cluster.
+/// Reads or makes `DIR/keyring` (the administrator's) and each daemon's `keyring`. Returns all keys. Monitors
+/// have everybody's keys in theirs, for the first start of a cluster.
 fn keyrings(layout: &Layout, daemons: &[EntityName]) -> Result<Keyring> {
     let mut all = Keyring::default();
     let admin = EntityName::new(EntityType::CLIENT, "admin");
@@ -147,7 +148,7 @@ fn keyrings(layout: &Layout, daemons: &[EntityName]) -> Result<Keyring> {
         take_key(&path, name.clone(), daemon_caps(name.ty), &mut all)?;
     }
     for name in daemons.iter().filter(|n| n.ty == EntityType::MON) {
-        // All monitors share one key: what the first one has or gets, the others get.
+        // All monitors share one key, that of the first one.
         let path = layout.daemon(&name.to_string()).join("keyring");
         let had = Keyring::parse(&std::fs::read_to_string(&path).unwrap_or_default()).unwrap_or_default();
         let shared = EntityName::new(EntityType::MON, "");
@@ -196,8 +197,8 @@ fn take_key(
     Ok(())
 }
 
-/// A file that real clients and our daemons read alike. Paths of daemons stand in the daemons' sections, so that
-/// no client writes a log or a socket there.
+/// The configuration file for both Ceph's clients and our daemons. Paths of daemons are in the daemons'
+/// sections, so that no client writes a log or a socket there.
 fn conf_text(layout: &Layout, fsid: Uuid, mons: &[SocketAddr], cephx: bool, osds: usize) -> String {
     // All OSDs are on one host, so copies are spread over OSDs, not hosts.
     let size = osds.clamp(1, 3);

@@ -1,4 +1,4 @@
-//! `--separate`: every daemon a process of its own, started and ended by this one.
+//! `--separate`: every daemon is a process of its own, started and ended by this one.
 
 use super::Layout;
 use anyhow::{Context, Result, bail};
@@ -14,22 +14,22 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 use wire::EntityName;
 
-/// What a daemon prints on its standard output once it is ready.
+/// The line that a daemon prints on its standard output once it is ready.
 pub(crate) fn ready_line(name: &EntityName) -> String {
     format!("{name}: ready")
 }
 
-/// Running daemons. Dropping it asks them to end and waits, also those that were started again by hand.
+/// Running daemons. Dropping it ends them and waits, also for those that were started again by hand.
 pub(crate) struct Processes {
     layout: Layout,
     children: Vec<(EntityName, Child)>,
 }
 
-/// A mount in a process of its own. Dropping it unmounts and waits: to be done before the daemons end.
+/// A mount in a process of its own. Dropping it unmounts and waits; that must happen before the daemons end.
 pub(crate) struct MountProcess(Child);
 
 impl MountProcess {
-    /// Mounts the cluster's file system at `point` and waits until it is there.
+    /// Mounts the cluster's file system at `point` and waits until it is mounted.
     pub(crate) fn start(layout: &Layout, point: &Path) -> Result<Self> {
         let log = layout.log("mount");
         let errors = OpenOptions::new().create(true).append(true).open(&log);
@@ -43,7 +43,7 @@ impl MountProcess {
         let mut said = String::new();
         BufReader::new(child.stdout.take().context("standard output is piped")?).read_line(&mut said)?;
         if said.is_empty() {
-            // It has closed its output, so it is ending by itself.
+            // It has closed its output, so it is ending already.
             let _ = child.wait();
             let text = std::fs::read_to_string(&log).unwrap_or_default();
             let why = text.lines().rfind(|line| line.starts_with("nacre: ")).unwrap_or("nacre: it ended");
@@ -59,10 +59,10 @@ impl Drop for MountProcess {
     }
 }
 
-/// Asks a child to end and waits; kills it where it takes too long.
+/// Asks a child to end and waits; kills it if it takes too long.
 fn end(child: &mut Child) {
     if let Some(pid) = Pid::from_raw(child.id() as i32) {
-        // It may have ended by itself.
+        // It may have ended already.
         let _ = rustix::process::kill_process(pid, Signal::TERM);
     }
     wait_or_kill(child, Instant::now() + PATIENCE);
@@ -71,7 +71,7 @@ fn end(child: &mut Child) {
 fn wait_or_kill(child: &mut Child, deadline: Instant) {
     while !matches!(child.try_wait(), Ok(Some(_)) | Err(_)) {
         if Instant::now() > deadline {
-            // It is gone either way.
+            // It is gone in any case.
             let _ = child.kill();
             let _ = child.wait();
             return;
@@ -80,22 +80,22 @@ fn wait_or_kill(child: &mut Child, deadline: Instant) {
     }
 }
 
-/// How long a daemon may take to end before it is killed.
+/// The time that a daemon has for ending before it is killed.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A daemon must not outlive a parent that was killed: it would hold the data against the next start.
+/// Has a child killed with its parent: a daemon that outlived it would keep the data from the next start.
 fn end_with_parent() -> std::io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM)).map_err(Into::into)
 }
 
 impl Processes {
-    /// None yet.
+    /// No daemons yet.
     pub(crate) fn new(layout: &Layout) -> Self {
         Self { layout: layout.clone(), children: Vec::new() }
     }
 
-    /// Starts a daemon; `notices` hears when it is ready. That it has ended is no reason for the others to end: it may be
-    /// started again by hand.
+    /// Starts a daemon; `notices` hears when it is ready. Its end does not end the others: it may be started
+    /// again by hand.
     pub(crate) fn start(&mut self, name: &EntityName, osd_size: u64, notices: Sender<Notice>) -> Result<()> {
         let path = self.layout.log(&name.to_string());
         let log = OpenOptions::new().create(true).append(true).open(&path);
@@ -119,7 +119,7 @@ impl Processes {
         std::thread::Builder::new().name(format!("watch-{name}")).spawn(move || {
             for said in BufReader::new(stdout).lines().map_while(Result::ok) {
                 if said == line {
-                    // Nobody listens any more where this process is ending.
+                    // Nobody listens any more if this process is ending.
                     let _ = notices.send(Notice::Ready(name_there.clone()));
                 }
             }
@@ -129,7 +129,7 @@ impl Processes {
         Ok(())
     }
 
-    /// The process in the daemon's pid file, where it is a daemon of this cluster.
+    /// The process in the daemon's pid file, if it is a daemon of this cluster.
     fn running(&self, name: &EntityName) -> Option<Pid> {
         let pid = std::fs::read_to_string(self.layout.pid_file(&name.to_string())).ok()?;
         let pid = Pid::from_raw(pid.trim().parse().ok()?)?;
@@ -145,7 +145,7 @@ impl Drop for Processes {
         for (name, child) in &self.children {
             let own = Pid::from_raw(child.id() as i32);
             for pid in own.into_iter().chain(self.running(name).filter(|pid| Some(*pid) != own)) {
-                // It may have ended by itself.
+                // It may have ended already.
                 let _ = rustix::process::kill_process(pid, Signal::TERM);
             }
         }

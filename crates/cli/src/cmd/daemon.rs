@@ -18,10 +18,10 @@ pub(crate) struct DaemonArgs {
     /// The cluster's configuration file.
     #[arg(long, short = 'c')]
     conf: PathBuf,
-    /// What follows the dot in the daemon's name: `a` of mon.a, `0` of osd.0.
+    /// The part of the daemon's name behind the dot: `a` of mon.a, `0` of osd.0.
     #[arg(long, short = 'i')]
     id: String,
-    /// Size of a new OSD's file.
+    /// The size of a new OSD's file.
     #[arg(long, default_value = "16G", value_parser = super::size)]
     osd_size: u64,
 }
@@ -55,8 +55,8 @@ pub(crate) fn run_all(names: &[EntityName], conf: &Path, osd_size: u64) -> Resul
     }
 }
 
-/// Refuses OSDs that can't be in one process because they are the same, store on the same device, or on one that somebody
-/// else has: before any of them runs.
+/// Refuses OSDs that can't share a process: twice the same, two on one device, or one whose device another
+/// process uses. Nothing runs before.
 fn check_apart(daemons: &[Daemon]) -> Result<()> {
     let mut devices = BTreeMap::new();
     if daemons.len() < 2 {
@@ -68,7 +68,7 @@ fn check_apart(daemons: &[Daemon]) -> Result<()> {
             bail!("{name} is given twice: give each OSD once");
         }
         let device = daemon.device();
-        // What does not exist yet is made by whoever is first.
+        // A file that does not exist yet is made by the first start.
         let real = std::fs::canonicalize(&device).unwrap_or(device);
         if let Some(other) = devices.insert(real.clone(), name.clone()) {
             bail!("{other} and {name} would both store on {}: give each OSD a device", real.display());
@@ -83,15 +83,15 @@ fn check_apart(daemons: &[Daemon]) -> Result<()> {
 /// The daemons of this process.
 struct Process {
     world: Daemons,
-    /// It was begun with more than one.
+    /// It was started with more than one.
     several: bool,
     running: BTreeMap<EntityName, Running>,
-    /// Whose end was a failure, and why.
+    /// The daemons that failed, with their errors.
     failed: Vec<String>,
     stopping: bool,
 }
 
-/// One that has not ended.
+/// A daemon that has not ended.
 struct Running {
     daemon: Daemon,
     handle: Handle<Never, Never>,
@@ -99,8 +99,8 @@ struct Running {
 }
 
 impl Process {
-    /// Starts one with the process. One whose device fails keeps no others from starting; one that somebody else runs already
-    /// is a mistake in what was asked for.
+    /// Starts a daemon with the process. One whose device fails does not keep others from starting; one that
+    /// runs in another process already is a mistake of the caller.
     fn start_first(&mut self, daemon: Daemon) -> Result<()> {
         let name = daemon.name().clone();
         match self.world.start(&daemon) {
@@ -123,7 +123,7 @@ impl Process {
                 if let Some(running) = self.running.get(&name) {
                     running.daemon.note_ready()?;
                 }
-                // Whoever started it may have gone.
+                // The process that started this one may have gone.
                 let _ = writeln!(std::io::stdout(), "{}", ready_line(&name));
             }
             Notice::Signal if self.stopping => bail!("stopped by a second signal"),
@@ -145,7 +145,7 @@ impl Process {
         Ok(())
     }
 
-    /// One has ended: the others go on.
+    /// A daemon has ended: the others go on.
     fn ended(&mut self, name: &EntityName, result: Result<(), String>) {
         self.running.remove(name);
         match result {
@@ -165,7 +165,7 @@ impl Process {
     }
 }
 
-/// The process id in a file, removed at the end.
+/// A file with the process id, removed at the end.
 struct PidFile(Option<PathBuf>);
 
 impl PidFile {

@@ -19,16 +19,16 @@ use wire::{EntityName, EntityType};
 
 #[derive(Args)]
 pub(crate) struct DevArgs {
-    /// Where the cluster's data is, or goes; a cluster that is there continues. Without it: nacre-data, mounted at
+    /// The directory of the cluster's data; an existing cluster continues. Without it: nacre-data, mounted at
     /// nacre-data/mnt.
     dir: Option<PathBuf>,
-    /// Object storage daemons [default: 3, or as many as there are].
+    /// Number of object storage daemons [default: 3, or as many as there are].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
     osds: Option<u32>,
-    /// Monitors [default: 1, or as many as there are].
+    /// Number of monitors [default: 1, or as many as there are].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=9))]
     mons: Option<u32>,
-    /// Metadata servers.
+    /// Number of metadata servers.
     #[arg(long, default_value_t = 1)]
     mds: u32,
     /// The address that all daemons listen on [default: 127.0.0.1].
@@ -37,26 +37,26 @@ pub(crate) struct DevArgs {
     /// The first monitor's port, the next ones follow; other daemons take free ones [default: 3300].
     #[arg(long)]
     port: Option<u16>,
-    /// How clients prove who they are [default: cephx].
+    /// Authentication of clients [default: cephx].
     #[arg(long, value_enum)]
     auth: Option<AuthMethod>,
-    /// Mount the file system there, until the end.
+    /// Mount the file system there, until the cluster ends.
     #[arg(long)]
     mount: Option<PathBuf>,
-    /// Size of a new OSD's sparse file.
+    /// The size of a new OSD's sparse file.
     #[arg(long, default_value = "16G", value_parser = super::size)]
     osd_size: u64,
-    /// Run every daemon as a process of its own.
+    /// Run every daemon in a process of its own.
     #[arg(long)]
     separate: bool,
 }
 
-/// How clients prove who they are.
+/// The authentication of clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum AuthMethod {
-    /// By keys.
+    /// Keys.
     Cephx,
-    /// Not at all.
+    /// None.
     None,
 }
 
@@ -90,13 +90,13 @@ pub(crate) fn run(args: &DevArgs) -> Result<()> {
     result
 }
 
-/// Mounts the file system where that was asked for. Without arguments it is a convenience: that it can't be done is
-/// told, and the cluster goes on.
+/// Mounts the file system, if it should be. Without arguments the mount is a convenience: if it fails, that
+/// is printed and the cluster goes on.
 fn mount(cluster: &Cluster, args: &DevArgs) -> Result<Option<(MountProcess, PathBuf)>> {
     let usual = || args.dir.is_none().then(|| cluster.layout.dir().join("mnt"));
     let Some(point) = args.mount.clone().or_else(usual) else { return Ok(None) };
     let created = match std::fs::create_dir_all(&point) {
-        // A mount whose process was killed: the new one cleans it up.
+        // The process of an earlier mount was killed: the new one cleans up.
         Err(e) if e.raw_os_error() != Some(libc::ENOTCONN) => Err(advise("create", &point, e)),
         _ => Ok(()),
     };
@@ -109,16 +109,16 @@ fn mount(cluster: &Cluster, args: &DevArgs) -> Result<Option<(MountProcess, Path
     }
 }
 
-/// The daemons of a cluster that runs.
+/// The daemons of a running cluster.
 enum Running {
-    /// In this process.
+    /// All in this process.
     Together(Daemons, BTreeMap<EntityName, Handle<Never, Never>>),
-    /// Every daemon a process of its own.
+    /// Every daemon in a process of its own.
     Separate(Processes),
 }
 
 impl Running {
-    /// Ends them.
+    /// Ends the daemons.
     fn stop(self, notices: &Receiver<Notice>) {
         if let Self::Together(_daemons, handles) = self {
             handles.values().for_each(Handle::stop);
@@ -134,7 +134,7 @@ struct Foreground<'a> {
     tx: Sender<Notice>,
     notices: Receiver<Notice>,
     running: Running,
-    /// Those that have not been ready yet.
+    /// The daemons that have not been ready yet.
     waiting: BTreeSet<EntityName>,
 }
 
@@ -163,8 +163,8 @@ impl Foreground<'_> {
         }
     }
 
-    /// Waits for the daemons; makes the file system once the monitor and the OSDs are there, which the metadata server needs.
-    /// `false` where a signal came first.
+    /// Waits for the daemons. Makes the file system once the monitor and the OSDs are ready; the metadata
+    /// server needs it. Returns `false` if a signal came first.
     fn until_ready(&mut self) -> Result<bool> {
         let mut made = false;
         while !self.waiting.is_empty() {
@@ -186,7 +186,7 @@ impl Foreground<'_> {
         Ok(())
     }
 
-    /// Takes what becomes of the daemons. `false` where a signal asks for the end.
+    /// Takes a notice about the daemons. Returns `false` if a signal asks for the end.
     fn next(&mut self) -> Result<bool> {
         match self.notices.recv()? {
             Notice::Signal => return Ok(false),
@@ -205,7 +205,7 @@ impl Foreground<'_> {
         Ok(true)
     }
 
-    /// A daemon has ended: fatal where it shares this process or was never ready, otherwise something to tell.
+    /// A daemon has ended: fatal if it shares this process or was never ready, otherwise printed.
     fn ended(&self, name: &EntityName, result: Result<(), String>) -> Result<()> {
         let why = result.err().unwrap_or_else(|| "it has stopped".to_owned());
         if matches!(self.running, Running::Together(..)) || self.waiting.contains(name) {
@@ -222,7 +222,7 @@ impl Foreground<'_> {
     }
 }
 
-/// Mounts where asked for, and tells that all is ready.
+/// Mounts if asked to, and prints that all is ready.
 fn greet(cluster: &Cluster, args: &DevArgs) -> Result<Option<MountProcess>> {
     let mounted = mount(cluster, args)?;
     let mut text = greeting(cluster);
@@ -238,7 +238,7 @@ fn drain(notices: &Receiver<Notice>, mut count: usize) {
     while count > 0 {
         match notices.recv_timeout(std::time::Duration::from_secs(4)) {
             Ok(Notice::Ended(..)) => count -= 1,
-            // A second Ctrl-C: at once.
+            // A second Ctrl-C ends at once.
             Ok(Notice::Signal) | Err(_) => return,
             Ok(_) => {}
         }

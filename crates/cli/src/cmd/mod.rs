@@ -28,13 +28,13 @@ pub(crate) struct Args {
     pub(crate) command: Command,
 }
 
-/// How results are printed.
+/// The form in which results are printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 pub(crate) enum Format {
-    /// For people.
+    /// For people to read.
     #[default]
     Plain,
-    /// For programs.
+    /// For programs to read.
     Json,
 }
 
@@ -52,7 +52,7 @@ pub(crate) enum Command {
     Mount(mount::MountArgs),
     /// Put, get, list and remove objects.
     Rados(rados::RadosArgs),
-    /// Try out a CRUSH map.
+    /// Try a CRUSH map out.
     Crush(crush::CrushArgs),
     /// Check or measure the store of a daemon.
     Store(store::StoreArgs),
@@ -87,7 +87,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
     }
 }
 
-/// A bar for long work, on standard error; `what` is a template of how far it is.
+/// A progress bar on standard error; `what` is its template.
 fn progress(what: &str) -> indicatif::ProgressBar {
     let bar = indicatif::ProgressBar::with_draw_target(None, indicatif::ProgressDrawTarget::stderr());
     let template = format!("{{bar:40}} {{percent}}% {what}, {{eta}} left");

@@ -15,26 +15,26 @@ use std::time::Duration;
 
 #[derive(Args)]
 pub(crate) struct MountArgs {
-    /// Where to mount.
+    /// The mount point.
     mount_point: PathBuf,
     #[command(flatten)]
     client: ClientArgs,
-    /// Return once it is mounted.
+    /// Return once the file system is mounted.
     #[arg(long)]
     fork: bool,
     /// Refuse writes.
     #[arg(long, short = 'r')]
     read_only: bool,
-    /// Let other users in as well [default for root].
+    /// Admit other users [default for root].
     #[arg(long)]
     allow_other: bool,
     /// Seconds to wait for the cluster.
     #[arg(long, default_value_t = 60)]
     timeout: u64,
-    /// Buffered writes: beyond it writers wait.
+    /// Limit of buffered writes, beyond which writers wait.
     #[arg(long, default_value = "64M", value_parser = super::size)]
     dirty: u64,
-    /// Where to log [default: standard error].
+    /// The log file [default: standard error].
     #[arg(long)]
     log: Option<PathBuf>,
 }
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &MountArgs) -> Result<()> {
     let how = fuse::Options { read_only: args.read_only, allow_other };
     let mount = fuse::Mount::new(cluster.fs(), &args.mount_point, &how)
         .with_context(|| format!("cannot mount at {}", args.mount_point.display()))?;
-    // Whoever started it may have gone.
+    // The process that started this one may have gone.
     let _ = writeln!(std::io::stdout(), "nacre: mounted at {}", args.mount_point.display());
     let _ = std::io::stdout().flush();
     wait_and_unmount(mount, &args.mount_point, &signals)?;
@@ -67,12 +67,12 @@ pub(crate) fn run(args: &MountArgs) -> Result<()> {
     Ok(())
 }
 
-/// Until somebody unmounts it or a signal comes, which then does.
+/// Serves until somebody unmounts it; a signal unmounts it too.
 fn wait_and_unmount(mount: fuse::Mount, point: &Path, signals: &mpsc::Receiver<Notice>) -> Result<()> {
     let (tx, done) = mpsc::channel();
     let thread = std::thread::Builder::new().name("fuse-wait".into()).spawn(move || {
         let result = mount.wait();
-        // The receiver lives until this has been heard, or was told by a signal.
+        // The receiver lives until it has heard this or a signal.
         let _ = tx.send(result);
     })?;
     loop {
@@ -90,8 +90,8 @@ fn wait_and_unmount(mount: fuse::Mount, point: &Path, signals: &mpsc::Receiver<N
     }
 }
 
-/// Unmounts: at once, or where it is in use as soon as it is not. Not through `fuser`, whose handle is empty once the
-/// session is served.
+/// Unmounts at once, or when nobody uses the mount any more. `fuser` can't do it, since its handle is empty
+/// once the session is served.
 fn unmount(path: &Path) -> Result<()> {
     use rustix::mount::{UnmountFlags, unmount};
     let shown = path.display();
@@ -101,18 +101,18 @@ fn unmount(path: &Path) -> Result<()> {
             unmount(path, UnmountFlags::DETACH).with_context(|| format!("cannot unmount {shown}"))
         }
         Err(rustix::io::Errno::PERM) => {
-            // Without privileges the helper that mounted it also unmounts it.
+            // Without privileges the helper that mounted it has to unmount it.
             let status = Command::new("fusermount3").args(["-u", "-z"]).arg(path).status();
             let done = status.context("cannot run fusermount3")?.success();
             if done { Ok(()) } else { bail!("fusermount3 cannot unmount {shown}") }
         }
-        // Somebody else was faster.
+        // It is unmounted already.
         Err(rustix::io::Errno::INVAL) => Ok(()),
         other => other.with_context(|| format!("cannot unmount {shown}")),
     }
 }
 
-/// A mount point whose process was killed answers ENOTCONN to everything: unmount it.
+/// Unmounts a mount point whose process was killed: it answers ENOTCONN to everything.
 fn clean_up_dead_mount(path: &Path) -> Result<()> {
     const ENOTCONN: i32 = 107;
     match std::fs::metadata(path) {
@@ -124,7 +124,7 @@ fn clean_up_dead_mount(path: &Path) -> Result<()> {
     }
 }
 
-/// Starts itself again without `--fork` and waits for it to say that it is mounted.
+/// Starts this program again without `--fork`, and waits until that has mounted.
 fn detach(args: &MountArgs) -> Result<()> {
     let own = std::env::current_exe()?;
     let rest = std::env::args_os().skip(1).filter(|a| a != "--fork");

@@ -27,17 +27,17 @@ struct RunArgs {
     /// The cluster's configuration file.
     #[arg(long, short = 'c')]
     conf: PathBuf,
-    /// Its number: `0` of osd.0. Several OSDs of a host (`--id 0,1,2`) share this process and its memory.
+    /// The number: `0` of osd.0. Several OSDs of a host (`--id 0,1,2`) share this process and its memory.
     #[arg(long, short = 'i', required = true, value_delimiter = ',')]
     id: Vec<String>,
-    /// Size of a new OSD's file.
+    /// The size of a new OSD's file.
     #[arg(long, default_value = "16G", value_parser = super::size)]
     osd_size: u64,
 }
 
 #[derive(Subcommand)]
 enum OsdCommand {
-    /// Prepare a directory, a file, a partition or a disk for an OSD; refuses what is not empty.
+    /// Prepare a directory, a file, a partition or a disk for an OSD; it must be empty.
     Create(CreateArgs),
 }
 
@@ -45,13 +45,13 @@ enum OsdCommand {
 struct CreateArgs {
     /// A directory (a file is made in it), a file, a partition, or a whole disk.
     target: PathBuf,
-    /// Size of a new file.
+    /// The size of a new file.
     #[arg(long, default_value = "16G", value_parser = super::size)]
     size: u64,
-    /// The data directory of the OSD, where a link to the device is put.
+    /// The data directory of the OSD, which gets a link to the device.
     #[arg(long)]
     data: Option<PathBuf>,
-    /// Erase what is found on the target; what is mounted or in use never is.
+    /// Erase the content of the target, unless it is mounted or in use.
     #[arg(long)]
     wipe: bool,
 }
@@ -67,9 +67,9 @@ pub(crate) fn run(args: &OsdArgs) -> Result<()> {
     }
 }
 
-/// What at its beginning and its end says what a device holds, in bytes.
+/// The range at the beginning and end of a device that identifies its content, in bytes.
 const ERASED: u64 = 2 << 20;
-/// Less than this holds no store.
+/// The least size of a store, in bytes.
 const SMALLEST: u64 = 64 << 20;
 
 fn make(args: &CreateArgs) -> Result<()> {
@@ -81,7 +81,7 @@ fn make(args: &CreateArgs) -> Result<()> {
         let file = OpenOptions::new().write(true).create_new(true).open(&path);
         let file = file.with_context(|| format!("cannot create {}", path.display()))?;
         allocate(&file, &path, args.size).inspect_err(|_| {
-            // Nothing was in it.
+            // The file was empty.
             let _ = std::fs::remove_file(&path);
         })?;
     } else {
@@ -107,7 +107,7 @@ fn make(args: &CreateArgs) -> Result<()> {
     Ok(())
 }
 
-/// Gives a new file its space, so that the file system can't run full under the store.
+/// Allocates a new file's space, so that the file system can't become full under the store.
 fn allocate(file: &File, path: &Path, size: u64) -> Result<()> {
     if size < SMALLEST {
         bail!("--size {size}: an OSD needs at least {} MiB", SMALLEST >> 20);
@@ -132,7 +132,7 @@ fn allocate(file: &File, path: &Path, size: u64) -> Result<()> {
     synced.with_context(|| format!("cannot sync {}", path.display()))
 }
 
-/// The file in a directory, which holds nothing else.
+/// The file in a directory that holds nothing else.
 fn in_directory(args: &CreateArgs) -> Result<PathBuf> {
     let dir = &args.target;
     let block = dir.join("block");
@@ -154,7 +154,7 @@ fn in_directory(args: &CreateArgs) -> Result<PathBuf> {
     Ok(block)
 }
 
-/// Refuses what is in use or holds something, unless that may be erased.
+/// Refuses a target that is in use, or that holds something that may not be erased.
 fn take_over(path: &Path, args: &CreateArgs) -> Result<()> {
     let kind =
         std::fs::metadata(path).with_context(|| format!("cannot examine {}", path.display()))?.file_type();
@@ -198,7 +198,7 @@ fn take_over(path: &Path, args: &CreateArgs) -> Result<()> {
     Ok(())
 }
 
-/// Overwrites what says what the device holds, at its beginning and its end.
+/// Erases the identification of a device's content, at its beginning and its end.
 fn wipe(file: &File, path: &Path) -> Result<()> {
     let size = probe::size(file)?;
     let zeros = vec![0; 1 << 16];
@@ -215,7 +215,7 @@ fn wipe(file: &File, path: &Path) -> Result<()> {
     file.sync_all().with_context(|| format!("cannot erase {}", path.display()))
 }
 
-/// Refuses where `block` in an OSD's directory names something else already.
+/// Refuses if `block` in an OSD's directory names something else already.
 fn check_link(path: &Path, data: &Path) -> Result<()> {
     if !data.is_dir() {
         bail!("{} is no directory: make it first", data.display());
@@ -230,7 +230,7 @@ fn check_link(path: &Path, data: &Path) -> Result<()> {
     bail!("{} is there already and {what}: give another --data", block.display());
 }
 
-/// Lets `block` in an OSD's directory name the device.
+/// Has `block` in an OSD's directory name the device.
 fn link(path: &Path, data: &Path) -> Result<()> {
     let block = data.join("block");
     if std::fs::symlink_metadata(&block).is_ok() {

@@ -9,56 +9,57 @@ use wire::{Reader, Uuid, Writer, wire_structs};
 
 const MAGIC: &[u8; 7] = b"NACREPG";
 const FORMAT: u8 = 1;
-/// No record is longer, in bytes.
+/// The largest record, in bytes.
 const LONGEST: usize = 64 << 20;
 
-/// Names and values.
+/// Pairs of names and values.
 pub(super) type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
 wire_structs! {
-    /// Whose copy it is.
+    /// The origin of the copy.
     pub(super) struct Head[v 1/1] {
         /// The cluster.
         pub fsid: Uuid,
-        /// Which PG.
+        /// The PG.
         pub pgid: PgId,
-        /// PGs of its pool.
+        /// The number of PGs of its pool.
         pub pg_num: u32,
         /// The OSD that had the copy.
         pub osd: i32,
-        /// The newest map that the copy knew.
+        /// The epoch of the newest map that the copy knew.
         pub epoch: Epoch,
     }
 
-    /// What is said of an object before its content.
+    /// An object, before its content.
     pub(super) struct Object[v 1/1] {
-        /// Which.
+        /// The object.
         pub key: ObjectKey,
-        /// Bytes; what no data says is zeros.
+        /// The size in bytes; ranges without data are zeros.
         pub size: u64,
-        /// In order of name.
+        /// The xattrs, in order of name.
         pub attrs: Pairs,
-        /// Of the omap.
+        /// The header of the omap.
         pub header: Vec<u8>,
     }
 
     /// The last record.
     #[derive(Copy, Eq)]
     pub(super) struct End[v 1/1] {
-        /// Objects before.
+        /// The number of objects before.
         pub objects: u64,
-        /// Records before.
+        /// The number of records before.
         pub records: u64,
     }
 }
 
-/// In the order in which they come: head, records of the PG, then for each object what it is, its data, its omap; the end.
+/// The kinds of records, in the order in which they come: head, records of the PG, then each object with its
+/// data and omap; the end.
 #[derive(Debug, PartialEq)]
 pub(super) enum Item {
     Head(Head),
     Records(Pairs),
     Object(Object),
-    /// Offset, bytes.
+    /// An offset and the data there.
     Data(u64, Vec<u8>),
     Omap(Pairs),
     End(End),
@@ -107,7 +108,7 @@ impl Item {
     }
 }
 
-/// Of a record: its number, kind and content.
+/// The checksum of a record: of its number, kind and content.
 fn checksum(number: u64, kind: u8, bytes: &[u8]) -> u32 {
     let crc = crc32c::update(!0, &number.to_le_bytes());
     crc32c::update(crc32c::update(crc, &[kind]), bytes)
@@ -139,7 +140,7 @@ impl<W: Write> PgWriter<W> {
         Ok(())
     }
 
-    /// Ends the file; gives the objects in it.
+    /// Ends the file. Returns the number of objects in it.
     pub(super) fn finish(mut self) -> Result<(W, u64)> {
         let end = self.end;
         self.put(&Item::End(end))?;
@@ -167,7 +168,7 @@ impl<R: Read> PgReader<R> {
         Ok(Self { input, seen: End::default(), ended: false })
     }
 
-    /// The next record; `None` behind the last. An error where anything is damaged or missing.
+    /// The next record; `None` behind the last one. An error if anything is damaged or missing.
     pub(super) fn next(&mut self) -> Result<Option<Item>> {
         if self.ended {
             let more = self.input.read(&mut [0])?;
@@ -185,7 +186,7 @@ impl<R: Read> PgReader<R> {
         if len > LONGEST {
             bail!("a record of {len} bytes");
         }
-        // As much as there is, and not what a damaged length says.
+        // No more than there is, since the length may be damaged.
         let mut bytes = Vec::new();
         (&mut self.input).take(len as u64).read_to_end(&mut bytes)?;
         if bytes.len() != len {

@@ -1,4 +1,4 @@
-//! What is on a device, by the marks that file systems, partition tables and others leave.
+//! The content of a device, by the signatures that file systems, partition tables and others leave.
 
 use anyhow::{Context, Result};
 use std::fs::File;
@@ -6,7 +6,7 @@ use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// A mark: where, which bytes, what it stands for, where its label is and how long that may be.
+/// A signature: its offset and bytes, the content that it stands for, the offset and length of the label.
 type Mark = (u64, &'static [u8], &'static str, Option<(u64, usize)>);
 
 const STORE: &[u8] = b"NACRESTO";
@@ -18,7 +18,7 @@ const RAID: &[u8] = &[0xfc, 0x4e, 0x2b, 0xa9];
 const BCACHE: &[u8] =
     &[0xc6, 0x85, 0x73, 0xf6, 0x4e, 0x1a, 0x45, 0xca, 0x82, 0x65, 0xf5, 0x7f, 0x48, 0xba, 0x6d, 0x81];
 
-/// From the formats' own descriptions; the ones that others contain come first.
+/// Signatures from the formats' own descriptions; formats that others contain come first.
 const MARKS: [Mark; 26] = [
     (0, STORE, "the store of an OSD or monitor", None),
     (0, b"bluestore block device", "a Ceph OSD (BlueStore)", None),
@@ -48,15 +48,15 @@ const MARKS: [Mark; 26] = [
     (510, &[0x55, 0xaa], "a partition table (MBR)", None),
 ];
 
-/// So much at the beginning and at the end must be zeros for a device to be empty.
+/// The range at the beginning and at the end that is all zeros on an empty device, in bytes.
 const LOOKED_AT: u64 = 1 << 20;
 
-/// Bytes of a file or block device.
+/// The size of a file or block device, in bytes.
 pub(crate) fn size(mut file: &File) -> Result<u64> {
     Ok(file.seek(SeekFrom::End(0))?)
 }
 
-/// What a file or device holds; `None` where it is empty.
+/// The content of a file or device; `None` if it is empty.
 pub(crate) fn find(file: &File, path: &Path) -> Result<Option<String>> {
     let size = size(file)?;
     let read = |from: u64, to: u64| {
@@ -72,7 +72,7 @@ pub(crate) fn find(file: &File, path: &Path) -> Result<Option<String>> {
     Ok(recognise_end(&read(from, size)?, size))
 }
 
-/// Whose store a file or device holds, where it holds one.
+/// The owner of the store on a file or device, if there is one.
 pub(crate) fn owner(file: &File) -> Option<String> {
     let mut read = |offset: u64, len: usize| {
         let mut bytes = stdx::BufMut::zeroed(len);
@@ -83,7 +83,7 @@ pub(crate) fn owner(file: &File) -> Option<String> {
     Some(String::from_utf8_lossy(&found.label).into_owned())
 }
 
-/// Says that a device is in use: by what, and whose store it holds.
+/// The error that a device is in use, with its user and the owner of its store.
 pub(crate) fn held(path: &Path) -> String {
     let by = runtime::in_use(path);
     match File::open(path).ok().as_ref().and_then(owner) {
@@ -121,7 +121,7 @@ fn recognise(head: &[u8]) -> Option<String> {
     Some(format!("data of an unknown kind, the first at byte {first}"))
 }
 
-/// What leaves its mark at the end of a device alone.
+/// Formats whose only signature is at the end of a device.
 fn recognise_end(end: &[u8], size: u64) -> Option<String> {
     let first = end.iter().position(|b| *b != 0)?;
     let at = |offset: u64, mark: &[u8]| {
@@ -153,7 +153,7 @@ fn owner_of_head(head: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(&found.label).into_owned())
 }
 
-/// Which of the three an ext file system is, by the features that the younger ones added.
+/// The version of an ext file system, by the features that the younger ones added.
 fn ext(head: &[u8]) -> &'static str {
     const JOURNAL: u32 = 4;
     /// Extents, 64 bits, flexible groups.
@@ -166,7 +166,7 @@ fn ext(head: &[u8]) -> &'static str {
     }
 }
 
-/// The name of an LVM group, with which the text of its description begins.
+/// The name of an LVM group: the text of its description begins with it.
 fn volume_group(head: &[u8]) -> Option<String> {
     const AREA: &[u8] = b" LVM2 x[5A%r0N*>";
     let area = head.windows(AREA.len()).position(|w| w == AREA)?.checked_sub(4)?;

@@ -19,7 +19,7 @@ pub(crate) struct RadosArgs {
     /// The namespace within the pool.
     #[arg(long, short = 'N', default_value = "")]
     namespace: String,
-    /// How to print.
+    /// The form of the output.
     #[arg(long, short = 'f', value_enum, default_value_t, global = true)]
     format: Format,
     #[command(subcommand)]
@@ -34,7 +34,7 @@ enum RadosCommand {
     Get { object: String, file: PathBuf },
     /// List objects.
     Ls,
-    /// Size and time of last change.
+    /// Show the size and the time of the last change.
     Stat { object: String },
     /// Remove objects.
     Rm {
@@ -72,7 +72,7 @@ fn put(pool: &Pool, object: &str, file: &PathBuf) -> Result<()> {
 }
 
 fn get(pool: &Pool, object: &str, file: &PathBuf) -> Result<()> {
-    // Not before the object is known to be there: a mistyped name leaves no empty file.
+    // The file is made once the object is known to exist: a mistyped name leaves no empty file.
     pool.stat(object.as_bytes())?;
     let mut out: Box<dyn Write> = if file.as_os_str() == "-" {
         Box::new(std::io::stdout().lock())

@@ -11,7 +11,7 @@ use std::io::Write;
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     client: ClientArgs,
-    /// How to print it.
+    /// The form of the output.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }

@@ -1,4 +1,4 @@
-//! `nacre store` and `nacre inspect store`: what is on an OSD's or a monitor's device.
+//! `nacre store` and `nacre inspect store`: the content of an OSD's or a monitor's device.
 
 use super::{Format, store_bench, store_pg};
 use anyhow::{Context, Result, bail};
@@ -19,7 +19,7 @@ pub(crate) struct StoreArgs {
 
 #[derive(Subcommand)]
 enum StoreCommand {
-    /// Compare every checksum, and every block with its owners.
+    /// Check every checksum, and the owners of every block.
     Check(TargetArgs),
     /// Measure a store on a device of its own.
     Bench(store_bench::BenchArgs),
@@ -27,7 +27,7 @@ enum StoreCommand {
     Export(store_pg::ExportArgs),
     /// Put exported copies into the store of an OSD, which must be stopped.
     Import(store_pg::ImportArgs),
-    /// Remove what an import has left that was begun and has not ended; the OSD must be stopped.
+    /// Remove the remains of an unfinished import; the OSD must be stopped.
     Remove(store_pg::RemoveArgs),
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct InspectArgs {
 
 #[derive(Subcommand)]
 enum InspectCommand {
-    /// Superblocks, index, space and log of a store; damaged ones too.
+    /// Show superblocks, index, space and log of a store, even a damaged one.
     Store(TargetArgs),
 }
 
@@ -47,7 +47,7 @@ enum InspectCommand {
 struct TargetArgs {
     /// A file, a partition, a disk, or the directory of a daemon.
     target: PathBuf,
-    /// How to print it.
+    /// The form of the output.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -85,7 +85,7 @@ pub(crate) fn device_of(target: &Path) -> PathBuf {
     if target.is_dir() { target.join("block") } else { target.to_owned() }
 }
 
-/// A device that is only read.
+/// A device opened for reading only.
 struct Device {
     file: File,
     path: PathBuf,

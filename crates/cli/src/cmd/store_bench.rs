@@ -1,5 +1,5 @@
-//! `nacre store bench`: the store alone on a device, through the same disk layer as the daemons. The measurements that take long
-//! are in `store_long`.
+//! `nacre store bench`: the store alone on a device, through the same disk layer as the daemons. The
+//! measurements that take long are in `store_long`.
 
 use super::store_driver::Driven;
 use super::{Format, store_long};
@@ -16,57 +16,57 @@ use store::{Config, MkfsInfo, ObjectKey, Read, ReadReply, Transaction, TxnOp};
 
 #[derive(Args)]
 pub(crate) struct BenchArgs {
-    /// A directory, in which a file is made and removed again, or a file or device that is blank.
+    /// A directory, in which a file is made and removed again, or a blank file or device.
     target: PathBuf,
-    /// Size of a new file.
+    /// The size of a new file.
     #[arg(long, default_value = "8G", value_parser = super::size)]
     size: u64,
-    /// What is measured.
+    /// The measurement.
     #[arg(long, value_enum, default_value_t)]
     mode: Mode,
-    /// How long each measurement takes, in seconds: 5 of `quick`, 10 of `classes`, 600 of `mixed`.
+    /// Seconds for each measurement [default: 5 of `quick`, 10 of `classes`, 600 of `mixed`].
     #[arg(long)]
     pub(super) seconds: Option<u64>,
     /// Percent of the device that `mixed` fills and `ageing` does not exceed.
     #[arg(long, default_value_t = 80, value_parser = clap::value_parser!(u64).range(1..=95))]
     pub(super) full: u64,
-    /// How many times `ageing` writes the capacity (20), and `steady` the live data (10).
+    /// Times that `ageing` writes the capacity [default: 20] and `steady` the live data [default: 10].
     #[arg(long)]
     pub(super) turns: Option<u64>,
-    /// Live data of `steady`; half of the device where it is not given.
+    /// Live data of `steady` [default: half of the device].
     #[arg(long, value_parser = super::size)]
     pub(super) live: Option<u64>,
-    /// Size of the overwrites of `steady`.
+    /// The size of the overwrites of `steady`.
     #[arg(long, default_value = "4K", value_parser = super::size)]
     pub(super) io_size: u64,
     /// Operations in flight of `mixed`, `ageing`, `steady`, and small ones of `classes`.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=4096))]
     pub(super) in_flight: u64,
-    /// Budget of the index cache.
+    /// The size of the index cache.
     #[arg(long, default_value = "64M", value_parser = super::size)]
     cache: u64,
-    /// Budget of the cache of data.
+    /// The size of the data cache.
     #[arg(long, default_value = "16M", value_parser = super::size)]
     data_cache: u64,
-    /// Size of the log; by the size of the device where it is not given.
+    /// The size of the log [default: by the size of the device].
     #[arg(long, value_parser = super::size)]
     log: Option<u64>,
-    /// So many small objects are made, listed, and found after a restart.
+    /// Number of small objects that are made, listed, and found after a restart.
     #[arg(long, default_value_t = 100_000)]
     objects: u64,
-    /// Bytes of a small object.
+    /// The size of a small object, in bytes.
     #[arg(long, default_value = "4K", value_parser = super::size)]
     object_size: u64,
     /// Give no free space back to the device.
     #[arg(long)]
     no_discard: bool,
-    /// How the device is reached.
+    /// The way to access the device.
     #[arg(long, value_enum, default_value_t)]
     access: Way,
     /// Only measurements whose names contain this; may be given more than once.
     #[arg(long, value_name = "PART")]
     only: Vec<String>,
-    /// How to print it.
+    /// The form of the output.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -76,11 +76,11 @@ enum Mode {
     /// Writes and reads of three sizes, small objects, opening, listing.
     #[default]
     Quick,
-    /// Reads and writes of 4 KiB to 4 MiB at random on a store that is nearly full: how long each takes.
+    /// Latencies of random reads and writes of 4 KiB to 4 MiB on a store that is nearly full.
     Mixed,
-    /// Sequential reads after the store was written over many times, beside those of a fresh one.
+    /// Sequential reads of a store that was overwritten many times, beside those of a fresh one.
     Ageing,
-    /// Bytes that go to the disk for each that is overwritten at random, in the long run.
+    /// Bytes written to the disk for each byte that is overwritten at random, in the long run.
     Steady,
     /// Small reads and writes beside large ones of other classes.
     Classes,
@@ -88,10 +88,10 @@ enum Mode {
 
 #[derive(Clone, Copy, Default, clap::ValueEnum)]
 enum Way {
-    /// As the daemons do: the best that the host allows.
+    /// As the daemons do: the best way that the host allows.
     #[default]
     Best,
-    /// Direct, by threads.
+    /// Direct I/O by threads.
     Threads,
     /// Through the page cache.
     Buffered,
@@ -107,9 +107,9 @@ impl From<Way> for Access {
     }
 }
 
-/// Bytes of the objects that are overwritten.
+/// The size of the objects that are overwritten, in bytes.
 pub(super) const LARGE: u64 = 4 << 20;
-/// So many of them.
+/// The number of objects that are overwritten.
 pub(super) const OBJECTS: u64 = 256;
 
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
@@ -118,7 +118,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     let made = in_dir || !path.exists();
     let result = measure(args, &path, made.then_some(args.size));
     if made {
-        // What could not be made need not be removed.
+        // A file that could not be made need not be removed.
         let _ = std::fs::remove_file(&path);
     }
     result
@@ -140,7 +140,7 @@ fn measure(args: &BenchArgs, path: &Path, create_size: Option<u64>) -> Result<()
     };
     let mut results = Results { format: args.format, only: args.only.clone(), lines: Vec::new() };
     if let Some(size) = create_size {
-        // A host gives a sparse file its blocks as they are first written, which takes longer.
+        // A host allocates the blocks of a sparse file at the first write, which takes longer.
         lay_out(path, size)?;
     }
     let bench = open()?;
@@ -183,13 +183,13 @@ fn quick(
     ] {
         bench.overwrite(&format!("write {name}, {depth} in flight"), len, depth, time, results)?;
     }
-    // Reads alone, not beside what the writes have left to do.
+    // Reads are measured alone, not beside deferred work of the writes.
     bench.driven.close()?;
     for (name, len, depth) in [("4 KiB", 4096, 16), ("64 KiB", 65536, 16), ("4 MiB", LARGE, 4)] {
         let name = format!("read {name}, {depth} in flight");
         bench.read_at_random(&name, OBJECTS, len, depth, time, results)?;
     }
-    // They fit the cache.
+    // These objects fit the cache.
     bench.read_at_random("read 4 KiB, cached", 2, 4096, 1, time, results)?;
     bench.small_objects(args, results)?;
     if results.wants("open after close") {
@@ -204,7 +204,7 @@ fn quick(
         let begin = Instant::now();
         bench = open()?;
         results.add("open after close", begin.elapsed().as_secs_f64() * 1e3, "ms");
-        // Enough for the log to be well filled, and no end in order.
+        // Enough to fill the log well, without an orderly shutdown.
         bench.overwrite("", 4096, 16, Duration::from_millis(700), results)?;
         drop(bench);
         let begin = Instant::now();
@@ -214,7 +214,7 @@ fn quick(
     bench.list(results)
 }
 
-/// Makes a file of zeros all of which are on the device.
+/// Makes a file of zeros whose blocks are all allocated.
 fn lay_out(path: &Path, size: u64) -> Result<()> {
     let what = || format!("cannot make {}", path.display());
     let mut file = std::fs::File::create_new(path).with_context(what)?;
@@ -254,7 +254,7 @@ impl Results {
             return;
         }
         if self.format == Format::Plain {
-            // A reader that went away is its own affair.
+            // Nobody misses the output if its reader is gone.
             let _ = writeln!(std::io::stdout(), "{name:<32} {value:>12.2} {unit}");
         }
         self.lines.push(json!({"name": name, "value": value, "unit": unit}));
@@ -268,11 +268,11 @@ impl Results {
     }
 }
 
-/// A store, and what is drawn for it.
+/// A store, and the randomness for its load.
 pub(super) struct Bench {
     pub(super) driven: Driven,
     pub(super) rng: Rng,
-    /// What large objects are filled with.
+    /// The content of large objects.
     large: Buf,
     /// The last transaction submitted.
     last: u64,
@@ -320,7 +320,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Writes an object of 4 MiB; fewer than so many that are not durable may be under way then.
+    /// Writes an object of 4 MiB, then waits until fewer than `in_flight` are not durable.
     pub(super) fn write_large(&mut self, i: u64, in_flight: u64) -> Result<()> {
         let last = self.submit(vec![TxnOp::Write(Self::object(i), 0, self.large.clone().into())])?;
         self.driven.wait(last, in_flight - 1)
@@ -342,12 +342,12 @@ impl Bench {
         if !results.wants(name) {
             return Ok(());
         }
-        // Few of the large ones: they would be most of the memory that is counted.
+        // Few large ones: they would be most of the memory that is counted.
         let kinds = ((1 << 20) / len).clamp(2, 16);
         let data: Vec<Buf> = (0..kinds).map(|i| Buf::pattern(i, len as usize)).collect();
         let (begin, before) = (Instant::now(), self.driven.written);
         let (mut count, mut last) = (0, self.driven.committed);
-        // When each transaction in flight was submitted, and how long those that are durable took.
+        // Submission times of the transactions in flight, and latencies of those that are durable.
         let (mut waiting, mut took) = (std::collections::VecDeque::new(), Vec::new());
         while begin.elapsed() < time {
             let object = Self::object(self.rng.below(OBJECTS));

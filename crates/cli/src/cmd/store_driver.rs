@@ -1,4 +1,4 @@
-//! A store on a disk, driven by whoever waits for it.
+//! A store on a disk, driven by its caller.
 
 use anyhow::{Context, Result, bail};
 use node::{DiskOp, DiskOpId, DiskResult};
@@ -8,14 +8,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use stdx::Rng;
 use store::{Config, MkfsInfo, Read, ReadClass, ReadId, ReadReply, Refusal, Store, StoreOut, Transaction};
 
-/// A store, its disk, and what came of it.
+/// A store, its disk, and the results so far.
 pub(crate) struct Driven {
     pub(crate) store: Store,
     disk: FileDisk,
     tx: Sender<(DiskOpId, DiskResult)>,
     done: Receiver<(DiskOpId, DiskResult)>,
     opened: bool,
-    /// The store does nothing any more.
+    /// The store has stopped.
     failed: bool,
     /// The last transaction that is durable.
     pub(crate) committed: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Driven {
 }
 
 impl Driven {
-    /// Opens the store, or makes one on a blank device where it is said which.
+    /// Opens the store, or makes one on a blank device if `mkfs` describes it.
     pub(crate) fn open(disk: FileDisk, config: Config, rng: Rng, mkfs: Option<MkfsInfo>) -> Result<Self> {
         let (tx, done) = channel();
         let store = Store::new(config, disk.info(), rng);
@@ -39,7 +39,7 @@ impl Driven {
         while !driven.opened {
             driven.step()?;
         }
-        // What reading the log took; an OSD's event loop does it each second.
+        // Frees the memory that reading the log took; an OSD's event loop does that each second.
         runtime::give_back();
         Ok(driven)
     }
@@ -52,7 +52,7 @@ impl Driven {
                         self.written += data.len() as u64;
                     }
                     let tx = self.tx.clone();
-                    // Nobody waits for what ends after the last.
+                    // Nobody waits for completions after the last one.
                     self.disk.start(op, Box::new(move |result| drop(tx.send((id, result)))));
                 }
                 StoreOut::Opened => self.opened = true,
@@ -67,10 +67,10 @@ impl Driven {
         Ok(())
     }
 
-    /// Takes one thing that has ended, and waits for it.
+    /// Waits for one completion and takes it.
     pub(crate) fn step(&mut self) -> Result<()> {
         if self.failed {
-            // Nothing would ever come.
+            // No completion would ever come.
             bail!("the store has failed before");
         }
         let (id, result) = match self.done.try_recv() {
@@ -88,7 +88,7 @@ impl Driven {
         self.take(out)
     }
 
-    /// Has everything done that needs no waiting; says whether somebody got an answer by it.
+    /// Does everything that needs no waiting. Returns true if a request was answered.
     fn end_batch(&mut self) -> Result<bool> {
         let before = (self.committed, self.answers.len());
         loop {
@@ -107,7 +107,7 @@ impl Driven {
         self.ask_as(ReadClass::Client, read)
     }
 
-    /// The same for somebody else than a client.
+    /// The same for a class other than clients.
     pub(crate) fn ask_as(&mut self, class: ReadClass, read: Read) -> Result<ReadId> {
         let mut out = Vec::new();
         let id = self.store.read_as(class, read, &mut out);
@@ -115,7 +115,7 @@ impl Driven {
         Ok(id)
     }
 
-    /// Submits a transaction, if the store does not refuse it; its number.
+    /// Submits a transaction. Returns its number, or the refusal of the store.
     pub(crate) fn submit(&mut self, txn: Transaction) -> Result<Result<u64, Refusal>> {
         if let Err(refusal) = self.store.fits(&txn) {
             return Ok(Err(refusal));
@@ -134,7 +134,7 @@ impl Driven {
         Ok(())
     }
 
-    /// Brings the store to rest.
+    /// Shuts the store down.
     pub(crate) fn close(&mut self) -> Result<()> {
         while !self.store.is_clean() {
             let mut out = Vec::new();

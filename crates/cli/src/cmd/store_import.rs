@@ -1,5 +1,5 @@
-//! Puts a copy of a PG into the store of an OSD that is stopped: as many transactions as it takes, under a mark with which the OSD does not
-//! start. Who begins anew removes what an earlier attempt has left.
+//! Puts a copy of a PG into the store of a stopped OSD: in as many transactions as it takes, under a mark
+//! with which the OSD does not start. A new attempt removes the remains of an earlier one.
 
 use super::pg_file::{Head, Item, Object, Pairs, PgReader};
 use super::store_local::Local;
@@ -9,19 +9,19 @@ use osd::offline;
 use std::io::Read;
 use store::{ObjectKey, TxnOp};
 
-/// Bytes of one transaction, about: a store with a small log takes not much more.
+/// The approximate size of a transaction, in bytes: a store with a small log takes not much more.
 const AT_ONCE: usize = 64 << 10;
 
-/// An import that may be done: the copy is of this cluster, and the OSD knows all maps since.
+/// An import that was admitted: the copy is of this cluster, and the OSD knows all its maps.
 pub(super) struct Import {
-    /// Whose copy it is.
+    /// The origin of the copy.
     pub head: Head,
-    /// Whether the OSD has a whole copy already.
+    /// True if the OSD has a whole copy already.
     pub is_there: bool,
     records: Pairs,
 }
 
-/// Steps that wait to be a transaction, and their bytes.
+/// Steps of the next transaction, and their size in bytes.
 #[derive(Default)]
 struct Steps {
     ops: Vec<TxnOp>,
@@ -29,7 +29,7 @@ struct Steps {
 }
 
 impl Import {
-    /// Reads what the copy is, and looks whether it may go there. Nothing is changed.
+    /// Reads the head of the copy and checks that it may be imported. Changes nothing.
     pub(super) fn begin<R: Read>(local: &mut Local, input: &mut PgReader<R>) -> Result<Self> {
         let (Some(Item::Head(head)), Some(Item::Records(mut records))) = (input.next()?, input.next()?)
         else {
@@ -74,7 +74,8 @@ impl Import {
         Ok(Self { head, is_there: false, records })
     }
 
-    /// Carries it out; gives the objects. What can't be ended is removed again, unless this program dies or the store fails.
+    /// Imports the copy. Returns the number of objects. A failed import is removed again, unless this program
+    /// dies or the store fails.
     pub(super) fn run<R: Read>(self, local: &mut Local, input: &mut PgReader<R>) -> Result<u64> {
         let (pgid, newest) = (self.head.pgid, local.owner()?.newest);
         self.fill(local, input).or_else(|why| {
@@ -104,7 +105,7 @@ impl Import {
             objects += u64::from(matches!(item, Item::Object(_)));
             for (op, bytes) in steps_of(item, &mut object)? {
                 steps.ops.push(op);
-                // A step by itself takes some room in the log.
+                // A step by itself takes some space in the log.
                 steps.bytes += bytes + 100;
                 if steps.bytes >= AT_ONCE {
                     local.submit(std::mem::take(&mut steps).ops)?;
@@ -119,7 +120,7 @@ impl Import {
     }
 }
 
-/// The steps that a record of the file means, with their bytes; `object` is the one that it belongs to.
+/// The steps for a record of the file, with their size; `object` is the one that the record belongs to.
 fn steps_of(item: Item, object: &mut Option<ObjectKey>) -> Result<Vec<(TxnOp, usize)>> {
     let order = || anyhow!("records are not in order");
     let mut out = Vec::new();

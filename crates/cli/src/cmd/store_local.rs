@@ -1,4 +1,4 @@
-//! The store of an OSD that is stopped, for tools.
+//! The store of a stopped OSD, for tools.
 
 use super::pg_file::Pairs;
 use super::store_driver::Driven;
@@ -12,14 +12,14 @@ use std::path::Path;
 use store::{Config, ObjectKey, ObjectView, OmapRange, Read, ReadReply, Refusal, Transaction, TxnOp};
 use wire::Reader;
 
-/// Bytes of data, or of an omap, that are read at once.
+/// The size of a read of data or of an omap, in bytes.
 pub(super) const PIECE: u64 = 1 << 20;
-/// Objects listed at once.
+/// The number of objects that are listed at once.
 const LIST: usize = 1000;
-/// Transactions that are not durable yet, at most.
+/// The largest number of transactions that are not durable yet.
 const UNDER_WAY: u64 = 32;
 
-/// The store of an OSD that is stopped.
+/// The store of a stopped OSD.
 pub(super) struct Local(Driven);
 
 impl Local {
@@ -46,7 +46,7 @@ impl Local {
         }
     }
 
-    /// Has a transaction carried out behind all earlier ones; waits until all but so many are durable.
+    /// Submits a transaction, and waits until at most `left` are not durable.
     fn submit_until(&mut self, ops: Vec<TxnOp>, left: u64) -> Result<()> {
         match self.0.submit(Transaction { ops })? {
             Ok(id) => self.0.wait(id, left),
@@ -56,22 +56,22 @@ impl Local {
         }
     }
 
-    /// Has a transaction carried out behind all earlier ones.
+    /// Submits a transaction.
     pub(super) fn submit(&mut self, ops: Vec<TxnOp>) -> Result<()> {
         self.submit_until(ops, UNDER_WAY)
     }
 
-    /// The same, and waits until it and all before are durable.
+    /// Submits a transaction, and waits until it and all before are durable.
     pub(super) fn commit(&mut self, ops: Vec<TxnOp>) -> Result<()> {
         self.submit_until(ops, 0)
     }
 
-    /// Brings the store to rest.
+    /// Shuts the store down.
     pub(super) fn close(&mut self) -> Result<()> {
         self.0.close()
     }
 
-    /// How many objects a PG has here.
+    /// The number of objects of a PG.
     pub(super) fn count(&mut self, pgid: PgId, epoch: Epoch) -> Result<u64> {
         let (pg_num, mut count) = (self.pg_num(pgid, epoch)?, 0);
         self.each_page(pgid, pg_num, |_, keys| {
@@ -81,7 +81,8 @@ impl Local {
         Ok(count)
     }
 
-    /// Removes all objects of a PG; gives their number. The index of clones may keep entries that lead nowhere.
+    /// Removes all objects of a PG. Returns their number. The index of clones may keep entries that lead
+    /// nowhere.
     pub(super) fn clear(&mut self, pgid: PgId, epoch: Epoch) -> Result<u64> {
         let (pg_num, mut count) = (self.pg_num(pgid, epoch)?, 0);
         self.each_page(pgid, pg_num, |local, keys| {
@@ -93,7 +94,7 @@ impl Local {
         Ok(count)
     }
 
-    /// Takes a PG's objects in order, a page at a time.
+    /// Visits a PG's objects in order, a page at a time.
     pub(super) fn each_page(
         &mut self,
         pgid: PgId,
@@ -144,7 +145,7 @@ impl Local {
         }
     }
 
-    /// The whole omap of an object; `None` where there is no such object.
+    /// The whole omap of an object; `None` if there is no such object.
     pub(super) fn omap(&mut self, key: &ObjectKey) -> Result<Option<Pairs>> {
         let mut out = Pairs::new();
         let mut after = None;

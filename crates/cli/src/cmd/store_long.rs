@@ -1,5 +1,5 @@
-//! The long measurements of `nacre store bench`: mixed load on a store that is nearly full, one that has been written over many
-//! times, and what goes to the disk in the long run.
+//! The long measurements of `nacre store bench`: mixed load on a store that is nearly full, ageing by
+//! overwrites, and write amplification in the long run.
 
 use super::store_bench::{Bench, BenchArgs, LARGE, OBJECTS, Results, data_of, mib};
 use anyhow::{Result, bail};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use stdx::Buf;
 use store::{ReadClass, ReadId, TxnOp};
 
-/// Sizes of reads and writes, and how many of a hundred have them.
+/// The sizes of reads and writes, with the percentage of each.
 const SIZES: [(u64, &str, u64); 6] = [
     (4 << 10, "4 KiB", 40),
     (16 << 10, "16 KiB", 20),
@@ -18,7 +18,7 @@ const SIZES: [(u64, &str, u64); 6] = [
     (4 << 20, "4 MiB", 3),
 ];
 
-/// How long operations took, in classes a 64th wide.
+/// A histogram of latencies, in classes a 64th wide.
 #[derive(Clone, Default)]
 struct Latencies {
     classes: BTreeMap<u32, u64>,
@@ -34,7 +34,7 @@ impl Latencies {
         self.most = self.most.max(us);
     }
 
-    /// In milliseconds; at most so much took this part of them.
+    /// The quantile `part` in milliseconds.
     fn part(&self, part: f64) -> f64 {
         let mut left = (self.count as f64 * part) as u64;
         for (class, count) in &self.classes {
@@ -61,7 +61,7 @@ impl Latencies {
     }
 }
 
-/// Reads and writes under way, and how long those took that have ended.
+/// Reads and writes in flight, and the latencies of those that have ended.
 struct Mix {
     writes: VecDeque<(u64, usize, Instant)>,
     reads: BTreeMap<ReadId, (usize, Instant)>,
@@ -73,7 +73,7 @@ impl Mix {
         Self { writes: VecDeque::new(), reads: BTreeMap::new(), took: Default::default() }
     }
 
-    /// Begins a write of this size at random.
+    /// Starts a write of this size at a random place.
     fn write(&mut self, bench: &mut Bench, kind: usize, objects: u64, data: &Buf) -> Result<()> {
         let (object, offset) = place(bench, kind, objects);
         let now = Instant::now();
@@ -83,18 +83,18 @@ impl Mix {
         Ok(())
     }
 
-    /// Begins a read of this size at random.
+    /// Starts a read of this size at a random place.
     fn read(&mut self, bench: &mut Bench, kind: usize, objects: u64, class: ReadClass) -> Result<()> {
         let (object, offset) = place(bench, kind, objects);
         let now = Instant::now();
-        // Its answer may be there already.
+        // The answer may be here already.
         let id = bench.driven.ask_as(class, data_of(object, offset, SIZES[kind].0))?;
         self.reads.insert(id, (kind, now));
         self.take(bench);
         Ok(())
     }
 
-    /// How many are under way of the kinds for which it is asked.
+    /// The number in flight of the chosen kinds.
     fn under_way(&self, is_it: impl Fn(usize) -> bool) -> u64 {
         let writes = self.writes.iter().map(|w| w.1);
         writes.chain(self.reads.values().map(|r| r.0)).filter(|kind| is_it(*kind)).count() as u64
@@ -123,7 +123,7 @@ impl Mix {
     }
 }
 
-/// Reads and writes of all sizes, half and half, at random, while the store is as full as is asked for.
+/// Random reads and writes of all sizes, half and half, on a store filled to a given percentage.
 pub(super) fn mixed(bench: &mut Bench, args: &BenchArgs, results: &mut Results) -> Result<()> {
     let objects = fill_to(bench, args.full, results)?;
     let time = Duration::from_secs(args.seconds.unwrap_or(600));
@@ -159,13 +159,13 @@ pub(super) fn mixed(bench: &mut Bench, args: &BenchArgs, results: &mut Results) 
     Ok(())
 }
 
-/// An object, and an offset of something of this size.
+/// A random object, and an offset in it for something of this size.
 fn place(bench: &mut Bench, kind: usize, objects: u64) -> (store::ObjectKey, u64) {
     let len = SIZES[kind].0;
     (Bench::object(bench.rng.below(objects)), bench.rng.below(LARGE / len) * len)
 }
 
-/// What goes on beside the small reads and writes of [`classes`].
+/// The load beside the small reads and writes of [`classes`].
 #[derive(Clone, Copy)]
 enum Beside {
     Nothing,
@@ -173,7 +173,8 @@ enum Beside {
     Writes,
 }
 
-/// How long small reads and writes take, half and half, and how much of other things is done at the same time.
+/// Measures latencies of small reads and writes, half and half, and the throughput of other load at the same
+/// time.
 pub(super) fn classes(bench: &mut Bench, args: &BenchArgs, results: &mut Results) -> Result<()> {
     const OTHERS: u64 = 4;
     bench.fill(results)?;
@@ -216,7 +217,7 @@ pub(super) fn classes(bench: &mut Bench, args: &BenchArgs, results: &mut Results
     Ok(())
 }
 
-/// A size, by its share.
+/// A random size, by the percentages.
 fn draw(bench: &mut Bench) -> usize {
     let mut left = bench.rng.below(SIZES.iter().map(|s| s.2).sum());
     let is_it = |share: u64| {
@@ -227,13 +228,13 @@ fn draw(bench: &mut Bench) -> usize {
     SIZES.iter().map(|s| s.2).position(is_it).expect("less than all shares")
 }
 
-/// Percent of the device that is taken.
+/// The percentage of the device that is used.
 fn taken(bench: &Bench) -> f64 {
     let usage = bench.driven.store.usage();
     (usage.allocated + usage.metadata) as f64 * 100.0 / usage.total as f64
 }
 
-/// Writes large objects until so much of the device is taken; says how many.
+/// Writes large objects until a percentage of the device is used. Returns their number.
 fn fill_to(bench: &mut Bench, percent: u64, results: &mut Results) -> Result<u64> {
     let bar = super::progress("{pos} of {len} % full");
     bar.set_length(percent);
@@ -249,19 +250,19 @@ fn fill_to(bench: &mut Bench, percent: u64, results: &mut Results) -> Result<u64
     Ok(objects)
 }
 
-/// What there is while a store grows old.
+/// The objects of a store that ages.
 #[derive(Default)]
 struct Population {
-    /// Number and size of each object.
+    /// The number and size of each object.
     objects: Vec<(u64, u64)>,
     next: u64,
-    /// Bytes of all of them, and those ever written.
+    /// The bytes of all objects, and the bytes ever written.
     bytes: u64,
     written: u64,
 }
 
 impl Population {
-    /// Creates, overwrites or deletes something, so that the objects take between `least` and `most` bytes.
+    /// Creates, overwrites or deletes an object; all together stay between `least` and `most` bytes.
     fn change(&mut self, bench: &mut Bench, least: u64, most: u64, data: &Buf) -> Result<u64> {
         let (what, size) = (bench.rng.below(4), SIZES[bench.rng.below(SIZES.len() as u64) as usize].0);
         let creates = self.bytes < least || what == 0 && self.bytes + size <= most;
@@ -293,7 +294,7 @@ impl Population {
         large
     }
 
-    /// Removes half of what there is.
+    /// Removes half of the objects.
     fn halve(&mut self, bench: &mut Bench) -> Result<()> {
         let half = self.bytes / 2;
         while self.bytes > half
@@ -311,8 +312,8 @@ fn part(data: &Buf, len: u64) -> stdx::Bufs {
     data.slice(0..len as usize).into()
 }
 
-/// Reads large objects one after another before the store has been written over so many times, and after; `fresh` makes a new one on
-/// the same device, so that what the device itself does meanwhile is seen.
+/// Measures sequential reads of large objects before and after the store was overwritten a number of times;
+/// `fresh` makes a new store on the same device, which shows changes of the device itself.
 pub(super) fn ageing(
     mut bench: Bench,
     args: &BenchArgs,
@@ -369,7 +370,7 @@ fn write_all(bench: &mut Bench, objects: &[u64]) -> Result<()> {
     bench.settle()
 }
 
-/// Reads whole objects one after another, four in flight; the median of three rounds in MiB/s.
+/// Reads whole objects one after another, four in flight. Returns the median of three rounds in MiB/s.
 fn read_all(bench: &mut Bench, objects: &[u64], what: &str, results: &mut Results) -> Result<f64> {
     if objects.is_empty() {
         bail!("there are no objects of 4 MiB to read: give it more room");
@@ -400,7 +401,7 @@ fn read_all(bench: &mut Bench, objects: &[u64], what: &str, results: &mut Result
     Ok(rounds[1])
 }
 
-/// Overwrites live data at random so many times, and counts what goes to the disk.
+/// Overwrites live data at random a number of times, and counts the bytes written to the disk.
 pub(super) fn steady(bench: &mut Bench, args: &BenchArgs, results: &mut Results) -> Result<()> {
     let (live, len) = (args.live.unwrap_or(bench.driven.store.usage().total / 2), args.io_size);
     if !len.is_multiple_of(4096) || len == 0 || !LARGE.is_multiple_of(len) || live < LARGE {

@@ -1,4 +1,5 @@
-//! `nacre store export|import|remove`: copies of PGs, out of the store of an OSD that is stopped and into that of another.
+//! `nacre store export|import|remove`: copies of PGs, out of the store of a stopped OSD and into that of
+//! another.
 
 use super::pg_file::{Head, Item, Object, Pairs, PgReader, PgWriter};
 use super::store_import::Import;
@@ -19,15 +20,15 @@ use store::ObjectKey;
 pub(crate) struct ExportArgs {
     /// A file, a partition, a disk, or the directory of an OSD, which must be stopped.
     target: PathBuf,
-    /// Which PG: `1.2f`.
+    /// The PG: `1.2f`.
     #[arg(long, required_unless_present = "pool", conflicts_with = "pool")]
     pg: Option<String>,
-    /// All PGs of this pool that the OSD has: its name or its number.
+    /// The name or number of a pool: all its PGs that the OSD has.
     #[arg(long)]
     pool: Option<String>,
-    /// The file to be made; with `--pool` the directory, which gets a file for each PG.
+    /// The file to make; with `--pool` the directory, which gets a file for each PG.
     file: PathBuf,
-    /// How to print what was done.
+    /// The form of the output.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -36,9 +37,9 @@ pub(crate) struct ExportArgs {
 pub(crate) struct ImportArgs {
     /// A file, a partition, a disk, or the directory of an OSD, which must be stopped.
     target: PathBuf,
-    /// What `nacre store export` has made: a file or a directory.
+    /// The file or directory that `nacre store export` has made.
     file: PathBuf,
-    /// How to print what was done.
+    /// The form of the output.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -47,15 +48,15 @@ pub(crate) struct ImportArgs {
 pub(crate) struct RemoveArgs {
     /// A file, a partition, a disk, or the directory of an OSD, which must be stopped.
     target: PathBuf,
-    /// Which PG: `1.2f`. Its import must have been begun and not have ended.
+    /// The PG: `1.2f`. Its import must be unfinished.
     #[arg(long)]
     pg: String,
 }
 
-/// What was done with one PG.
+/// The outcome for one PG.
 struct Done {
     pgid: PgId,
-    /// The OSD whose copy it is, and the newest map that the copy knew.
+    /// The OSD that had the copy, and the epoch of the newest map that it knew.
     osd: i32,
     epoch: Epoch,
     objects: u64,
@@ -130,7 +131,7 @@ pub(crate) fn export(args: &ExportArgs) -> Result<()> {
     })();
     bar.finish_and_clear();
     if result.is_err() {
-        // What is not whole is of no use.
+        // A file that is not whole is of no use.
         let _ = match one {
             Some(_) => std::fs::remove_file(&part),
             None => std::fs::remove_dir_all(&part),
@@ -146,12 +147,12 @@ fn cannot_create(path: &Path) -> String {
     format!("cannot create {}", path.display())
 }
 
-/// Makes a file; what is there is left as it is.
+/// Makes a file; an existing one is left as it is.
 fn create(path: &Path) -> Result<File> {
     File::options().write(true).create_new(true).open(path).with_context(|| cannot_create(path))
 }
 
-/// What files in a directory of exports end with.
+/// The suffix of files in a directory of exports.
 const SUFFIX: &str = "pg";
 
 fn sync_dir(dir: &Path) -> Result<()> {
@@ -175,7 +176,7 @@ fn pgs_of_pool(local: &mut Local, pool: &str) -> Result<Vec<PgId>> {
     Ok(pgids)
 }
 
-/// What the OSD knows of a PG of which it has a whole copy.
+/// The records of a PG of which the OSD has a whole copy.
 fn whole(local: &mut Local, pgid: PgId) -> Result<Pairs> {
     let osd = local.owner()?.osd;
     let Some(records) = local.omap(&offline::records_of(pgid))? else {
@@ -188,7 +189,7 @@ fn whole(local: &mut Local, pgid: PgId) -> Result<Pairs> {
     Ok(records)
 }
 
-/// Writes a copy into a file; gives the objects in it.
+/// Writes a copy into a file. Returns the number of objects in it.
 fn export_pg(local: &mut Local, pgid: PgId, file: &File, bar: &ProgressBar) -> Result<u64> {
     let owner = local.owner()?;
     let records = whole(local, pgid)?;
@@ -264,7 +265,7 @@ pub(crate) fn import(args: &ImportArgs) -> Result<()> {
     for file in &files {
         bytes += std::fs::metadata(file).with_context(|| format!("cannot open {}", file.display()))?.len();
     }
-    // All of it is looked at before anything is changed.
+    // Everything is checked before anything is changed.
     let bar = progress("of {total_bytes} looked at");
     bar.set_length(bytes);
     for file in &files {
@@ -298,7 +299,7 @@ pub(crate) fn import(args: &ImportArgs) -> Result<()> {
     });
     let result = result.and_then(|()| local.close());
     bar.finish_and_clear();
-    // Those before the one that failed have come to stay.
+    // The PGs before the one that failed stay imported.
     if result.is_ok() || !done.is_empty() {
         print(args.format, &done, |done| match done.what {
             "imported" => {

@@ -1,4 +1,4 @@
-//! Copies of PGs move between stores that simulated OSDs have left, and programs die while they do.
+//! Copies of PGs move between the stores of simulated OSDs, and programs die meanwhile.
 
 use super::*;
 use msgs::Op;
@@ -10,10 +10,10 @@ use store::TxnOp;
 const DISK: u64 = 128 << 20;
 /// The only PG of the only pool.
 const PG: PgId = PgId { pool: 1, seed: 0 };
-/// Of objects that are only partly there (`docs/format.md`).
+/// The mark of objects that are only partly there (`docs/format.md`).
 const TEMP_POOL: i64 = -3;
 
-/// Two OSDs of which the first has the PG; nothing runs any more.
+/// Two stopped OSDs, of which the first has the PG.
 struct Stopped {
     dir: tempfile::TempDir,
     cluster: Cluster,
@@ -78,7 +78,7 @@ impl Stopped {
         }
     }
 
-    /// The other way round.
+    /// Reads an OSD's disk from a file.
     fn load(&mut self, osd: usize) {
         let mut disk = SimDisk::new(DISK);
         let file = File::open(self.path(osd)).expect("opens");
@@ -98,7 +98,7 @@ impl Stopped {
         *self.cluster.world.disk(slot, 0) = disk;
     }
 
-    /// Starts the OSD that lacked the PG; what it says where it does not stay.
+    /// Starts the OSD that lacked the PG. Returns its error if it does not stay up.
     fn start_the_other(&mut self) -> Result<(), String> {
         self.load(self.lacks);
         let slot = self.cluster.osds[self.lacks];
@@ -122,7 +122,7 @@ impl Stopped {
         super::import(&ImportArgs { target, file, format: Format::Json })
     }
 
-    /// An import whose program dies when it has read so many bytes.
+    /// An import whose program dies after it has read a number of bytes.
     fn import_and_die(&self, name: &str, after: u64) {
         let file = File::open(self.file(name)).expect("opens");
         let mut local = Local::open(&self.path(self.lacks)).expect("opens");
@@ -132,7 +132,7 @@ impl Stopped {
     }
 }
 
-/// All that is in an export but whose it is, and what the OSD knew.
+/// The content of an export without its origin and the OSD's epoch.
 fn objects(path: &Path) -> Vec<Item> {
     let mut input = reader(path, &ProgressBar::hidden()).expect("opens");
     let mut out = Vec::new();
@@ -164,7 +164,7 @@ fn an_import_that_died_is_noticed_and_begun_anew() {
             s.start_the_other(),
             &["pg 1.0 is only partly here", "nacre store import", "nacre store remove"],
         );
-        // A second one dies too, earlier.
+        // A second attempt dies too, earlier.
         s.import_and_die("pg", after / 2);
         let back = format!("back{n}");
         s.import("pg").expect("what is left is removed, and all comes");
@@ -241,7 +241,7 @@ fn many_objects_are_imported_and_what_fails_leaves_nothing() {
     assert_eq!(local.count(PG, newest).expect("lists"), u64::from(MANY));
 }
 
-/// More of them than an OSD lists at once when it starts.
+/// More objects than an OSD lists at once when it starts.
 #[test]
 fn an_osd_that_starts_finds_all_pgs_and_all_that_is_only_partly_there() {
     const MANY: u32 = 5000;
@@ -287,7 +287,7 @@ fn all_pgs_of_a_pool_go_into_a_directory_and_out_of_it() {
     assert!(!s.file("pool.part").exists() && !s.file("none").exists());
     s.import("pool").expect("imports");
     s.import("pool").expect("what is there is left as it is");
-    // Of several files those before the one that fails have come to stay.
+    // Of several files, those before the one that fails stay imported.
     std::fs::copy(&files[0], s.file("pool").join("1.1.pg")).expect("copies");
     s.import("pool").expect("the same PG twice");
     let mut bytes = std::fs::read(&files[0]).expect("reads");

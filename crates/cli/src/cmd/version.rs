@@ -7,7 +7,7 @@ use std::io::Write;
 
 #[derive(Args)]
 pub(crate) struct VersionArgs {
-    /// How to print it.
+    /// The form of the output.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }

@@ -194,8 +194,8 @@ fn utilization(
     Ok(())
 }
 
-/// How many copies the original believes that a rule can place: the smallest number of buckets of a type that it chooses,
-/// counted once for each step that does, or the number that it asks for.
+/// How many copies the original believes that a rule can place: the smallest number of buckets of a type that
+/// it chooses, counted once for each step that does, or the number that it asks for.
 fn max_affected(map: &CrushMap, rule: u32) -> u32 {
     let steps = map.rule(rule).map_or(&[][..], |rule| &rule.steps);
     let choosing = || steps.iter().map(|step| step.parts()).filter(|(op, ..)| *op >= 2 && *op != 4);
