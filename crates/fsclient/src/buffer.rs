@@ -1,7 +1,6 @@
 //! The total of buffered writes over all files, and who waits for it to shrink.
 
-use crate::key::InodeKey;
-use crate::op::OpId;
+use crate::key::{InodeKey, OpId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use stdx::{Instant, Now};

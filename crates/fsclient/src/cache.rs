@@ -3,9 +3,8 @@
 use crate::api::{Entry, Ino};
 use crate::buffer::BufferTotal;
 use crate::inode::{Inode, ListingRight};
-use crate::key::InodeKey;
+use crate::key::{InodeKey, OpId};
 use crate::names::{Name, Names};
-use crate::op::OpId;
 use crate::partition::Partition;
 use maps::MdsRank;
 use msgs::{

@@ -1,8 +1,18 @@
-//! The key of an inode in the client's tables.
+//! The keys of the client's tables.
 
 use crate::api::Ino;
 use maps::SnapId;
 use std::fmt;
+
+/// The number of an operation in progress.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct OpId(u64);
+
+impl OpId {
+    pub(crate) fn new(number: u64) -> Self {
+        Self(number)
+    }
+}
 
 /// An inode as of a snapshot, or its head (Ceph's `vinodeno_t`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

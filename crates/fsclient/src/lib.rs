@@ -2,7 +2,7 @@
 //! objects and monitor commands that a library offers beside it.
 //!
 //! [`Client`] is one node with one table of operations (`client.rs`, `op.rs`). Its owners: `cache.rs` with
-//! `inode/` (inodes, names and the rights by which they are believed), `sessions.rs` (one session for each
+//! `inode/` (inodes, names and the rights by which they are believed), `sessions/` (one session for each
 //! rank of the metadata cluster), `services.rs` (monitors and OSDs), `handles.rs` (open files). The
 //! operations: `namespace.rs`, `data.rs`, `directories.rs`, `locks.rs`, `sync.rs`, `objects.rs`.
 //!

@@ -2,8 +2,8 @@
 
 use crate::api::{Answer, ObjectRequest, Reply, Request, Statfs};
 use crate::cache::Cache;
-use crate::key::InodeKey;
-use crate::op::{Attempt, OpId, Stage, Step, fail};
+use crate::key::{InodeKey, OpId};
+use crate::op::{Attempt, Stage, Step, fail};
 use crate::services::{Services, Token};
 use maps::{HObject, ObjectLocator, SnapId};
 use msgs::{Body, Paxos, pool_op};

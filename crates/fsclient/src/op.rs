@@ -1,6 +1,7 @@
 //! Operations in progress: the table of them, and one attempt at one of them.
 
 use crate::api::{Answer, Caller, Reply, Request};
+use crate::key::OpId;
 use crate::transfer::Transfer;
 use maps::MdsRank;
 use msgs::ClientReply;
@@ -10,10 +11,6 @@ use stdx::{Bufs, Now};
 use wire::Errno;
 
 pub(crate) type Outs = Vec<Output<Reply>>;
-
-/// The number of an operation in the table.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct OpId(u64);
 
 /// The outcome of an attempt.
 #[derive(Debug)]
@@ -143,8 +140,11 @@ impl Ops {
     /// Adds an operation, which may run.
     pub(crate) fn start(&mut self, id: RequestId, request: Request) {
         self.last += 1;
-        let op = OpId(self.last);
-        self.ops.insert(op, Op { id, request, stage: Stage::New, answered_by: MdsRank(0), is_repeat: false });
+        let op = OpId::new(self.last);
+        self.ops.insert(
+            op,
+            Op { id, request, stage: Stage::New, answered_by: MdsRank::default(), is_repeat: false },
+        );
         self.wake(op);
     }
 
@@ -218,6 +218,9 @@ impl Ops {
     /// Asserts the invariant after an input: what may run has run.
     pub(crate) fn check(&self) {
         assert!(self.runnable.is_empty(), "the client settled with operations that may run");
-        assert!(self.ops.keys().all(|op| op.0 <= self.last), "an operation of a number that was not given");
+        assert!(
+            self.ops.keys().all(|op| *op <= OpId::new(self.last)),
+            "an operation of a number that was not given"
+        );
     }
 }

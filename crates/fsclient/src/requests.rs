@@ -1,6 +1,6 @@
 //! Requests to MDSs without their final answer: where each one goes, and which are sent again.
 
-use crate::op::OpId;
+use crate::key::OpId;
 use maps::{Epoch, MdsRank};
 use msgs::{ClientReply, ClientRequest, request_flag};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,8 +1,8 @@
 //! The sessions with monitors and OSDs, and which operation each of their answers is for.
 
 use crate::api::{Answer, Reply};
-use crate::key::InodeKey;
-use crate::op::{OpId, Outs};
+use crate::key::{InodeKey, OpId};
+use crate::op::Outs;
 use auth::Initiator;
 use maps::OsdMap;
 use monc::{Monc, MoncConfig, MoncOut, Told};

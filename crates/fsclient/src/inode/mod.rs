@@ -3,6 +3,7 @@
 mod attributes;
 mod capability;
 mod listing;
+mod messages;
 mod pages;
 mod usage;
 mod write_back;
@@ -15,12 +16,8 @@ pub(crate) use write_back::WriteBack;
 
 use crate::api::{Attr, SetAttr};
 use crate::dirty::Flight;
-use crate::key::InodeKey;
-use crate::op::OpId;
-use attributes::NewerHere;
-use capability::{Issued, Needs};
-use maps::MdsRank;
-use msgs::{CapReconnect, CapReleaseItem, Caps, ClientCaps, InodeStat, cap, cap_flag, cap_op};
+use crate::key::{InodeKey, OpId};
+use msgs::{Caps, cap};
 use pages::Pages;
 use std::collections::BTreeSet;
 use stdx::{Bufs, Wall};
@@ -167,152 +164,6 @@ impl Inode {
     /// True if only references from above keep the inode: they need no capability.
     pub(crate) fn is_only_referenced(&self) -> bool {
         self.usage.is_closed() && !self.has_unwritten() && !self.pages.is_cached()
-    }
-
-    // Messages of the MDS.
-
-    fn newer_here(&self) -> NewerHere {
-        let (held, unacknowledged) = (self.caps.held(), self.caps.unacknowledged());
-        let writes = cap::FILE_EXCL | cap::FILE_WR | cap::FILE_BUFFER;
-        NewerHere {
-            owner: (held | unacknowledged).has(cap::AUTH_EXCL),
-            file: held.has_any(writes) || self.has_unwritten(),
-        }
-    }
-
-    /// Takes a reply's description of the inode, and the capability that came with it from `rank`. Returns
-    /// what gives a capability back that is replaced or not taken.
-    pub(crate) fn update(&mut self, rank: MdsRank, stat: &InodeStat) -> Option<(MdsRank, CapReleaseItem)> {
-        let (newer, replaces) = (self.newer_here(), self.caps.cap().is_none());
-        self.attrs.update(stat, newer, replaces, self.data.dirty_mut());
-        self.caps.set_max_size(stat.max_size);
-        if stat.cap.cap_id == 0 || stat.cap.caps == 0 {
-            return None;
-        }
-        self.take_cap(rank, stat)
-    }
-
-    fn take_cap(&mut self, rank: MdsRank, stat: &InodeStat) -> Option<(MdsRank, CapReleaseItem)> {
-        const IS_AUTHORITY: u8 = 1;
-        let ino = self.key.ino();
-        let mut given_up = None;
-        if let Some(old) = self.caps.cap().filter(|_| self.caps.is_replaced_by(rank, &stat.cap)) {
-            let from = old.auth_rank();
-            if from != rank {
-                // Capabilities of several ranks on one inode are not kept: only its authority's.
-                if stat.cap.flags & IS_AUTHORITY == 0 {
-                    let (cap_id, migrate_seq, seq) = (stat.cap.cap_id, stat.cap.mseq, stat.cap.seq);
-                    return Some((rank, CapReleaseItem { ino, cap_id, migrate_seq, seq }));
-                }
-                given_up = Some((from, old.release_item(ino)));
-            }
-            self.lose_cap();
-        }
-        let issued = self.caps.take_reply(rank, &stat.cap);
-        self.follow_issued(issued);
-        given_up
-    }
-
-    /// Takes a grant, revocation or truncation of the capability that is held.
-    pub(crate) fn take_cap_message(&mut self, msg: &ClientCaps) {
-        if msg.op != cap_op::TRUNC {
-            let (lost, issued) = self.caps.take_message(msg);
-            self.follow_issued(issued);
-            if drops_dirty_data(lost) {
-                self.data.dirty_mut().discard();
-            }
-            // Bits that the message revokes are still held: what was changed under them is newer here.
-            let newer = self.newer_here();
-            self.attrs.update_granted(msg, newer);
-        }
-        let (file, newer) = (msg.file(), self.newer_here());
-        self.attrs.update_file(&file, newer, self.data.dirty_mut());
-        self.caps.set_max_size(file.max_size);
-    }
-
-    fn follow_issued(&mut self, issued: Issued) {
-        if issued == Issued::Ignored {
-            return;
-        }
-        self.pages.note_right(self.may_keep_pages());
-        if issued == Issued::SharedTurned {
-            self.names.turned();
-        }
-    }
-
-    /// Takes the acknowledgement of a flush.
-    pub(crate) fn take_flush_ack(&mut self, tid: u64) {
-        self.caps.take_flush_ack(tid);
-    }
-
-    /// The capability is gone, and with it the belief in everything that rested on it.
-    pub(crate) fn lose_cap(&mut self) {
-        self.caps.lose_cap();
-        self.pages.note_right(false);
-        self.names.turned();
-    }
-
-    /// The MDS has dropped the capability: changes made under it are lost, which the next fsync or close
-    /// reports. Returns true if there were any.
-    pub(crate) fn lose_all(&mut self) -> bool {
-        self.lose_cap();
-        let changes = self.caps.discard();
-        let lost = changes || !self.data.dirty().is_empty();
-        if lost {
-            self.data.lose();
-        }
-        lost
-    }
-
-    /// True if the inode's state rests on the session with `rank`, or on none.
-    pub(crate) fn rests_on(&self, rank: MdsRank) -> bool {
-        self.caps.cap().is_none_or(|cap| cap.auth_rank() == rank)
-    }
-
-    /// The session is lost: nothing shared is believed until the next MDS has our claim.
-    pub(crate) fn suspend(&mut self) {
-        self.caps.prepare_claim();
-        self.caps.set_suspended(true);
-    }
-
-    /// The session serves again.
-    pub(crate) fn resume(&mut self) {
-        self.caps.set_suspended(false);
-    }
-
-    /// The claim on the capability for the next MDS.
-    pub(crate) fn claim(&mut self) -> Option<CapReconnect> {
-        let wanted = self.wanted();
-        self.caps.claim(self.key.ino(), wanted)
-    }
-
-    /// Gives up `Ls`: a name of the inode goes away, and the answer does not tell the new number of links.
-    pub(crate) fn give_up_link_count(&mut self) {
-        self.caps.give_up(cap::LINK_SHARED);
-    }
-
-    /// Composes the message about the capability that is due, if one is: it acknowledges a revocation,
-    /// flushes, asks, or wants less. `tid` is that of a flush.
-    pub(crate) fn cap_message(&mut self, tid: u64) -> Option<(ClientCaps, bool)> {
-        let needs = Needs {
-            wanted: self.wanted(),
-            in_use: self.in_use(),
-            clean: self.data.dirty().is_empty(),
-            flush: self.data.is_sync_wanted() || !self.usage.access().writes,
-        };
-        let revoked = self.caps.is_revoked();
-        let due = self.caps.due(needs)?;
-        let flushes = due.flushes != Caps::NONE;
-        let max_size = self.caps.request_size(&due);
-        let message = ClientCaps {
-            op: if flushes { cap_op::FLUSH } else { cap_op::UPDATE },
-            ino: self.key.ino(),
-            // Others wait for a revocation: an MDS of Ceph journals it only at its next tick, up to 5 s
-            // later, unless the message asks for more.
-            flags: if self.data.is_sync_wanted() || revoked { cap_flag::SYNC } else { 0 },
-            ..self.caps.sent(&due, tid)
-        };
-        Some((self.attrs.fill_cap_message(message, max_size), flushes))
     }
 
     // Local users.
@@ -521,9 +372,4 @@ impl Inode {
         self.caps.check();
         self.pages.check();
     }
-}
-
-/// A planted fault: buffered data are forgotten when the right to buffer is revoked.
-fn drops_dirty_data(lost: Caps) -> bool {
-    lost.has_any(cap::FILE_BUFFER) && stdx::mutants::is_active("client_drops_dirty_data")
 }

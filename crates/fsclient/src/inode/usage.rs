@@ -1,6 +1,6 @@
 //! The local users of an inode: references, open files, reads under way, waiting operations.
 
-use crate::op::OpId;
+use crate::key::OpId;
 use std::collections::BTreeSet;
 
 /// The access that an open file has.

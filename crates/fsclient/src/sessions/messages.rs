@@ -1,0 +1,146 @@
+//! The messages of MDSs: session messages, replies, forwards, capabilities and leases.
+
+use super::{Env, SessionEvent, Sessions};
+use crate::cache::STAT_CAPS;
+use crate::key::{InodeKey, OpId};
+use crate::requests::Recall;
+use crate::session::State;
+use maps::MdsRank;
+use msgs::{
+    Body, ClientLease, ClientReply, ClientRequest, ClientRequestForward, ClientSession, GetattrArgs, MdsOp,
+    lease_action, session_op,
+};
+use node::{ConnId, Event, Level, Msg, Output};
+use wire::Errno;
+
+impl Sessions {
+    /// A message on a session's connection.
+    pub(crate) fn message(&mut self, conn: ConnId, msg: Msg, env: &mut Env<'_>) {
+        let (Some(rank), node::Body::Client(body)) = (self.rank_of_conn(conn), msg.body) else { return };
+        match body {
+            Body::ClientSession(session) => self.session_message(rank, &session, env),
+            Body::ClientReply(reply) => self.reply(rank, msg.tid, *reply, env),
+            Body::ClientRequestForward(forward) => self.forward(rank, msg.tid, &forward, env),
+            Body::ClientCaps(caps) => {
+                if let Some(detail) = env.cache.cap_message(rank, msg.tid, &caps) {
+                    env.out.push(Output::Event(Event::new(Level::Error, "writes_lost", detail)));
+                }
+            }
+            Body::ClientLease(lease) if lease.action == lease_action::REVOKE => {
+                env.cache.forget_name(InodeKey::head(lease.ino), &lease.dname);
+                let ack = ClientLease { action: lease_action::REVOKE_ACK, ..*lease };
+                self.send(rank, Body::from(ack), 0, env.out);
+            }
+            Body::MdsMap(map) => {
+                if let Ok(decoded) = wire::Reader::new(&map.map).get() {
+                    self.take_map(decoded, env);
+                }
+            }
+            // Snapshots and quotas have no user here yet.
+            _ => {}
+        }
+        self.send_releases(env.cache, env.out);
+    }
+
+    fn session_message(&mut self, rank: MdsRank, msg: &ClientSession, env: &mut Env<'_>) {
+        match msg.head.op {
+            session_op::OPEN => {
+                let Self { sessions, map, .. } = self;
+                if let Some(session) = sessions.get_mut(&rank) {
+                    session.opened(env.now, map);
+                }
+                self.requests.session_opened(rank);
+                self.resend(rank, env.out);
+                self.events.push_back(SessionEvent::Opened);
+                env.cache.resume(rank);
+            }
+            session_op::CLOSE if self.session(rank).state() == State::Closing => self.session_left(rank),
+            session_op::CLOSE | session_op::REJECT => {
+                let why = msg.metadata.get("error_string").map_or("closed by the MDS", String::as_str);
+                let conn = self.session(rank).disconnect();
+                env.out.extend(conn.map(|conn| Output::Close { conn }));
+                self.forget_session(rank, why, env);
+                self.session(rank).reopen_later(env.now);
+            }
+            session_op::RECALL_STATE => env.cache.trim_caps(rank, msg.head.max_caps as usize),
+            session_op::FLUSHMSG => {
+                let ack = ClientSession::of(session_op::FLUSHMSG_ACK, msg.head.seq);
+                self.send(rank, Body::from(ack), 0, env.out);
+            }
+            _ => {}
+        }
+    }
+
+    /// The answer to a request.
+    fn reply(&mut self, rank: MdsRank, tid: u64, reply: ClientReply, env: &mut Env<'_>) {
+        let Some(replied) = self.requests.answered(tid, rank, &reply) else { return };
+        if replied.first {
+            env.cache.learn(env.now, rank, &reply);
+            let (op, is_repeat, result) = (replied.op, replied.is_repeat, reply.result);
+            let asks_again = replied
+                .ended
+                .is_some_and(|(request, recall)| self.ask_again(op, request, recall, result, env));
+            if !asks_again {
+                self.events.push_back(SessionEvent::Replied { op, rank, reply: Box::new(reply), is_repeat });
+            }
+        }
+        if self.requests.ranks_with_unsafe().is_empty() {
+            let waiters = std::mem::take(&mut self.journal_waiters);
+            self.events.extend(waiters.into_iter().map(SessionEvent::Woken));
+        }
+    }
+
+    /// A rank says that another is the authority: the request is sent there, over a session that may have to
+    /// be opened.
+    fn forward(&mut self, rank: MdsRank, tid: u64, forward: &ClientRequestForward, env: &mut Env<'_>) {
+        // Even where a rank could pass a request on itself, the client sends it: the other rank expects it of
+        // a session.
+        let to = MdsRank(forward.dest_mds);
+        if to.0 >= 0 && self.requests.forwarded(tid, rank, to, forward.num_fwd) {
+            self.transmit(tid, env.out);
+        }
+    }
+
+    /// Goes on with a request that needs more than one answer. Returns true if it does.
+    fn ask_again(
+        &mut self,
+        op: OpId,
+        request: Box<ClientRequest>,
+        recall: Recall,
+        result: i32,
+        env: &mut Env<'_>,
+    ) -> bool {
+        let (request, mut bases) = match recall {
+            Recall::NotYet if Errno::from_result_code(result) == Some(Errno::ESTALE) => {
+                let is_unknown = |key: &InodeKey| {
+                    *key > InodeKey::ROOT && env.cache.inode(*key).is_none_or(|i| i.caps().cap().is_none())
+                };
+                let named = [request.path.ino, request.path2.ino].map(InodeKey::head);
+                let bases: Vec<u64> = named.into_iter().filter(is_unknown).map(InodeKey::ino).collect();
+                if bases.is_empty() {
+                    return false;
+                }
+                (request, bases)
+            }
+            Recall::Finding(request, rest) if result >= 0 => (request, rest),
+            _ => return false,
+        };
+        let (next, recall) = match bases.pop() {
+            Some(ino) => {
+                let lookup = ClientRequest {
+                    op: MdsOp::LOOKUPINO,
+                    path: msgs::FilePath { ino, path: Vec::new() },
+                    args: GetattrArgs { mask: STAT_CAPS }.into(),
+                    head_version: request.head_version,
+                    stamp: request.stamp,
+                    ..ClientRequest::default()
+                };
+                (lookup, Recall::Finding(request, bases))
+            }
+            None => (ClientRequest { num_retry: 0, num_fwd: 0, ..*request }, Recall::Done),
+        };
+        let rank = self.choose_rank(env.cache, &next);
+        self.enqueue(op, rank, Box::new(next), recall, env.out);
+        true
+    }
+}
