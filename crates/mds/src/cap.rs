@@ -1,4 +1,4 @@
-//! One client's capability on one inode: what it was told, what it may still hold, what it wants (PROTOCOL.md 6.5).
+//! One holder's capability on one inode: the bits that it was told, may still hold and wants (PROTOCOL.md 6.5).
 //!
 //! Each message about a cap carries the next `seq`. Until the client has confirmed a message, it may hold what any
 //! message since the last confirmed one gave it; so a revocation is complete only when its `seq` is confirmed.
@@ -24,6 +24,8 @@ pub struct Cap {
     history: VecDeque<(u32, u32)>,
     /// When the oldest revocation that is not confirmed was sent.
     pub revoked_at: Option<Instant>,
+    /// Counts moves of the authority that issues it; filled by migration of subtrees.
+    pub migrate_seq: u32,
     /// Nobody has claimed it: a client that is missing after our restart may have it.
     pub is_presumed: bool,
 }
@@ -39,6 +41,7 @@ impl Cap {
             issue_seq: 0,
             history: VecDeque::new(),
             revoked_at: None,
+            migrate_seq: 0,
             is_presumed: false,
         }
     }

@@ -3,6 +3,7 @@
 
 use crate::types::IoId;
 use std::collections::BTreeMap;
+use wire::Errno;
 
 /// An object.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -75,8 +76,8 @@ pub enum ObjReply {
     Omap(BTreeMap<Vec<u8>, Vec<u8>>, bool),
 }
 
-/// How a request ended: a reply for each operation, or a positive errno.
-pub type IoResult = Result<Vec<ObjReply>, i32>;
+/// How a request ended: a reply for each operation, or the error.
+pub type IoResult = Result<Vec<ObjReply>, Errno>;
 
 /// A request.
 #[derive(Clone, PartialEq, Eq, Debug)]

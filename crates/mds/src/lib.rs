@@ -6,6 +6,7 @@
 //! Absent: a rank waits for nothing but its inputs; no operation holds a lock or half a change while it waits; no reply
 //! shows what the journal does not have.
 
+mod authority;
 mod cache;
 mod cap;
 mod config;
@@ -15,6 +16,7 @@ mod io;
 mod journal;
 mod ops;
 mod rank;
+mod realm;
 mod session;
 mod types;
 

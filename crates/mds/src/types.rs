@@ -1,6 +1,8 @@
-//! Ids and small types of the rank.
+//! Ids and small types that all of the metadata server shares.
 
-use fsfmt::{DentryKey, DirFrag, InodeKey};
+use fsfmt::{DentryKey, DirFrag, InodeKey, TxnId};
+use maps::MdsRank;
+use wire::Errno;
 
 stdx::ids! {
     /// A client, by its global id.
@@ -19,11 +21,44 @@ pub type Segment = u64;
 /// Where a dentry is: the directory's fragment, and the key in it.
 pub type Place = (DirFrag, DentryKey);
 
-/// A positive errno.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Errno(pub i32);
+/// A holder of a capability: a client, or a rank that keeps a replica of the inode.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Holder {
+    /// A client.
+    Client(ClientId),
+    /// A rank; there is none yet that keeps replicas.
+    Rank(MdsRank),
+}
 
-/// What an operation lacks before it can be decided.
+impl Holder {
+    /// The client, if it is one.
+    pub fn client(self) -> Option<ClientId> {
+        match self {
+            Self::Client(client) => Some(client),
+            Self::Rank(_) => None,
+        }
+    }
+}
+
+impl From<ClientId> for Holder {
+    fn from(client: ClientId) -> Self {
+        Self::Client(client)
+    }
+}
+
+impl From<MdsRank> for Holder {
+    fn from(rank: MdsRank) -> Self {
+        Self::Rank(rank)
+    }
+}
+
+impl From<&ClientId> for Holder {
+    fn from(client: &ClientId) -> Self {
+        Self::Client(*client)
+    }
+}
+
+/// Something that an operation lacks before it can be decided.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Need {
     /// One entry of a fragment.
@@ -32,22 +67,29 @@ pub enum Need {
     Page(DirFrag, Vec<u8>),
     /// An inode, found through the inode index.
     Inode(InodeKey),
-    /// Cap bits must be given back by all clients but one.
+    /// All holders but one must give cap bits of an inode back.
     Revoke {
-        /// Of which inode.
+        /// The inode.
         ino: InodeKey,
-        /// Who may keep them.
-        except: Option<ClientId>,
-        /// Which bits.
+        /// The holder that may keep them.
+        except: Option<Holder>,
+        /// The bits.
         mask: u32,
     },
     /// The truncation of a file's objects must end.
     Truncated(InodeKey),
     /// A file lock must become free.
     Lock(InodeKey),
+    /// Another rank has the authority over a fragment: a replica of it, or the client asks that rank. Never with one
+    /// rank, as the next two are.
+    Remote(MdsRank, DirFrag),
+    /// The migration of a fragment must be decided.
+    Thaw(DirFrag),
+    /// A transaction of several ranks that changes what is needed must be decided.
+    Prepared(TxnId),
 }
 
-/// Why an operation is not decided.
+/// The reason why an operation is not decided.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Stop {
     /// It lacks something.
@@ -59,6 +101,12 @@ pub enum Stop {
 impl From<Errno> for Stop {
     fn from(errno: Errno) -> Self {
         Self::Fail(errno)
+    }
+}
+
+impl From<TxnId> for Need {
+    fn from(txn: TxnId) -> Self {
+        Self::Prepared(txn)
     }
 }
 

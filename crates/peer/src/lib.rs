@@ -27,7 +27,8 @@ wire::message_bodies! {
         OsdPing, RepData, RepOp, RepOpReply, PgQuery, PgNotify, PgInfo, PgLog, Push, PushReply, Pull, PgScan, PgScanReply, PgRemove,
         PgScrub, PgScrubMap, PgScrubbed,
         PgReserve,
-        MdsPeer,
+        MdsDiscover, MdsDiscoverReply, MdsTxn, MdsRevoke, MdsReturn, MdsExport, MdsExportReply, MdsLoad,
+        MdsTable, MdsTableReply,
     }
 }
 

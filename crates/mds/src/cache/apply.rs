@@ -103,6 +103,7 @@ impl Cache {
     }
 
     fn put_inode(&mut self, data: InodeData, place: Option<&Place>, lsn: Lsn) {
+        self.may_have_realms |= data.own_realm.is_some() || data.realm.0 != 0;
         match self.inodes.get_mut(&data.key()) {
             Some(inode) => {
                 inode.data = data;
@@ -111,10 +112,14 @@ impl Cache {
                 }
                 inode.lsn = lsn;
             }
-            None => {
-                self.inodes.insert(data.key(), Inode::new(data, place.cloned(), lsn));
-            }
+            None => self.insert(data, place.cloned(), lsn),
         }
+    }
+
+    /// Adds an inode that is not cached.
+    fn insert(&mut self, data: InodeData, place: Option<Place>, lsn: Lsn) {
+        self.may_have_realms |= data.own_realm.is_some() || data.realm.0 != 0;
+        self.inodes.insert(data.key(), Inode::new(data, place, lsn));
     }
 
     fn change_index(&mut self, ino: Ino, value: Option<BackPointer>, lsn: Lsn, segment: Segment) {
@@ -154,7 +159,7 @@ impl Cache {
                     // It has moved since this entry was read.
                     return;
                 }
-                self.inodes.insert(ino, Inode::new(*data, Some(place.clone()), 0));
+                self.insert(*data, Some(place.clone()), 0);
                 SlotLink::Primary(ino)
             }
         };
@@ -163,7 +168,9 @@ impl Cache {
 
     /// Takes in a base inode that was loaded.
     pub fn loaded_base(&mut self, data: InodeData) {
-        self.inodes.entry(data.key()).or_insert_with(|| Inode::new(data, None, 0));
+        if !self.inodes.contains_key(&data.key()) {
+            self.insert(data, None, 0);
+        }
     }
 
     pub(super) fn drop_dir(&mut self, dir: DirFrag) {

@@ -1,8 +1,9 @@
 //! A cached inode.
 
-use crate::cap::{Cap, STRONG, conflicts, policy};
+use super::Holders;
+use crate::cap::{STRONG, conflicts, policy};
 use crate::filelock::FileLocks;
-use crate::types::{ClientId, Lsn, OpId, Place};
+use crate::types::{ClientId, Holder, Lsn, OpId, Place};
 use fsfmt::InodeData;
 use msgs::cap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Restriction {
     /// Who may keep them.
-    pub except: Option<ClientId>,
+    pub except: Option<Holder>,
     /// Which bits.
     pub mask: u32,
 }
@@ -25,8 +26,8 @@ pub struct Inode {
     pub place: Option<Place>,
     /// The event that changed it last; 0 for one that was loaded.
     pub lsn: Lsn,
-    /// Caps by client.
-    pub caps: BTreeMap<ClientId, Cap>,
+    /// Capabilities.
+    pub caps: Holders,
     /// What operations under way forbid.
     pub restrictions: BTreeMap<OpId, Vec<Restriction>>,
     /// Operations that wait for caps to come back, or for its truncation or lock.
@@ -67,7 +68,7 @@ impl Inode {
             data,
             place,
             lsn,
-            caps: BTreeMap::new(),
+            caps: Holders::default(),
             restrictions: BTreeMap::new(),
             waiters: BTreeSet::new(),
             locks: None,
@@ -75,18 +76,22 @@ impl Inode {
         }
     }
 
-    /// Bits that clients other than `except` may hold.
-    pub fn held_by_others(&self, except: Option<ClientId>) -> u32 {
-        self.caps.iter().filter(|(c, _)| Some(**c) != except).fold(0, |all, (_, cap)| all | cap.held())
+    /// Bits that holders other than `except` may hold.
+    pub fn held_by_others(&self, except: Option<Holder>) -> u32 {
+        self.caps
+            .iter()
+            .filter(|(holder, _)| Some(*holder) != except)
+            .fold(0, |all, (_, cap)| all | cap.held())
     }
 
-    /// What `client` may be given now.
-    pub fn allowed(&self, client: ClientId) -> u32 {
-        let wanted = self.caps.get(&client).map_or(0, |c| c.wanted);
-        let others = self.caps.iter().filter(|(c, _)| **c != client).map(|(_, cap)| cap.wanted);
+    /// Bits that `holder` may be given now.
+    pub fn allowed(&self, holder: impl Into<Holder>) -> u32 {
+        let holder = holder.into();
+        let wanted = self.caps.get(holder).map_or(0, |c| c.wanted);
+        let others = self.caps.iter().filter(|(other, _)| *other != holder).map(|(_, cap)| cap.wanted);
         let mut bits = policy(self.data.is_dir(), wanted, others);
         for r in self.restrictions.values().flatten() {
-            if r.except != Some(client) {
+            if r.except != Some(holder) {
                 bits &= !r.mask;
             }
         }
@@ -102,9 +107,9 @@ impl Inode {
         self.data.ranges.get(&client.0).is_some_and(|r| r.max_size > 0)
     }
 
-    /// What `client` could be told now that it has, beyond what it holds.
+    /// Bits that `client` could be granted now, those that it holds included.
     pub fn grantable(&self, client: ClientId) -> u32 {
-        let bits = self.allowed(client) & !conflicts(self.held_by_others(Some(client)));
+        let bits = self.allowed(client) & !conflicts(self.held_by_others(Some(client.into())));
         if self.is_recorded(client) { bits } else { bits & !STRONG }
     }
 

@@ -1,7 +1,7 @@
 //! Reading the cache: what is not there is a [`Need`].
 
 use super::{Cache, Inode, SlotLink};
-use crate::types::{ClientId, Lsn, Need};
+use crate::types::{Holder, Lsn, Need};
 use fsfmt::{DentryKey, DirFrag, Ino, InodeKey};
 use msgs::cap;
 use std::ops::Bound;
@@ -79,7 +79,7 @@ impl Cache {
     }
 
     /// The revocation that is needed so that nobody but `except` holds bits of `mask`; none where that is so.
-    pub fn revocation(&self, ino: InodeKey, except: Option<ClientId>, mask: u32) -> Option<Need> {
+    pub fn revocation(&self, ino: InodeKey, except: Option<Holder>, mask: u32) -> Option<Need> {
         let mask = mask & !cap::PIN;
         let held = self.inodes.get(&ino)?.held_by_others(except);
         (held & mask != 0).then_some(Need::Revoke { ino, except, mask })

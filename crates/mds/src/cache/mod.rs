@@ -6,16 +6,20 @@
 
 mod apply;
 mod dir;
+mod holders;
 mod inode;
 mod lookup;
 mod trim;
 
 pub use dir::{Commit, Dir, Slot, SlotLink};
+pub use holders::Holders;
 pub use inode::{DataWork, Inode, Restriction};
 pub use trim::Stats;
 
+use crate::authority::SubtreeMap;
 use crate::types::{Lsn, Place, Segment};
 use fsfmt::{BackPointer, DirFrag, Ino, InodeKey};
+use maps::MdsRank;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stdx::FastMap;
 
@@ -31,8 +35,11 @@ pub struct IndexChange {
 }
 
 /// The cache.
-#[derive(Default)]
 pub struct Cache {
+    /// The authority over what is cached, and over the rest.
+    pub subtrees: SubtreeMap,
+    /// An inode with a snapshot realm of its own has been here.
+    pub may_have_realms: bool,
     /// Inodes.
     pub inodes: FastMap<InodeKey, Inode>,
     /// Cached entries by fragment of a directory.
@@ -51,4 +58,23 @@ pub struct Cache {
     entries: usize,
     /// Entries that have come since the last trimming.
     fresh: usize,
+}
+
+impl Cache {
+    /// The empty cache of a rank.
+    pub fn new(rank: MdsRank) -> Self {
+        Self {
+            subtrees: SubtreeMap::new(rank),
+            may_have_realms: false,
+            inodes: FastMap::default(),
+            dirs: BTreeMap::new(),
+            dirty_dirs: BTreeSet::new(),
+            dirty_bases: BTreeMap::new(),
+            index: BTreeMap::new(),
+            tick: 0,
+            queue: VecDeque::new(),
+            entries: 0,
+            fresh: 0,
+        }
+    }
 }

@@ -17,7 +17,7 @@ use rados::{Cluster, ClusterOut, RadosConfig, RadosTold};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stdx::{Instant, Now, Rng};
-use wire::{AddrVec, EntityAddr, EntityType};
+use wire::{AddrVec, EntityAddr, EntityType, Errno};
 
 /// Our shares of the node's connection numbers.
 const MONC_SPACE: u8 = 1;
@@ -422,9 +422,10 @@ impl Mds {
     fn tell(&mut self, conn: ConnId, tid: u64, command: &msgs::Command, out: &mut Out) {
         let (code, output) = match self.administrators.contains(&conn) {
             true => self.admin(&command.cmd.concat()),
-            false => {
-                (-msgs::errno::EPERM, "the key must allow all on metadata servers (mds 'allow *')".to_owned())
-            }
+            false => (
+                Errno::EPERM.to_result_code(),
+                "the key must allow all on metadata servers (mds 'allow *')".to_owned(),
+            ),
         };
         let mut reply = msgs::CommandReply { r: code, ..Default::default() };
         match code < 0 {
@@ -481,7 +482,9 @@ impl Mds {
             Some("get_command_descriptions") => {
                 text(decl::describe::local_descriptions(&commands(), "mds", false))
             }
-            other => (-msgs::errno::EINVAL, format!("no such command: {}", other.unwrap_or("(none)"))),
+            other => {
+                (Errno::EINVAL.to_result_code(), format!("no such command: {}", other.unwrap_or("(none)")))
+            }
         }
     }
 }

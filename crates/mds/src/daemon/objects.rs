@@ -6,7 +6,7 @@ use msgs::{Extent, Op, osd_flag};
 use rados::{Completion, Request};
 use std::collections::BTreeMap;
 use stdx::Bufs;
-use wire::{Reader, Writer};
+use wire::{Errno, Reader, Writer};
 
 /// A request for one vector.
 pub(super) fn request(io: IoRequest) -> Request {
@@ -46,17 +46,17 @@ fn op(op: ObjOp) -> Op {
 
 /// What a completion says, in the rank's terms.
 pub(super) fn result(completion: &Completion) -> IoResult {
-    if completion.result < 0 {
-        return Err(-completion.result);
+    if let Some(errno) = Errno::from_result_code(completion.result) {
+        return Err(errno);
     }
     completion.ops.iter().map(reply).collect()
 }
 
-fn reply(r: &msgs::OpResult) -> Result<ObjReply, i32> {
+fn reply(r: &msgs::OpResult) -> Result<ObjReply, Errno> {
     use msgs::OpCode as C;
     let bytes = r.data.to_vec();
     // What an OSD returns is as untrusted as anything: what does not decode is an I/O error.
-    let bad = |_| msgs::errno::EIO;
+    let bad = |_| Errno::EIO;
     Ok(match r.raw.code {
         C::READ => ObjReply::Data(bytes),
         C::OMAPGETVALS => {

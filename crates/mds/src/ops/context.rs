@@ -1,14 +1,16 @@
 //! What an operation sees: its request, and the cache through reads that note how new what they return is.
 
+use crate::authority::Auth;
 use crate::cache::{Cache, Inode, SlotLink};
 use crate::rank::{Page, RankConfig};
 use crate::session::Session;
-use crate::types::{ClientId, Errno, Lsn, Need, Place, Stop};
+use crate::types::{ClientId, Holder, Lsn, Need, Place, Stop};
 use auth::{Access, Caller, MdsCap};
 use fsfmt::{DentryKey, DirFrag, Ino, InodeKey};
-use msgs::{ClientRequest, FilePath, errno};
+use msgs::{ClientRequest, FilePath};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
+use wire::Errno;
 use wire::Utime;
 
 /// The longest name.
@@ -97,12 +99,24 @@ impl<'a> Cx<'a> {
         self.seen.set(self.seen.get().max(lsn));
     }
 
+    /// Stops unless this rank has the authority over a fragment.
+    fn check_authority(&self, dir: DirFrag) -> Result<(), Stop> {
+        match self.cache.subtrees.of(self.cache, dir)? {
+            Auth::Here => Ok(()),
+            Auth::Rank(rank) => Err(Need::Remote(rank, dir).into()),
+            Auth::Frozen => Err(Need::Thaw(dir).into()),
+        }
+    }
+
     /// An inode.
     pub fn inode(&self, ino: InodeKey) -> Result<&'a Inode, Stop> {
         if self.missing.contains(&ino) && !self.cache.inodes.contains_key(&ino) {
-            return Err(Errno(errno::ESTALE).into());
+            return Err(Errno::ESTALE.into());
         }
         let inode = self.cache.inode(ino)?;
+        if let Some((dir, _)) = &inode.place {
+            self.check_authority(*dir)?;
+        }
         self.see(inode.lsn);
         Ok(inode)
     }
@@ -110,11 +124,12 @@ impl<'a> Cx<'a> {
     /// A directory's inode.
     pub fn dir(&self, ino: InodeKey) -> Result<&'a Inode, Stop> {
         let inode = self.inode(ino)?;
-        if inode.data.is_dir() { Ok(inode) } else { Err(Errno(errno::ENOTDIR).into()) }
+        if inode.data.is_dir() { Ok(inode) } else { Err(Errno::ENOTDIR.into()) }
     }
 
     /// Where a name leads.
     pub fn entry(&self, dir: DirFrag, key: &DentryKey) -> Result<SlotLink, Stop> {
+        self.check_authority(dir)?;
         let (link, lsn) = self.cache.entry(dir, key)?;
         self.see(lsn);
         Ok(link)
@@ -130,7 +145,7 @@ impl<'a> Cx<'a> {
     /// Fragment and key of a path's last name.
     pub fn parent(&self, path: &FilePath) -> Result<Place, Stop> {
         let mut names = components(path)?;
-        let Some(last) = names.pop() else { return Err(Errno(errno::EINVAL).into()) };
+        let Some(last) = names.pop() else { return Err(Errno::EINVAL.into()) };
         let mut dir = base(path);
         for name in names {
             dir = self.step(dir, name)?;
@@ -140,7 +155,7 @@ impl<'a> Cx<'a> {
 
     fn step(&self, dir: InodeKey, name: &[u8]) -> Result<InodeKey, Stop> {
         let (dir, key) = self.place(dir, name)?;
-        self.entry(dir, &key)?.inode().ok_or(Errno(errno::ENOENT).into())
+        self.entry(dir, &key)?.inode().ok_or(Errno::ENOENT.into())
     }
 
     /// What a path leads to.
@@ -151,19 +166,19 @@ impl<'a> Cx<'a> {
             return Ok(Target { ino, place: None });
         }
         let (dir, key) = self.parent(path)?;
-        let Some(ino) = self.entry(dir, &key)?.inode() else { return Err(Errno(errno::ENOENT).into()) };
+        let Some(ino) = self.entry(dir, &key)?.inode() else { return Err(Errno::ENOENT.into()) };
         self.inode(ino)?;
         Ok(Target { ino, place: Some((dir, key)) })
     }
 
     /// Asks that nobody but `except` holds bits of `mask` on an inode when the operation is carried out.
-    pub fn revoke(&self, ino: InodeKey, except: Option<ClientId>, mask: u32) {
+    pub fn revoke(&self, ino: InodeKey, except: Option<Holder>, mask: u32) {
         self.revokes.borrow_mut().extend(self.cache.revocation(ino, except, mask));
     }
 
     /// The same of everybody else.
     pub fn revoke_others(&self, ino: InodeKey, mask: u32) {
-        self.revoke(ino, Some(self.client), mask);
+        self.revoke(ino, Some(self.client.into()), mask);
     }
 
     /// Ends a run: the plan, if nothing must be revoked before.
@@ -208,7 +223,7 @@ impl<'a> Cx<'a> {
             }
             let text = String::from_utf8_lossy(whole.as_deref().unwrap_or(b""));
             if !auth.allows(&self.cfg.fs_name, &text, &caller, access) {
-                return Err(Errno(errno::EACCES).into());
+                return Err(Errno::EACCES.into());
             }
         }
         Ok(())
@@ -216,7 +231,7 @@ impl<'a> Cx<'a> {
 
     fn unless_missing(&self, need: Need) -> Stop {
         match need {
-            Need::Inode(ino) if self.missing.contains(&ino) => Errno(errno::ESTALE).into(),
+            Need::Inode(ino) if self.missing.contains(&ino) => Errno::ESTALE.into(),
             need => need.into(),
         }
     }
@@ -231,10 +246,10 @@ fn components(path: &FilePath) -> Result<Vec<&[u8]>, Stop> {
     let names: Vec<&[u8]> = path.path.split(|b| *b == b'/').filter(|n| !n.is_empty()).collect();
     for name in &names {
         if name.len() > NAME_MAX {
-            return Err(Errno(errno::ENAMETOOLONG).into());
+            return Err(Errno::ENAMETOOLONG.into());
         }
         if name.contains(&0) || matches!(*name, b"." | b"..") {
-            return Err(Errno(errno::EINVAL).into());
+            return Err(Errno::EINVAL.into());
         }
     }
     Ok(names)

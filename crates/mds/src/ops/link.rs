@@ -1,21 +1,22 @@
 //! LINK: a further name for an inode.
 
 use super::{Cx, Draft, Plan, Reply};
-use crate::types::{Errno, Stop};
-use msgs::{cap, errno};
+use crate::types::Stop;
+use msgs::cap;
+use wire::Errno;
 
 pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let (dir, key) = cx.parent(&cx.request.path)?;
     let target = cx.resolve(&cx.request.path2)?;
     if cx.entry(dir, &key)?.inode().is_some() {
-        return Err(Errno(errno::EEXIST).into());
+        return Err(Errno::EEXIST.into());
     }
     let data = &cx.inode(target.ino)?.data;
     if data.is_dir() {
-        return Err(Errno(errno::EPERM).into());
+        return Err(Errno::EPERM.into());
     }
     if data.nlink == 0 || cx.dir(dir.inode())?.data.nlink == 0 {
-        return Err(Errno(errno::ENOENT).into());
+        return Err(Errno::ENOENT.into());
     }
     let dtype = data.dtype();
     let mut draft = Draft::new(cx.cache, cx.now);
@@ -26,5 +27,5 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     cx.revoke_others(target.ino, cap::LINK_SHARED);
     cx.revoke(target.ino, None, cap::LINK_EXCL);
     let reply = Reply { dentry: Some((dir, key)), target: Some(target.ino), ..Reply::default() };
-    cx.finish(Plan { updates: draft.finish(), reply, touched: vec![target.ino], ..Plan::default() })
+    cx.finish(Plan { local: draft.finish(), reply, touched: vec![target.ino], ..Plan::default() })
 }

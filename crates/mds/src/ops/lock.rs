@@ -2,9 +2,10 @@
 
 use super::{Cx, Draft, Extra, LockChange, Plan, Reply};
 use crate::filelock::{LockSet, Owner, UNLOCK};
-use crate::types::{Errno, Need, Stop};
+use crate::types::{Need, Stop};
 use fsfmt::{ClientRange, InodeKey};
-use msgs::{FileLock, FileLockArgs, errno};
+use msgs::{FileLock, FileLockArgs};
+use wire::Errno;
 use wire::Writer;
 
 const POSIX: u8 = 1;
@@ -19,7 +20,7 @@ fn parts<'a>(cx: &Cx<'a>) -> Result<(InodeKey, FileLockArgs, Owner, Option<&'a L
         POSIX => locks.map(|l| &l.posix),
         FLOCK => locks.map(|l| &l.flock),
         // Interrupts are dealt with before an operation begins.
-        _ => return Err(Errno(errno::EINVAL).into()),
+        _ => return Err(Errno::EINVAL.into()),
     };
     Ok((target.ino, args, owner, set))
 }
@@ -33,7 +34,7 @@ pub(super) fn set(cx: &Cx<'_>) -> Result<Plan, Stop> {
         && set.is_some_and(|s| s.conflict(&owner, args.kind, args.start, args.length).is_some())
     {
         if args.wait == 0 {
-            return Err(Errno(errno::EAGAIN).into());
+            return Err(Errno::EAGAIN.into());
         }
         return Err(Need::Lock(ino).into());
     }
@@ -45,7 +46,7 @@ pub(super) fn set(cx: &Cx<'_>) -> Result<Plan, Stop> {
         // Recorded like a writer, so that a restart of ours gives the lock to nobody else.
         draft.inode(ino)?.ranges.insert(cx.client.0, ClientRange { max_size: 0, follows: 0 });
     }
-    cx.finish(Plan { updates: draft.finish(), lock: Some(lock), ..Plan::default() })
+    cx.finish(Plan { local: draft.finish(), lock: Some(lock), ..Plan::default() })
 }
 
 /// A client that has not come back after a restart of ours may hold a lock that it has not claimed yet.

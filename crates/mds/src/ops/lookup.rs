@@ -2,9 +2,10 @@
 
 use super::getattr::gather;
 use super::{Cx, Plan, Reply};
-use crate::types::{Errno, Stop};
+use crate::types::Stop;
 use fsfmt::{Ino, InodeKey};
-use msgs::{GetattrArgs, errno};
+use msgs::GetattrArgs;
+use wire::Errno;
 
 /// LOOKUP: a name. That it is absent is an answer that the client may keep.
 pub(super) fn by_path(cx: &Cx<'_>) -> Result<Plan, Stop> {
@@ -15,9 +16,10 @@ pub(super) fn by_path(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let found = cx.entry(dir, &key)?.inode();
     let Some(ino) = found else {
         if !cx.wants_dentry() {
-            return Err(Errno(errno::ENOENT).into());
+            return Err(Errno::ENOENT.into());
         }
-        let reply = Reply { result: -errno::ENOENT, dentry: Some((dir, key)), ..Reply::default() };
+        let reply =
+            Reply { result: Errno::ENOENT.to_result_code(), dentry: Some((dir, key)), ..Reply::default() };
         return Ok(Plan { reply, ..Plan::default() });
     };
     cx.inode(ino)?;
@@ -43,7 +45,7 @@ pub(super) fn parent(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let inode = cx.inode(Ino(cx.request.path.ino).head())?;
     match &inode.place {
         Some((dir, _)) if !dir.ino.is_base() || dir.ino == Ino::ROOT => only_target(cx, dir.inode()),
-        _ => Err(Errno(errno::ENOENT).into()),
+        _ => Err(Errno::ENOENT.into()),
     }
 }
 
@@ -51,9 +53,9 @@ pub(super) fn parent(cx: &Cx<'_>) -> Result<Plan, Stop> {
 pub(super) fn name(cx: &Cx<'_>) -> Result<Plan, Stop> {
     // The second path is the child, the first its directory.
     let inode = cx.inode(Ino(cx.request.path2.ino).head())?;
-    let Some((dir, key)) = inode.place.clone() else { return Err(Errno(errno::ENOENT).into()) };
+    let Some((dir, key)) = inode.place.clone() else { return Err(Errno::ENOENT.into()) };
     if dir.ino != Ino(cx.request.path.ino) {
-        return Err(Errno(errno::ENOENT).into());
+        return Err(Errno::ENOENT.into());
     }
     cx.inode(dir.inode())?;
     let reply = Reply { dentry: Some((dir, key)), target: Some(inode.data.key()), ..Reply::default() };

@@ -1,11 +1,12 @@
 //! MKNOD, MKDIR and SYMLINK; and what all that make inodes share.
 
 use super::{Cx, Draft, Plan, Reply};
-use crate::types::{Errno, Place, Stop};
+use crate::types::{Place, Stop};
 use fsfmt::{Ino, InodeData, NestStat, mode};
 use maps::FileLayout;
-use msgs::{MdsOp, MkdirArgs, MknodArgs, cap, errno};
+use msgs::{MdsOp, MkdirArgs, MknodArgs, cap};
 use std::collections::BTreeMap;
+use wire::Errno;
 use wire::Reader;
 
 /// A new inode in `dir`: owner from the request, group and layout from the directory where that says so.
@@ -57,7 +58,7 @@ fn xattrs_of(cx: &Cx<'_>) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, Stop> {
     if cx.request.data.is_empty() || cx.request.op == MdsOp::SYMLINK && cx.request.data.len() <= 4 {
         return Ok(BTreeMap::new());
     }
-    Reader::new(&cx.request.data.to_vec()).get().map_err(|_| Errno(errno::EINVAL).into())
+    Reader::new(&cx.request.data.to_vec()).get().map_err(|_| Errno::EINVAL.into())
 }
 
 /// The plan that puts a new inode under a free name.
@@ -65,7 +66,7 @@ pub(super) fn link_new(cx: &Cx<'_>, (dir, key): Place, data: InodeData, want: u3
     let ino = data.key();
     let is_dir = data.is_dir();
     if cx.dir(dir.inode())?.data.nlink == 0 {
-        return Err(Errno(errno::ENOENT).into());
+        return Err(Errno::ENOENT.into());
     }
     let mut draft = Draft::new(cx.cache, cx.now);
     draft.create(data);
@@ -74,13 +75,13 @@ pub(super) fn link_new(cx: &Cx<'_>, (dir, key): Place, data: InodeData, want: u3
     draft.put((dir, key.clone()), ino);
     cx.revoke_others(dir.inode(), cap::FILE_SHARED);
     let reply = Reply { dentry: Some((dir, key)), target: Some(ino), want, ..Reply::default() };
-    cx.finish(Plan { updates: draft.finish(), created: ino.ino, reply, ..Plan::default() })
+    cx.finish(Plan { local: draft.finish(), created: ino.ino, reply, ..Plan::default() })
 }
 
 pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let (dir, key) = cx.parent(&cx.request.path)?;
     if cx.entry(dir, &key)?.inode().is_some() {
-        return Err(Errno(errno::EEXIST).into());
+        return Err(Errno::EEXIST.into());
     }
     let parent = &cx.dir(dir.inode())?.data;
     let data = match cx.request.op {

@@ -19,15 +19,21 @@ mod xattr;
 pub use context::{Cx, max_size_step};
 pub use draft::Draft;
 
-use crate::types::{Errno, Place, Stop};
-use fsfmt::{Ino, InodeKey, Update};
-use msgs::{MdsOp, errno};
+use crate::types::{Place, Stop};
+use fsfmt::{Frag, Ino, InodeKey, Update};
+use maps::MdsRank;
+use msgs::MdsOp;
+use std::collections::BTreeMap;
+use wire::Errno;
 
 /// What an operation will do.
 #[derive(Default, Debug)]
 pub struct Plan {
-    /// Changes, journaled as one event.
-    pub updates: Vec<Update>,
+    /// This rank's changes, journaled as one event.
+    pub local: Vec<Update>,
+    /// Changes of what other ranks have the authority over. With some, the operation becomes a transaction of all of
+    /// them; with one rank there are none.
+    pub remote: BTreeMap<MdsRank, Vec<Update>>,
     /// The inode that it makes, or 0.
     pub created: Ino,
     /// The answer.
@@ -65,6 +71,8 @@ pub enum Extra {
     Bytes(Vec<u8>),
     /// Entries of a directory.
     Listing {
+        /// The fragment.
+        frag: Frag,
         /// Names and inodes.
         entries: Vec<(Vec<u8>, InodeKey)>,
         /// Bits of `readdir_flag`.
@@ -120,9 +128,9 @@ pub fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
         MdsOp::SETFILELOCK => lock::set(cx),
         MdsOp::GETFILELOCK => lock::get(cx),
         MdsOp::LSSNAP => snap::list(cx),
-        MdsOp::LOOKUPSNAP => Err(Errno(errno::ENOENT).into()),
-        MdsOp::MKSNAP | MdsOp::RMSNAP | MdsOp::RENAMESNAP => Err(Errno(errno::EPERM).into()),
-        _ => Err(Errno(errno::EOPNOTSUPP).into()),
+        MdsOp::LOOKUPSNAP => Err(Errno::ENOENT.into()),
+        MdsOp::MKSNAP | MdsOp::RMSNAP | MdsOp::RENAMESNAP => Err(Errno::EPERM.into()),
+        _ => Err(Errno::EOPNOTSUPP.into()),
     }
 }
 

@@ -4,9 +4,10 @@ use super::make::{link_new, new_inode};
 use super::setattr::truncate;
 use super::{Cx, Draft, Extra, Plan, Reply};
 use crate::cap::wanted_by_open;
-use crate::types::{Errno, Place, Stop};
+use crate::types::{Place, Stop};
 use fsfmt::{ClientRange, InodeKey, mode};
-use msgs::{ClientRequest, MdsOp, OpenArgs, cap, errno};
+use msgs::{ClientRequest, MdsOp, OpenArgs, cap};
+use wire::Errno;
 
 /// Ceph's numbers of the open flags.
 mod flag {
@@ -40,10 +41,10 @@ fn open_existing(cx: &Cx<'_>, ino: InodeKey, place: Option<Place>) -> Result<Pla
     let writes = flags & flag::ACCESS != 0;
     let data = &inode.data;
     if data.is_dir() && (writes || flags & flag::TRUNC != 0) {
-        return Err(Errno(errno::EISDIR).into());
+        return Err(Errno::EISDIR.into());
     }
     if !data.is_dir() && flags & flag::DIRECTORY != 0 {
-        return Err(Errno(errno::ENOTDIR).into());
+        return Err(Errno::ENOTDIR.into());
     }
     // Only files have data to want caps for. What to do with a symbolic link is the client's business.
     let want = if data.is_file() { wanted(flags) } else { cap::PIN };
@@ -60,7 +61,7 @@ fn open_existing(cx: &Cx<'_>, ino: InodeKey, place: Option<Place>) -> Result<Pla
     if data.is_file() && writes && !inode.is_recorded(cx.client) {
         grant_range(cx, &mut draft, ino)?;
     }
-    cx.finish(Plan { updates: draft.finish(), reply, touched: vec![ino], ..Plan::default() })
+    cx.finish(Plan { local: draft.finish(), reply, touched: vec![ino], ..Plan::default() })
 }
 
 /// Bits under which a client may have made the file longer than is known here.
@@ -80,7 +81,7 @@ pub(super) fn create(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let (dir, key) = cx.parent(&cx.request.path)?;
     if let Some(ino) = cx.entry(dir, &key)?.inode() {
         if args.flags & flag::EXCL != 0 {
-            return Err(Errno(errno::EEXIST).into());
+            return Err(Errno::EEXIST.into());
         }
         return open_existing(cx, ino, Some((dir, key)));
     }

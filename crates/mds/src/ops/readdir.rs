@@ -40,7 +40,7 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     };
     let reply = Reply {
         target: Some(target.ino),
-        extra: Extra::Listing { entries, flags, max_bytes },
+        extra: Extra::Listing { frag: dir.frag, entries, flags, max_bytes },
         ..Reply::default()
     };
     cx.finish(Plan { reply, ..Plan::default() })

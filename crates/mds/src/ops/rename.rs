@@ -3,15 +3,16 @@
 use super::unlink::{check_removable, drop_name};
 use super::{Cx, Draft, Plan, Reply};
 use crate::cache::SlotLink;
-use crate::types::{Errno, Stop};
+use crate::types::Stop;
 use fsfmt::{DirFrag, InodeKey};
-use msgs::{cap, errno};
+use msgs::cap;
+use wire::Errno;
 
 pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let dest = cx.parent(&cx.request.path)?;
     let src = cx.parent(&cx.request.path2)?;
     let src_link = cx.entry(src.0, &src.1)?;
-    let Some(ino) = src_link.inode() else { return Err(Errno(errno::ENOENT).into()) };
+    let Some(ino) = src_link.inode() else { return Err(Errno::ENOENT.into()) };
     let inode = cx.inode(ino)?;
     let dest_link = cx.entry(dest.0, &dest.1)?;
     let reply = Reply { dentry: Some(dest.clone()), target: Some(ino), ..Reply::default() };
@@ -24,7 +25,7 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
         check_loop(cx, ino, dest.0)?;
     }
     if cx.dir(dest.0.inode())?.data.nlink == 0 {
-        return Err(Errno(errno::ENOENT).into());
+        return Err(Errno::ENOENT.into());
     }
     let mut draft = Draft::new(cx.cache, cx.now);
     let mut touched = vec![ino];
@@ -50,13 +51,13 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     }
     cx.revoke_others(ino, cap::LINK_SHARED);
     cx.revoke(ino, None, cap::LINK_EXCL);
-    cx.finish(Plan { updates: draft.finish(), reply, touched, ..Plan::default() })
+    cx.finish(Plan { local: draft.finish(), reply, touched, ..Plan::default() })
 }
 
 /// A directory must not move below itself.
 fn check_loop(cx: &Cx<'_>, ino: InodeKey, dest: DirFrag) -> Result<(), Stop> {
     if dest.inode() == ino || cx.cache.ancestors(dest.inode())?.contains(&ino) {
-        return Err(Errno(errno::EINVAL).into());
+        return Err(Errno::EINVAL.into());
     }
     Ok(())
 }

@@ -1,9 +1,10 @@
 //! SETATTR, truncation included.
 
 use super::{Cx, Draft, Plan, Reply};
-use crate::types::{Errno, Need, Stop};
+use crate::types::{Need, Stop};
 use fsfmt::{InodeKey, mode};
-use msgs::{SetattrArgs, cap, errno, setattr_mask as bit};
+use msgs::{SetattrArgs, cap, setattr_mask as bit};
+use wire::Errno;
 use wire::Utime;
 
 /// Everything that lets a client read, change or remember a file's data, size or times.
@@ -23,7 +24,7 @@ pub(super) fn truncate(cx: &Cx<'_>, draft: &mut Draft<'_>, ino: InodeKey, size: 
         return Err(Need::Truncated(ino).into());
     }
     if size > cx.cfg.max_file_size {
-        return Err(Errno(errno::EFBIG).into());
+        return Err(Errno::EFBIG.into());
     }
     cx.revoke(ino, None, ALL_FILE);
     let now = cx.now;
@@ -52,15 +53,15 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     if args.mask & bit::SIZE != 0 {
         let inode = cx.inode(ino)?;
         if !inode.data.is_file() {
-            let errno = if inode.data.is_dir() { errno::EISDIR } else { errno::EINVAL };
-            return Err(Errno(errno).into());
+            let errno = if inode.data.is_dir() { Errno::EISDIR } else { Errno::EINVAL };
+            return Err(errno.into());
         }
         truncate(cx, &mut draft, ino, args.size)?;
     }
     revoke_for(cx, ino, args.mask);
     apply(cx, &mut draft, ino, &args)?;
     let reply = Reply { target: Some(ino), ..Reply::default() };
-    cx.finish(Plan { updates: draft.finish(), reply, touched: vec![ino], ..Plan::default() })
+    cx.finish(Plan { local: draft.finish(), reply, touched: vec![ino], ..Plan::default() })
 }
 
 /// Others must forget what changes, and the client itself must first flush what it has changed without asking.

@@ -2,9 +2,10 @@
 
 use super::{Cx, Draft, Plan, Reply};
 use crate::cache::SlotLink;
-use crate::types::{Errno, Place, Stop};
+use crate::types::{Place, Stop};
 use fsfmt::{Ino, InodeKey};
-use msgs::{MdsOp, cap, errno};
+use msgs::{MdsOp, cap};
+use wire::Errno;
 
 /// Takes a name away from what it leads to. An inode that loses its primary name becomes a stray: until the last cap on
 /// it is gone, or for as long as other names lead to it.
@@ -38,11 +39,9 @@ fn stray_place(cx: &Cx<'_>, inode: InodeKey) -> Result<Place, Stop> {
 pub(super) fn check_removable(cx: &Cx<'_>, ino: InodeKey, as_dir: bool) -> Result<(), Stop> {
     let data = &cx.inode(ino)?.data;
     match (data.is_dir(), as_dir) {
-        (true, false) => Err(Errno(errno::EISDIR).into()),
-        (false, true) => Err(Errno(errno::ENOTDIR).into()),
-        (true, true) if data.dirstat.nfiles + data.dirstat.nsubdirs > 0 => {
-            Err(Errno(errno::ENOTEMPTY).into())
-        }
+        (true, false) => Err(Errno::EISDIR.into()),
+        (false, true) => Err(Errno::ENOTDIR.into()),
+        (true, true) if data.dirstat.nfiles + data.dirstat.nsubdirs > 0 => Err(Errno::ENOTEMPTY.into()),
         _ => Ok(()),
     }
 }
@@ -50,12 +49,12 @@ pub(super) fn check_removable(cx: &Cx<'_>, ino: InodeKey, as_dir: bool) -> Resul
 pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let place = cx.parent(&cx.request.path)?;
     let link = cx.entry(place.0, &place.1)?;
-    let Some(ino) = link.inode() else { return Err(Errno(errno::ENOENT).into()) };
+    let Some(ino) = link.inode() else { return Err(Errno::ENOENT.into()) };
     check_removable(cx, ino, cx.request.op == MdsOp::RMDIR)?;
     let mut draft = Draft::new(cx.cache, cx.now);
     draft.remove(place.clone());
     drop_name(cx, &mut draft, &place, link)?;
     cx.revoke_others(place.0.inode(), cap::FILE_SHARED);
     let reply = Reply { dentry: Some(place), ..Reply::default() };
-    cx.finish(Plan { updates: draft.finish(), reply, touched: vec![ino], ..Plan::default() })
+    cx.finish(Plan { local: draft.finish(), reply, touched: vec![ino], ..Plan::default() })
 }

@@ -1,8 +1,9 @@
 //! SETXATTR, RMXATTR and GETVXATTR. Names below `ceph.` are not attributes but settings; none can be set yet.
 
 use super::{Cx, Draft, Extra, Plan, Reply};
-use crate::types::{Errno, Stop};
-use msgs::{SetxattrArgs, cap, errno};
+use crate::types::Stop;
+use msgs::{SetxattrArgs, cap};
+use wire::Errno;
 use wire::Writer;
 
 const CREATE: u32 = 1;
@@ -14,10 +15,10 @@ const MOST: usize = 64 << 10;
 fn name_of<'a>(cx: &Cx<'a>) -> Result<&'a [u8], Stop> {
     let name = cx.request.path2.path.as_slice();
     if name.is_empty() || name.len() > 255 {
-        return Err(Errno(errno::ERANGE).into());
+        return Err(Errno::ERANGE.into());
     }
     if name.starts_with(b"ceph.") {
-        return Err(Errno(errno::EOPNOTSUPP).into());
+        return Err(Errno::EOPNOTSUPP.into());
     }
     Ok(name)
 }
@@ -32,15 +33,15 @@ pub(super) fn set(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let data = &cx.inode(target.ino)?.data;
     let exists = data.xattrs.contains_key(name);
     if flags & CREATE != 0 && exists {
-        return Err(Errno(errno::EEXIST).into());
+        return Err(Errno::EEXIST.into());
     }
     if flags & REPLACE != 0 && !exists {
-        return Err(Errno(errno::ENODATA).into());
+        return Err(Errno::ENODATA.into());
     }
     let value = cx.request.data.to_vec();
     let others: usize = data.xattrs.iter().filter(|(n, _)| *n != name).map(|(n, v)| n.len() + v.len()).sum();
     if others + name.len() + value.len() > MOST {
-        return Err(Errno(errno::ENOSPC).into());
+        return Err(Errno::ENOSPC.into());
     }
     change(cx, target.ino, |xattrs| drop(xattrs.insert(name.to_vec(), value)))
 }
@@ -49,7 +50,7 @@ pub(super) fn remove(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let name = name_of(cx)?;
     let target = cx.resolve(&cx.request.path)?;
     if !cx.inode(target.ino)?.data.xattrs.contains_key(name) {
-        return Err(Errno(errno::ENODATA).into());
+        return Err(Errno::ENODATA.into());
     }
     change(cx, target.ino, |xattrs| drop(xattrs.remove(name)))
 }
@@ -66,7 +67,7 @@ fn change(
     edit(&mut data.xattrs);
     data.xattr_version += 1;
     let reply = Reply { target: Some(ino), ..Reply::default() };
-    cx.finish(Plan { updates: draft.finish(), reply, touched: vec![ino], ..Plan::default() })
+    cx.finish(Plan { local: draft.finish(), reply, touched: vec![ino], ..Plan::default() })
 }
 
 /// Virtual attributes that a client does not make up from what it knows.
@@ -80,7 +81,7 @@ pub(super) fn get_virtual(cx: &Cx<'_>) -> Result<Plan, Stop> {
             layout.stripe_unit, layout.stripe_count, layout.object_size, layout.pool
         ),
         b"ceph.dir.pin" => "-1".to_owned(),
-        _ => return Err(Errno(errno::ENODATA).into()),
+        _ => return Err(Errno::ENODATA.into()),
     };
     let mut w = Writer::new();
     w.versioned(1, 1, |w| w.put(&text));

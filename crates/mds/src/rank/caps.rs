@@ -4,7 +4,7 @@
 use super::{Effect, Rank, stat};
 use crate::cap::{Cap, STRONG};
 use crate::session::SessionState;
-use crate::types::{ClientId, Lsn, Need, OpId};
+use crate::types::{ClientId, Holder, Lsn, Need, OpId};
 use fsfmt::InodeKey;
 use msgs::{InodeStat, cap, cap_op};
 
@@ -20,7 +20,7 @@ impl Rank {
             unreachable!("replies are about cached inodes")
         };
         let known = inode.caps.contains_key(&client);
-        let cap = inode.caps.entry(client).or_insert_with(|| Cap::new(next));
+        let cap = inode.caps.get_or_insert_with(client, || Cap::new(next));
         cap.wanted |= want;
         if !known {
             self.next_cap += 1;
@@ -39,14 +39,14 @@ impl Rank {
         }
         cap.give(bits, now);
         cap.issue_seq = cap.seq;
-        stat::inode_stat(&inode.data, client, inode.caps.get(&client))
+        self.bare_stat(ino, client)
     }
 
     /// Revokes what clients must not have any more, and grants what waiting ones may have now; `skip` gets no grant,
     /// because a reply will carry it.
     pub(super) fn eval(&mut self, ino: InodeKey, skip: Option<ClientId>) {
         let Some(inode) = self.cache.inodes.get(&ino) else { return };
-        let clients: Vec<ClientId> = inode.caps.keys().copied().collect();
+        let clients: Vec<ClientId> = inode.caps.clients().collect();
         for client in &clients {
             self.revoke_excess(ino, *client);
         }
@@ -93,7 +93,7 @@ impl Rank {
     pub(super) fn send_cap(&mut self, op: u32, ino: InodeKey, client: ClientId) {
         let Some(inode) = self.cache.inodes.get(&ino) else { return };
         let Some(cap) = inode.caps.get(&client) else { return };
-        let message = stat::caps_message(op, &inode.data, client, cap);
+        let message = stat::caps_message(op, &inode.data, client, cap, self.cache.realm_of(inode));
         let lsn = inode.lsn;
         self.send(client, lsn, 0, message);
     }
@@ -147,7 +147,7 @@ impl Rank {
     }
 
     /// Forbids bits while an operation needs them.
-    pub(super) fn restrict(&mut self, id: OpId, ino: InodeKey, except: Option<ClientId>, mask: u32) {
+    pub(super) fn restrict(&mut self, id: OpId, ino: InodeKey, except: Option<Holder>, mask: u32) {
         let Some(inode) = self.cache.inodes.get_mut(&ino) else { return };
         let list = inode.restrictions.entry(id).or_default();
         let r = crate::cache::Restriction { except, mask };

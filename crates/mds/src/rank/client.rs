@@ -171,10 +171,11 @@ impl Rank {
         } else if inode.is_some() {
             self.note_ignored_flush(client, ino);
         }
+        let realm = self.realm_of(ino);
         let ack = ClientCaps {
             op: cap_op::FLUSH_ACK,
             ino: m.ino,
-            realm: Ino::ROOT.0,
+            realm,
             cap_id: m.cap_id,
             seq: m.seq,
             caps: m.caps,
@@ -199,7 +200,7 @@ impl Rank {
         let ack = ClientCaps {
             op: cap_op::FLUSHSNAP_ACK,
             ino: m.ino,
-            realm: Ino::ROOT.0,
+            realm: self.realm_of(Ino(m.ino).head()),
             cap_id: m.cap_id,
             dirty: m.dirty,
             snap_follows: m.snap_follows,
@@ -207,6 +208,11 @@ impl Rank {
         };
         let lsn = self.journal.durable;
         self.send(client, lsn, tid, ack);
+    }
+
+    /// The number of an inode's realm; the root's if it is gone.
+    fn realm_of(&self, inode: InodeKey) -> u64 {
+        self.cache.inodes.get(&inode).map_or(Ino::ROOT, |inode| self.cache.realm_of(inode)).0
     }
 
     fn trim_flushed(&mut self, client: ClientId, oldest: u64) {

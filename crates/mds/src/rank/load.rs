@@ -70,7 +70,12 @@ impl Rank {
                 self.load_io(names::dir_object(*dir), ops, need.clone(), Step::Page(after.clone()));
             }
             Need::Inode(ino) => self.load_inode(*ino, need.clone()),
-            Need::Revoke { .. } | Need::Truncated(_) | Need::Lock(_) => unreachable!("these are not loads"),
+            Need::Revoke { .. }
+            | Need::Truncated(_)
+            | Need::Lock(_)
+            | Need::Remote(..)
+            | Need::Thaw(_)
+            | Need::Prepared(_) => unreachable!("these are not loads"),
         }
     }
 

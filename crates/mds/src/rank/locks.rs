@@ -3,10 +3,10 @@
 use super::Rank;
 use crate::filelock::{FileLocks, Owner};
 use crate::ops::LockChange;
-use crate::types::{ClientId, Errno};
+use crate::types::ClientId;
 use fsfmt::InodeKey;
-use msgs::{ClientRequest, FileLock, FileLockArgs, MdsOp, errno};
-use wire::Reader;
+use msgs::{ClientRequest, FileLock, FileLockArgs, MdsOp};
+use wire::{Errno, Reader};
 
 impl Rank {
     /// Sets or frees a lock that stands in nobody's way.
@@ -40,7 +40,7 @@ impl Rank {
         let found = self.ops.iter().find(|(_, op)| waits(op)).map(|(id, op)| (*id, op.tid));
         if let Some((id, tid)) = found {
             self.drop_op(id);
-            self.fail(client, tid, MdsOp::SETFILELOCK, Errno(errno::EINTR), 0);
+            self.fail(client, tid, MdsOp::SETFILELOCK, Errno::EINTR, 0);
         }
         true
     }

@@ -28,11 +28,11 @@ use crate::journal::Journal;
 use crate::session::{ClientPeer, Sessions};
 use crate::types::{ClientId, IoId, Lsn, Need, OpId, Segment};
 use fsfmt::{Event, Ino, InodeKey, Update};
-use maps::Epoch;
+use maps::{Epoch, MdsRank};
 use node::Level;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stdx::Now;
-use wire::{AddrVec, Utime};
+use wire::{AddrVec, Errno, Utime};
 
 /// What a rank is told of its file system.
 #[derive(Clone, Debug)]
@@ -137,13 +137,14 @@ pub struct Rank {
 impl Rank {
     fn new(cfg: RankConfig, now: Now, stage: Stage) -> Self {
         let journal = Journal::new(cfg.options.journal_bytes, 0, BTreeMap::new());
+        let cache = Cache::new(MdsRank(cfg.rank as i32));
         let ino_next = Ino::FIRST_USER * (u64::from(cfg.rank) + 1);
         Self {
             cfg,
             now,
             stage,
             boot: boot::Boot::default(),
-            cache: Cache::default(),
+            cache,
             journal,
             sessions: Sessions::default(),
             peers: BTreeMap::new(),
@@ -224,13 +225,13 @@ impl Rank {
         self.now = now;
         let Some(why) = self.io.remove(&id) else { return };
         if let Err(errno) = &result
-            && !(*errno == msgs::errno::ENOENT || *errno == msgs::errno::ENODATA)
+            && !matches!(*errno, Errno::ENOENT | Errno::ENODATA)
         {
-            if *errno == msgs::errno::EBLOCKLISTED {
+            if *errno == Errno::EBLOCKLISTED {
                 self.out.push(Effect::Replaced);
                 return;
             }
-            let name = msgs::errno::name(*errno).unwrap_or("an unknown error");
+            let name = errno.name().unwrap_or("an unknown error");
             self.out.push(Effect::Fail(format!(
                 "{why:?} failed with {name}: the rank can't trust what is stored"
             )));
@@ -381,7 +382,11 @@ impl Rank {
                 }
                 changed.into_iter().for_each(|client| self.sessions.mark(client, segment));
             }
-            Update::Subtrees { .. } => {}
+            Update::Subtrees { subtrees } => {
+                if let Err(text) = self.cache.subtrees.set(subtrees) {
+                    self.out.push(Effect::Fail(text));
+                }
+            }
             Update::InoRanges { .. }
             | Update::InoFree { .. }
             | Update::Locks { .. }

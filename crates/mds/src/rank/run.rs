@@ -5,12 +5,13 @@
 use super::load::Page;
 use super::{Rank, stat};
 use crate::ops::{self, Cx, Extra, Plan};
-use crate::types::{ClientId, Errno, Lsn, Need, OpId, Stop};
-use fsfmt::{Ino, InodeKey, Update};
+use crate::types::{ClientId, Lsn, Need, OpId, Stop};
+use fsfmt::{DirFrag, Frag, Ino, InodeKey, Update};
 use msgs::{ClientReply, ClientRequest, MdsOp, ReplyDentry, ReplyTrace};
 use node::Level;
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use wire::Errno;
 use wire::Writer;
 
 /// A running operation.
@@ -47,7 +48,7 @@ impl Op {
 
 /// Whether more is stored afterwards, which is refused while the cluster is full. Renaming, truncating and attributes are not.
 fn grows(op: MdsOp, plan: &Plan) -> bool {
-    let names = matches!(op, MdsOp::LINK | MdsOp::SETXATTR) && !plan.updates.is_empty();
+    let names = matches!(op, MdsOp::LINK | MdsOp::SETXATTR) && !plan.local.is_empty();
     plan.created != Ino(0) || names
 }
 
@@ -116,12 +117,12 @@ impl Rank {
         match result {
             Ok(plan) if self.cfg.full && grows(request.op, &plan) => {
                 self.drop_op(id);
-                self.fail(client, tid, request.op, Errno(msgs::errno::ENOSPC), seen);
+                self.fail(client, tid, request.op, Errno::ENOSPC, seen);
             }
             Ok(plan) => self.carry_out(id, plan, seen),
             Err(Stop::Fail(errno)) => {
                 self.drop_op(id);
-                if errno == Errno(msgs::errno::EACCES) {
+                if errno == Errno::EACCES {
                     self.note_denied(client, &request);
                 }
                 self.fail(client, tid, request.op, errno, seen);
@@ -154,6 +155,9 @@ impl Rank {
                     self.note_touched(id, ino);
                     self.restrict(id, ino, except, mask);
                 }
+                Need::Remote(..) | Need::Thaw(_) | Need::Prepared(_) => {
+                    unreachable!("one rank has the authority over everything, and migrates nothing")
+                }
                 Need::Truncated(ino) | Need::Lock(ino) => {
                     self.note_touched(id, ino);
                     if let Some(inode) = self.cache.inodes.get_mut(&ino) {
@@ -184,10 +188,10 @@ impl Rank {
         }
     }
 
-    pub(super) fn fail(&mut self, client: ClientId, tid: u64, op: MdsOp, Errno(errno): Errno, seen: Lsn) {
+    pub(super) fn fail(&mut self, client: ClientId, tid: u64, op: MdsOp, errno: Errno, seen: Lsn) {
         let reply = ClientReply {
             op,
-            result: -errno,
+            result: errno.to_result_code(),
             mdsmap_epoch: self.cfg.map_epoch,
             safe: true,
             ..ClientReply::default()
@@ -201,8 +205,9 @@ impl Rank {
             (op.client, op.tid, op.request.clone())
         };
         let mut lsn = seen;
-        if !plan.updates.is_empty() {
-            let mut updates = plan.updates;
+        assert!(plan.remote.is_empty(), "one rank has the authority over everything");
+        if !plan.local.is_empty() {
+            let mut updates = plan.local;
             if plan.created.0 != 0 {
                 updates.push(Update::InoNext { next: plan.created.0 + 1 });
             }
@@ -223,11 +228,11 @@ impl Rank {
 
     fn build_reply(&mut self, client: ClientId, request: &ClientRequest, reply: &ops::Reply) -> ClientReply {
         let mut trace = ReplyTrace::default();
-        if let Some((dir, key)) = &reply.dentry {
-            let dir = self.issue(dir.inode(), client, 0);
+        if let Some((DirFrag { ino, frag }, key)) = &reply.dentry {
+            let (dir, frag) = (self.issue(ino.head(), client, 0), *frag);
             trace.dentry = Some(Box::new(ReplyDentry {
                 dir,
-                dir_stat: stat::dir_stat(),
+                dir_stat: stat::dir_stat(frag),
                 name: key.name.clone(),
                 lease: stat::no_lease(),
             }));
@@ -239,7 +244,9 @@ impl Rank {
             Extra::None => Vec::new(),
             Extra::Created(ino) => Writer::encode(&ino.0),
             Extra::Bytes(bytes) => bytes.clone(),
-            Extra::Listing { entries, flags, max_bytes } => self.listing(client, entries, *flags, *max_bytes),
+            Extra::Listing { frag, entries, flags, max_bytes } => {
+                self.listing(client, *frag, entries, *flags, *max_bytes)
+            }
         };
         let has_inode = trace.target.is_some() || trace.dentry.is_some();
         ClientReply {
@@ -249,7 +256,7 @@ impl Rank {
             safe: true,
             trace,
             extra,
-            snap_trace: if has_inode { stat::realm_trace() } else { Vec::new() },
+            snap_trace: if has_inode { self.cache.realm_trace(Ino::ROOT) } else { Vec::new() },
         }
     }
 
@@ -258,6 +265,7 @@ impl Rank {
     fn listing(
         &mut self,
         client: ClientId,
+        frag: Frag,
         entries: &[(Vec<u8>, InodeKey)],
         mut flags: u16,
         max_bytes: usize,
@@ -279,7 +287,7 @@ impl Rank {
             count += 1;
         }
         let mut w = Writer::new();
-        w.put(&stat::dir_stat());
+        w.put(&stat::dir_stat(frag));
         w.count(count);
         w.put(&flags);
         w.raw(body.as_slice());

@@ -255,7 +255,7 @@ impl Rank {
         let waited = self.ops.values().flat_map(|op| &op.waiting);
         for need in waited {
             let crate::types::Need::Revoke { ino, except, .. } = need else { continue };
-            if *except == Some(client) {
+            if *except == Some(client.into()) {
                 continue;
             }
             let cap = self.cache.inodes.get(ino).and_then(|i| i.caps.get(&client));

@@ -1,19 +1,23 @@
 //! An inode as clients see it.
 
 use super::Rank;
+use crate::cache::Inode;
 use crate::cap::Cap;
 use crate::types::ClientId;
-use fsfmt::{Ino, InodeData, InodeKey};
-use maps::{LegacyFileLayout, SnapId};
+use fsfmt::{Frag, Ino, InodeData, InodeKey};
+use maps::LegacyFileLayout;
 use msgs::{
-    CapBody, CapFile, ClientCaps, DirLayout, DirStat, INLINE_NONE, InodeStat, InodeStatCap, LeaseStat,
-    QuotaInfo, SnapRealmInfo, cap_op,
+    CapBody, CapFile, ClientCaps, DirLayout, DirStat, FragTreeSplit, INLINE_NONE, InodeStat, InodeStatCap,
+    LeaseStat, QuotaInfo, cap_op,
 };
 use std::collections::BTreeSet;
 use wire::{Timespec, Utime, Writer};
 
-/// The only snapshot realm so far, that of the root.
-const REALM_SEQ: SnapId = SnapId(1);
+/// Bits of a capability's flags.
+mod cap_flag {
+    /// The sender has the authority over the inode.
+    pub const AUTH: u8 = 1;
+}
 
 pub(super) fn timespec(t: Utime) -> Timespec {
     Timespec { sec: t.sec, nsec: t.nsec }
@@ -23,22 +27,9 @@ pub(super) fn utime(t: Timespec) -> Utime {
     Utime { sec: t.sec, nsec: t.nsec }
 }
 
-/// The trace of the root's realm: it has no snapshots.
-pub(super) fn realm_trace() -> Vec<SnapRealmInfo> {
-    vec![SnapRealmInfo {
-        ino: Ino::ROOT.0,
-        created: SnapId(0),
-        parent: 0,
-        parent_since: SnapId(0),
-        seq: REALM_SEQ,
-        snaps: Vec::new(),
-        prior_parent_snaps: Vec::new(),
-    }]
-}
-
-/// The whole directory is one fragment, held by this rank.
-pub(super) fn dir_stat() -> DirStat {
-    DirStat { frag: 0, auth: -1, dist: BTreeSet::new() }
+/// A fragment, held by the rank that sends the reply.
+pub(super) fn dir_stat(frag: Frag) -> DirStat {
+    DirStat { frag: frag.raw(), auth: -1, dist: BTreeSet::new() }
 }
 
 /// No lease: the directory's cap covers its names.
@@ -51,24 +42,25 @@ fn max_size(data: &InodeData, client: ClientId) -> u64 {
 }
 
 /// An inode with the cap that goes with it.
-pub(super) fn inode_stat(data: &InodeData, client: ClientId, cap: Option<&Cap>) -> InodeStat {
+pub(super) fn inode_stat(key: InodeKey, inode: &Inode, client: ClientId, realm: Ino) -> InodeStat {
+    let (data, cap) = (&inode.data, inode.caps.get(client));
     let held = cap.map(|c| InodeStatCap {
         caps: c.pending,
         wanted: c.wanted,
         cap_id: c.id,
         seq: c.seq,
-        mseq: 0,
-        realm: Ino::ROOT.0,
-        flags: 1,
+        mseq: c.migrate_seq,
+        realm: realm.0,
+        flags: cap_flag::AUTH,
     });
     let mtime = if data.is_dir() { data.mtime.max(data.dirstat.mtime) } else { data.mtime };
     InodeStat {
         ino: data.ino.0,
-        snapid: SnapId::HEAD,
+        snapid: key.snap,
         rdev: data.rdev,
         version: data.version,
         xattr_version: data.xattr_version,
-        cap: held.unwrap_or(InodeStatCap { realm: Ino::ROOT.0, ..InodeStatCap::default() }),
+        cap: held.unwrap_or(InodeStatCap { realm: realm.0, ..InodeStatCap::default() }),
         layout: LegacyFileLayout::from(&data.layout),
         ctime: timespec(data.ctime),
         mtime: timespec(mtime),
@@ -88,7 +80,11 @@ pub(super) fn inode_stat(data: &InodeData, client: ClientId, cap: Option<&Cap>) 
         rfiles: data.rstat.rfiles,
         rsubdirs: data.rstat.rsubdirs,
         rctime: timespec(data.rstat.rctime.max(data.ctime)),
-        fragtree: Vec::new(),
+        fragtree: data
+            .fragtree
+            .splits()
+            .map(|(frag, bits)| FragTreeSplit { frag: frag.raw(), bits })
+            .collect(),
         symlink: data.symlink.clone(),
         dir_layout: if data.is_dir() {
             DirLayout { hash: 2, ..DirLayout::default() }
@@ -109,14 +105,15 @@ pub(super) fn inode_stat(data: &InodeData, client: ClientId, cap: Option<&Cap>) 
 }
 
 /// A message about a cap with the inode's state.
-pub(super) fn caps_message(op: u32, data: &InodeData, client: ClientId, cap: &Cap) -> ClientCaps {
+pub(super) fn caps_message(op: u32, data: &InodeData, client: ClientId, cap: &Cap, realm: Ino) -> ClientCaps {
     let xattrs = if op == cap_op::FLUSH_ACK { Vec::new() } else { Writer::encode(&data.xattrs) };
     ClientCaps {
         op,
         ino: data.ino.0,
-        realm: Ino::ROOT.0,
+        realm: realm.0,
         cap_id: cap.id,
         seq: cap.seq,
+        migrate_seq: cap.migrate_seq,
         caps: msgs::Caps(cap.pending),
         wanted: msgs::Caps(cap.wanted),
         uid: data.uid,
@@ -149,6 +146,6 @@ impl Rank {
     /// An inode for a reply, without any cap.
     pub(super) fn bare_stat(&self, ino: InodeKey, client: ClientId) -> InodeStat {
         let inode = &self.cache.inodes[&ino];
-        inode_stat(&inode.data, client, inode.caps.get(&client))
+        inode_stat(ino, inode, client, self.cache.realm_of(inode))
     }
 }

@@ -15,6 +15,7 @@ use mds::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use stdx::{Instant, Now, Rng, Wall};
+use wire::Errno;
 
 #[derive(Default, Clone)]
 pub struct Object {
@@ -173,12 +174,12 @@ impl World {
         }
     }
 
-    fn carry_out(&mut self, io: &IoRequest) -> Result<Vec<ObjReply>, i32> {
+    fn carry_out(&mut self, io: &IoRequest) -> Result<Vec<ObjReply>, Errno> {
         let exists = self.objects.contains_key(&io.object);
         let creates =
             io.ops.iter().any(|op| op.writes() && !matches!(op, ObjOp::Delete | ObjOp::Truncate(_)));
         if !exists && !creates {
-            return Err(msgs::errno::ENOENT);
+            return Err(Errno::ENOENT);
         }
         let object = self.objects.entry(io.object.clone()).or_default();
         let mut out = Vec::new();

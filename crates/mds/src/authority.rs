@@ -1,0 +1,108 @@
+//! The authority over directory fragments: which rank may change an entry, and answers for it (the paper's
+//! section 4.3). Every read of an operation asks; with one rank the answer is always [`Auth::Here`].
+
+use crate::cache::Cache;
+use crate::types::Need;
+use fsfmt::{DirFrag, Subtree};
+use maps::MdsRank;
+use std::collections::BTreeMap;
+
+/// The authority over a fragment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Auth {
+    /// This rank.
+    Here,
+    /// Another rank.
+    Rank(MdsRank),
+    /// Nobody for the moment: a migration is not decided.
+    Frozen,
+}
+
+/// The partition of the name space as far as this rank knows it: the roots of subtrees, each with its rank. A
+/// fragment belongs to the nearest root above it.
+#[derive(Debug)]
+pub struct SubtreeMap {
+    own: MdsRank,
+    /// Roots by fragment. None of them is foreign or frozen as long as `is_sole`.
+    roots: BTreeMap<DirFrag, Subtree>,
+    is_sole: bool,
+}
+
+impl SubtreeMap {
+    /// The map of a rank that knows of no others.
+    pub fn new(own: MdsRank) -> Self {
+        Self { own, roots: BTreeMap::new(), is_sole: true }
+    }
+
+    /// Takes over the journal's subtrees. One that is not this rank's is an error: no version serves several ranks yet.
+    pub fn set(&mut self, subtrees: Vec<Subtree>) -> Result<(), String> {
+        let is_own = |s: &Subtree| s.rank == self.own && s.other.is_none();
+        if let Some(foreign) = subtrees.iter().find(|s| !is_own(s)) {
+            return Err(format!("the journal gives subtree {} to rank {}", foreign.dir, foreign.rank));
+        }
+        self.roots = subtrees.into_iter().map(|s| (s.dir, s)).collect();
+        self.is_sole = self.roots.values().all(is_own);
+        Ok(())
+    }
+
+    /// The authority over a fragment. The walk up to its root may need inodes that are not cached.
+    pub fn of(&self, cache: &Cache, dir: DirFrag) -> Result<Auth, Need> {
+        if self.is_sole {
+            return Ok(Auth::Here);
+        }
+        let mut at = dir;
+        loop {
+            if let Some(root) = self.roots.get(&at) {
+                return Ok(match root {
+                    Subtree { other: Some(_), .. } => Auth::Frozen,
+                    Subtree { rank, .. } if *rank == self.own => Auth::Here,
+                    Subtree { rank, .. } => Auth::Rank(*rank),
+                });
+            }
+            match &cache.inode(at.inode())?.place {
+                Some((parent, _)) => at = *parent,
+                // A base directory that is no root belongs to the rank that has it.
+                None => return Ok(Auth::Here),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsfmt::Ino;
+
+    fn root(ino: Ino, rank: i32) -> Subtree {
+        Subtree { dir: DirFrag::whole(ino), rank: MdsRank(rank), other: None }
+    }
+
+    #[test]
+    fn one_rank_has_the_authority_over_everything() {
+        let cache = Cache::new(MdsRank(0));
+        let mut map = SubtreeMap::new(MdsRank(0));
+        assert_eq!(map.set(vec![root(Ino::ROOT, 0), root(Ino::mdsdir(0), 0)]), Ok(()));
+        assert_eq!(map.of(&cache, DirFrag::whole(Ino(Ino::FIRST_USER))), Ok(Auth::Here));
+    }
+
+    #[test]
+    fn a_journal_that_names_another_rank_is_refused() {
+        let mut map = SubtreeMap::new(MdsRank(0));
+        assert!(map.set(vec![root(Ino::ROOT, 1)]).is_err());
+        assert!(map.set(vec![Subtree { other: Some(MdsRank(1)), ..root(Ino::ROOT, 0) }]).is_err());
+        assert_eq!(map.of(&Cache::new(MdsRank(0)), DirFrag::whole(Ino::ROOT)), Ok(Auth::Here));
+    }
+
+    #[test]
+    fn fragments_belong_to_the_nearest_root() {
+        let cache = Cache::new(MdsRank(0));
+        let (far, frozen) = (Ino(Ino::FIRST_USER + 1), Ino(Ino::FIRST_USER + 2));
+        let frozen = Subtree { other: Some(MdsRank(1)), ..root(frozen, 0) };
+        let roots = [root(Ino::ROOT, 0), root(far, 1), frozen];
+        let map = SubtreeMap { own: MdsRank(0), roots: roots.map(|s| (s.dir, s)).into(), is_sole: false };
+        assert_eq!(map.of(&cache, DirFrag::whole(far)), Ok(Auth::Rank(MdsRank(1))));
+        assert_eq!(map.of(&cache, frozen.dir), Ok(Auth::Frozen));
+        let below = Ino(Ino::FIRST_USER + 3);
+        assert_eq!(map.of(&cache, DirFrag::whole(below)), Err(Need::Inode(below.head())));
+    }
+}
