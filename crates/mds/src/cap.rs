@@ -173,21 +173,51 @@ pub const DIRECTORY: u32 = cap::PIN | cap::ANY_SHARED;
 const OPEN_WRITE: u32 = cap::FILE_WR | cap::FILE_BUFFER;
 const OPEN: u32 = OPEN_WRITE | cap::FILE_RD | cap::FILE_CACHE | cap::FILE_LAZYIO;
 
-/// What `client` may have by policy, before conflicts with what others still hold: `others` gives what each other
-/// client wants.
+/// The clients that have a capability on an inode, by what they want.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Wants {
+    /// All of them.
+    pub holders: u32,
+    /// Those that have it open.
+    pub openers: u32,
+    /// Those that have it open for writing.
+    pub writers: u32,
+}
+
+impl Wants {
+    /// Counts a client that wants `bits`.
+    pub fn add(&mut self, bits: u32) {
+        self.holders += 1;
+        self.openers += u32::from(bits & OPEN != 0);
+        self.writers += u32::from(bits & OPEN_WRITE != 0);
+    }
+
+    /// The same without a client that wants `bits`.
+    pub fn without(self, bits: u32) -> Self {
+        Self {
+            holders: self.holders - 1,
+            openers: self.openers - u32::from(bits & OPEN != 0),
+            writers: self.writers - u32::from(bits & OPEN_WRITE != 0),
+        }
+    }
+}
+
+/// Bits that a client that wants `wanted` may have by policy, before conflicts with what others still hold: `others` gives
+/// what each other client wants.
 pub fn policy(is_dir: bool, wanted: u32, others: impl Iterator<Item = u32>) -> u32 {
+    let mut wants = Wants::default();
+    others.for_each(|bits| wants.add(bits));
+    policy_beside(is_dir, wanted, wants)
+}
+
+/// The same, given the number of others.
+pub fn policy_beside(is_dir: bool, wanted: u32, others: Wants) -> u32 {
     if is_dir {
         return DIRECTORY;
     }
-    let (mut holders, mut openers, mut writers) = (0, 0, 0);
-    for wants in others {
-        holders += 1;
-        openers += u32::from(wants & OPEN != 0);
-        writers += u32::from(wants & OPEN_WRITE != 0);
-    }
     let open = wanted & OPEN != 0;
     let writes = wanted & OPEN_WRITE != 0;
-    match (holders, openers, writers) {
+    match (others.holders, others.openers, others.writers) {
         (0, ..) => LONER,
         // Others only remember it; they will ask again.
         (_, 0, 0) if writes => LONER,

@@ -1,6 +1,7 @@
-//! What an MDS is told when it is made.
+//! The configuration of an MDS daemon and of the rank that it holds.
 
 use auth::{Credentials, Method};
+use maps::Epoch;
 use std::collections::BTreeMap;
 use wire::{AddrVec, EntityAddr};
 
@@ -9,18 +10,43 @@ use wire::{AddrVec, EntityAddr};
 pub struct MdsConfig {
     /// The part after the dot of `mds.a`.
     pub name: String,
-    /// Where clients reach it, with this start's nonce.
+    /// The addresses it listens on, with the nonce of this incarnation.
     pub addrs: AddrVec,
-    /// How it proves who it is: `mds.NAME` and its key; no key for the method `none`.
+    /// Its name `mds.NAME` and key; no key for the method `none`.
     pub credentials: Credentials,
-    /// Authentication methods that it accepts, the preferred one first.
+    /// Accepted authentication methods, the preferred one first.
     pub methods: Vec<Method>,
-    /// Where monitors may be.
+    /// Addresses to look for monitors at.
     pub monitors: Vec<EntityAddr>,
-    /// For the monitor's log.
+    /// The host's name, for the cluster log.
     pub hostname: String,
-    /// What `ceph mds metadata` tells.
+    /// The answer to `ceph mds metadata`.
     pub metadata: BTreeMap<String, String>,
+    /// Limits.
+    pub options: MdsOptions,
+}
+
+/// Settings of one rank, from the MDS map and the daemon's configuration.
+#[derive(Clone, Debug)]
+pub struct RankConfig {
+    /// The number of the rank.
+    pub rank: u32,
+    /// Name of the file system.
+    pub fs_name: String,
+    /// Pool of the metadata.
+    pub metadata_pool: i64,
+    /// Pool for the data of new files.
+    pub data_pool: i64,
+    /// Seconds of silence after which a client is stale.
+    pub session_timeout_s: u32,
+    /// Seconds of silence after which a client is evicted.
+    pub session_autoclose_s: u32,
+    /// The largest size of a file, in bytes.
+    pub max_file_size: u64,
+    /// Epoch of the MDS map, for replies.
+    pub map_epoch: Epoch,
+    /// True if the cluster is full: nothing new is made.
+    pub full: bool,
     /// Limits.
     pub options: MdsOptions,
 }
@@ -28,18 +54,18 @@ pub struct MdsConfig {
 /// Limits of one MDS daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MdsOptions {
-    /// Inodes and other directory entries to keep in memory; clients are asked to give back what exceeds it.
+    /// Directory entries to keep in memory; clients are asked to return capabilities that pin more.
     pub cache_inodes: usize,
-    /// Bytes of journal after which changes wait until directories are written back.
+    /// Bytes of journal at which changes wait until directories are written back.
     pub journal_bytes: u64,
 }
 
-/// What one cached inode takes, with its entry and a cap, in bytes: an estimate that a measurement may correct.
+/// Estimated bytes of one cached inode with its entry and a capability.
 const INODE_BYTES: u64 = 1280;
 
 impl MdsOptions {
-    /// From the options `mds_cache_memory_limit`, `mds_cache_max_inodes` and `mds_journal_limit`; what is not set or
-    /// does not parse has its default.
+    /// Reads the options `mds_cache_memory_limit`, `mds_cache_max_inodes` and `mds_journal_limit`; an option that is
+    /// not set or does not parse keeps its default.
     pub fn from_values(values: &BTreeMap<String, String>) -> Self {
         let size = |name: &str| values.get(name).and_then(|v| decl::options::parse_size(v));
         let default = Self::default();

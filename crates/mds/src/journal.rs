@@ -1,5 +1,8 @@
-//! The journal's write side: events join a batch, one batch is in flight, an event is durable when its batch is. An
-//! object of the journal is a segment: it goes when nothing that its events changed is unwritten (DESIGN, decision 5).
+//! The journal's write side (the paper's section 4.2): events join a batch, one batch is in flight, an event is durable
+//! when its batch is.
+//!
+//! An object of the journal is a segment. A segment expires when everything that its events changed is stored elsewhere;
+//! `rank/write_back/expiry.rs` finds the first segment that is still needed and removes those before it.
 
 use crate::types::{Lsn, Segment};
 use fsfmt::Event;
@@ -13,17 +16,20 @@ const BATCH: usize = 1 << 20;
 /// Bytes to write to one object.
 #[derive(Debug)]
 pub struct Batch {
-    /// Which object.
+    /// The object's number.
     pub segment: Segment,
-    /// Where in it.
+    /// The offset in it.
     pub offset: u64,
-    /// What.
+    /// The framed events.
     pub bytes: Vec<u8>,
     /// The last event in it.
     pub last: Lsn,
 }
 
 /// The write side.
+///
+/// Invariants: `durable <= in_flight <= last`; segments are numbered without gaps and the last one is being filled; what
+/// is queued lies behind what is in flight.
 #[derive(Debug)]
 pub struct Journal {
     /// Bytes after which a segment is full.
@@ -31,11 +37,11 @@ pub struct Journal {
     /// Bytes of live segments at which changes wait.
     limit: u64,
     /// The last event appended.
-    pub last: Lsn,
+    last: Lsn,
     /// The last event that is durable.
-    pub durable: Lsn,
+    durable: Lsn,
     /// Live segments, the last one being filled: bytes and first event.
-    pub segments: BTreeMap<Segment, (u64, Lsn)>,
+    segments: BTreeMap<Segment, (u64, Lsn)>,
     queue: VecDeque<(Batch, Writer)>,
     in_flight: Option<Lsn>,
 }
@@ -63,6 +69,36 @@ impl Journal {
         (limit / 16).clamp(16 << 10, 4 << 20)
     }
 
+    /// The last event appended.
+    pub fn last(&self) -> Lsn {
+        self.last
+    }
+
+    /// The last event that is durable.
+    pub fn durable(&self) -> Lsn {
+        self.durable
+    }
+
+    /// The oldest live segment.
+    pub fn oldest(&self) -> Segment {
+        *self.segments.keys().next().expect("the segment being filled is live")
+    }
+
+    /// The first event of a live segment, or the next event.
+    pub fn first_event(&self, segment: Segment) -> Lsn {
+        self.segments.get(&segment).map_or(self.last + 1, |(_, first)| *first)
+    }
+
+    /// Asserts what holds between inputs.
+    pub fn check(&self) {
+        assert!(self.durable <= self.last, "nothing is durable that was not appended");
+        assert!(self.in_flight.is_none_or(|lsn| self.durable < lsn && lsn <= self.last));
+        assert!(
+            self.is_idle() || self.in_flight.is_some() || !self.queue.is_empty(),
+            "events are on their way"
+        );
+    }
+
     /// The segment that is being filled.
     pub fn current(&self) -> Segment {
         *self.segments.keys().next_back().expect("there is always one")
@@ -73,12 +109,12 @@ impl Journal {
         self.segments.values().map(|(bytes, _)| bytes).sum()
     }
 
-    /// Whether changes must wait until segments are gone.
+    /// True if changes must wait until segments have expired.
     pub fn is_full(&self) -> bool {
         self.bytes() >= self.limit
     }
 
-    /// How many of the oldest segments should go: all that is beyond half the limit.
+    /// The last of the oldest segments that should expire: all that is beyond half the limit.
     pub fn wants_expired(&self) -> Option<Segment> {
         if self.bytes() * 2 <= self.limit {
             return None;
@@ -133,7 +169,7 @@ impl Journal {
         self.durable = self.in_flight.take().expect("a batch in flight");
     }
 
-    /// Whether everything appended is durable.
+    /// True if everything appended is durable.
     pub fn is_idle(&self) -> bool {
         self.durable == self.last
     }
@@ -175,7 +211,7 @@ mod tests {
                 }
             }
         }
-        assert!(j.is_idle() && j.durable == 400);
+        assert!(j.is_idle() && j.durable() == 400);
         assert!(writes < 40, "{writes} writes for 400 events");
         assert!(objects.len() > 3);
         let mut seq = 1;

@@ -1,8 +1,8 @@
 //! Changes of the cache: events of this rank and of its journal, and what is loaded.
 
-use super::{Cache, Dir, IndexChange, Inode, Slot, SlotLink};
+use super::{Cache, Dir, Inode, Slot, SlotLink};
 use crate::types::{Lsn, Place, Segment};
-use fsfmt::{BackPointer, Dentry, DirFrag, Event, Ino, InodeData, InodeKey, Link, Update};
+use fsfmt::{BackPointer, Dentry, DirFrag, Event, InodeData, InodeKey, Link, Update};
 use std::cell::Cell;
 
 /// What an event changed that others than the cache keep.
@@ -24,7 +24,7 @@ impl Cache {
                     applied.inodes.extend(self.set_entry((dir, key), value, lsn, segment));
                 }
                 Update::Base { inode } => {
-                    self.dirty_bases.entry(inode.ino).or_insert(segment);
+                    self.dirty_bases.mark(inode.ino, segment);
                     applied.inodes.push(inode.key());
                     self.put_inode(*inode, None, lsn);
                 }
@@ -64,13 +64,7 @@ impl Cache {
         let inode = data.map(|data| self.put_primary(&place, *data, lsn, segment));
         self.set_slot(&place, link, lsn);
         let (dir, key) = place;
-        let d = self.dirs.entry(dir).or_default();
-        if d.dirty.is_empty() {
-            d.dirty_since = segment;
-        }
-        d.dirty.insert(key);
-        d.lsn = lsn;
-        self.dirty_dirs.insert(dir);
+        self.mark_entry(dir, key, lsn, segment);
         inode
     }
 
@@ -122,11 +116,6 @@ impl Cache {
         self.inodes.insert(data.key(), Inode::new(data, place, lsn));
     }
 
-    fn change_index(&mut self, ino: Ino, value: Option<BackPointer>, lsn: Lsn, segment: Segment) {
-        let since = self.index.get(&ino).map_or(segment, |old| old.since.min(segment));
-        self.index.insert(ino, IndexChange { value, since, lsn });
-    }
-
     pub(super) fn set_slot(&mut self, place: &Place, link: SlotLink, lsn: Lsn) {
         let tick = self.tick;
         let d = self.dirs.entry(place.0).or_default();
@@ -176,6 +165,7 @@ impl Cache {
     pub(super) fn drop_dir(&mut self, dir: DirFrag) {
         if let Some(d) = self.dirs.remove(&dir) {
             self.entries -= d.slots.len();
+            self.dirty_entries -= d.dirty.len();
             for slot in d.slots.values() {
                 if let SlotLink::Primary(ino) = slot.link {
                     assert!(

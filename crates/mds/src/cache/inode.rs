@@ -8,12 +8,12 @@ use fsfmt::InodeData;
 use msgs::cap;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Bits that clients must not have while an operation needs them.
+/// Bits that an operation under way takes back from holders and keeps from them until it has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Restriction {
-    /// Who may keep them.
+pub struct Revocation {
+    /// The holder that may keep them.
     pub except: Option<Holder>,
-    /// Which bits.
+    /// The bits.
     pub mask: u32,
 }
 
@@ -28,8 +28,8 @@ pub struct Inode {
     pub lsn: Lsn,
     /// Capabilities.
     pub caps: Holders,
-    /// What operations under way forbid.
-    pub restrictions: BTreeMap<OpId, Vec<Restriction>>,
+    /// Revocations by operations under way.
+    pub revocations: BTreeMap<OpId, Vec<Revocation>>,
     /// Operations that wait for caps to come back, or for its truncation or lock.
     pub waiters: BTreeSet<OpId>,
     /// File locks.
@@ -69,7 +69,7 @@ impl Inode {
             place,
             lsn,
             caps: Holders::default(),
-            restrictions: BTreeMap::new(),
+            revocations: BTreeMap::new(),
             waiters: BTreeSet::new(),
             locks: None,
             data_work: None,
@@ -89,8 +89,12 @@ impl Inode {
         let holder = holder.into();
         let wanted = self.caps.get(holder).map_or(0, |c| c.wanted);
         let others = self.caps.iter().filter(|(other, _)| *other != holder).map(|(_, cap)| cap.wanted);
-        let mut bits = policy(self.data.is_dir(), wanted, others);
-        for r in self.restrictions.values().flatten() {
+        self.limit(holder, policy(self.data.is_dir(), wanted, others))
+    }
+
+    /// The part of `bits` that no operation and no truncation keeps from `holder`.
+    pub fn limit(&self, holder: Holder, mut bits: u32) -> u32 {
+        for r in self.revocations.values().flatten() {
             if r.except != Some(holder) {
                 bits &= !r.mask;
             }
@@ -109,14 +113,19 @@ impl Inode {
 
     /// Bits that `client` could be granted now, those that it holds included.
     pub fn grantable(&self, client: ClientId) -> u32 {
-        let bits = self.allowed(client) & !conflicts(self.held_by_others(Some(client.into())));
+        let others = self.held_by_others(Some(client.into()));
+        self.unless_unrecorded(client, self.allowed(client) & !conflicts(others))
+    }
+
+    /// The part of `bits` that `client` may have as it is recorded in the inode.
+    pub fn unless_unrecorded(&self, client: ClientId, bits: u32) -> u32 {
         if self.is_recorded(client) { bits } else { bits & !STRONG }
     }
 
     /// Whether nothing in memory depends on it.
     pub fn is_idle(&self) -> bool {
         self.caps.is_empty()
-            && self.restrictions.is_empty()
+            && self.revocations.is_empty()
             && self.waiters.is_empty()
             && self.locks.is_none()
             && self.data_work.is_none()

@@ -6,6 +6,7 @@
 
 mod apply;
 mod dir;
+mod dirty;
 mod holders;
 mod inode;
 mod lookup;
@@ -13,14 +14,15 @@ mod trim;
 
 pub use dir::{Commit, Dir, Slot, SlotLink};
 pub use holders::Holders;
-pub use inode::{DataWork, Inode, Restriction};
+pub use inode::{DataWork, Inode, Revocation};
 pub use trim::Stats;
 
 use crate::authority::SubtreeMap;
-use crate::types::{Lsn, Place, Segment};
+use crate::dirty::DirtyIndex;
+use crate::types::{Lsn, Place};
 use fsfmt::{BackPointer, DirFrag, Ino, InodeKey};
 use maps::MdsRank;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use stdx::FastMap;
 
 /// A change of the inode index that is not written back.
@@ -28,8 +30,6 @@ use stdx::FastMap;
 pub struct IndexChange {
     /// The new entry, or none.
     pub value: Option<BackPointer>,
-    /// The oldest event that is lost without it.
-    pub since: Segment,
     /// The event.
     pub lsn: Lsn,
 }
@@ -45,11 +45,14 @@ pub struct Cache {
     /// Cached entries by fragment of a directory.
     pub dirs: BTreeMap<DirFrag, Dir>,
     /// Fragments with entries that are not written back.
-    pub dirty_dirs: BTreeSet<DirFrag>,
-    /// Base inodes that are not written back, and since when.
-    pub dirty_bases: BTreeMap<Ino, Segment>,
+    dirty_dirs: DirtyIndex<DirFrag>,
+    /// Base inodes that are not written back.
+    dirty_bases: DirtyIndex<Ino>,
     /// Changes of the inode index that are not written back.
     pub index: BTreeMap<Ino, IndexChange>,
+    dirty_index: DirtyIndex<Ino>,
+    /// Entries of all fragments that are not written back.
+    dirty_entries: usize,
     /// Counts runs: the age of entries.
     pub tick: u64,
     /// Entries in the order in which they came or were last passed over by trimming.
@@ -68,9 +71,11 @@ impl Cache {
             may_have_realms: false,
             inodes: FastMap::default(),
             dirs: BTreeMap::new(),
-            dirty_dirs: BTreeSet::new(),
-            dirty_bases: BTreeMap::new(),
+            dirty_dirs: DirtyIndex::default(),
+            dirty_bases: DirtyIndex::default(),
             index: BTreeMap::new(),
+            dirty_index: DirtyIndex::default(),
+            dirty_entries: 0,
             tick: 0,
             queue: VecDeque::new(),
             entries: 0,

@@ -5,8 +5,8 @@ mod beacon;
 mod objects;
 
 use crate::config::MdsConfig;
-use crate::rank::{Effect, Rank, RankConfig, Stage};
-use crate::session::ClientPeer;
+use crate::config::RankConfig;
+use crate::rank::{ClientPeer, Effect, Rank, Stage};
 use crate::types::{ClientId, IoId};
 use auth::{MdsCap, ServerKeys};
 use maps::{Epoch, Gid, MdsMap, MdsState};

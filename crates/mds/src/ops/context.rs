@@ -2,8 +2,8 @@
 
 use crate::authority::Auth;
 use crate::cache::{Cache, Inode, SlotLink};
-use crate::rank::{Page, RankConfig};
-use crate::session::Session;
+use crate::config::RankConfig;
+use crate::page::Page;
 use crate::types::{ClientId, Holder, Lsn, Need, Place, Stop};
 use auth::{Access, Caller, MdsCap};
 use fsfmt::{DentryKey, DirFrag, Ino, InodeKey};
@@ -76,8 +76,8 @@ impl<'a> Cx<'a> {
     }
 
     /// With the session's rights, and what is known of an earlier run of the same request.
-    pub fn with_session(mut self, session: &'a Session, done: Option<Ino>) -> Self {
-        self.auth = Some(&session.auth);
+    pub fn with_session(mut self, auth: &'a MdsCap, done: Option<Ino>) -> Self {
+        self.auth = Some(auth);
         self.done = done;
         self
     }

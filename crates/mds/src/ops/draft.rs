@@ -1,7 +1,6 @@
 //! The after-images of one event, while an operation puts them together.
 
 use crate::cache::Cache;
-use crate::rank::shift;
 use crate::types::{Place, Stop};
 use fsfmt::{Dentry, DirFrag, Ino, InodeData, InodeKey, Link, NestStat, Update};
 use std::collections::BTreeMap;
@@ -142,4 +141,14 @@ impl<'a> Draft<'a> {
         });
         self.finish()
     }
+}
+
+/// Adds `new - old` to `total`.
+pub fn shift(total: &mut NestStat, old: &NestStat, new: &NestStat) {
+    let move_by = |t: u64, o: u64, n: u64| t.wrapping_add(n).wrapping_sub(o);
+    total.rbytes = move_by(total.rbytes, old.rbytes, new.rbytes);
+    total.rfiles = move_by(total.rfiles, old.rfiles, new.rfiles);
+    total.rsubdirs = move_by(total.rsubdirs, old.rsubdirs, new.rsubdirs);
+    total.rsnaps = move_by(total.rsnaps, old.rsnaps, new.rsnaps);
+    total.rctime = total.rctime.max(new.rctime);
 }

@@ -17,7 +17,7 @@ mod unlink;
 mod xattr;
 
 pub use context::{Cx, max_size_step};
-pub use draft::Draft;
+pub use draft::{Draft, shift};
 
 use crate::types::{Place, Stop};
 use fsfmt::{Frag, Ino, InodeKey, Update};

@@ -1,6 +1,5 @@
 //! An inode as clients see it.
 
-use super::Rank;
 use crate::cache::Inode;
 use crate::cap::Cap;
 use crate::types::ClientId;
@@ -139,13 +138,5 @@ pub(super) fn caps_message(op: u32, data: &InodeData, client: ClientId, cap: &Ca
         nsubdirs: data.dirstat.nsubdirs,
         xattrs,
         ..ClientCaps::default()
-    }
-}
-
-impl Rank {
-    /// An inode for a reply, without any cap.
-    pub(super) fn bare_stat(&self, ino: InodeKey, client: ClientId) -> InodeStat {
-        let inode = &self.cache.inodes[&ino];
-        inode_stat(ino, inode, client, self.cache.realm_of(inode))
     }
 }

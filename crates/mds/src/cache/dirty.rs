@@ -1,0 +1,131 @@
+//! Changes of the name space that are not written back: which entries a write-back of a fragment contains, and the oldest
+//! journal segment that is still needed.
+
+use super::{Cache, Commit, IndexChange};
+use crate::types::{Lsn, Segment};
+use fsfmt::{BackPointer, DentryKey, DirFrag, Ino};
+use std::collections::BTreeSet;
+
+/// The changed entries of a fragment, as its write-back begins.
+pub struct DirtyEntries {
+    /// Their keys.
+    pub keys: BTreeSet<DentryKey>,
+    /// The last event that changed one.
+    pub lsn: Lsn,
+    /// Counts write-backs of the fragment.
+    pub version: u64,
+}
+
+impl Cache {
+    /// The oldest segment with a change that is not stored.
+    pub fn first_needed(&self) -> Option<Segment> {
+        let oldest = [self.dirty_dirs.oldest(), self.dirty_bases.oldest(), self.dirty_index.oldest()];
+        oldest.into_iter().flatten().min()
+    }
+
+    /// Changed entries of all directories.
+    pub fn dirty_entries(&self) -> usize {
+        self.dirty_entries
+    }
+
+    /// Up to `most` fragments with changes of segments up to `last` and no write-back in flight, oldest first.
+    pub fn due_dirs(&self, last: Segment, most: usize) -> Vec<DirFrag> {
+        let due = |dir: &DirFrag| self.dirs[dir].commit.is_none();
+        self.dirty_dirs.up_to(last).filter(due).take(most).collect()
+    }
+
+    /// Base inodes with changes of segments up to `last`.
+    pub fn due_bases(&self, last: Segment) -> Vec<Ino> {
+        self.dirty_bases.up_to(last).filter(|ino| self.inodes.contains_key(&ino.head())).collect()
+    }
+
+    /// A base inode is being written back: gives the segment of its oldest change.
+    pub fn begin_base_commit(&mut self, ino: Ino) -> Segment {
+        self.dirty_bases.remove(&ino).expect("a dirty base inode")
+    }
+
+    /// Changes of the inode index, those of segments up to `last` and all of the same index objects.
+    pub fn due_index(&self, last: Segment) -> Vec<(Ino, &IndexChange)> {
+        let span = fsfmt::names::INDEX_SPAN;
+        let objects: BTreeSet<u64> = self.dirty_index.up_to(last).map(|ino| ino.0 / span).collect();
+        let of = |object: u64| self.index.range(Ino(object * span)..Ino((object + 1).saturating_mul(span)));
+        objects.into_iter().flat_map(of).map(|(ino, change)| (*ino, change)).collect()
+    }
+
+    /// Takes the changed entries of a fragment into a write-back, which ends with its last part.
+    pub fn begin_commit(&mut self, dir: DirFrag) -> DirtyEntries {
+        let d = self.dirs.get_mut(&dir).expect("a dirty fragment is cached");
+        assert!(d.commit.is_none(), "one write-back of a fragment at a time");
+        let keys = std::mem::take(&mut d.dirty);
+        self.dirty_entries -= keys.len();
+        d.version += 1;
+        d.commit = Some(Commit { keys: keys.clone(), since: d.dirty_since, parts: 0 });
+        DirtyEntries { keys, lsn: d.lsn, version: d.version }
+    }
+
+    /// A write-back of a fragment has one more operation in flight.
+    pub fn add_commit_part(&mut self, dir: DirFrag) {
+        let commit = self.dirs.get_mut(&dir).and_then(|d| d.commit.as_mut());
+        commit.expect("a write-back that has begun").parts += 1;
+    }
+
+    /// An operation of a fragment's write-back has ended.
+    pub fn end_commit_part(&mut self, dir: DirFrag) {
+        let Some(d) = self.dirs.get_mut(&dir) else { return };
+        let Some(commit) = &mut d.commit else { return };
+        commit.parts -= 1;
+        if commit.parts > 0 {
+            return;
+        }
+        d.commit = None;
+        if d.dirty.is_empty() {
+            self.dirty_dirs.remove(&dir);
+        } else {
+            self.dirty_dirs.set(dir, d.dirty_since);
+        }
+        let is_gone = !self.inodes.contains_key(&dir.inode())
+            && self.index.get(&dir.ino).is_some_and(|change| change.value.is_none());
+        if is_gone {
+            // It was removed during the write-back.
+            self.drop_dir(dir);
+        }
+    }
+
+    /// A change of the index entry by event `lsn` is stored.
+    pub fn index_committed(&mut self, ino: Ino, lsn: Lsn) {
+        if self.index.get(&ino).is_some_and(|change| change.lsn == lsn) {
+            self.index.remove(&ino);
+            self.dirty_index.remove(&ino);
+        }
+    }
+
+    pub(super) fn mark_entry(&mut self, dir: DirFrag, key: DentryKey, lsn: Lsn, segment: Segment) {
+        let d = self.dirs.entry(dir).or_default();
+        if d.dirty.is_empty() {
+            d.dirty_since = segment;
+        }
+        self.dirty_entries += usize::from(d.dirty.insert(key));
+        d.lsn = lsn;
+        self.dirty_dirs.mark(dir, segment);
+    }
+
+    pub(super) fn change_index(&mut self, ino: Ino, value: Option<BackPointer>, lsn: Lsn, segment: Segment) {
+        self.dirty_index.mark(ino, segment);
+        self.index.insert(ino, IndexChange { value, lsn });
+    }
+
+    /// Asserts that the indexes of what is dirty equal a walk over all of it.
+    pub fn check_all(&self) {
+        self.dirty_dirs.check();
+        self.dirty_bases.check();
+        self.dirty_index.check();
+        let mut entries = 0;
+        for dir in self.dirty_dirs.keys() {
+            let d = self.dirs.get(dir).expect("a dirty fragment is cached");
+            assert_eq!(self.dirty_dirs.since(dir), d.since(), "{dir} is indexed by its oldest change");
+            entries += d.dirty.len();
+        }
+        assert_eq!(entries, self.dirty_entries, "changed entries are counted");
+        assert!(self.dirty_index.keys().eq(self.index.keys()), "changes of the inode index are indexed");
+    }
+}

@@ -1,0 +1,138 @@
+//! Flushes of attributes that clients changed under write and exclusive bits.
+
+use super::Caps;
+use crate::cache::Cache;
+use crate::rank::commit::commit_inode;
+use crate::rank::env::Env;
+use crate::rank::sessions::Sessions;
+use crate::rank::stat;
+use crate::types::ClientId;
+use fsfmt::{Ino, InodeData, InodeKey, Update};
+use msgs::{ClientCaps, cap, cap_op};
+use node::Level;
+use std::collections::BTreeMap;
+use wire::Reader;
+
+impl Caps {
+    /// An inode was loaded, or is gone: carries out flushes of it that wait.
+    pub fn resume_flushes(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        ino: InodeKey,
+    ) {
+        for (client, tid, m) in self.late_flushes.remove(&ino).unwrap_or_default() {
+            self.flush(env, cache, sessions, client, tid, &m);
+        }
+    }
+
+    /// Carries out a flush of dirty attributes: durable before it is acknowledged, applied once. The client need not hold
+    /// the bits any more: it gives them up with the flush, and sends the flush again after a restart of ours. But only a
+    /// client that the inode records can have held them.
+    pub(super) fn flush(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        client: ClientId,
+        tid: u64,
+        m: &ClientCaps,
+    ) {
+        let ino = Ino(m.ino).head();
+        let done = sessions.get(client).is_some_and(|s| s.has_flushed(tid));
+        let inode = cache.inodes.get(&ino).filter(|_| !done);
+        if let Some(inode) = inode.filter(|i| i.is_recorded(client)) {
+            let mut data = inode.data.clone();
+            merge(&mut data, m.dirty.0, m);
+            let more = vec![Update::Flushed { client: client.0, tid }];
+            commit_inode(env, cache, sessions, "flush", data, more);
+        } else if inode.is_some() {
+            sessions.report_once(env, client, Level::Warn, "flush_ignored", |who| {
+                format!("{who} flushes {ino}, of which it held nothing that it could have changed")
+            });
+        }
+        let ack = ClientCaps {
+            op: cap_op::FLUSH_ACK,
+            ino: m.ino,
+            realm: realm_of(cache, ino),
+            cap_id: m.cap_id,
+            seq: m.seq,
+            caps: m.caps,
+            dirty: m.dirty,
+            migrate_seq: m.migrate_seq,
+            body: m.body,
+            ..ClientCaps::default()
+        };
+        let lsn = env.journal().last();
+        sessions.send(env, client, lsn, tid, ack);
+    }
+
+    /// Acknowledges a flush for a snapshot. There are none, so nothing is kept, but the client waits.
+    pub(super) fn ack_snap_flush(
+        &self,
+        env: &mut Env,
+        cache: &Cache,
+        sessions: &mut Sessions,
+        client: ClientId,
+        tid: u64,
+        m: &ClientCaps,
+    ) {
+        let ack = ClientCaps {
+            op: cap_op::FLUSHSNAP_ACK,
+            ino: m.ino,
+            realm: realm_of(cache, Ino(m.ino).head()),
+            cap_id: m.cap_id,
+            dirty: m.dirty,
+            snap_follows: m.snap_follows,
+            ..ClientCaps::default()
+        };
+        let lsn = env.journal().durable();
+        sessions.send(env, client, lsn, tid, ack);
+    }
+}
+
+/// The number of an inode's realm; the root's if it is gone.
+fn realm_of(cache: &Cache, inode: InodeKey) -> u64 {
+    cache.inodes.get(&inode).map_or(Ino::ROOT, |inode| cache.realm_of(inode)).0
+}
+
+/// Merges what a client changed under exclusive or write caps.
+fn merge(data: &mut InodeData, dirty: u32, m: &ClientCaps) {
+    let file = m.file();
+    if dirty & cap::AUTH_EXCL != 0 {
+        data.uid = m.uid;
+        data.gid = m.gid;
+        data.mode = data.mode & fsfmt::mode::FORMAT | m.mode & !fsfmt::mode::FORMAT;
+        if m.btime.sec != 0 {
+            data.btime = stat::utime(m.btime);
+        }
+    }
+    if dirty & cap::XATTR_EXCL != 0 && !m.xattrs.is_empty() && m.xattr_version > data.xattr_version {
+        // A blob that does not decode changes nothing.
+        if let Ok(xattrs) = Reader::new(&m.xattrs).get::<BTreeMap<Vec<u8>, Vec<u8>>>() {
+            data.xattrs = xattrs;
+            data.xattr_version = m.xattr_version;
+        }
+    }
+    if dirty & (cap::FILE_WR | cap::FILE_EXCL) != 0 {
+        let (mtime, atime) = (stat::utime(file.mtime), stat::utime(file.atime));
+        let exact = dirty & cap::FILE_EXCL != 0;
+        if mtime > data.mtime || exact && mtime != data.mtime {
+            data.mtime = mtime;
+        }
+        if exact {
+            data.atime = atime;
+            data.time_warp_seq = data.time_warp_seq.max(file.time_warp_seq);
+        }
+        // Linux leaves truncate_seq out of its flushes. None can be older than a truncation: that takes back all caps.
+        // Nobody was let write further than this.
+        let size = file.size.min(data.max_size_ever);
+        if data.is_file() && size > data.size {
+            data.size = size;
+            data.rstat.rbytes = size;
+        }
+    }
+    data.ctime = data.ctime.max(stat::utime(file.ctime));
+    data.change_attr = data.change_attr.max(m.change_attr) + 1;
+}

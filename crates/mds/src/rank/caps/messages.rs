@@ -1,0 +1,176 @@
+//! Messages of clients about capabilities: updates and releases.
+
+use super::{Caps, send_cap};
+use crate::cache::Cache;
+use crate::cap::{Cap, STRONG};
+use crate::ops::max_size_step;
+use crate::rank::commit::commit_inode;
+use crate::rank::env::{Due, Env};
+use crate::rank::sessions::Sessions;
+use crate::types::{ClientId, Need};
+use fsfmt::{ClientRange, Ino, InodeKey};
+use msgs::{CapReleaseItem, ClientCapRelease, ClientCaps, DentryRelease, cap, cap_op};
+
+impl Caps {
+    /// A message about one capability.
+    pub fn client_caps(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        client: ClientId,
+        tid: u64,
+        m: &ClientCaps,
+    ) {
+        let ino = Ino(m.ino).head();
+        if sessions.get(client).is_none() {
+            return;
+        }
+        sessions.forget_flushed(client, m.oldest_flush_tid);
+        match m.op {
+            cap_op::FLUSHSNAP => return self.ack_snap_flush(env, cache, sessions, client, tid, m),
+            cap_op::UPDATE | cap_op::FLUSH | cap_op::DROP | cap_op::RELEASE => {}
+            _ => return,
+        }
+        if m.dirty.0 != 0 {
+            if !cache.inodes.contains_key(&ino) {
+                // It comes again after a restart of ours, from a client that holds nothing of the inode any more.
+                self.late_flushes.entry(ino).or_default().push((client, tid, m.clone()));
+                return env.due(Due::Load(Need::Inode(ino), None));
+            }
+            self.flush(env, cache, sessions, client, tid, m);
+        }
+        if cap_of(cache, ino, client, m.cap_id).is_none() {
+            return;
+        }
+        let may_write = may_write(env, cache, sessions, ino, client);
+        let wanted = if may_write { m.wanted.0 } else { m.wanted.0 & !STRONG };
+        let inode = cache.inodes.get_mut(&ino).expect("it has a capability");
+        let is_file = inode.data.is_file();
+        let c = inode.caps.get_mut(client).expect("found above");
+        c.confirm(m.seq, m.caps.0 | cap::PIN);
+        if m.issue_seq == c.issue_seq {
+            c.wanted = wanted;
+        } else {
+            // It may not know of what it was given since: believe only that it wants more.
+            c.wanted |= wanted;
+        }
+        if c.wanted & STRONG == 0 && c.pending & STRONG != 0 {
+            self.unwanted.push_back((env.now(), ino, client));
+        }
+        if is_file && wanted & STRONG != 0 {
+            grow_range(env, cache, sessions, ino, client, m.file().max_size);
+        }
+        remove_range(env, cache, sessions, ino, client);
+        env.due(Due::CapsChanged(ino));
+    }
+
+    /// Capabilities given back outside of any request.
+    pub fn client_release(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        client: ClientId,
+        m: &ClientCapRelease,
+    ) {
+        for CapReleaseItem { ino, cap_id, seq, .. } in &m.caps {
+            let ino = Ino(*ino).head();
+            let Some(c) = cap_of(cache, ino, client, *cap_id) else { continue };
+            if *seq >= c.issue_seq {
+                self.remove(env, cache, sessions, ino, client);
+                continue;
+            }
+            // A newer answer with the capability is on its way to the client: only what came before that is given
+            // back. No other confirmation of it will come.
+            if let Some(c) = cache.inodes.get_mut(&ino).and_then(|i| i.caps.get_mut(client)) {
+                c.confirm(*seq, cap::PIN);
+            }
+            env.due(Due::CapsChanged(ino));
+        }
+    }
+
+    /// Capabilities given up on the way of a request. The caller evaluates the inode after the request.
+    pub fn release_embedded(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        client: ClientId,
+        r: &DentryRelease,
+    ) {
+        let ino = Ino(r.ino).head();
+        if cap_of(cache, ino, client, r.cap_id).is_none() {
+            return;
+        }
+        let Some(c) = cache.inodes.get_mut(&ino).and_then(|i| i.caps.get_mut(client)) else { return };
+        c.confirm(r.seq, r.caps | cap::PIN);
+        if r.issue_seq == c.issue_seq {
+            c.wanted = r.wanted;
+        } else {
+            c.wanted |= r.wanted;
+        }
+        env.due(Due::Wake(ino));
+    }
+}
+
+fn cap_of(cache: &Cache, ino: InodeKey, client: ClientId, id: u64) -> Option<&Cap> {
+    cache.inodes.get(&ino)?.caps.get(client).filter(|c| c.id == id)
+}
+
+/// True if a client may be given write and exclusive bits: it has them recorded, as the request that it opened the file
+/// with was allowed to, or its key lets it write here.
+fn may_write(env: &Env, cache: &Cache, sessions: &Sessions, ino: InodeKey, client: ClientId) -> bool {
+    let Some(auth) = sessions.get(client).map(|s| s.auth()) else { return false };
+    let recorded = cache.inodes.get(&ino).is_some_and(|i| i.is_recorded(client));
+    let path = || cache.path_of(ino).ok().flatten().unwrap_or_default();
+    let here = || auth.lets_somebody_write(&env.cfg().fs_name, &String::from_utf8_lossy(&path()));
+    auth.is_allow_all() || recorded || here()
+}
+
+/// Lets a writer write further, if it asks for more than it has or has nothing yet.
+fn grow_range(
+    env: &mut Env,
+    cache: &mut Cache,
+    sessions: &mut Sessions,
+    ino: InodeKey,
+    client: ClientId,
+    asks: u64,
+) {
+    let inode = &cache.inodes[&ino];
+    let data = &inode.data;
+    let has = data.ranges.get(&client.0).map_or(0, |r| r.max_size);
+    let max_size = max_size_step(data.size, asks, env.cfg().max_file_size);
+    if (has == 0 || asks > has) && max_size > has {
+        let mut next = data.clone();
+        next.ranges.insert(client.0, ClientRange { max_size, follows: 0 });
+        next.max_size_ever = next.max_size_ever.max(max_size);
+        let tells = has > 0 || inode.caps.get(client).is_some_and(|c| c.pending & cap::FILE_WR != 0);
+        commit_inode(env, cache, sessions, "grow range", next, Vec::new());
+        if tells {
+            send_range(env, cache, sessions, ino, client);
+        }
+    } else if asks > 0 && has > 0 {
+        // It has the range and asks: a predecessor of ours granted it and died before it said so.
+        send_range(env, cache, sessions, ino, client);
+    }
+}
+
+fn send_range(env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, ino: InodeKey, client: ClientId) {
+    if let Some(c) = cache.inodes.get_mut(&ino).and_then(|i| i.caps.get_mut(client)) {
+        c.give(c.pending, env.now());
+    }
+    send_cap(env, cache, sessions, cap_op::GRANT, ino, client);
+}
+
+/// Removes the record of a client that neither holds nor wants write and exclusive bits, nor a lock.
+fn remove_range(env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, ino: InodeKey, client: ClientId) {
+    let Some(inode) = cache.inodes.get(&ino) else { return };
+    let holds = inode.caps.get(client).is_some_and(|c| (c.held() | c.wanted) & STRONG != 0);
+    let locks = inode.locks.as_ref().is_some_and(|l| l.has_client(client));
+    if !inode.data.ranges.contains_key(&client.0) || holds || locks {
+        return;
+    }
+    let mut data = inode.data.clone();
+    data.ranges.remove(&client.0);
+    commit_inode(env, cache, sessions, "remove range", data, Vec::new());
+}

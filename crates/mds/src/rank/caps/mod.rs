@@ -1,0 +1,262 @@
+//! Granting and revoking capabilities (PROTOCOL.md 6.5). There are no lock states: what a client may have follows from
+//! what all clients want ([`crate::cap::policy`]), from what operations under way revoke, and from what others still hold.
+
+mod flush;
+mod holders;
+mod messages;
+
+use super::env::{Due, Env};
+use super::sessions::Sessions;
+use super::stat;
+use crate::cache::{Cache, Revocation};
+use crate::cap::{Cap, STRONG};
+use crate::types::{ClientId, OpId};
+use fsfmt::InodeKey;
+use holders::Holders;
+use msgs::{ClientCaps, InodeStat, cap, cap_op};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+use stdx::Instant;
+
+/// Bits that a client gets without asking, because they save it a round trip and cost nobody anything.
+const LIKES: u32 = cap::PIN | cap::ANY_SHARED;
+/// The time for which a client may keep write and exclusive bits that it does not want: Ceph's clients give them back
+/// after `client_caps_release_delay`, 5 s, themselves.
+const UNWANTED_FOR: Duration = Duration::from_secs(5);
+
+/// Capabilities: numbers for new ones, and what is to be done about some later. The capabilities themselves are in the
+/// cached inodes.
+///
+/// Invariants: a capability on an inode and the inode among those that its client's session holds come and go together;
+/// capability numbers are never given twice.
+#[derive(Default)]
+pub(super) struct Caps {
+    /// The last number given.
+    last_id: u64,
+    /// Clients that held write or exclusive bits without wanting them, and since when.
+    unwanted: VecDeque<(Instant, InodeKey, ClientId)>,
+    /// Flushes of inodes that are being loaded.
+    late_flushes: BTreeMap<InodeKey, Vec<(ClientId, u64, ClientCaps)>>,
+}
+
+impl Caps {
+    /// The predecessor has given this number.
+    pub fn reserve_id(&mut self, id: u64) {
+        self.last_id = self.last_id.max(id);
+    }
+
+    /// Gives `client` what it may have of an inode, in a reply: the inode as it will see it. `want` are bits that it
+    /// wants from now on. Whatever that takes from others is revoked first.
+    pub fn issue(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        ino: InodeKey,
+        client: ClientId,
+        want: u32,
+    ) -> InodeStat {
+        let inode = cache.inodes.get_mut(&ino).expect("replies are about cached inodes");
+        let cap = inode.caps.get_or_insert_with(client, || {
+            self.last_id += 1;
+            sessions.hold(client, ino);
+            Cap::new(self.last_id)
+        });
+        cap.wanted |= want;
+        self.eval(env, cache, sessions, ino, Some(client));
+        let inode = cache.inodes.get_mut(&ino).expect("eval removes no inode");
+        let grantable = inode.grantable(client);
+        let cap = inode.caps.get_mut(client).expect("eval removes no capability");
+        let bits = cap.pending | (grantable & (LIKES | cap.wanted));
+        if bits & !cap.pending & STRONG != 0 {
+            env.due(Due::InodeChanged(ino));
+        }
+        cap.give(bits, env.now());
+        cap.issue_seq = cap.seq;
+        let inode = &cache.inodes[&ino];
+        stat::inode_stat(ino, inode, client, cache.realm_of(inode))
+    }
+
+    /// Revokes what clients must not have any more, and grants what waiting ones may have now; `skip` gets no grant,
+    /// because a reply will carry it.
+    pub fn eval(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        ino: InodeKey,
+        skip: Option<ClientId>,
+    ) {
+        let Some(inode) = cache.inodes.get(&ino) else { return };
+        let clients: Vec<ClientId> = inode.caps.clients().collect();
+        let mut holders = Holders::of(inode);
+        for client in &clients {
+            revoke(env, cache, sessions, &mut holders, ino, *client);
+        }
+        for client in clients.into_iter().filter(|c| Some(*c) != skip) {
+            grant(env, cache, sessions, &mut holders, ino, client);
+        }
+    }
+
+    /// A client's capability is gone.
+    pub fn remove(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        ino: InodeKey,
+        client: ClientId,
+    ) {
+        sessions.release(client, ino);
+        let Some(inode) = cache.inodes.get_mut(&ino) else { return };
+        if inode.caps.remove(client).is_some() {
+            env.due(Due::CapsChanged(ino));
+        }
+    }
+
+    /// Revokes bits for an operation, and keeps them from all clients but one until it has ended.
+    pub fn revoke_for(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        op: OpId,
+        (ino, revocation): (InodeKey, Revocation),
+    ) {
+        let Some(inode) = cache.inodes.get_mut(&ino) else { return };
+        let list = inode.revocations.entry(op).or_default();
+        if !list.contains(&revocation) {
+            list.push(revocation);
+        }
+        inode.waiters.insert(op);
+        self.eval(env, cache, sessions, ino, None);
+    }
+
+    /// An operation has ended: what it revoked may be given again.
+    pub fn end_revocations(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        op: OpId,
+        inodes: impl IntoIterator<Item = InodeKey>,
+    ) {
+        for ino in inodes {
+            let Some(inode) = cache.inodes.get_mut(&ino) else { continue };
+            inode.waiters.remove(&op);
+            if inode.revocations.remove(&op).is_some() {
+                self.eval(env, cache, sessions, ino, None);
+            }
+        }
+    }
+
+    /// Revokes write and exclusive bits that have not been wanted for a while, so that few files are kept for a client
+    /// that dies. It may keep what it has cached.
+    pub fn revoke_unwanted(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions) {
+        let now = env.now();
+        while let Some((since, ino, client)) = self.unwanted.front().copied()
+            && now.since(since) >= UNWANTED_FOR
+        {
+            self.unwanted.pop_front();
+            let Some(inode) = cache.inodes.get_mut(&ino) else { continue };
+            let grantable = inode.grantable(client);
+            let Some(c) = inode.caps.get_mut(client).filter(|c| !c.is_presumed) else { continue };
+            if c.wanted & STRONG != 0 || c.pending & STRONG == 0 {
+                continue;
+            }
+            c.give(c.pending & !STRONG | grantable & (cap::FILE_CACHE | cap::FILE_RD), now);
+            send_cap(env, cache, sessions, cap_op::REVOKE, ino, client);
+        }
+    }
+
+    /// Asserts by a walk over all inodes that sessions and inodes agree on who holds what.
+    pub fn check_all(cache: &Cache, sessions: &Sessions) {
+        for (client, session) in sessions.iter() {
+            for ino in session.inodes() {
+                let has_cap = cache.inodes.get(ino).is_some_and(|i| i.caps.contains_key(client));
+                assert!(has_cap, "{client} holds {ino}");
+            }
+        }
+        for (ino, inode) in &cache.inodes {
+            for client in inode.caps.clients() {
+                let is_held = sessions.get(client).is_some_and(|s| s.inodes().contains(ino));
+                assert!(is_held, "the capability of {client} on {ino} belongs to a session");
+            }
+        }
+    }
+}
+
+/// Revokes what a client must not have any more.
+fn revoke(
+    env: &mut Env,
+    cache: &mut Cache,
+    sessions: &mut Sessions,
+    holders: &mut Holders,
+    ino: InodeKey,
+    client: ClientId,
+) {
+    let inode = cache.inodes.get_mut(&ino).expect("the inode that is being evaluated");
+    let allowed = holders.allowed(inode, client, inode.caps.get(client).expect("one of its capabilities"));
+    let cap = inode.caps.get_mut(client).expect("one of its capabilities");
+    if cap.pending & !allowed == 0 {
+        return;
+    }
+    let before = cap.held();
+    cap.give(cap.pending & allowed, env.now());
+    if loses_revocation() {
+        cap.confirm(cap.seq, cap.pending);
+    }
+    holders.update(before, cap.held());
+    if !loses_revocation() {
+        send_cap(env, cache, sessions, cap_op::REVOKE, ino, client);
+    }
+}
+
+/// Planted fault: a revocation counts as confirmed and is not sent.
+fn loses_revocation() -> bool {
+    stdx::mutants::is_active("mds_loses_revocation")
+}
+
+/// Grants what a client waits for, if it may have it now.
+fn grant(
+    env: &mut Env,
+    cache: &mut Cache,
+    sessions: &mut Sessions,
+    holders: &mut Holders,
+    ino: InodeKey,
+    client: ClientId,
+) {
+    let inode = cache.inodes.get_mut(&ino).expect("the inode that is being evaluated");
+    if inode.data.is_dir() || !sessions.is_open(client) {
+        return;
+    }
+    let grantable =
+        holders.grantable(inode, client, inode.caps.get(client).expect("one of its capabilities"));
+    let cap = inode.caps.get_mut(client).expect("one of its capabilities");
+    if cap.wanted & grantable & !cap.pending == 0 {
+        return;
+    }
+    let bits = cap.pending | (grantable & (LIKES | cap.wanted));
+    if bits & !cap.pending & STRONG != 0 {
+        env.due(Due::InodeChanged(ino));
+    }
+    let before = cap.held();
+    cap.give(bits, env.now());
+    holders.update(before, cap.held());
+    send_cap(env, cache, sessions, cap_op::GRANT, ino, client);
+}
+
+/// Sends what a client's capability and the inode are now.
+pub(super) fn send_cap(
+    env: &mut Env,
+    cache: &Cache,
+    sessions: &mut Sessions,
+    op: u32,
+    ino: InodeKey,
+    client: ClientId,
+) {
+    let Some(inode) = cache.inodes.get(&ino) else { return };
+    let Some(cap) = inode.caps.get(client) else { return };
+    let message = stat::caps_message(op, &inode.data, client, cap, cache.realm_of(inode));
+    sessions.send(env, client, inode.lsn, 0, message);
+}

@@ -1,0 +1,202 @@
+//! The surroundings of the rank's owners: time, configuration, journal, object operations and outputs.
+//!
+//! An owner changes its own fields, and the cache and the sessions that it is passed. A consequence for any other owner is
+//! queued here as a [`Due`]; the rank routes it before the next input is looked at. So owners never call one another in a
+//! circle, and none sees another half changed.
+
+use super::effect::{Effect, Stage};
+use crate::config::RankConfig;
+use crate::io::{IoRequest, IoWhy, ObjOp, ObjectId};
+use crate::journal::Journal;
+use crate::page::Page;
+use crate::types::{IoId, Lsn, Need, OpId, Segment};
+use fsfmt::{Event, InodeKey};
+use node::Level;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use stdx::{Instant, Now};
+use wire::Utime;
+
+/// A consequence of a step for owners that the step did not have at hand.
+#[derive(Debug)]
+pub(super) enum Due {
+    /// An inode was loaded.
+    InodeLoaded(InodeKey),
+    /// An event changed an inode, or a client was given bits under which it may change it.
+    InodeChanged(InodeKey),
+    /// Clients hold, want or are allowed something else of an inode.
+    CapsChanged(InodeKey),
+    /// Operations that wait for an inode may go on.
+    Wake(InodeKey),
+    /// Something must be loaded, for an operation or for whoever asked.
+    Load(Need, Option<OpId>),
+    /// A load is over.
+    Loaded(Loaded),
+    /// An event says that inode numbers below `next` are used.
+    InodeNumbersUsed {
+        /// The next free number.
+        next: u64,
+        /// The event's segment.
+        segment: Segment,
+    },
+    /// Changes may be journaled again.
+    JournalHasSpace,
+}
+
+/// A load that is over.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    /// The thing that was loaded, or found not to be there.
+    pub need: Need,
+    /// Operations that waited for it.
+    pub ops: BTreeSet<OpId>,
+    /// The page that came with it.
+    pub page: Option<Page>,
+}
+
+/// Time, configuration, journal, object operations, outputs and consequences.
+///
+/// Invariants: each object operation in flight has its reason; after each input no consequence is left.
+pub(super) struct Env {
+    cfg: RankConfig,
+    now: Now,
+    stage: Stage,
+    journal: Journal,
+    io: BTreeMap<IoId, IoWhy>,
+    next_io: u64,
+    effects: Vec<Effect>,
+    due: VecDeque<Due>,
+}
+
+impl Env {
+    pub fn new(cfg: RankConfig, now: Now, stage: Stage) -> Self {
+        let journal = Journal::new(cfg.options.journal_bytes, 0, BTreeMap::new());
+        Self {
+            cfg,
+            now,
+            stage,
+            journal,
+            io: BTreeMap::new(),
+            next_io: 1,
+            effects: Vec::new(),
+            due: VecDeque::new(),
+        }
+    }
+
+    pub fn cfg(&self) -> &RankConfig {
+        &self.cfg
+    }
+
+    /// Changes the configuration.
+    pub fn configure(&mut self, change: impl FnOnce(&mut RankConfig)) {
+        change(&mut self.cfg);
+    }
+
+    pub fn stage(&self) -> Stage {
+        self.stage
+    }
+
+    /// Enters a further stage of the start.
+    pub fn enter(&mut self, stage: Stage) {
+        assert!(stage > self.stage, "{stage:?} comes after {:?}", self.stage);
+        self.stage = stage;
+    }
+
+    pub fn set_now(&mut self, now: Now) {
+        self.now = now;
+    }
+
+    pub fn now(&self) -> Instant {
+        self.now.mono
+    }
+
+    /// Wall time, for stamps only.
+    pub fn stamp(&self) -> Utime {
+        Utime::from(self.now.wall)
+    }
+
+    /// Adds an output.
+    pub fn effect(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
+    pub fn log(&mut self, level: Level, name: &'static str, detail: impl Into<String>) {
+        self.effect(Effect::Event(level, name, detail.into()));
+    }
+
+    pub fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Queues a consequence.
+    pub fn due(&mut self, due: Due) {
+        self.due.push_back(due);
+    }
+
+    pub fn next_due(&mut self) -> Option<Due> {
+        self.due.pop_front()
+    }
+
+    /// Starts operations on an object of the metadata pool.
+    pub fn start_metadata_io(&mut self, name: String, ops: Vec<ObjOp>, why: IoWhy) -> IoId {
+        let object = ObjectId { pool: self.cfg.metadata_pool, ns: String::new(), name };
+        self.start_io(object, ops, why)
+    }
+
+    pub fn start_io(&mut self, object: ObjectId, ops: Vec<ObjOp>, why: IoWhy) -> IoId {
+        let id = IoId(self.next_io);
+        self.next_io += 1;
+        self.io.insert(id, why);
+        self.effect(Effect::Io(IoRequest { id, object, ops }));
+        id
+    }
+
+    /// An object operation has ended: gives its reason, once.
+    pub fn end_io(&mut self, id: IoId) -> Option<IoWhy> {
+        self.io.remove(&id)
+    }
+
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// Goes on behind a journal that was replayed.
+    pub fn continue_journal(&mut self, last: Lsn, segments: BTreeMap<Segment, (u64, Lsn)>) {
+        assert!(self.journal.last() == 0, "nothing is journaled before the replay has ended");
+        self.journal = Journal::new(self.cfg.options.journal_bytes, last, segments);
+    }
+
+    /// Appends an event to the journal; the caller applies it.
+    pub fn append(&mut self, event: &Event) -> (Lsn, Segment) {
+        self.journal.append(event)
+    }
+
+    /// Starts the next write of the journal, if none is in flight.
+    pub fn write_journal(&mut self) {
+        while let Some(batch) = self.journal.next_write() {
+            let name = fsfmt::names::journal_object(self.cfg.rank, batch.segment);
+            let ops = vec![ObjOp::Write { offset: batch.offset, data: batch.bytes }];
+            self.start_metadata_io(name, ops, IoWhy::Journal);
+        }
+    }
+
+    /// The write of the journal in flight is durable.
+    pub fn journal_written(&mut self) {
+        self.journal.written();
+    }
+
+    /// Forgets segments below `first`: gives those that are gone.
+    pub fn expire_journal(&mut self, first: Segment) -> Vec<Segment> {
+        self.journal.expire(first)
+    }
+
+    /// True if no object operation is in flight and everything is durable.
+    pub fn is_quiet(&self) -> bool {
+        self.io.is_empty() && self.journal.is_idle()
+    }
+
+    /// Asserts what holds between inputs.
+    pub fn check(&self) {
+        assert!(self.due.is_empty(), "every consequence was drawn: {:?}", self.due);
+        self.journal.check();
+    }
+}

@@ -1,0 +1,207 @@
+//! The inputs of a rank: ends of object operations, time, and messages of clients.
+
+use super::Rank;
+use super::effect::{Effect, Stage};
+use super::locks;
+use super::reconnect::Said;
+use super::sessions::{ClientPeer, Sessions};
+use crate::io::{IoResult, IoWhy};
+use crate::rank::env::Due;
+use crate::types::{ClientId, IoId, Lsn};
+use fsfmt::Ino;
+use msgs::{Body, ClientRequest, ClientSession, session_op};
+use node::Level;
+use std::time::Duration;
+use stdx::{Instant, Now};
+use wire::Errno;
+
+impl Rank {
+    /// An object operation has ended.
+    pub fn io_done(&mut self, now: Now, id: IoId, result: IoResult) {
+        self.env.set_now(now);
+        let Some(why) = self.env.end_io(id) else { return };
+        match &result {
+            Err(Errno::EBLOCKLISTED) => return self.env.effect(Effect::Replaced),
+            Err(e) if !matches!(*e, Errno::ENOENT | Errno::ENODATA) || why == IoWhy::Journal => {
+                let name = e.name().unwrap_or("an unknown error");
+                let text = format!("{why:?} failed with {name}: the rank can't trust what is stored");
+                return self.env.effect(Effect::Fail(text));
+            }
+            _ => {}
+        }
+        let Self { env, cache, sessions, .. } = self;
+        match why {
+            IoWhy::Journal => env.journal_written(),
+            IoWhy::Boot => self.replay_read(id, result),
+            IoWhy::Load => self.loader.io_done(env, cache, id, result),
+            IoWhy::Data(ino) => self.strays.io_done(env, cache, sessions, ino),
+            written => self.write_back.io_done(env, cache, sessions, written, result.is_ok()),
+        }
+    }
+
+    /// Time passes.
+    pub fn timer(&mut self, now: Now) {
+        self.env.set_now(now);
+        if now.mono >= self.next_second {
+            self.next_second = now.mono + Duration::from_secs(1);
+            self.every_second();
+        }
+        let takes_changes = self.write_back.takes_changes(&self.env);
+        let Self { env, cache, sessions, .. } = self;
+        self.reconnect.check_window(env, cache, sessions);
+        self.accounting.advance(env, cache, sessions, takes_changes);
+    }
+
+    fn every_second(&mut self) {
+        let Self { env, cache, sessions, ops, .. } = self;
+        self.reconnect.check_window(env, cache, sessions);
+        if env.stage() == Stage::Active {
+            let now = env.now();
+            sessions.check_silence(env, cache, |client| ops.late_revocation(cache, client, now));
+            sessions.recall(env, cache);
+        }
+        self.caps.revoke_unwanted(env, cache, sessions);
+        self.run();
+        self.trim_thoroughly();
+    }
+
+    /// The time at which [`Self::timer`] wants to be called.
+    pub fn deadline(&self) -> Instant {
+        self.reconnect.deadline().map_or(self.next_second, |at| at.min(self.next_second))
+    }
+
+    /// A client is connected.
+    pub fn client_connected(&mut self, client: ClientId, peer: ClientPeer) {
+        self.sessions.connected(client, peer);
+    }
+
+    /// A message of a client.
+    pub fn client_message(&mut self, now: Now, client: ClientId, tid: u64, body: Body) {
+        self.env.set_now(now);
+        self.take_message(client, tid, body);
+    }
+
+    pub(super) fn take_message(&mut self, client: ClientId, tid: u64, body: Body) {
+        let Self { env, cache, sessions, reconnect, caps, .. } = self;
+        match body {
+            // Before the map says that clients may reconnect, their claims are only kept.
+            Body::ClientReconnect(m) if env.stage() == Stage::Replayed => {
+                reconnect.keep_early(client, tid, Body::ClientReconnect(m));
+            }
+            Body::ClientReconnect(m) => reconnect.client_reconnect(env, cache, sessions, caps, client, *m),
+            body => match reconnect.hold_back(env, client, tid, body) {
+                Some(body) if env.stage() == Stage::Active => self.dispatch(client, tid, body),
+                Some(body) => reconnect.keep_early(client, tid, body),
+                None => {}
+            },
+        }
+        self.run();
+    }
+
+    fn dispatch(&mut self, client: ClientId, tid: u64, body: Body) {
+        let Self { env, cache, sessions, caps, .. } = self;
+        match body {
+            Body::ClientSession(m) => self.client_session(client, &m),
+            Body::ClientRequest(m) => self.client_request(client, tid, *m),
+            Body::ClientCaps(m) => caps.client_caps(env, cache, sessions, client, tid, &m),
+            Body::ClientCapRelease(m) => caps.client_release(env, cache, sessions, client, &m),
+            Body::ClientLease(_) | Body::ClientMetrics(_) => {}
+            other => {
+                let detail = format!("{client} sends {}", other.name());
+                env.log(Level::Debug, "unexpected_message_seen", detail);
+            }
+        }
+    }
+
+    fn client_session(&mut self, client: ClientId, m: &ClientSession) {
+        let Self { env, cache, sessions, reconnect, .. } = self;
+        match m.head.op {
+            session_op::REQUEST_OPEN => {
+                reconnect.abandon(env, cache, sessions, client);
+                sessions.open(env, cache, client, m);
+            }
+            session_op::REQUEST_RENEWCAPS => {
+                sessions.renew(env, client, m.head.seq);
+                self.run();
+                let Self { env, cache, sessions, reconnect, .. } = self;
+                reconnect.settle_doubts(env, cache, sessions, client);
+            }
+            session_op::REQUEST_CLOSE => self.close_session(client),
+            // The journal is written as soon as it can be, and replies wait for nothing else.
+            session_op::REQUEST_FLUSH_MDLOG => {}
+            _ => {}
+        }
+    }
+
+    fn client_request(&mut self, client: ClientId, tid: u64, request: ClientRequest) {
+        let Self { env, cache, sessions, caps, ops, .. } = self;
+        if sessions.get(client).is_none() {
+            let detail = format!("{client} has no session and asks for {}", request.op);
+            return env.log(Level::Info, "request_without_session_seen", detail);
+        }
+        if !sessions.begin_request(client, tid, request.oldest_client_tid) {
+            return;
+        }
+        for r in &request.releases {
+            caps.release_embedded(env, cache, client, r);
+        }
+        if ops.interrupt_lock(env, cache, sessions, caps, client, (tid, &request)) {
+            return;
+        }
+        let released: Vec<Ino> = request.releases.iter().map(|r| Ino(r.ino)).collect();
+        ops.start(client, tid, request);
+        self.run();
+        // Not before the request has run: it may need what its client has just given up.
+        released.into_iter().for_each(|ino| self.env.due(Due::CapsChanged(ino.head())));
+    }
+
+    fn close_session(&mut self, client: ClientId) {
+        if self.sessions.get(client).is_none() {
+            let close = Sessions::message(&self.env, session_op::CLOSE, 0);
+            return self.sessions.send(&mut self.env, client, 0, 0, close);
+        }
+        let lsn = self.end_session(client, "session close");
+        self.sessions.send_closed(&self.env, client, lsn);
+    }
+
+    /// Takes away what a client holds and ends its session.
+    fn end_session(&mut self, client: ClientId, what: &str) -> Lsn {
+        let Self { env, cache, sessions, caps, .. } = self;
+        self.ops.drop_client(env, cache, sessions, caps, client);
+        for ino in sessions.held(client) {
+            locks::release_all(cache, client, ino);
+            caps.remove(env, cache, sessions, ino, client);
+        }
+        sessions.end(env, cache, client, what)
+    }
+
+    /// The OSDs refuse a client.
+    pub fn evicted(&mut self, now: Now, client: ClientId) {
+        self.env.set_now(now);
+        if self.sessions.is_evicting(client) {
+            self.reconnect.drop_client(client);
+            self.end_session(client, "session evict");
+            self.env.effect(Effect::Closed(client));
+            self.run();
+        }
+    }
+
+    /// Serves clients again that have claimed everything; false if there was none.
+    pub(super) fn resume_reconnected(&mut self) -> bool {
+        let Some(client) = self.reconnect.next_reconnected() else { return false };
+        let Self { env, cache, sessions, .. } = self;
+        let (said, held) = self.reconnect.resume(env, cache, sessions, client);
+        self.take_messages(client, said);
+        if self.env.stage() == Stage::Active {
+            held.into_iter().for_each(|ino| self.env.due(Due::CapsChanged(ino)));
+        }
+        self.run();
+        true
+    }
+
+    pub(super) fn take_messages(&mut self, client: ClientId, said: Vec<Said>) {
+        for (tid, body) in said {
+            self.take_message(client, tid, body);
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Loading what operations lack: entries, pages of directories, inodes by number.
+
+mod take_in;
+
+use super::env::{Due, Env, Loaded};
+use crate::cache::Cache;
+use crate::io::{IoResult, IoWhy, ObjOp};
+use crate::types::{IoId, Need, OpId};
+use fsfmt::{BackPointer, DentryKey, DirFrag, Ino, InodeKey, names};
+use node::Level;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Entries of a page. A directory with fewer is loaded whole when its first entry is needed.
+const PAGE_ENTRIES: u64 = 512;
+
+/// A load under way.
+#[derive(Debug)]
+struct Load {
+    /// Operations that wait for it.
+    ops: BTreeSet<OpId>,
+    /// Loads of inodes that wait for it.
+    parents: BTreeSet<Need>,
+    /// The run in which it was asked for: nothing used since may leave the cache.
+    tick: u64,
+}
+
+/// The purpose of a load's object operation.
+#[derive(Clone, Debug)]
+enum Step {
+    /// Fetches one entry.
+    Entry,
+    /// Fetches a page behind this omap key, because the fragment is small or the page was asked for.
+    Page(Vec<u8>),
+    /// Fetches an entry of the inode index.
+    Index,
+    /// Fetches a base inode.
+    Base,
+}
+
+/// Loads under way.
+///
+/// Invariants: each object operation in flight belongs to a load; each load has an operation in flight or waits for
+/// another load, so that all end.
+#[derive(Default)]
+pub(super) struct Loader {
+    loads: BTreeMap<Need, Load>,
+    io: BTreeMap<IoId, (Need, Step)>,
+}
+
+impl Loader {
+    /// Starts a load, or joins it. Its end is a [`Due::Loaded`].
+    pub fn load(&mut self, env: &mut Env, cache: &mut Cache, need: Need, op: Option<OpId>) {
+        self.start(env, cache, need, op, None);
+    }
+
+    fn start(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        need: Need,
+        op: Option<OpId>,
+        parent: Option<Need>,
+    ) {
+        if let Some(load) = self.loads.get_mut(&need) {
+            load.ops.extend(op);
+            load.parents.extend(parent);
+            return;
+        }
+        let (ops, parents) = (op.into_iter().collect(), parent.into_iter().collect());
+        self.loads.insert(need.clone(), Load { ops, parents, tick: cache.tick });
+        match &need {
+            Need::Dentry(dir, key) => self.load_entry(env, cache, *dir, key, need.clone()),
+            Need::Page(dir, after) => self.fetch_page(env, *dir, after.clone(), need.clone()),
+            Need::Inode(ino) => self.load_inode(env, cache, *ino, need.clone()),
+            Need::Revoke { .. }
+            | Need::Truncated(_)
+            | Need::Lock(_)
+            | Need::Remote(..)
+            | Need::Thaw(_)
+            | Need::Prepared(_) => unreachable!("these are not loads"),
+        }
+    }
+
+    fn fetch(&mut self, env: &mut Env, object: String, op: ObjOp, need: Need, step: Step) {
+        let id = env.start_metadata_io(object, vec![op], IoWhy::Load);
+        self.io.insert(id, (need, step));
+    }
+
+    fn fetch_page(&mut self, env: &mut Env, dir: DirFrag, after: Vec<u8>, need: Need) {
+        let op = ObjOp::OmapList { after: after.clone(), max: PAGE_ENTRIES };
+        self.fetch(env, names::dir_object(dir), op, need, Step::Page(after));
+    }
+
+    fn fetch_entry(&mut self, env: &mut Env, dir: DirFrag, key: &DentryKey, need: Need) {
+        let op = ObjOp::OmapGet(vec![key.to_omap()]);
+        self.fetch(env, names::dir_object(dir), op, need, Step::Entry);
+    }
+
+    fn load_entry(&mut self, env: &mut Env, cache: &Cache, dir: DirFrag, key: &DentryKey, need: Need) {
+        let small = cache.inodes.get(&dir.inode()).is_some_and(|i| {
+            let stat = &i.data.dirstat;
+            stat.nfiles + stat.nsubdirs < PAGE_ENTRIES.min(env.cfg().options.cache_inodes as u64 / 8)
+        });
+        if small && dir.ino != Ino::stray(env.cfg().rank) {
+            self.fetch_page(env, dir, Vec::new(), need);
+        } else {
+            self.fetch_entry(env, dir, key, need);
+        }
+    }
+
+    fn load_inode(&mut self, env: &mut Env, cache: &mut Cache, ino: InodeKey, need: Need) {
+        if ino.is_base() {
+            let op = ObjOp::Read { offset: 0, len: 0 };
+            return self.fetch(env, names::base_object(ino.ino), op, need, Step::Base);
+        }
+        match cache.index.get(&ino.ino).map(|change| change.value.clone()) {
+            Some(Some(back)) => self.follow_back_pointer(env, cache, need, &back),
+            Some(None) => self.finish(env, cache, &need),
+            None => {
+                let op = ObjOp::OmapGet(vec![names::index_key(ino.ino)]);
+                self.fetch(env, names::index_object(ino.ino), op, need, Step::Index);
+            }
+        }
+    }
+
+    fn follow_back_pointer(&mut self, env: &mut Env, cache: &mut Cache, need: Need, back: &BackPointer) {
+        let key = DentryKey::new(&back.name);
+        let dir = match cache.frag_of(back.dir, key.hash) {
+            Ok(dir) => dir,
+            Err(Need::Inode(dir)) if !self.waits_for(&need, dir) => {
+                // The directory's inode says in which fragment the name is.
+                return self.start(env, cache, Need::Inode(dir), None, Some(need));
+            }
+            Err(_) => return self.finish(env, cache, &need),
+        };
+        if cache.entry(dir, &key).is_ok() {
+            return self.finish(env, cache, &need);
+        }
+        self.start(env, cache, Need::Dentry(dir, key), None, Some(need));
+    }
+
+    /// True if the load of `inode` waits for `need`: back pointers that lead in a circle are damaged.
+    fn waits_for(&self, need: &Need, inode: InodeKey) -> bool {
+        let mut left = vec![need];
+        while let Some(need) = left.pop() {
+            if *need == Need::Inode(inode) {
+                return true;
+            }
+            left.extend(self.loads.get(need).into_iter().flat_map(|load| &load.parents));
+        }
+        false
+    }
+
+    /// An object operation of a load has ended.
+    pub fn io_done(&mut self, env: &mut Env, cache: &mut Cache, id: IoId, result: IoResult) {
+        let (need, step) = self.io.remove(&id).expect("an operation of a load");
+        let reply = result.ok().and_then(|mut replies| (!replies.is_empty()).then(|| replies.remove(0)));
+        if let Err(e) = self.take_in(env, cache, &need, &step, reply) {
+            let detail = format!("{need:?}: {e}; operations on it fail");
+            env.log(Level::Error, "damaged_metadata_seen", detail);
+            self.finish(env, cache, &need);
+        }
+    }
+
+    /// A load is over; what waited for it goes on.
+    fn finish(&mut self, env: &mut Env, cache: &mut Cache, need: &Need) {
+        self.finish_with(env, cache, need, None);
+    }
+
+    fn finish_with(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        need: &Need,
+        page: Option<crate::page::Page>,
+    ) {
+        let Some(load) = self.loads.remove(need) else { return };
+        env.due(Due::Loaded(Loaded { need: need.clone(), ops: load.ops, page }));
+        for parent in load.parents {
+            match (&parent, need) {
+                // Now the fragment that it is in is known.
+                (Need::Inode(ino), Need::Inode(dir)) if cache.inodes.contains_key(dir) => {
+                    self.load_inode(env, cache, *ino, parent);
+                }
+                _ => self.finish(env, cache, &parent),
+            }
+        }
+    }
+
+    /// The first run that a load under way was asked for in.
+    pub fn oldest_run(&self) -> Option<u64> {
+        self.loads.values().map(|l| l.tick).min()
+    }
+
+    /// Asserts what holds between inputs.
+    pub fn check(&self) {
+        assert!(self.io.is_empty() == self.loads.is_empty(), "loads are fetched, and nothing else is");
+    }
+
+    /// Asserts the rest by a walk over all loads.
+    pub fn check_all(&self) {
+        let in_flight: BTreeSet<&Need> = self.io.values().map(|(need, _)| need).collect();
+        assert!(in_flight.iter().all(|need| self.loads.contains_key(need)), "operations belong to loads");
+        let waiting: BTreeSet<&Need> = self.loads.values().flat_map(|l| &l.parents).collect();
+        let ends = |need| in_flight.contains(need) || waiting.contains(need);
+        assert!(self.loads.keys().all(ends), "each load fetches something or waits for another");
+    }
+}

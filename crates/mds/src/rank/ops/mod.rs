@@ -1,0 +1,165 @@
+//! Running operations (DESIGN, decision 8): `prepare` reads the cache and either lacks something, fails or has a plan.
+//! What it lacks is fetched and it starts again from scratch. A plan is carried out at once: its event is journaled and
+//! applied, its reply queued behind the event.
+
+mod op;
+mod reply;
+mod run;
+
+use super::caps::Caps;
+use super::env::{Env, Loaded};
+use super::sessions::Sessions;
+use crate::cache::Cache;
+use crate::types::{ClientId, Need, OpId};
+use fsfmt::InodeKey;
+use msgs::ClientRequest;
+use op::Op;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+use stdx::Instant;
+
+/// Operations under way.
+///
+/// Invariants: between inputs each operation waits for something: for needs, or for space in the journal. An operation
+/// that runs is taken out of the table, so that nothing else changes it meanwhile.
+#[derive(Default)]
+pub(super) struct Ops {
+    ops: BTreeMap<OpId, Op>,
+    ready: VecDeque<OpId>,
+    /// Operations that wait for space in the journal.
+    space_waiters: BTreeSet<OpId>,
+    last_id: u64,
+}
+
+impl Ops {
+    /// Starts a client's request.
+    pub fn start(&mut self, client: ClientId, tid: u64, request: ClientRequest) {
+        self.last_id += 1;
+        let id = OpId(self.last_id);
+        self.ops.insert(id, Op::new(id, client, tid, request));
+        self.ready.push_back(id);
+    }
+
+    /// The next operation that can run, unless it `changes` something and the journal takes no changes.
+    fn take_ready(&mut self, takes_changes: bool) -> Option<Op> {
+        while let Some(id) = self.ready.pop_front() {
+            let Some(op) = self.ops.remove(&id) else { continue };
+            if takes_changes || !op.request.op.writes() {
+                return Some(op);
+            }
+            self.space_waiters.insert(id);
+            self.ops.insert(id, op);
+        }
+        None
+    }
+
+    /// Some of what an operation waited for is there.
+    fn satisfy(&mut self, id: OpId, is_satisfied: impl Fn(&Need) -> bool) {
+        let Some(op) = self.ops.get_mut(&id) else { return };
+        let before = op.needs.len();
+        op.needs.retain(|need| !is_satisfied(need));
+        if before > 0 && op.needs.is_empty() {
+            self.ready.push_back(id);
+        }
+    }
+
+    /// A load is over.
+    pub fn loaded(&mut self, cache: &Cache, loaded: &Loaded) {
+        for id in &loaded.ops {
+            let Some(op) = self.ops.get_mut(id) else { continue };
+            op.pages.extend(loaded.page.clone());
+            if let Need::Inode(ino) = &loaded.need
+                && !cache.inodes.contains_key(ino)
+            {
+                op.nonexistent.insert(*ino);
+            }
+            self.satisfy(*id, |need| *need == loaded.need);
+        }
+    }
+
+    /// Lets operations go on that waited for this inode and lack nothing of it any more.
+    pub fn wake(&mut self, cache: &Cache, ino: InodeKey) {
+        let Some(inode) = cache.inodes.get(&ino) else { return };
+        for id in &inode.waiters {
+            self.satisfy(*id, |need| match need {
+                Need::Revoke { ino: i, except, mask } if *i == ino => {
+                    cache.revocation(ino, *except, *mask).is_none()
+                }
+                Need::Truncated(i) | Need::Lock(i) => *i == ino,
+                _ => false,
+            });
+        }
+    }
+
+    /// The journal takes changes again.
+    pub fn wake_space_waiters(&mut self) {
+        self.ready.extend(std::mem::take(&mut self.space_waiters));
+    }
+
+    /// Ends all operations of a client without answers.
+    pub fn drop_client(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        caps: &mut Caps,
+        client: ClientId,
+    ) {
+        let of_client = |(id, op): (&OpId, &Op)| (op.client == client).then_some(*id);
+        let ids: Vec<OpId> = self.ops.iter().filter_map(of_client).collect();
+        for op in ids.iter().filter_map(|id| self.ops.remove(id)).collect::<Vec<_>>() {
+            self.end(env, cache, sessions, caps, op);
+        }
+    }
+
+    /// An operation that was taken out of the table has ended.
+    fn end(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, caps: &mut Caps, op: Op) {
+        self.space_waiters.remove(&op.id);
+        sessions.end_request(op.client, op.tid);
+        caps.end_revocations(env, cache, sessions, op.id, op.touched);
+    }
+
+    /// The time for which an operation has waited for this client's answer to a revocation.
+    pub fn late_revocation(&self, cache: &Cache, client: ClientId, now: Instant) -> Duration {
+        let mut longest = Duration::ZERO;
+        for need in self.ops.values().flat_map(|op| &op.needs) {
+            let Need::Revoke { ino, except, .. } = need else { continue };
+            if *except == Some(client.into()) {
+                continue;
+            }
+            let cap = cache.inodes.get(ino).and_then(|i| i.caps.get(client));
+            if let Some(at) = cap.and_then(|c| c.revoked_at) {
+                longest = longest.max(now.since(at));
+            }
+        }
+        longest
+    }
+
+    /// The first run of whose loads an operation relies on.
+    pub fn oldest_run(&self) -> Option<u64> {
+        self.ops.values().filter(|op| op.waits_for_loads()).map(Op::needs_since).min()
+    }
+
+    /// True if no operation is under way.
+    pub fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+
+    /// Operations for people, with what each waits for.
+    pub fn describe(&self) -> Vec<serde_json::Value> {
+        self.ops.values().map(Op::describe).collect()
+    }
+
+    /// Asserts what holds between inputs.
+    pub fn check(&self) {
+        assert!(self.ready.is_empty(), "what can run has run");
+        assert!(self.space_waiters.len() <= self.ops.len(), "what waits for space is under way");
+    }
+
+    /// Asserts the rest by a walk over all operations.
+    pub fn check_all(&self) {
+        let waits = |(id, op): (&OpId, &Op)| !op.needs.is_empty() || self.space_waiters.contains(id);
+        assert!(self.ops.iter().all(waits), "each operation waits for something");
+        assert!(self.space_waiters.iter().all(|id| self.ops.contains_key(id)));
+    }
+}

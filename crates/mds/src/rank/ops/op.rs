@@ -1,0 +1,83 @@
+//! One running operation.
+
+use crate::page::Page;
+use crate::types::{ClientId, Need, OpId};
+use fsfmt::InodeKey;
+use msgs::{ClientRequest, FileLockArgs, MdsOp};
+use std::collections::BTreeSet;
+
+/// A client's request until it is answered. It is in the table of operations, or taken out of it for a step.
+pub(super) struct Op {
+    pub id: OpId,
+    pub client: ClientId,
+    pub tid: u64,
+    pub request: ClientRequest,
+    /// What it waits for.
+    pub needs: BTreeSet<Need>,
+    /// Inodes that it revokes bits of or waits on.
+    pub touched: BTreeSet<InodeKey>,
+    /// Inodes that turned out not to exist.
+    pub nonexistent: BTreeSet<InodeKey>,
+    /// Parts of directories that are cached without gaps since its last run.
+    pub pages: Vec<Page>,
+    /// Its last run.
+    pub last_run: u64,
+}
+
+/// An interrupting request's rule is that of the interrupted one and this.
+const INTERRUPT: u8 = 2;
+
+impl Op {
+    pub fn new(id: OpId, client: ClientId, tid: u64, request: ClientRequest) -> Self {
+        Self {
+            id,
+            client,
+            tid,
+            request,
+            needs: BTreeSet::new(),
+            touched: BTreeSet::new(),
+            nonexistent: BTreeSet::new(),
+            pages: Vec::new(),
+            last_run: 0,
+        }
+    }
+
+    /// True if what it has loaded so far must stay in the cache.
+    pub fn waits_for_loads(&self) -> bool {
+        self.needs.iter().any(|n| matches!(n, Need::Dentry(..) | Need::Page(..) | Need::Inode(_)))
+    }
+
+    /// The first run of whose loads it relies on what has come: its last run may not have looked at all of a page.
+    pub fn needs_since(&self) -> u64 {
+        self.pages.iter().map(|p| p.since).min().unwrap_or(self.last_run).min(self.last_run)
+    }
+
+    /// True if a client's request interrupts this one, which waits for a lock.
+    pub fn is_interrupted_by(&self, client: ClientId, asked: &FileLockArgs) -> bool {
+        let args: FileLockArgs = self.request.args.get();
+        self.client == client
+            && self.request.op == MdsOp::SETFILELOCK
+            && args.rule + INTERRUPT == asked.rule
+            && (args.owner, args.pid, args.start, args.length)
+                == (asked.owner, asked.pid, asked.start, asked.length)
+    }
+
+    /// The operation for people.
+    pub fn describe(&self) -> serde_json::Value {
+        let path = String::from_utf8_lossy(&self.request.path.path).into_owned();
+        serde_json::json!({
+            "client": self.client.0,
+            "tid": self.tid,
+            "op": self.request.op.to_string(),
+            "path": format!("#{:x}/{path}", self.request.path.ino),
+            "waits_for": self.needs.iter().map(|n| format!("{n:?}")).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// The lock that a request asks for, if it interrupts another request.
+pub(super) fn interrupts(request: &ClientRequest) -> Option<FileLockArgs> {
+    let asked: FileLockArgs = request.args.get();
+    let rules = 1 + INTERRUPT..=2 + INTERRUPT;
+    (request.op == MdsOp::SETFILELOCK && rules.contains(&asked.rule)).then_some(asked)
+}

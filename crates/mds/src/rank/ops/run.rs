@@ -1,0 +1,185 @@
+//! A run of an operation: preparing it, and carrying out its plan or fetching what it lacks.
+
+use super::op::{Op, interrupts};
+use super::{Ops, reply};
+use crate::cache::{Cache, Revocation};
+use crate::ops::{self, Cx, Plan};
+use crate::rank::caps::Caps;
+use crate::rank::commit::commit;
+use crate::rank::env::{Due, Env};
+use crate::rank::locks;
+use crate::rank::sessions::Sessions;
+use crate::types::{ClientId, Lsn, Need, OpId, Stop};
+use fsfmt::{Ino, Update};
+use msgs::{ClientReply, ClientRequest, MdsOp};
+use node::Level;
+use wire::Errno;
+
+/// True if more is stored afterwards, which is refused while the cluster is full. Renaming, truncating and attributes
+/// are not.
+fn grows(op: MdsOp, plan: &Plan) -> bool {
+    let names = matches!(op, MdsOp::LINK | MdsOp::SETXATTR) && !plan.local.is_empty();
+    plan.created != Ino(0) || names
+}
+
+impl Ops {
+    /// Runs the next operation that can run; false if there is none. `inode_numbers` tells the next free one if changes
+    /// may be journaled.
+    pub fn run_next(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        caps: &mut Caps,
+        (takes_changes, ino_next): (bool, u64),
+    ) -> bool {
+        let Some(mut op) = self.take_ready(takes_changes) else { return false };
+        let Some(session) = sessions.get(op.client) else {
+            self.end(env, cache, sessions, caps, op);
+            return true;
+        };
+        cache.tick += 1;
+        op.last_run = cache.tick;
+        let done = session.completed(op.tid);
+        let cx = Cx::new(cache, env.cfg(), op.client, &op.request, &op.nonexistent, &op.pages, ino_next)
+            .with_session(session.auth(), done)
+            .at(env.stamp());
+        let result = ops::prepare(&cx);
+        // A request that was carried out before is not answered before that is durable, whatever is left of it.
+        let seen = if done.is_some() { env.journal().last() } else { cx.seen() };
+        match result {
+            Ok(plan) if env.cfg().full && grows(op.request.op, &plan) => {
+                self.fail(env, cache, sessions, caps, op, (Errno::ENOSPC, seen));
+            }
+            Ok(plan) => self.carry_out(env, cache, sessions, caps, op, (plan, seen)),
+            Err(Stop::Fail(errno)) => self.fail(env, cache, sessions, caps, op, (errno, seen)),
+            Err(Stop::Need(needs)) => {
+                let (id, wants) = self.wait(op, needs);
+                fetch(env, cache, sessions, caps, id, wants);
+            }
+        }
+        true
+    }
+
+    /// Puts an operation back that lacks something: gives what must be fetched.
+    fn wait(&mut self, mut op: Op, needs: Vec<Need>) -> (OpId, Vec<Need>) {
+        assert!(!needs.is_empty(), "an operation that lacks nothing has a plan");
+        op.needs.extend(needs.iter().cloned());
+        if !op.waits_for_loads() {
+            // A long wait: what was loaded may leave the cache meanwhile.
+            op.pages.clear();
+        }
+        for need in &needs {
+            if let Need::Revoke { ino, .. } | Need::Truncated(ino) | Need::Lock(ino) = need {
+                op.touched.insert(*ino);
+            }
+        }
+        let id = op.id;
+        self.ops.insert(id, op);
+        (id, needs)
+    }
+
+    fn fail(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        caps: &mut Caps,
+        op: Op,
+        (errno, seen): (Errno, Lsn),
+    ) {
+        let (client, tid, kind) = (op.client, op.tid, op.request.op);
+        if errno == Errno::EACCES {
+            report_denied(env, sessions, client, &op.request);
+        }
+        self.end(env, cache, sessions, caps, op);
+        let answer = ClientReply { result: errno.to_result_code(), ..reply::empty(env, kind) };
+        sessions.send(env, client, seen, tid, answer);
+    }
+
+    fn carry_out(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        caps: &mut Caps,
+        op: Op,
+        (plan, seen): (Plan, Lsn),
+    ) {
+        let mut lsn = seen;
+        assert!(plan.remote.is_empty(), "one rank has the authority over everything");
+        if !plan.local.is_empty() {
+            let mut updates = plan.local;
+            if plan.created.0 != 0 {
+                updates.push(Update::InoNext { next: plan.created.0 + 1 });
+            }
+            updates.push(Update::Completed { client: op.client.0, tid: op.tid, ino: plan.created });
+            let name = op.request.op.name().unwrap_or("operation");
+            lsn = commit(env, cache, sessions, name, updates);
+        }
+        if let Some(lock) = plan.lock {
+            locks::set(env, cache, op.client, lock);
+        }
+        let answer = reply::build(env, cache, sessions, caps, op.client, (&op.request, &plan.reply));
+        sessions.send(env, op.client, lsn, op.tid, answer);
+        self.end(env, cache, sessions, caps, op);
+        plan.touched.into_iter().for_each(|ino| env.due(Due::CapsChanged(ino)));
+    }
+
+    /// True if a request interrupts one that waits for a lock; that one is answered with EINTR, this one at once.
+    pub fn interrupt_lock(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        caps: &mut Caps,
+        client: ClientId,
+        (tid, request): (u64, &ClientRequest),
+    ) -> bool {
+        let Some(asked) = interrupts(request) else { return false };
+        let waiting = self.ops.iter().find(|(_, op)| op.is_interrupted_by(client, &asked));
+        if let Some(id) = waiting.map(|(id, _)| *id) {
+            let op = self.ops.remove(&id).expect("just found");
+            self.fail(env, cache, sessions, caps, op, (Errno::EINTR, 0));
+        }
+        sessions.end_request(client, tid);
+        let answer = reply::empty(env, request.op);
+        sessions.send(env, client, 0, tid, answer);
+        true
+    }
+}
+
+/// Fetches or revokes what an operation lacks.
+fn fetch(
+    env: &mut Env,
+    cache: &mut Cache,
+    sessions: &mut Sessions,
+    caps: &mut Caps,
+    id: OpId,
+    needs: Vec<Need>,
+) {
+    for need in needs {
+        match need {
+            Need::Dentry(..) | Need::Page(..) | Need::Inode(_) => env.due(Due::Load(need, Some(id))),
+            Need::Revoke { ino, except, mask } => {
+                caps.revoke_for(env, cache, sessions, id, (ino, Revocation { except, mask }));
+            }
+            Need::Remote(..) | Need::Thaw(_) | Need::Prepared(_) => {
+                unreachable!("one rank has the authority over everything, and migrates nothing")
+            }
+            Need::Truncated(ino) | Need::Lock(ino) => {
+                if let Some(inode) = cache.inodes.get_mut(&ino) {
+                    inode.waiters.insert(id);
+                }
+            }
+        }
+    }
+}
+
+/// Logs once for each session who asked for what from where.
+fn report_denied(env: &mut Env, sessions: &mut Sessions, client: ClientId, request: &ClientRequest) {
+    let (op, uid, gid) = (request.op, request.caller_uid, request.caller_gid);
+    sessions.report_once(env, client, Level::Info, "request_denied", |who| {
+        format!("{op} by {who} (uid {uid}, gid {gid}): its key does not allow it")
+    });
+}

@@ -1,0 +1,152 @@
+//! What reconnecting clients claim, and how they are served again.
+
+use super::{Reconnect, Said, release_presumed};
+use crate::cache::Cache;
+use crate::cap::Cap;
+use crate::rank::caps::{Caps, send_cap};
+use crate::rank::effect::{Effect, Stage};
+use crate::rank::env::{Due, Env};
+use crate::rank::locks;
+use crate::rank::sessions::{SessionState, Sessions};
+use crate::types::{ClientId, Need};
+use fsfmt::{Ino, InodeKey};
+use msgs::{CapBody, CapPeer, CapReconnect, ClientCaps, ClientReconnect, ClientSession, cap_op, session_op};
+use node::Level;
+
+/// No rank gives out as many capabilities; a claim of a higher number was made up.
+const CAP_IDS_END: u64 = 1 << 62;
+
+impl Reconnect {
+    /// A client says what it holds.
+    pub fn client_reconnect(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        caps: &mut Caps,
+        client: ClientId,
+        m: ClientReconnect,
+    ) {
+        let is_absent = sessions.get(client).is_some_and(|s| s.state() == SessionState::Absent);
+        let is_waited_for = self.absent.get(&client).is_some_and(|a| !a.has_claimed);
+        if env.stage() < Stage::Reconnecting || !is_absent || !is_waited_for {
+            let close = ClientSession::of(session_op::CLOSE, 0);
+            return env.effect(Effect::Send(client, 0, close.into()));
+        }
+        let mut loading = 0;
+        for (ino, claim) in m.caps {
+            if claim.cap_id < CAP_IDS_END {
+                caps.reserve_id(claim.cap_id);
+            }
+            let ino = Ino(ino).head();
+            if cache.inodes.contains_key(&ino) {
+                claim_cap(cache, sessions, client, ino, &claim);
+            } else {
+                loading += 1;
+                self.claims.entry(ino).or_default().push((client, claim));
+                env.due(Due::Load(Need::Inode(ino), None));
+            }
+        }
+        if let Some(absent) = self.absent.get_mut(&client) {
+            absent.loading += loading;
+            absent.has_claimed = !m.more;
+        }
+        self.note_if_reconnected(client);
+    }
+
+    fn note_if_reconnected(&mut self, client: ClientId) {
+        if self.absent.get(&client).is_some_and(|a| a.has_claimed && a.loading == 0) {
+            self.reconnected.push_back(client);
+        }
+    }
+
+    /// An inode was loaded, or does not exist: decides the claims on it.
+    pub fn resume_claims(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        ino: InodeKey,
+    ) {
+        for (client, claim) in self.claims.remove(&ino).unwrap_or_default() {
+            let Some(absent) = self.absent.get_mut(&client) else { continue };
+            absent.loading -= 1;
+            if cache.inodes.contains_key(&ino) {
+                claim_cap(cache, sessions, client, ino, &claim);
+            } else {
+                absent.gone.push((ino, claim.cap_id));
+                let text = format!("{client} claims {ino}, which is gone");
+                env.log(Level::Info, "claimed_cap_dropped", text);
+            }
+            self.note_if_reconnected(client);
+        }
+    }
+
+    /// The next client that has claimed everything.
+    pub fn next_reconnected(&mut self) -> Option<ClientId> {
+        self.reconnected.pop_front()
+    }
+
+    /// Serves a client again that has claimed everything: gives what it has said, which is to be handled now, and the
+    /// inodes that it held until now, which others may wait for.
+    pub fn resume(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        client: ClientId,
+    ) -> (Vec<Said>, Vec<InodeKey>) {
+        let Some(was_absent) = self.absent.get(&client).map(|a| a.was_absent) else {
+            return Default::default();
+        };
+        sessions.reopen(env, client);
+        // Before it may believe anything again.
+        if env.stage() == Stage::Active || was_absent {
+            self.revoke_outdated(env, cache, sessions, client, was_absent);
+        }
+        sessions.send_reopened(env, client);
+        let absent = self.remove(client).expect("it was absent");
+        let lsn = env.journal().last();
+        for (ino, cap_id) in absent.gone {
+            let (op, ino, body) = (cap_op::EXPORT, ino.ino.0, CapBody::Peer(CapPeer::default()));
+            let gone = ClientCaps { op, ino, cap_id, body, ..ClientCaps::default() };
+            sessions.send(env, client, lsn, 0, gone);
+        }
+        (absent.said, release_presumed(cache, sessions, client))
+    }
+
+    /// Revokes what a client that came late can't hold any more, because the inode has changed without it. Write and
+    /// exclusive bits were kept for it. What was revoked between its claims and now it is told now. If an earlier rank
+    /// went on without it, anything may have changed.
+    fn revoke_outdated(
+        &self,
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        client: ClientId,
+        was_absent: bool,
+    ) {
+        for ino in sessions.held(client) {
+            let has_changed = was_absent || self.changed.contains(&ino);
+            let Some(inode) = cache.inodes.get_mut(&ino) else { continue };
+            let is_outdated = has_changed && !inode.is_recorded(client);
+            let Some(cap) = inode.caps.get_mut(client) else { continue };
+            if is_outdated && cap.give(msgs::cap::PIN, env.now()) || cap.is_revoking() {
+                send_cap(env, cache, sessions, cap_op::REVOKE, ino, client);
+            }
+        }
+    }
+}
+
+fn claim_cap(
+    cache: &mut Cache,
+    sessions: &mut Sessions,
+    client: ClientId,
+    ino: InodeKey,
+    claim: &CapReconnect,
+) {
+    let Some(inode) = cache.inodes.get_mut(&ino) else { return };
+    inode.caps.insert(client, Cap::claimed(claim.cap_id, claim.issued, claim.wanted));
+    sessions.hold(client, ino);
+    locks::claim(cache, client, ino, &claim.flock);
+}

@@ -1,0 +1,207 @@
+//! Clients of the predecessor that have not reconnected (ADR 0007). The rank goes on without them after a short wait; what
+//! they may hold stays theirs until they come, or are evicted.
+//!
+//! The record of what they may hold is in the inodes: a client that has a [`fsfmt::ClientRange`] there may hold write and
+//! exclusive bits, or a lock. Such an inode gets a presumed capability as soon as it is in the cache, so that whatever
+//! conflicts waits as for any holder. Shared bits are not recorded: a client that comes late loses them on all that has
+//! changed meanwhile.
+
+mod claims;
+mod window;
+
+use super::effect::Stage;
+use super::env::{Due, Env};
+use super::sessions::Sessions;
+use crate::cache::Cache;
+use crate::cap::{self, Cap};
+use crate::types::ClientId;
+use fsfmt::InodeKey;
+use msgs::{Body, CapReconnect, session_op};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use stdx::Instant;
+
+/// Messages of clients that are kept until they can be handled.
+const MAX_HELD_BACK: usize = 1_000_000;
+
+/// A message of a client: its tid and body.
+pub(super) type Said = (u64, Body);
+
+/// A client of the predecessor that is absent.
+#[derive(Default)]
+pub(super) struct AbsentClient {
+    /// Its claims on inodes that are being loaded.
+    loading: usize,
+    /// It has claimed all that it holds.
+    has_claimed: bool,
+    /// Its claims on inodes that do not exist.
+    gone: Vec<(InodeKey, u64)>,
+    /// An earlier rank went on without it already, and knew alone what has changed then.
+    was_absent: bool,
+    /// Its messages since: requests and flushes from before the restart come before its claims.
+    said: Vec<Said>,
+}
+
+/// The absent clients, what they claim, and what has changed without them.
+///
+/// Invariants: all that is kept is about absent clients; each claim that waits for a load is counted with its client;
+/// nothing is kept once no client is absent.
+#[derive(Default)]
+pub(super) struct Reconnect {
+    absent: BTreeMap<ClientId, AbsentClient>,
+    /// Time at which the rank goes on without the absent ones.
+    go_on: Option<Instant>,
+    /// Time at which those that are left are evicted.
+    until: Option<Instant>,
+    /// Capabilities that are claimed on inodes that are being loaded.
+    claims: BTreeMap<InodeKey, Vec<(ClientId, CapReconnect)>>,
+    /// Clients that have claimed everything.
+    reconnected: VecDeque<ClientId>,
+    /// Inodes that this rank has changed, or given write bits on, while a client was absent.
+    changed: BTreeSet<InodeKey>,
+    /// Messages that are kept of absent clients.
+    held_back: usize,
+    /// Messages of clients that came before the rank was active.
+    early: VecDeque<(ClientId, Said)>,
+}
+
+impl Reconnect {
+    /// True if a client is absent.
+    pub fn has_absent(&self) -> bool {
+        !self.absent.is_empty()
+    }
+
+    /// An inode is no longer what an absent client may believe.
+    pub fn note_change(&mut self, ino: InodeKey) {
+        if self.has_absent() {
+            self.changed.insert(ino);
+        }
+    }
+
+    /// The predecessor's journal is replayed: all its clients are absent.
+    pub fn expect_clients(&mut self, cache: &mut Cache, sessions: &mut Sessions) {
+        for (client, session) in sessions.iter() {
+            let was_absent = session.record().was_absent;
+            self.absent.insert(client, AbsentClient { was_absent, ..AbsentClient::default() });
+        }
+        let cached: Vec<InodeKey> = cache.inodes.keys().copied().collect();
+        cached.into_iter().for_each(|ino| self.presume_holders(cache, sessions, ino));
+    }
+
+    /// An inode is in the cache: absent clients keep what they may hold of it.
+    pub fn presume_holders(&self, cache: &mut Cache, sessions: &mut Sessions, ino: InodeKey) {
+        if !self.has_absent() {
+            return;
+        }
+        let Some(inode) = cache.inodes.get_mut(&ino) else { return };
+        for (client, range) in &inode.data.ranges {
+            let client = ClientId(*client);
+            if !self.absent.contains_key(&client) || inode.caps.contains_key(client) {
+                continue;
+            }
+            let bits = if range.max_size > 0 { cap::LONER } else { msgs::cap::PIN };
+            inode.caps.insert(client, Cap::presumed(bits));
+            sessions.hold(client, ino);
+        }
+    }
+
+    /// Keeps a message of an absent client, or gives it back if it can be handled now.
+    pub fn hold_back(&mut self, env: &Env, client: ClientId, tid: u64, body: Body) -> Option<Body> {
+        let Some(absent) = self.absent.get_mut(&client) else { return Some(body) };
+        if env.stage() == Stage::Active && absent.starts_over(&body) {
+            return Some(body);
+        }
+        if self.held_back < MAX_HELD_BACK {
+            self.held_back += 1;
+            absent.said.push((tid, body));
+        }
+        None
+    }
+
+    /// Keeps a message that came before the rank was active. Clients wait for answers: what they send until then is
+    /// bounded by what they have in flight.
+    pub fn keep_early(&mut self, client: ClientId, tid: u64, body: Body) {
+        if self.early.len() < MAX_HELD_BACK {
+            self.early.push_back((client, (tid, body)));
+        }
+    }
+
+    /// The messages that came before the stage that was just entered.
+    pub fn take_early(&mut self) -> VecDeque<(ClientId, Said)> {
+        std::mem::take(&mut self.early)
+    }
+
+    /// The rank serves: gives what absent clients have said, for those that ask for new sessions get them now.
+    pub fn take_said(&mut self, client: ClientId) -> Vec<Said> {
+        let Some(absent) = self.absent.get_mut(&client) else { return Vec::new() };
+        let said = std::mem::take(&mut absent.said);
+        self.held_back -= said.len();
+        said
+    }
+
+    pub fn absent_clients(&self) -> Vec<ClientId> {
+        self.absent.keys().copied().collect()
+    }
+
+    /// A client starts over with a new session: it holds nothing of the former one.
+    pub fn abandon(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, client: ClientId) {
+        if self.remove(client).is_some() {
+            let held = release_presumed(cache, sessions, client);
+            held.into_iter().for_each(|ino| env.due(Due::CapsChanged(ino)));
+        }
+    }
+
+    /// An absent client is refused by the OSDs: nothing is kept for it any more.
+    pub fn drop_client(&mut self, client: ClientId) {
+        if self.remove(client).is_some() {
+            self.claims.retain(|_, claims| {
+                claims.retain(|(c, _)| *c != client);
+                !claims.is_empty()
+            });
+        }
+    }
+
+    fn remove(&mut self, client: ClientId) -> Option<AbsentClient> {
+        let absent = self.absent.remove(&client)?;
+        self.held_back -= absent.said.len();
+        if self.absent.is_empty() {
+            self.changed.clear();
+        }
+        Some(absent)
+    }
+
+    /// Asserts what holds between inputs.
+    pub fn check(&self) {
+        assert!(self.has_absent() || self.changed.is_empty(), "changes are noted for absent clients only");
+        assert!(self.reconnected.is_empty(), "clients that have claimed everything are served");
+    }
+
+    /// Asserts the rest by a walk over all absent clients.
+    pub fn check_all(&self) {
+        let said: usize = self.absent.values().map(|a| a.said.len()).sum();
+        assert_eq!(said, self.held_back, "messages that are held back are counted");
+        let loading: usize = self.absent.values().map(|a| a.loading).sum();
+        let claims: usize = self.claims.values().map(Vec::len).sum();
+        assert_eq!(loading, claims, "claims that wait for loads are counted");
+    }
+}
+
+impl AbsentClient {
+    /// True if the client asks for a session that has given up its former one, and holds nothing.
+    fn starts_over(&self, body: &Body) -> bool {
+        let asks = matches!(body, Body::ClientSession(m) if m.head.op == session_op::REQUEST_OPEN);
+        asks && !self.has_claimed && self.loading == 0
+    }
+}
+
+/// Frees what was presumed of a client and not claimed: gives all inodes that the client held until now.
+fn release_presumed(cache: &mut Cache, sessions: &mut Sessions, client: ClientId) -> Vec<InodeKey> {
+    let held = sessions.held(client);
+    for ino in &held {
+        let Some(inode) = cache.inodes.get_mut(ino) else { continue };
+        if inode.caps.get(client).is_some_and(|c| c.is_presumed) {
+            inode.caps.remove(client);
+            sessions.release(client, *ino);
+        }
+    }
+    held
+}

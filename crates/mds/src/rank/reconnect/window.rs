@@ -1,0 +1,80 @@
+//! How long the rank waits for its predecessor's clients, and what it records of those that it went on without.
+
+use super::Reconnect;
+use crate::cache::Cache;
+use crate::rank::commit::commit;
+use crate::rank::effect::{Effect, Stage};
+use crate::rank::env::Env;
+use crate::rank::sessions::Sessions;
+use crate::types::ClientId;
+use fsfmt::Update;
+use node::Level;
+use std::time::Duration;
+use stdx::Instant;
+
+/// The time that clients have to reconnect after a restart: Ceph's `mds_reconnect_timeout`.
+const RECONNECT_WINDOW: Duration = Duration::from_secs(45);
+/// The time for which the rank waits for all of them before it goes on with those that came. Clients that see the
+/// monitors' map at once are there within milliseconds; what is waited for here delays everybody.
+const GRACE: Duration = Duration::from_millis(500);
+
+impl Reconnect {
+    /// Clients may reconnect from now on.
+    pub fn open_window(&mut self, now: Instant) {
+        self.go_on = Some(now + GRACE);
+        self.until = Some(now + RECONNECT_WINDOW);
+    }
+
+    /// The time at which the rank goes on without absent clients.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.go_on
+    }
+
+    /// Ends the reconnect stage when all have come or enough was waited, and evicts those that have not come in time.
+    pub fn check_window(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions) {
+        if env.stage() < Stage::Reconnecting {
+            return;
+        }
+        if self.until.is_some_and(|at| env.now() >= at) {
+            self.until = None;
+            let late = self.absent.iter().filter(|(_, a)| !a.has_claimed);
+            late.for_each(|(client, _)| sessions.evict(env, *client));
+        }
+        let has_waited = self.go_on.is_some_and(|at| env.now() >= at);
+        if env.stage() != Stage::Reconnecting || self.has_absent() && !has_waited {
+            return;
+        }
+        self.go_on = None;
+        if self.has_absent() {
+            let text = format!("{} clients have not come back yet", self.absent.len());
+            env.log(Level::Info, "clients_missing", text);
+            // In the journal before all that changes without them.
+            let absent = &self.absent;
+            let in_doubt = |client, was| was || absent.contains_key(&client);
+            record_absent(env, cache, sessions, in_doubt);
+        }
+        env.enter(Stage::Rejoined);
+        env.effect(Effect::Reached(Stage::Rejoined));
+    }
+
+    /// A client renews: if it has confirmed all that it had to give up, its beliefs are not in doubt any more.
+    pub fn settle_doubts(&self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, client: ClientId) {
+        let is_in_doubt = sessions.get(client).is_some_and(|s| s.record().was_absent);
+        let is_here = env.stage() == Stage::Active && !self.absent.contains_key(&client);
+        if is_in_doubt && is_here && !sessions.is_revoking(cache, client) {
+            record_absent(env, cache, sessions, |other, was| was && other != client);
+        }
+    }
+}
+
+/// Journals which clients' cached state may be stale, because the rank went on without them.
+fn record_absent(
+    env: &mut Env,
+    cache: &mut Cache,
+    sessions: &mut Sessions,
+    is_in_doubt: impl Fn(ClientId, bool) -> bool,
+) {
+    let in_doubt = sessions.iter().filter(|(client, s)| is_in_doubt(*client, s.record().was_absent));
+    let clients = in_doubt.map(|(client, _)| client.0).collect();
+    commit(env, cache, sessions, "clients missing", vec![Update::Absent { clients }]);
+}

@@ -1,0 +1,195 @@
+//! Taking over the stored state of a predecessor: first the tables, then the journal, object by object. The events of an
+//! object are applied as soon as they are known to have happened.
+//!
+//! Memory is bounded by the cache, not by the journal: when changes crowd the cache, they are written back before the next
+//! object is read, and what is clean leaves. That is safe at any moment, for what is replayed is durable, events are
+//! after-images, and the journal's header does not move: a crash repeats the same events. So the most in memory is the
+//! cache's limit, what one object's events change, and the events of two objects.
+
+mod reader;
+
+use super::env::Env;
+use super::sessions::Sessions;
+use crate::cache::Cache;
+use crate::io::{IoResult, IoWhy, ObjOp, ObjReply};
+use crate::types::{IoId, Lsn, Segment};
+use fsfmt::journal::JournalHeader;
+use fsfmt::tables::InoTable;
+use fsfmt::{Event, Ino, InodeData, names};
+use reader::{Batch, Damage, JournalReader};
+use std::collections::{BTreeMap, VecDeque};
+use wire::{DecodeError, Reader};
+
+/// Sessions read at once.
+const SESSIONS_PER_READ: u64 = 256;
+
+/// An object that is being read.
+#[derive(Debug)]
+enum Read {
+    Header,
+    Sessions,
+    InoTable,
+    Base,
+    Journal,
+}
+
+/// A step of the replay, for the rank to carry out.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// Inode numbers below this are used, by the stored table.
+    InodeNumbers(u64),
+    /// Apply these events of a segment.
+    Apply(Segment, Vec<(Lsn, Event)>),
+    /// The journal is at its end.
+    End(Ended),
+}
+
+/// A journal that was read to its end.
+#[derive(Debug)]
+pub(super) struct Ended {
+    /// Its last event.
+    pub last: Lsn,
+    /// Events that were applied.
+    pub count: u64,
+    /// Its objects: bytes and first event.
+    pub segments: BTreeMap<Segment, (u64, Lsn)>,
+}
+
+/// A replay under way.
+///
+/// Invariants: no event is given out before all tables are read; at most one object of the journal is being read.
+#[derive(Default)]
+pub(super) struct Replay {
+    /// Objects that are being read.
+    reads: BTreeMap<IoId, Read>,
+    /// The place in the journal; none while tables are read.
+    journal: Option<JournalReader>,
+    header: Option<JournalHeader>,
+    steps: VecDeque<Step>,
+    is_at_end: bool,
+}
+
+impl Replay {
+    /// Starts to read the tables.
+    pub fn start(env: &mut Env) -> Self {
+        let mut replay = Self::default();
+        let rank = env.cfg().rank;
+        let whole = ObjOp::Read { offset: 0, len: 0 };
+        replay.read(env, names::journal_object(rank, 0), whole.clone(), Read::Header);
+        replay.read(env, names::ino_table(rank), whole.clone(), Read::InoTable);
+        for ino in [Ino::ROOT, Ino::mdsdir(rank), Ino::stray(rank)] {
+            replay.read(env, names::base_object(ino), whole.clone(), Read::Base);
+        }
+        replay.read_sessions(env, Vec::new());
+        replay
+    }
+
+    fn read(&mut self, env: &mut Env, object: String, op: ObjOp, read: Read) {
+        let id = env.start_metadata_io(object, vec![op], IoWhy::Boot);
+        self.reads.insert(id, read);
+    }
+
+    fn read_sessions(&mut self, env: &mut Env, after: Vec<u8>) {
+        let op = ObjOp::OmapList { after, max: SESSIONS_PER_READ };
+        self.read(env, names::session_table(env.cfg().rank), op, Read::Sessions);
+    }
+
+    /// An object was read. Gives an error for a state that is damaged.
+    pub fn io_done(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        id: IoId,
+        result: IoResult,
+    ) -> Result<(), String> {
+        let read = self.reads.remove(&id).expect("a read of the replay");
+        let reply = result.ok().and_then(|mut replies| (!replies.is_empty()).then(|| replies.remove(0)));
+        let taken = match read {
+            Read::Journal => self.take_object(reply),
+            table => self.take_table(env, cache, sessions, &table, reply).map_err(Damage::Decode),
+        };
+        if taken.is_ok() && self.reads.is_empty() && self.journal.is_none() {
+            // The tables are read. The newest state in them is at least that of the header.
+            self.journal =
+                Some(JournalReader::new(self.header.as_ref().unwrap_or(&JournalHeader::default())));
+        }
+        taken.map_err(|damage| format!("the stored state of rank {} is damaged: {damage}", env.cfg().rank))
+    }
+
+    fn take_table(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        read: &Read,
+        reply: Option<ObjReply>,
+    ) -> Result<(), DecodeError> {
+        let bytes = data(&reply);
+        match read {
+            Read::Header => self.header = Some(Reader::new(bytes).get()?),
+            Read::InoTable if bytes.is_empty() => {}
+            Read::InoTable => {
+                let table: InoTable = Reader::new(bytes).get()?;
+                self.steps.push_back(Step::InodeNumbers(table.next));
+            }
+            Read::Base if bytes.is_empty() => {}
+            Read::Base => cache.loaded_base(Reader::new(bytes).get::<InodeData>()?),
+            Read::Sessions => {
+                if let Some(ObjReply::Omap(entries, more)) = &reply
+                    && let (Some(last), true) = (sessions.load(env, entries)?, *more)
+                {
+                    self.read_sessions(env, last);
+                }
+            }
+            Read::Journal => unreachable!("no table"),
+        }
+        Ok(())
+    }
+
+    fn take_object(&mut self, reply: Option<ObjReply>) -> Result<(), Damage> {
+        let journal = self.journal.as_mut().expect("tables are read first");
+        let bytes = data(&reply);
+        // The object after the last was perhaps never written: an absent one ends the journal.
+        self.is_at_end = bytes.is_empty();
+        let Batch { segment, events } =
+            if self.is_at_end { journal.take_end() } else { journal.take(bytes) }?;
+        self.steps.push_back(Step::Apply(segment, events));
+        Ok(())
+    }
+
+    /// The next step.
+    pub fn next_step(&mut self) -> Option<Step> {
+        let step = self.steps.pop_front();
+        if step.is_some() || !self.is_at_end {
+            return step;
+        }
+        let journal = self.journal.take()?;
+        let (last, count) = (journal.last(), journal.count());
+        Some(Step::End(Ended { last, count, segments: journal.into_segments() }))
+    }
+
+    /// Reads on, unless an object is being read.
+    pub fn advance(&mut self, env: &mut Env) {
+        if let Some(segment) = self.journal.as_ref().map(JournalReader::next)
+            && self.reads.is_empty()
+            && !self.is_at_end
+        {
+            let name = names::journal_object(env.cfg().rank, segment);
+            self.read(env, name, ObjOp::Read { offset: 0, len: 0 }, Read::Journal);
+        }
+    }
+
+    /// Asserts what holds between inputs.
+    pub fn check(&self) {
+        assert!(self.steps.is_empty(), "all steps are carried out");
+        assert!(self.journal.is_none() || self.reads.len() <= 1, "one object of the journal at a time");
+    }
+}
+
+fn data(reply: &Option<ObjReply>) -> &[u8] {
+    match reply {
+        Some(ObjReply::Data(bytes)) => bytes,
+        _ => &[],
+    }
+}

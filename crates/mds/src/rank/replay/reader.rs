@@ -1,0 +1,205 @@
+//! Reads a journal object by object, and gives its events in order.
+//!
+//! The reader keeps one object back: a write of a predecessor may have landed after its successor had read that object and
+//! gone on in the next, so events that the next object numbers again never happened. The events of an object are given out
+//! when the next one is read, or found not to exist. A reader that has come to the end can go on from there: it reads its
+//! last object again, from which it gives out only what is new.
+
+use crate::types::{Lsn, Segment};
+use fsfmt::Event;
+use fsfmt::journal::{JournalHeader, read_frames};
+use std::collections::BTreeMap;
+use wire::{DecodeError, Reader};
+
+/// An object of the journal with its events.
+#[derive(Debug)]
+struct Object {
+    segment: Segment,
+    events: Vec<(Lsn, Event)>,
+}
+
+/// Events of one segment, in order.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub segment: Segment,
+    pub events: Vec<(Lsn, Event)>,
+}
+
+/// Errors of a journal.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Damage {
+    /// An object does not decode.
+    Decode(DecodeError),
+    /// Events are missing between two objects.
+    Gap { segment: Segment, first: Lsn, expected: Lsn },
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Decode(e) => write!(f, "{e}"),
+            Self::Gap { segment, first, expected } => {
+                write!(f, "journal object {segment} begins with event {first} instead of {expected}")
+            }
+        }
+    }
+}
+
+/// A place in a journal.
+///
+/// Invariants: events are given out once and in order; at most the events of one object are held.
+#[derive(Debug)]
+pub(super) struct JournalReader {
+    /// The object that is read next.
+    next: Segment,
+    /// The last event given out.
+    last: Lsn,
+    held: Option<Object>,
+    /// Objects that were read: bytes and first event.
+    segments: BTreeMap<Segment, (u64, Lsn)>,
+    /// Events given out.
+    count: u64,
+}
+
+impl JournalReader {
+    /// Begins where a header says that the first needed event is.
+    pub fn new(header: &JournalHeader) -> Self {
+        let last = header.first_seq.saturating_sub(1);
+        Self { next: header.first, last, held: None, segments: BTreeMap::new(), count: 0 }
+    }
+
+    /// The object to read now.
+    pub fn next(&self) -> Segment {
+        self.next
+    }
+
+    /// The last event given out.
+    pub fn last(&self) -> Lsn {
+        self.last
+    }
+
+    /// Events given out so far.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Takes in the bytes of the next object: gives the events of the one before.
+    pub fn take(&mut self, bytes: &[u8]) -> Result<Batch, Damage> {
+        let object = self.decode(bytes)?;
+        let superseded_from = object.events.first().map(|(seq, _)| *seq);
+        let before = self.give_out(superseded_from)?;
+        let first = object.events.first().map_or(self.last + 1, |(seq, _)| *seq);
+        self.segments.insert(object.segment, (bytes.len() as u64, first));
+        self.held = Some(object);
+        self.next += 1;
+        Ok(before)
+    }
+
+    /// The next object does not exist: gives the events of the last one.
+    pub fn take_end(&mut self) -> Result<Batch, Damage> {
+        self.give_out(None)
+    }
+
+    /// Goes on from the end: reads the last object again, and then those behind it.
+    #[cfg_attr(not(test), expect(dead_code, reason = "a standby that follows the journal needs it"))]
+    pub fn follow(&mut self) {
+        if let Some(last) = self.segments.keys().next_back() {
+            self.next = *last;
+        }
+    }
+
+    /// The objects that were read, for the journal that goes on behind them.
+    pub fn into_segments(mut self) -> BTreeMap<Segment, (u64, Lsn)> {
+        if self.segments.is_empty() {
+            self.segments.insert(self.next.saturating_sub(1), (0, self.last + 1));
+        }
+        self.segments
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Result<Object, Damage> {
+        // The number of the first event is in the first frame.
+        let seq = Reader::new(bytes.get(8..16).unwrap_or(&[])).get::<u64>().map_err(Damage::Decode)?;
+        let events = read_frames(bytes, seq).map_err(Damage::Decode)?;
+        Ok(Object { segment: self.next, events })
+    }
+
+    /// Gives out the events of the held object that are new and below `end`.
+    fn give_out(&mut self, end: Option<Lsn>) -> Result<Batch, Damage> {
+        let Some(Object { segment, mut events }) = self.held.take() else { return Ok(Batch::default()) };
+        events.retain(|(seq, _)| *seq > self.last && end.is_none_or(|end| *seq < end));
+        let first = events.first().map_or(self.last + 1, |(seq, _)| *seq);
+        if first != self.last + 1 {
+            return Err(Damage::Gap { segment, first, expected: self.last + 1 });
+        }
+        self.last = events.last().map_or(self.last, |(seq, _)| *seq);
+        self.count += events.len() as u64;
+        Ok(Batch { segment, events })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsfmt::journal::put_frame;
+    use wire::Writer;
+
+    fn object(seqs: std::ops::RangeInclusive<Lsn>) -> Vec<u8> {
+        let mut w = Writer::new();
+        seqs.for_each(|seq| put_frame(&mut w, seq, &Event { what: format!("e{seq}"), ..Event::default() }));
+        w.into_vec()
+    }
+
+    fn reader() -> JournalReader {
+        JournalReader::new(&JournalHeader { first: 3, first_seq: 10, ..JournalHeader::default() })
+    }
+
+    fn seqs(batch: Result<Batch, Damage>) -> Vec<Lsn> {
+        batch.expect("whole objects").events.iter().map(|(seq, _)| *seq).collect()
+    }
+
+    #[test]
+    fn events_that_the_next_object_numbers_again_never_happened() {
+        let mut r = reader();
+        assert_eq!(seqs(r.take(&object(10..=14))), [0; 0]);
+        assert_eq!(r.next(), 4);
+        assert_eq!(seqs(r.take(&object(13..=15))), [10, 11, 12]);
+        assert_eq!(seqs(r.take_end()), [13, 14, 15]);
+        assert_eq!((r.last(), r.count()), (15, 6));
+        let segments = r.into_segments();
+        assert_eq!(segments.keys().copied().collect::<Vec<_>>(), [3, 4]);
+        assert_eq!(segments[&4].1, 13);
+    }
+
+    #[test]
+    fn a_gap_between_objects_is_damage() {
+        let mut r = reader();
+        r.take(&object(10..=12)).expect("the first object");
+        r.take(&object(14..=15)).expect("the gap shows when its events are due");
+        let gap = Damage::Gap { segment: 4, first: 14, expected: 13 };
+        assert_eq!(r.take_end().expect_err("event 13 is missing"), gap);
+        assert!(matches!(reader().take(&object(10..=12)[..30]), Err(Damage::Decode(_))));
+    }
+
+    #[test]
+    fn a_reader_at_the_end_goes_on_when_the_journal_has_grown() {
+        let mut r = reader();
+        r.take(&object(10..=11)).expect("the first object");
+        assert_eq!(seqs(r.take_end()), [10, 11]);
+        r.follow();
+        assert_eq!(r.next(), 3);
+        assert_eq!(seqs(r.take(&object(10..=13))), [0; 0]);
+        assert_eq!(seqs(r.take(&object(14..=14))), [12, 13]);
+        assert_eq!(seqs(r.take_end()), [14]);
+        r.follow();
+        assert_eq!(seqs(r.take(&object(14..=14))), [0; 0]);
+        assert_eq!(seqs(r.take_end()), [0; 0], "nothing is given out twice");
+    }
+
+    #[test]
+    fn an_empty_journal_has_the_segment_before_its_first() {
+        let mut r = reader();
+        assert_eq!(seqs(r.take_end()), [0; 0]);
+        assert_eq!(r.last(), 9);
+        assert_eq!(r.into_segments(), BTreeMap::from([(2, (0, 10))]));
+    }
+}

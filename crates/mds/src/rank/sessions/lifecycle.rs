@@ -1,0 +1,186 @@
+//! The life of a session: opened, renewed, stale, evicted or closed (PROTOCOL.md 6.2).
+
+use super::{ClientPeer, FEATURES, Session, SessionState, Sessions};
+use crate::cache::Cache;
+use crate::rank::commit::commit;
+use crate::rank::effect::Effect;
+use crate::rank::env::{Due, Env};
+use crate::types::{ClientId, Lsn};
+use fsfmt::Update;
+use fsfmt::tables::SessionRecord;
+use msgs::{Body, ClientSession, session_op};
+use node::Level;
+use std::time::Duration;
+
+/// A pause of ours after which no client counts as silent: none could renew.
+const OWN_PAUSE: Duration = Duration::from_secs(10);
+/// Capabilities that a client is always left with.
+const MIN_CAPS: usize = 16;
+
+impl Sessions {
+    /// A client asks for a session.
+    pub fn open(&mut self, env: &mut Env, cache: &mut Cache, client: ClientId, m: &ClientSession) {
+        if let Some(s) = self.map.get_mut(&client) {
+            if s.state == SessionState::Absent {
+                s.state = SessionState::Open;
+                s.renewed = env.now();
+            }
+            let lsn = env.journal().last();
+            return self.send_open(env, client, lsn);
+        }
+        let peer = self.peers.get(&client).cloned().unwrap_or_default();
+        if !peer.caps.allows_fs(&env.cfg().fs_name) {
+            let mut reject = Self::message(env, session_op::REJECT, 0);
+            let text = format!("its key allows nothing in file system {}", env.cfg().fs_name);
+            reject.metadata.insert("error_string".to_owned(), text);
+            return self.send(env, client, 0, 0, reject);
+        }
+        let record = Box::new(new_record(peer, m));
+        let updates = vec![Update::SessionOpen { client: client.0, record }];
+        let lsn = commit(env, cache, self, "session open", updates);
+        self.send_open(env, client, lsn);
+    }
+
+    fn send_open(&mut self, env: &mut Env, client: ClientId, lsn: Lsn) {
+        let mut open = Self::message(env, session_op::OPEN, 0);
+        open.features = ClientSession::feature_bytes(FEATURES);
+        self.send(env, client, lsn, 0, open);
+    }
+
+    /// A client of the predecessor has claimed what it holds: its session is open again.
+    pub fn reopen(&mut self, env: &Env, client: ClientId) {
+        let auth = self.auth_of(client);
+        if let Some(s) = self.map.get_mut(&client) {
+            s.state = SessionState::Open;
+            s.renewed = env.now();
+            s.auth = auth;
+        }
+    }
+
+    /// Tells a client whose session was opened again.
+    pub fn send_reopened(&mut self, env: &mut Env, client: ClientId) {
+        let lsn = env.journal().last();
+        self.send_open(env, client, lsn);
+    }
+
+    /// A client renews its session.
+    pub fn renew(&mut self, env: &mut Env, client: ClientId, seq: u64) {
+        let Some(s) = self.map.get_mut(&client) else { return };
+        s.renewed = env.now();
+        let was_stale = s.state == SessionState::Stale;
+        if was_stale {
+            s.state = SessionState::Open;
+        }
+        let m = Self::message(env, session_op::RENEWCAPS, seq);
+        self.send(env, client, 0, 0, m);
+        if was_stale {
+            self.held(client).into_iter().for_each(|ino| env.due(Due::CapsChanged(ino)));
+        }
+    }
+
+    /// Ends a session, of which nothing is held any more.
+    pub fn end(&mut self, env: &mut Env, cache: &mut Cache, client: ClientId, what: &str) -> Lsn {
+        assert!(self.map.get(&client).is_none_or(|s| s.inodes.is_empty()), "an ended session holds nothing");
+        commit(env, cache, self, what, vec![Update::SessionClose { client: client.0 }])
+    }
+
+    /// Tells a client that its session has ended, when event `lsn` is durable.
+    pub fn send_closed(&mut self, env: &Env, client: ClientId, lsn: Lsn) {
+        // The session is gone with the event, but the answer waits for it like any other.
+        let close: Body = Self::message(env, session_op::CLOSE, 0).into();
+        self.farewells.push((lsn, client, close));
+    }
+
+    /// Begins to evict a client: the OSDs must refuse it before another client gets what it holds.
+    pub fn evict(&mut self, env: &mut Env, client: ClientId) {
+        let Some(s) = self.map.get_mut(&client) else { return };
+        if s.state == SessionState::Evicting {
+            return;
+        }
+        s.state = SessionState::Evicting;
+        let addrs = s.record.addrs.clone();
+        env.log(Level::Info, "client_evicted", format!("{client} is silent or does not give back caps"));
+        env.effect(Effect::Evict(client, addrs));
+    }
+
+    pub fn is_evicting(&self, client: ClientId) -> bool {
+        self.map.get(&client).is_some_and(|s| s.state == SessionState::Evicting)
+    }
+
+    /// Once a second: looks for clients that are silent or do not give back what was revoked. `late` tells for how long
+    /// an operation has waited for a client's answer to a revocation.
+    pub fn check_silence(&mut self, env: &mut Env, cache: &Cache, late: impl Fn(ClientId) -> Duration) {
+        let now = env.now();
+        if now.since(self.last_check) > OWN_PAUSE {
+            self.map.values_mut().for_each(|s| s.renewed = now);
+        }
+        self.last_check = now;
+        let stale_after = Duration::from_secs(env.cfg().session_timeout_s.into());
+        let evict_after = Duration::from_secs(env.cfg().session_autoclose_s.into());
+        let clients: Vec<ClientId> = self.map.keys().copied().collect();
+        for client in clients {
+            let s = &self.map[&client];
+            let silent = now.since(s.renewed);
+            match s.state {
+                SessionState::Open if silent > stale_after => {
+                    let m = Self::message(env, session_op::STALE, 0);
+                    self.send(env, client, 0, 0, m);
+                    if let Some(s) = self.map.get_mut(&client) {
+                        s.state = SessionState::Stale;
+                    }
+                }
+                // Others wait for what it does not give back.
+                SessionState::Stale if silent > evict_after || is_revoking(cache, client, s) => {
+                    self.evict(env, client);
+                }
+                SessionState::Open if late(client) > evict_after => self.evict(env, client),
+                _ => {}
+            }
+        }
+    }
+
+    /// True if a client has not given back something that was revoked.
+    pub fn is_revoking(&self, cache: &Cache, client: ClientId) -> bool {
+        self.map.get(&client).is_some_and(|s| is_revoking(cache, client, s))
+    }
+
+    /// Asks clients to return capabilities if these keep the cache above its limit.
+    pub fn recall(&mut self, env: &mut Env, cache: &Cache) {
+        let limit = env.cfg().options.cache_inodes;
+        if cache.stats().inodes <= limit * 9 / 10 {
+            return;
+        }
+        let total: usize = self.map.values().map(|s| s.inodes.len()).sum();
+        let keep = limit * 6 / 10;
+        let held: Vec<(ClientId, usize)> =
+            self.map.iter().filter(|(_, s)| s.is_open()).map(|(c, s)| (*c, s.inodes.len())).collect();
+        for (client, held) in held {
+            let share = keep * held / total.max(1);
+            if held <= share || held < MIN_CAPS {
+                continue;
+            }
+            let mut m = Self::message(env, session_op::RECALL_STATE, 0);
+            m.head.max_caps = u32::try_from(share.max(MIN_CAPS)).unwrap_or(u32::MAX);
+            self.send(env, client, 0, 0, m);
+        }
+    }
+}
+
+fn is_revoking(cache: &Cache, client: ClientId, session: &Session) -> bool {
+    let cap = |ino| cache.inodes.get(ino).and_then(|inode| inode.caps.get(client));
+    session.inodes.iter().filter_map(cap).any(crate::cap::Cap::is_revoking)
+}
+
+fn new_record(peer: ClientPeer, m: &ClientSession) -> SessionRecord {
+    let mut words = vec![0u64; m.features.len().div_ceil(8)];
+    for (i, byte) in m.features.iter().enumerate() {
+        words[i / 8] |= u64::from(*byte) << (8 * (i % 8));
+    }
+    SessionRecord {
+        addrs: peer.addrs,
+        name: peer.name,
+        metadata: m.metadata.clone(),
+        features: words,
+        ..SessionRecord::default()
+    }
+}

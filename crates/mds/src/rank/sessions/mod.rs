@@ -1,0 +1,278 @@
+//! Sessions of clients: their stored records, what they hold, and what is to be sent to them.
+//!
+//! Everything for one client leaves in the order in which it was decided, and each message only when the events that it
+//! shows are durable (DESIGN, decision 5). So a client never sees a grant before the revocation that was decided
+//! earlier, and never learns of a change that a crash could undo.
+
+mod lifecycle;
+mod session;
+
+pub use session::{ClientPeer, Session, SessionState};
+
+use super::effect::{Effect, Stage};
+use super::env::Env;
+use crate::dirty::DirtyIndex;
+use crate::types::{ClientId, Lsn, Segment};
+use auth::MdsCap;
+use fsfmt::tables::{SessionRecord, parse_session_key, session_key};
+use fsfmt::{InodeKey, Update};
+use msgs::{Body, ClientSession};
+use node::Level;
+use std::collections::{BTreeMap, BTreeSet};
+use stdx::Instant;
+use wire::{DecodeError, Reader, Timespec, Writer};
+
+/// Session features that we offer: up to 9 (versioned replies), lazy wanted caps, several reconnect messages; no
+/// asynchronous creates.
+const FEATURES: u64 = 0x1bff;
+
+/// The write-back of sessions: records to set and keys to remove.
+pub(super) type SessionChanges = (BTreeMap<Vec<u8>, Vec<u8>>, Vec<Vec<u8>>);
+
+/// All sessions of the rank, and the clients that are connected.
+///
+/// Invariants: a session holds an inode exactly if the inode in the cache has a capability of its client; no last message
+/// waits for an event that is durable.
+pub(super) struct Sessions {
+    map: BTreeMap<ClientId, Session>,
+    peers: BTreeMap<ClientId, ClientPeer>,
+    /// Last messages to clients whose session ended with an event.
+    farewells: Vec<(Lsn, ClientId, Body)>,
+    /// Sessions that are not written back, ended ones too.
+    dirty: DirtyIndex<ClientId>,
+    /// The sessions in the write-back in flight.
+    committing: DirtyIndex<ClientId>,
+    /// Time of the last look for silent clients.
+    last_check: Instant,
+}
+
+impl Sessions {
+    pub fn new(now: Instant) -> Self {
+        Self {
+            map: BTreeMap::new(),
+            peers: BTreeMap::new(),
+            farewells: Vec::new(),
+            dirty: DirtyIndex::default(),
+            committing: DirtyIndex::default(),
+            last_check: now,
+        }
+    }
+
+    /// A client is connected.
+    pub fn connected(&mut self, client: ClientId, peer: ClientPeer) {
+        if let Some(s) = self.map.get_mut(&client) {
+            s.auth = peer.caps.clone();
+        }
+        self.peers.insert(client, peer);
+    }
+
+    pub fn get(&self, client: ClientId) -> Option<&Session> {
+        self.map.get(&client)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (ClientId, &Session)> {
+        self.map.iter().map(|(client, s)| (*client, s))
+    }
+
+    /// True if the client may be given anything.
+    pub fn is_open(&self, client: ClientId) -> bool {
+        self.map.get(&client).is_some_and(Session::is_open)
+    }
+
+    /// The inodes that a client has capabilities on.
+    pub fn held(&self, client: ClientId) -> Vec<InodeKey> {
+        self.map.get(&client).map(|s| s.inodes.iter().copied().collect()).unwrap_or_default()
+    }
+
+    /// A client has a capability on an inode from now on.
+    pub fn hold(&mut self, client: ClientId, ino: InodeKey) {
+        if let Some(s) = self.map.get_mut(&client) {
+            s.inodes.insert(ino);
+        }
+    }
+
+    /// A client has no capability on an inode any more.
+    pub fn release(&mut self, client: ClientId, ino: InodeKey) {
+        if let Some(s) = self.map.get_mut(&client) {
+            s.inodes.remove(&ino);
+        }
+    }
+
+    /// A request begins, whose client has the answers to all below `oldest_tid`; false if it is under way already.
+    pub fn begin_request(&mut self, client: ClientId, tid: u64, oldest_tid: u64) -> bool {
+        let Some(s) = self.map.get_mut(&client) else { return false };
+        if !s.running.insert(tid) {
+            return false;
+        }
+        s.record.completed = s.record.completed.split_off(&oldest_tid);
+        true
+    }
+
+    /// A request is answered or dropped.
+    pub fn end_request(&mut self, client: ClientId, tid: u64) {
+        if let Some(s) = self.map.get_mut(&client) {
+            s.running.remove(&tid);
+        }
+    }
+
+    /// A client has the acknowledgements of all flushes below `oldest`.
+    pub fn forget_flushed(&mut self, client: ClientId, oldest: u64) {
+        if let Some(s) = self.map.get_mut(&client)
+            && oldest > 0
+        {
+            s.record.flushed = s.record.flushed.split_off(&oldest);
+        }
+    }
+
+    /// Queues a message that shows events up to `lsn`. A client without a session gets it at once.
+    pub fn send(&mut self, env: &mut Env, client: ClientId, lsn: Lsn, tid: u64, body: impl Into<Body>) {
+        match self.map.get_mut(&client) {
+            // An absent client is told everything again when it reconnects.
+            Some(s) if s.state == SessionState::Absent => {}
+            Some(s) => s.send(lsn, tid, body.into()),
+            None => env.effect(Effect::Send(client, tid, body.into())),
+        }
+    }
+
+    /// Sends all messages whose events are durable.
+    pub fn flush(&mut self, env: &mut Env) {
+        let durable = env.journal().durable();
+        let all = std::mem::take(&mut self.farewells);
+        let (ready, later) = all.into_iter().partition(|(lsn, ..)| *lsn <= durable);
+        self.farewells = later;
+        for (_, client, body) in ready {
+            env.effect(Effect::Send(client, 0, body));
+        }
+        for (client, session) in &mut self.map {
+            while let Some((tid, body)) = session.next_message(durable) {
+                env.effect(Effect::Send(*client, tid, body));
+            }
+        }
+    }
+
+    /// True if no message waits.
+    pub fn is_quiet(&self) -> bool {
+        self.map.values().all(|s| s.queued() == 0)
+    }
+
+    /// Logs that a client broke a rule, once for each session: `text` is given the client's name and address.
+    pub fn report_once(
+        &mut self,
+        env: &mut Env,
+        client: ClientId,
+        level: Level,
+        name: &'static str,
+        text: impl FnOnce(&str) -> String,
+    ) {
+        let Some(session) = self.map.get_mut(&client) else { return };
+        let was_reported = std::mem::replace(&mut session.was_reported, true);
+        let who = format!("{} from {}", session.record.name, session.record.addrs.front());
+        env.log(if was_reported { Level::Debug } else { level }, name, text(&who));
+    }
+
+    /// Applies an event's change of a session.
+    pub fn apply(&mut self, env: &Env, update: Update, segment: Segment) {
+        match update {
+            Update::SessionOpen { client, record } => {
+                let client = ClientId(client);
+                let is_replayed = env.stage() == Stage::Replaying;
+                let state = if is_replayed { SessionState::Absent } else { SessionState::Open };
+                self.map.insert(client, Session::new(*record, self.auth_of(client), state, env.now()));
+                self.dirty.mark(client, segment);
+            }
+            Update::SessionClose { client } => {
+                self.map.remove(&ClientId(client));
+                self.dirty.mark(ClientId(client), segment);
+            }
+            Update::Completed { client, tid, ino } => self.change(client, segment, |record| {
+                record.completed.insert(tid, ino);
+            }),
+            Update::Flushed { client, tid } => self.change(client, segment, |record| {
+                record.flushed.insert(tid);
+            }),
+            Update::Absent { clients } => {
+                let clients = BTreeSet::from_iter(clients);
+                for (client, s) in &mut self.map {
+                    let was_absent = clients.contains(&client.0);
+                    if std::mem::replace(&mut s.record.was_absent, was_absent) != was_absent {
+                        self.dirty.mark(*client, segment);
+                    }
+                }
+            }
+            _ => unreachable!("others take what is no change of a session"),
+        }
+    }
+
+    fn change(&mut self, client: u64, segment: Segment, change: impl FnOnce(&mut SessionRecord)) {
+        if let Some(s) = self.map.get_mut(&ClientId(client)) {
+            change(&mut s.record);
+            self.dirty.mark(ClientId(client), segment);
+        }
+    }
+
+    /// Takes in stored sessions; gives the last key.
+    pub fn load(
+        &mut self,
+        env: &Env,
+        entries: &BTreeMap<Vec<u8>, Vec<u8>>,
+    ) -> Result<Option<Vec<u8>>, DecodeError> {
+        for (key, value) in entries {
+            let Some(client) = parse_session_key(key).map(ClientId) else { continue };
+            let record: SessionRecord = Reader::new(value).get()?;
+            let session = Session::new(record, self.auth_of(client), SessionState::Absent, env.now());
+            self.map.insert(client, session);
+        }
+        Ok(entries.keys().next_back().cloned())
+    }
+
+    fn auth_of(&self, client: ClientId) -> MdsCap {
+        self.peers.get(&client).map(|p| p.caps.clone()).unwrap_or_default()
+    }
+
+    /// The oldest segment with a change of a session that is not stored.
+    pub fn first_needed(&self) -> Option<Segment> {
+        self.dirty.oldest().into_iter().chain(self.committing.oldest()).min()
+    }
+
+    /// Begins the write-back of all changed sessions.
+    pub fn begin_commit(&mut self) -> SessionChanges {
+        assert!(self.committing.is_empty(), "one write-back of sessions at a time");
+        self.committing = std::mem::take(&mut self.dirty);
+        let (mut set, mut remove) = (BTreeMap::new(), Vec::new());
+        for client in self.committing.keys() {
+            match self.map.get(client) {
+                Some(s) => drop(set.insert(session_key(client.0), Writer::encode(&s.record))),
+                None => remove.push(session_key(client.0)),
+            }
+        }
+        (set, remove)
+    }
+
+    pub fn end_commit(&mut self) {
+        self.committing.clear();
+    }
+
+    /// A session message of ours.
+    pub fn message(env: &Env, op: u32, seq: u64) -> ClientSession {
+        let mut m = ClientSession::of(op, seq);
+        m.head.stamp = Timespec { sec: env.stamp().sec, nsec: env.stamp().nsec };
+        m
+    }
+
+    /// Sessions for people.
+    pub fn describe(&self) -> Vec<serde_json::Value> {
+        self.map.iter().map(|(client, s)| s.describe(*client)).collect()
+    }
+
+    /// Asserts what holds between inputs.
+    pub fn check(&self, env: &Env) {
+        let durable = env.journal().durable();
+        assert!(self.farewells.iter().all(|(lsn, ..)| *lsn > durable), "a last message waits for its event");
+    }
+
+    /// Asserts the rest by a walk over all sessions.
+    pub fn check_all(&self) {
+        self.dirty.check();
+        self.committing.check();
+    }
+}

@@ -1,0 +1,142 @@
+//! One client's session: its stored record, the inodes that it holds capabilities on, and the messages to it.
+
+use crate::types::{ClientId, Lsn};
+use auth::MdsCap;
+use fsfmt::InodeKey;
+use fsfmt::tables::SessionRecord;
+use std::collections::{BTreeSet, VecDeque};
+use stdx::Instant;
+use wire::AddrVec;
+
+/// The states of a session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SessionState {
+    /// Taken over from the predecessor; its client has not reconnected yet.
+    Absent,
+    /// In use.
+    Open,
+    /// Silent for too long: it gets nothing new.
+    Stale,
+    /// Being evicted: waits until the OSDs refuse the client.
+    Evicting,
+}
+
+/// A connected client, as its connection describes it.
+#[derive(Clone, Debug, Default)]
+pub struct ClientPeer {
+    /// Its addresses with the nonce of its incarnation.
+    pub addrs: AddrVec,
+    /// Its authenticated name, such as `client.admin`.
+    pub name: String,
+    /// The capabilities of its key for metadata servers.
+    pub caps: MdsCap,
+}
+
+/// A session. Only [`Sessions`](super::Sessions) changes it.
+#[derive(Debug)]
+pub struct Session {
+    pub(super) record: SessionRecord,
+    pub(super) auth: MdsCap,
+    pub(super) state: SessionState,
+    /// Time of its last renewal.
+    pub(super) renewed: Instant,
+    /// Inodes that it has capabilities on.
+    pub(super) inodes: BTreeSet<InodeKey>,
+    /// True if the log says already that it broke a rule.
+    pub(super) was_reported: bool,
+    /// Requests under way, by tid.
+    pub(super) running: BTreeSet<u64>,
+    outbox: VecDeque<(Lsn, u64, msgs::Body)>,
+}
+
+impl Session {
+    pub(super) fn new(record: SessionRecord, auth: MdsCap, state: SessionState, now: Instant) -> Self {
+        Self {
+            record,
+            auth,
+            state,
+            renewed: now,
+            inodes: BTreeSet::new(),
+            was_reported: false,
+            running: BTreeSet::new(),
+            outbox: VecDeque::new(),
+        }
+    }
+
+    /// The stored part.
+    pub fn record(&self) -> &SessionRecord {
+        &self.record
+    }
+
+    /// The capabilities of its key.
+    pub fn auth(&self) -> &MdsCap {
+        &self.auth
+    }
+
+    pub fn state(&self) -> SessionState {
+        self.state
+    }
+
+    /// True if the client may be given anything.
+    pub fn is_open(&self) -> bool {
+        self.state == SessionState::Open
+    }
+
+    /// Inodes that it has capabilities on.
+    pub fn inodes(&self) -> &BTreeSet<InodeKey> {
+        &self.inodes
+    }
+
+    /// The inode that request `tid` made, or 0, if the request was carried out before.
+    pub fn completed(&self, tid: u64) -> Option<fsfmt::Ino> {
+        self.record.completed.get(&tid).copied().filter(|_| !forgets_completed_requests())
+    }
+
+    /// True if flush `tid` was carried out before.
+    pub fn has_flushed(&self, tid: u64) -> bool {
+        self.record.flushed.contains(&tid)
+    }
+
+    /// Messages that wait for the journal.
+    pub fn queued(&self) -> usize {
+        self.outbox.len()
+    }
+
+    /// Queues a message that shows events up to `lsn`.
+    pub(super) fn send(&mut self, lsn: Lsn, tid: u64, body: msgs::Body) {
+        self.outbox.push_back((lsn, tid, body));
+    }
+
+    /// The next message whose events are durable.
+    pub(super) fn next_message(&mut self, durable: Lsn) -> Option<(u64, msgs::Body)> {
+        let (lsn, ..) = self.outbox.front()?;
+        if *lsn > durable && !answers_before_journal() {
+            return None;
+        }
+        self.outbox.pop_front().map(|(_, tid, body)| (tid, body))
+    }
+
+    /// The session for people.
+    pub(super) fn describe(&self, client: ClientId) -> serde_json::Value {
+        serde_json::json!({
+            "id": client.0,
+            "state": format!("{:?}", self.state).to_lowercase(),
+            "num_caps": self.inodes.len(),
+            "entity": self.record.name,
+            "addrs": self.record.addrs.0.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "client_metadata": self.record.metadata,
+            "requests_in_flight": self.running.len(),
+            "messages_queued": self.queued(),
+        })
+    }
+}
+
+/// Planted fault: answers leave before their events are durable.
+fn answers_before_journal() -> bool {
+    stdx::mutants::is_active("mds_answers_before_journal")
+}
+
+/// Planted fault: a request that comes again is carried out again.
+fn forgets_completed_requests() -> bool {
+    stdx::mutants::is_active("mds_forgets_completed_requests")
+}

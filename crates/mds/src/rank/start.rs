@@ -1,0 +1,183 @@
+//! The start of a rank: making a file system, or taking over from a predecessor with its journal and its clients.
+
+use super::effect::{Effect, Stage};
+use super::env::{Due, Env};
+use super::replay::{Ended, Replay, Step};
+use super::{Rank, commit};
+use crate::config::RankConfig;
+use crate::io::{IoResult, IoWhy, ObjOp};
+use crate::types::{IoId, Lsn, Segment};
+use fsfmt::{DirFrag, Event, Ino, InodeData, NestStat, Subtree, Update, mode, names};
+use maps::MdsRank;
+use node::Level;
+use stdx::Now;
+
+impl Rank {
+    /// Makes a new, empty file system.
+    pub fn create(cfg: RankConfig, now: Now) -> Self {
+        let mut rank = Self::new(cfg, now, Stage::Creating);
+        let env = &mut rank.env;
+        let n = env.cfg().rank;
+        // A creation that was interrupted has left an object that may be longer.
+        let ops = vec![ObjOp::Create, ObjOp::Truncate(0)];
+        env.start_metadata_io(names::journal_object(n, 1), ops, IoWhy::JournalTrim);
+        rank.write_back.write_header(env, 1);
+        let (root, mdsdir, stray) = (Ino::ROOT, Ino::mdsdir(n), Ino::stray(n));
+        let mut updates: Vec<Update> =
+            [(root, 0o755), (mdsdir, 0o700), (stray, 0o700)].map(|(i, m)| new_base(env, i, m)).into();
+        updates.push(Update::InoNext { next: rank.write_back.ino_next() });
+        updates.push(own_subtrees(n, &[root, mdsdir]));
+        rank.begin_with("create file system", updates);
+        for dir in [root, stray] {
+            rank.cache.dirs.entry(DirFrag::whole(dir)).or_default().complete = true;
+        }
+        rank
+    }
+
+    /// Takes over what is stored.
+    pub fn replay(cfg: RankConfig, now: Now) -> Self {
+        let mut rank = Self::new(cfg, now, Stage::Replaying);
+        rank.replay = Some(Replay::start(&mut rank.env));
+        rank
+    }
+
+    /// Journals the first event of this incarnation, before anything of it is seen.
+    fn begin_with(&mut self, what: &str, updates: Vec<Update>) {
+        let Self { env, cache, sessions, .. } = self;
+        self.begin = Some(commit::commit(env, cache, sessions, what, updates));
+    }
+
+    /// Reports the stage as reached when the first event of this incarnation is durable.
+    pub(super) fn report_begin(&mut self) {
+        if self.begin.is_some_and(|begin| self.env.journal().durable() >= begin) {
+            self.begin = None;
+            self.env.effect(Effect::Reached(self.env.stage()));
+        }
+    }
+
+    /// Something that the replay reads was read.
+    pub(super) fn replay_read(&mut self, id: IoId, result: IoResult) {
+        let Self { env, cache, sessions, .. } = self;
+        let Some(replay) = &mut self.replay else { return };
+        if let Err(damage) = replay.io_done(env, cache, sessions, id, result) {
+            self.replay = None;
+            env.effect(Effect::Fail(damage));
+        }
+    }
+
+    /// Applies what was read and reads on, unless changes must leave the cache first.
+    pub(super) fn advance_replay(&mut self) {
+        while let Some(step) = self.replay.as_mut().and_then(Replay::next_step) {
+            match step {
+                Step::InodeNumbers(next) => self.write_back.load_inode_numbers(next),
+                Step::Apply(segment, events) => self.apply_all(segment, events),
+                Step::End(ended) => return self.end_replay(ended),
+            }
+        }
+        self.trim_replayed();
+        let Self { env, cache, sessions, .. } = self;
+        if self.write_back.advance_replay(env, cache, sessions) {
+            return;
+        }
+        if let Some(replay) = &mut self.replay {
+            replay.advance(env);
+        }
+    }
+
+    fn apply_all(&mut self, segment: Segment, events: Vec<(Lsn, Event)>) {
+        self.cache.tick += 1;
+        for (lsn, event) in events {
+            let Self { env, cache, sessions, .. } = self;
+            commit::apply(env, cache, sessions, event, lsn, segment);
+            self.run();
+        }
+    }
+
+    /// Drops what is clean beyond the cache's limit.
+    fn trim_replayed(&mut self) {
+        let limit = self.env.cfg().options.cache_inodes;
+        let barrier = self.cache.tick + 1;
+        self.cache.trim_some(limit, barrier, usize::MAX);
+    }
+
+    /// The journal is replayed: takes over from its end.
+    fn end_replay(&mut self, Ended { last, count, segments }: Ended) {
+        self.replay = None;
+        self.env.continue_journal(last, segments);
+        self.env.log(Level::Info, "journal_replayed", format!("{count} events up to {last}"));
+        if !self.cache.inodes.contains_key(&Ino::ROOT.head()) {
+            let text = "the root inode is neither stored nor in the journal".to_owned();
+            return self.env.effect(Effect::Fail(text));
+        }
+        self.reconnect.expect_clients(&mut self.cache, &mut self.sessions);
+        self.env.enter(Stage::Replayed);
+        let own = own_subtrees(self.env.cfg().rank, &[Ino::ROOT]);
+        self.begin_with("take over", vec![own]);
+        self.strays.search(&mut self.env);
+        self.run();
+        self.env.write_journal();
+    }
+
+    /// The map says that clients may reconnect.
+    pub fn reconnect(&mut self, now: Now) {
+        self.env.set_now(now);
+        if self.stage() == Stage::Replayed {
+            self.env.enter(Stage::Reconnecting);
+            self.reconnect.open_window(now.mono);
+            self.take_early();
+        }
+    }
+
+    /// The map says that the rank serves.
+    pub fn activate(&mut self, now: Now) {
+        self.env.set_now(now);
+        if !matches!(self.stage(), Stage::Creating | Stage::Rejoined) {
+            return;
+        }
+        self.env.enter(Stage::Active);
+        for (_, session) in self.sessions.iter() {
+            session.inodes().iter().for_each(|ino| self.env.due(Due::CapsChanged(*ino)));
+        }
+        self.run();
+        self.take_early();
+        for client in self.reconnect.absent_clients() {
+            let said = self.reconnect.take_said(client);
+            self.take_messages(client, said);
+        }
+    }
+
+    /// Handles the messages that came before this stage.
+    fn take_early(&mut self) {
+        for (client, (tid, body)) in self.reconnect.take_early() {
+            self.take_message(client, tid, body);
+        }
+    }
+}
+
+/// Says that these directories, with all below them, are this rank's.
+fn own_subtrees(rank: u32, dirs: &[Ino]) -> Update {
+    let rank = MdsRank(rank as i32);
+    let one = |dir: &Ino| Subtree { dir: DirFrag::whole(*dir), rank, other: None };
+    Update::Subtrees { subtrees: dirs.iter().map(one).collect() }
+}
+
+fn new_base(env: &Env, ino: Ino, permissions: u32) -> Update {
+    let stamp = env.stamp();
+    let stat = NestStat { rsubdirs: 1, rctime: stamp, ..NestStat::default() };
+    let inode = Box::new(InodeData {
+        ino,
+        version: 1,
+        mode: mode::DIR | permissions,
+        nlink: 1,
+        mtime: stamp,
+        ctime: stamp,
+        atime: stamp,
+        btime: stamp,
+        truncate_size: u64::MAX,
+        xattr_version: 1,
+        rstat: stat.clone(),
+        accounted: stat,
+        ..InodeData::default()
+    });
+    Update::Base { inode }
+}

@@ -1,0 +1,168 @@
+//! Writing back what events changed, so that the journal's oldest segments can expire ([`expiry`]).
+//!
+//! A round of write-backs begins when all events are durable and ends when all its operations have: it contains every
+//! change of the segments that should expire. A fragment's write-back contains only the entries that changed.
+
+mod expiry;
+mod round;
+
+use super::effect::{Effect, Stage};
+use super::env::{Due, Env};
+use super::sessions::Sessions;
+use crate::cache::Cache;
+use crate::dirty::DirtyIndex;
+use crate::io::IoWhy;
+use crate::types::{Lsn, Segment};
+use fsfmt::Ino;
+use std::collections::BTreeMap;
+
+/// Write-backs in flight, the inode number table and the journal's header.
+///
+/// Invariants: at most one round is in flight; a change is either dirty in the cache or in a write-back in flight until it
+/// is stored, so that [`WriteBack::first_needed`] never passes it; one write of the header is in flight, and the header
+/// never goes back.
+pub(super) struct WriteBack {
+    /// Operations of the round in flight.
+    in_flight: usize,
+    /// Changes wait until the journal is durable, so that a round can begin.
+    draining: bool,
+    /// Changes of the inode index in flight, by index object.
+    index_commits: BTreeMap<String, Vec<(Ino, Lsn)>>,
+    /// Base inodes in flight.
+    base_commits: DirtyIndex<Ino>,
+    /// The next free inode number.
+    ino_next: u64,
+    ino_dirty: Option<Segment>,
+    ino_commit: Option<Segment>,
+    /// The first segment that the stored header names.
+    header_written: Segment,
+    header_in_flight: Option<Segment>,
+}
+
+impl WriteBack {
+    pub fn new(rank: u32) -> Self {
+        Self {
+            in_flight: 0,
+            draining: false,
+            index_commits: BTreeMap::new(),
+            base_commits: DirtyIndex::default(),
+            ino_next: Ino::FIRST_USER * (u64::from(rank) + 1),
+            ino_dirty: None,
+            ino_commit: None,
+            header_written: 0,
+            header_in_flight: None,
+        }
+    }
+
+    /// The next free inode number.
+    pub fn ino_next(&self) -> u64 {
+        self.ino_next
+    }
+
+    /// The stored table says that inode numbers below `next` are used.
+    pub fn load_inode_numbers(&mut self, next: u64) {
+        self.ino_next = self.ino_next.max(next);
+    }
+
+    /// An event of `segment` says that inode numbers below `next` are used.
+    pub fn use_inode_numbers(&mut self, next: u64, segment: Segment) {
+        self.ino_next = self.ino_next.max(next);
+        self.ino_dirty.get_or_insert(segment);
+    }
+
+    /// True if operations may journal changes now.
+    pub fn takes_changes(&self, env: &Env) -> bool {
+        !self.draining && !env.journal().is_full()
+    }
+
+    /// Starts a round that is due, and lets the journal's oldest segments expire.
+    pub fn advance(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions) {
+        if matches!(env.stage(), Stage::Creating | Stage::Replaying) {
+            return;
+        }
+        let current = env.journal().current();
+        let up_to = if is_crowded(env, cache) { Some(current) } else { env.journal().wants_expired() };
+        if let Some(up_to) = up_to
+            && self.in_flight == 0
+        {
+            // Only durable changes may be written back. Changes wait for the moment in which all are, or a busy
+            // directory would never have one.
+            if env.journal().is_idle() {
+                self.start_round(env, cache, sessions, up_to);
+                self.stop_draining(env);
+            } else {
+                self.draining = true;
+            }
+        } else {
+            self.stop_draining(env);
+        }
+        self.expire(env, cache, sessions);
+    }
+
+    fn stop_draining(&mut self, env: &mut Env) {
+        if std::mem::take(&mut self.draining) {
+            env.due(Due::JournalHasSpace);
+        }
+    }
+
+    /// Writes back everything while the journal is being replayed, if changes take up too much of the cache. True while
+    /// the replay must wait for it.
+    pub fn advance_replay(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions) -> bool {
+        if self.in_flight == 0 && is_crowded(env, cache) {
+            // All that is replayed was read from the journal, so it is durable.
+            self.start_round(env, cache, sessions, Segment::MAX);
+        }
+        self.in_flight > 0
+    }
+
+    /// An operation of a write-back has ended; `ok` is false if its object was not there.
+    pub fn io_done(
+        &mut self,
+        env: &mut Env,
+        cache: &mut Cache,
+        sessions: &mut Sessions,
+        why: IoWhy,
+        ok: bool,
+    ) {
+        if !ok && !matches!(why, IoWhy::JournalTrim) {
+            env.effect(Effect::Fail(format!("{why:?} found no object although it makes one")));
+            return;
+        }
+        match why {
+            IoWhy::JournalHeader => return self.header_done(env),
+            IoWhy::JournalTrim => return,
+            IoWhy::Dir(dir) => cache.end_commit_part(dir),
+            IoWhy::Base(ino) => drop(self.base_commits.remove(&ino)),
+            IoWhy::Index(object) => {
+                for (ino, lsn) in self.index_commits.remove(&object).unwrap_or_default() {
+                    cache.index_committed(ino, lsn);
+                }
+            }
+            IoWhy::Sessions => sessions.end_commit(),
+            IoWhy::InoTable => self.ino_commit = None,
+            IoWhy::Journal | IoWhy::Boot | IoWhy::Load | IoWhy::Data(_) => unreachable!("no write-backs"),
+        }
+        self.in_flight -= 1;
+    }
+
+    /// Asserts what holds between inputs.
+    pub fn check(&self, env: &Env, cache: &Cache, sessions: &Sessions) {
+        assert!(self.header_in_flight.is_none_or(|first| first >= self.header_written), "it never goes back");
+        assert!(
+            self.in_flight > 0 || (self.index_commits.is_empty() && self.base_commits.is_empty()),
+            "write-backs in flight belong to a round"
+        );
+        let oldest = env.journal().oldest();
+        let needed = self.first_needed(env, cache, sessions);
+        assert!(
+            env.stage() <= Stage::Replaying || needed >= oldest,
+            "segment {needed} has expired too early"
+        );
+    }
+}
+
+/// True if changed entries take up too much of the cache.
+fn is_crowded(env: &Env, cache: &Cache) -> bool {
+    let limit = env.cfg().options.cache_inodes;
+    cache.stats().entries > limit && cache.dirty_entries() * 4 > limit
+}
