@@ -258,8 +258,8 @@ impl World {
         self.quiet();
     }
 
-    /// The same, but the others may come back later.
-    pub fn restart(&mut self, back: &[u64]) {
+    /// The process dies, and a new one begins to take over.
+    pub fn begin_replay(&mut self) {
         let mut lost = BTreeSet::new();
         for io in std::mem::take(&mut self.in_flight) {
             if lost.contains(&io.object) || self.rng.chance(1, 2) {
@@ -274,6 +274,12 @@ impl World {
                 ClientPeer { caps: auth::MdsCap::parse("allow *").expect("caps"), ..ClientPeer::default() };
             self.rank.client_connected(ClientId(*id), peer);
         }
+        self.effects();
+    }
+
+    /// The same, but the others may come back later.
+    pub fn restart(&mut self, back: &[u64]) {
+        self.begin_replay();
         self.quiet();
         assert!(matches!(self.rank.stage(), Stage::Reconnecting | Stage::Active), "{:?}", self.rank.stage());
         for id in back {
