@@ -1,7 +1,9 @@
-//! One holder's capability on one inode: the bits that it was told, may still hold and wants (PROTOCOL.md 6.5).
+//! One holder's capability on one inode: the bits that it was told, may still hold and wants (PROTOCOL.md
+//! 6.5).
 //!
-//! Each message about a cap carries the next `seq`. Until the client has confirmed a message, it may hold what any
-//! message since the last confirmed one gave it; so a revocation is complete only when its `seq` is confirmed.
+//! Each message about a cap carries the next `seq`. Until the client has confirmed a message, it may hold
+//! what any message since the last confirmed one gave it; so a revocation is complete only when its `seq` is
+//! confirmed.
 
 use msgs::cap;
 use std::collections::VecDeque;
@@ -83,7 +85,8 @@ impl Cap {
         let (was_revoking, held) = (self.is_revoking(), self.held());
         self.history.retain(|(sent, _)| *sent >= seq);
         if seq == self.seq {
-            // It may say so with something else before it has let go of everything: what it still holds stays held.
+            // It may say so with something else before it has let go of everything: what it still holds stays
+            // held.
             let left = bits & held & !self.pending;
             self.history.clear();
             if left != 0 {
@@ -138,8 +141,8 @@ pub fn conflicts(others: u32) -> u32 {
     out
 }
 
-/// Bits under which a client changes something without asking. They are given only to clients that are recorded in the
-/// inode (its `ranges`), so that they are known to be held after a restart of ours.
+/// Bits under which a client changes something without asking. They are given only to clients that are
+/// recorded in the inode (its `ranges`), so that they are known to be held after a restart of ours.
 pub const STRONG: u32 =
     cap::AUTH_EXCL | cap::LINK_EXCL | cap::XATTR_EXCL | cap::FILE_EXCL | cap::FILE_WR | cap::FILE_BUFFER;
 
@@ -202,8 +205,8 @@ impl Wants {
     }
 }
 
-/// Bits that a client that wants `wanted` may have by policy, before conflicts with what others still hold: `others` gives
-/// what each other client wants.
+/// Bits that a client that wants `wanted` may have by policy, before conflicts with what others still hold:
+/// `others` gives what each other client wants.
 pub fn policy(is_dir: bool, wanted: u32, others: impl Iterator<Item = u32>) -> u32 {
     let mut wants = Wants::default();
     others.for_each(|bits| wants.add(bits));

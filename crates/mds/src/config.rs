@@ -64,8 +64,8 @@ pub struct MdsOptions {
 const INODE_BYTES: u64 = 1280;
 
 impl MdsOptions {
-    /// Reads the options `mds_cache_memory_limit`, `mds_cache_max_inodes` and `mds_journal_limit`; an option that is
-    /// not set or does not parse keeps its default.
+    /// Reads the options `mds_cache_memory_limit`, `mds_cache_max_inodes` and `mds_journal_limit`; an option
+    /// that is not set or does not parse keeps its default.
     pub fn from_values(values: &BTreeMap<String, String>) -> Self {
         let size = |name: &str| values.get(name).and_then(|v| decl::options::parse_size(v));
         let default = Self::default();

@@ -3,8 +3,8 @@
 use crate::types::Segment;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Things with changes that are not stored yet. Both maps always have the same pairs: one finds a thing, the other the
-/// oldest segment, so that journal expiry never walks over all that is dirty.
+/// Things with changes that are not stored yet. Both maps always have the same pairs: one finds a thing, the
+/// other the oldest segment, so that journal expiry never walks over all that is dirty.
 #[derive(Clone, Debug)]
 pub struct DirtyIndex<K> {
     since: BTreeMap<K, Segment>,

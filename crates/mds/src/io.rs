@@ -1,5 +1,5 @@
-//! Object operations that the rank asks for and what comes of them. Each request is one atomic vector on one object.
-//! The daemon carries them out with `rados`, tests with maps in memory.
+//! Object operations that the rank asks for and what comes of them. Each request is one atomic vector on one
+//! object. The daemon carries them out with `rados`, tests with maps in memory.
 
 use crate::types::IoId;
 use std::collections::BTreeMap;

@@ -1,8 +1,9 @@
-//! The journal's write side (the paper's section 4.2): events join a batch, one batch is in flight, an event is durable
-//! when its batch is.
+//! The journal's write side (the paper's section 4.2): events join a batch, one batch is in flight, an event
+//! is durable when its batch is.
 //!
-//! An object of the journal is a segment. A segment expires when everything that its events changed is stored elsewhere;
-//! `rank/write_back/expiry.rs` finds the first segment that is still needed and removes those before it.
+//! An object of the journal is a segment. A segment expires when everything that its events changed is stored
+//! elsewhere; `rank/write_back/expiry.rs` finds the first segment that is still needed and removes those
+//! before it.
 
 use crate::types::{Lsn, Segment};
 use fsfmt::Event;
@@ -28,8 +29,8 @@ pub struct Batch {
 
 /// The write side.
 ///
-/// Invariants: `durable <= in_flight <= last`; segments are numbered without gaps and the last one is being filled; what
-/// is queued lies behind what is in flight.
+/// Invariants: `durable <= in_flight <= last`; segments are numbered without gaps and the last one is being
+/// filled; what is queued lies behind what is in flight.
 #[derive(Debug)]
 pub struct Journal {
     /// Bytes after which a segment is full.

@@ -1,10 +1,11 @@
 //! The metadata server role (the paper's section 4).
 //!
-//! [`Rank`] is the name space as a state machine over object operations: cache, journal, capabilities, sessions, and one
-//! file for each operation under `ops`. The daemon around it keeps the monitor session, RADOS and the connections.
+//! [`Rank`] is the name space as a state machine over object operations: cache, journal, capabilities,
+//! sessions, and one file for each operation under `ops`. The daemon around it keeps the monitor session,
+//! RADOS and the connections.
 //!
-//! Absent: a rank waits for nothing but its inputs; no operation holds a lock or half a change while it waits; no reply
-//! shows what the journal does not have.
+//! Absent: a rank waits for nothing but its inputs; no operation holds a lock or half a change while it
+//! waits; no reply shows what the journal does not have.
 
 mod authority;
 mod cache;

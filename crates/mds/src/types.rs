@@ -13,6 +13,15 @@ stdx::ids! {
     pub struct IoId(u64) = "io{}";
 }
 
+/// Another rank of the file system, as a message of it comes in.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct RankPeer {
+    /// Its number.
+    pub rank: MdsRank,
+    /// Counts the servers that have had it.
+    pub incarnation: i32,
+}
+
 /// The sequence number of a journal event; 0 before the first.
 pub type Lsn = u64;
 /// The number of a journal object.

@@ -1,6 +1,6 @@
-//! What a client with a key may send: well-formed messages with any values. None of them ends the rank, the journal that they leave
-//! can be replayed, and one that may only enter a directory of its own changes nothing elsewhere.
-//! `NACRE_HOSTILE=5000 cargo test -p mds --test hostile` sends more of them.
+//! What a client with a key may send: well-formed messages with any values. None of them ends the rank, the
+//! journal that they leave can be replayed, and one that may only enter a directory of its own changes
+//! nothing elsewhere. `NACRE_HOSTILE=5000 cargo test -p mds --test hostile` sends more of them.
 
 mod world;
 

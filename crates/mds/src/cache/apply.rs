@@ -87,7 +87,8 @@ impl Cache {
         key
     }
 
-    /// The inode's primary entry is there no more: unless the same event gives it another, it is on its way out.
+    /// The inode's primary entry is there no more: unless the same event gives it another, it is on its way
+    /// out.
     fn leave_place(&mut self, ino: InodeKey, place: &Place) {
         if let Some(inode) = self.inodes.get_mut(&ino)
             && inode.place.as_ref() == Some(place)

@@ -1,5 +1,5 @@
-//! Changes of the name space that are not written back: which entries a write-back of a fragment contains, and the oldest
-//! journal segment that is still needed.
+//! Changes of the name space that are not written back: which entries a write-back of a fragment contains,
+//! and the oldest journal segment that is still needed.
 
 use super::{Cache, Commit, IndexChange};
 use crate::types::{Lsn, Segment};
@@ -28,7 +28,8 @@ impl Cache {
         self.dirty_entries
     }
 
-    /// Up to `most` fragments with changes of segments up to `last` and no write-back in flight, oldest first.
+    /// Up to `most` fragments with changes of segments up to `last` and no write-back in flight, oldest
+    /// first.
     pub fn due_dirs(&self, last: Segment, most: usize) -> Vec<DirFrag> {
         let due = |dir: &DirFrag| self.dirs[dir].commit.is_none();
         self.dirty_dirs.up_to(last).filter(due).take(most).collect()

@@ -99,7 +99,8 @@ impl Inode {
                 bits &= !r.mask;
             }
         }
-        // From the event on, not only once the objects are being cut: what is written in between would be cut off too.
+        // From the event on, not only once the objects are being cut: what is written in between would be cut
+        // off too.
         if self.data.truncate_from > 0 || matches!(self.data_work, Some(DataWork::Truncate { .. })) {
             bits &= !(cap::FILE_WR | cap::FILE_BUFFER | cap::FILE_EXCL | cap::FILE_CACHE | cap::FILE_RD);
         }

@@ -42,7 +42,8 @@ impl Cache {
         }
     }
 
-    /// Marks all entries of a part of a directory, behind an omap key up to an entry or to the end, as used in this run.
+    /// Marks all entries of a part of a directory, behind an omap key up to an entry or to the end, as used
+    /// in this run.
     pub fn touch_page(&self, dir: DirFrag, after: &[u8], last: Option<&DentryKey>) {
         let Some(d) = self.dirs.get(&dir) else { return };
         let start = DentryKey::from_omap(after).map_or(Bound::Unbounded, Bound::Included);
@@ -67,7 +68,8 @@ impl Cache {
         Ok(out)
     }
 
-    /// The path of an inode from the root, without a leading slash; `None` where it lies in no visible directory.
+    /// The path of an inode from the root, without a leading slash; `None` where it lies in no visible
+    /// directory.
     pub fn path_of(&self, ino: InodeKey) -> Result<Option<Vec<u8>>, Need> {
         let (mut names, mut at) = (Vec::new(), ino);
         while let Some((dir, key)) = &self.inode(at)?.place {

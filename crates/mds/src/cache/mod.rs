@@ -1,6 +1,6 @@
-//! What the rank holds in memory of the name space: inodes, and of each directory those entries that were needed. A
-//! directory is never required to be whole. Changed entries stay until they are written back; everything else may
-//! leave when the limit is reached, except what clients have caps on.
+//! What the rank holds in memory of the name space: inodes, and of each directory those entries that were
+//! needed. A directory is never required to be whole. Changed entries stay until they are written back;
+//! everything else may leave when the limit is reached, except what clients have caps on.
 //!
 //! Invariant: an inode is here exactly as long as its primary entry is (or it is a base inode).
 

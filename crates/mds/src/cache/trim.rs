@@ -1,4 +1,5 @@
-//! Keeping the cache within its limit: entries that no run has used for a while leave, unless changed or held.
+//! Keeping the cache within its limit: entries that no run has used for a while leave, unless changed or
+//! held.
 
 use super::{Cache, SlotLink};
 use crate::types::Place;
@@ -21,16 +22,17 @@ impl Cache {
         Stats { inodes: self.inodes.len(), entries: self.entries, dirs: self.dirs.len() }
     }
 
-    /// Drops entries that were not used since run `barrier` until `limit` are left, or all were looked at; `limit` is
-    /// a wish: what is changed or held stays. Looks at a few more entries than have come since the last time: clients may
-    /// hold everything, and then looking at all of it at each input would cost far more than the inputs themselves.
+    /// Drops entries that were not used since run `barrier` until `limit` are left, or all were looked at;
+    /// `limit` is a wish: what is changed or held stays. Looks at a few more entries than have come since the
+    /// last time: clients may hold everything, and then looking at all of it at each input would cost far
+    /// more than the inputs themselves.
     pub fn trim(&mut self, limit: usize, barrier: u64) {
         let looks = 4 * std::mem::take(&mut self.fresh) + 16;
         self.trim_some(limit, barrier, looks);
     }
 
-    /// Like [`Self::trim`], and looks at up to `looks` entries: what clients have given back since they were passed over
-    /// leaves without waiting for new ones.
+    /// Like [`Self::trim`], and looks at up to `looks` entries: what clients have given back since they were
+    /// passed over leaves without waiting for new ones.
     pub fn trim_some(&mut self, limit: usize, barrier: u64, looks: usize) {
         for _ in 0..looks.min(self.queue.len()) {
             if self.entries <= limit {

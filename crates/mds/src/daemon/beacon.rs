@@ -39,16 +39,17 @@ impl Mds {
             },
             ..peer::MdsBeacon::default()
         };
-        let mut outs = std::mem::take(&mut self.cluster_out);
-        // The map answers a state that it does not say yet; a standby says that it has come up for as long as it stands by.
+        // The map answers a state that it does not say yet; a standby says that it has come up for as long as
+        // it stands by.
         let expects = info.is_none_or(|i| i.state != self.state && self.state != MdsState::BOOT);
-        self.cluster.mon(now, &mut outs, |monc, o| {
-            monc.send(peer::Body::from(beacon), o);
-            if expects {
-                monc.expect(now, "mdsmap");
-            }
+        self.with_cluster(|cluster, outs| {
+            cluster.mon(now, outs, |monc, o| {
+                monc.send(peer::Body::from(beacon), o);
+                if expects {
+                    monc.expect(now, "mdsmap");
+                }
+            });
         });
-        self.cluster_out = outs;
     }
 
     /// A map from the monitors.

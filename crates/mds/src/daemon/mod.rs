@@ -1,5 +1,5 @@
-//! The daemon around a rank: its session to the monitors, its place in the MDS map, the connections of clients, and
-//! RADOS.
+//! The daemon around a rank: its session to the monitors, its place in the MDS map, the connections of
+//! clients, and RADOS.
 
 mod beacon;
 mod objects;
@@ -7,9 +7,9 @@ mod objects;
 use crate::config::MdsConfig;
 use crate::config::RankConfig;
 use crate::rank::{ClientPeer, Effect, Rank, Stage};
-use crate::types::{ClientId, IoId};
+use crate::types::{ClientId, IoId, RankPeer};
 use auth::{MdsCap, ServerKeys};
-use maps::{Epoch, Gid, MdsMap, MdsState};
+use maps::{Epoch, Gid, MdsMap, MdsRank, MdsState};
 use monc::{MoncConfig, Told};
 use msgs::Body;
 use node::{CloseReason, ConnId, Event, Input, Level, Msg, Never, Node, Output, Peer};
@@ -40,6 +40,8 @@ pub struct Mds {
     announced: bool,
     rank: Option<Rank>,
     conns: BTreeMap<ConnId, ClientId>,
+    /// Connections of other metadata servers, by their global ids.
+    peers: BTreeMap<ConnId, Gid>,
     /// The newest connection of each client.
     clients: BTreeMap<ClientId, ConnId>,
     /// Evictions under way by token: whom, and the OSD map's epoch from which on it is refused.
@@ -82,6 +84,7 @@ impl Mds {
             announced: false,
             rank: None,
             conns: BTreeMap::new(),
+            peers: BTreeMap::new(),
             clients: BTreeMap::new(),
             evictions: BTreeMap::new(),
             next_token: EVICT_TOKEN,
@@ -95,10 +98,16 @@ impl Mds {
         }
     }
 
-    /// Gives it the options of its configuration file and command line, which win over those that monitors store.
+    /// Gives it the options of its configuration file and command line, which win over those that monitors
+    /// store.
     pub fn with_file_options(mut self, options: BTreeMap<String, String>) -> Self {
         self.settings = decl::Settings::new(format!("mds.{}", self.config.name), options);
         self
+    }
+
+    /// Calls the sub-machine for monitors and OSDs; what it says is taken in by [`Self::settle`].
+    fn with_cluster<T>(&mut self, call: impl FnOnce(&mut Cluster, &mut Vec<ClusterOut>) -> T) -> T {
+        call(&mut self.cluster, &mut self.cluster_out)
     }
 
     fn gid(&self) -> Gid {
@@ -109,25 +118,27 @@ impl Mds {
         if self.config.credentials.key.is_none() {
             out.push(Output::Keys(Arc::new(ServerKeys::new(EntityType::MDS, self.config.methods.clone()))));
         }
-        let mut outs = std::mem::take(&mut self.cluster_out);
-        self.cluster.mon(now, &mut outs, |monc, o| {
-            monc.subscribe("mdsmap", 0, false, o);
-            monc.subscribe("config", 0, false, o);
+        self.with_cluster(|cluster, outs| {
+            cluster.mon(now, outs, |monc, o| {
+                monc.subscribe("mdsmap", 0, false, o);
+                monc.subscribe("config", 0, false, o);
+            });
+            cluster.start(now, outs);
         });
-        self.cluster.start(now, &mut outs);
-        self.cluster_out = outs;
     }
 
     fn connected(&mut self, now: Now, conn: ConnId, peer: &Peer) {
         if self.cluster.owns(conn) {
-            let mut outs = std::mem::take(&mut self.cluster_out);
-            self.cluster.connected(now, conn, peer, &mut outs);
-            self.cluster_out = outs;
-            return;
+            return self.with_cluster(|cluster, outs| cluster.connected(now, conn, peer, outs));
         }
-        if peer.name.ty != EntityType::CLIENT {
-            return;
+        match peer.name.ty {
+            EntityType::CLIENT => self.client_connected(conn, peer),
+            EntityType::MDS => drop(self.peers.insert(conn, Gid(peer.global_id))),
+            _ => {}
         }
+    }
+
+    fn client_connected(&mut self, conn: ConnId, peer: &Peer) {
         let client = ClientId(peer.global_id);
         self.conns.insert(conn, client);
         self.clients.insert(client, conn);
@@ -153,9 +164,9 @@ impl Mds {
     fn closed(&mut self, now: Now, conn: ConnId, reason: CloseReason) {
         self.administrators.remove(&conn);
         if self.cluster.owns(conn) {
-            let mut outs = std::mem::take(&mut self.cluster_out);
-            self.cluster.closed(now, conn, reason, &mut outs);
-            self.cluster_out = outs;
+            self.with_cluster(|cluster, outs| cluster.closed(now, conn, reason, outs));
+        } else if self.peers.remove(&conn).is_some() {
+            // What a rank knows of another depends on the map, not on a connection.
         } else if let Some(client) = self.conns.remove(&conn)
             && self.clients.get(&client) == Some(&conn)
         {
@@ -166,10 +177,10 @@ impl Mds {
 
     fn message(&mut self, now: Now, conn: ConnId, msg: Msg, out: &mut Out) {
         if self.cluster.owns(conn) {
-            let mut outs = std::mem::take(&mut self.cluster_out);
-            self.cluster.message(now, conn, msg, &mut outs);
-            self.cluster_out = outs;
-            return;
+            return self.with_cluster(|cluster, outs| cluster.message(now, conn, msg, outs));
+        }
+        if let Some(gid) = self.peers.get(&conn).copied() {
+            return self.peer_message(now, gid, msg, out);
         }
         let Some(client) = self.conns.get(&conn).copied().filter(|c| self.clients.get(c) == Some(&conn))
         else {
@@ -187,6 +198,21 @@ impl Mds {
             // Nobody should come before there is a rank; a few may.
             None if self.early.len() < 1000 => self.early.push((client, tid, body)),
             None => {}
+        }
+    }
+
+    /// A message of another metadata server. It counts for the rank and incarnation that our map knows the
+    /// sender by; the message of a server that has no rank there is dropped, for the sender repeats it when
+    /// its map and ours agree.
+    fn peer_message(&mut self, now: Now, gid: Gid, msg: Msg, out: &mut Out) {
+        let sender = self.map.mds_info.get(&gid).filter(|info| info.rank != MdsRank::NONE);
+        let from = sender.map(|info| RankPeer { rank: info.rank, incarnation: info.inc });
+        match (from, &mut self.rank, msg.body) {
+            (Some(from), Some(rank), node::Body::Peer(body)) => rank.peer_message(now, from, &body),
+            _ => {
+                let text = format!("the metadata server {} is no rank of ours", gid.0);
+                out.push(Output::Event(Event::new(Level::Debug, "unexpected_message_seen", text)));
+            }
         }
     }
 
@@ -267,9 +293,9 @@ impl Mds {
             Effect::Io(io) => {
                 let token = io.id.0;
                 let request = objects::request(io);
-                let mut outs = std::mem::take(&mut self.cluster_out);
-                self.cluster.rados(now, &mut outs, |rados, o| rados.submit(now, token, request, o));
-                self.cluster_out = outs;
+                self.with_cluster(|cluster, outs| {
+                    cluster.rados(now, outs, |rados, o| rados.submit(now, token, request, o));
+                });
             }
             Effect::Send(client, tid, body) => {
                 if let Some(conn) = self.clients.get(&client) {
@@ -292,7 +318,8 @@ impl Mds {
         }
     }
 
-    /// Another may serve our rank by now: nothing of what is held here counts any more. The next life is a standby.
+    /// Another may serve our rank by now: nothing of what is held here counts any more. The next life is a
+    /// standby.
     fn begin_anew(&mut self, why: &str, out: &mut Out) {
         out.push(Output::Event(Event::new(Level::Warn, "begins_anew", why.to_owned())));
         self.stop(Output::Restart(why.to_owned()), out);
@@ -319,9 +346,9 @@ impl Mds {
         self.evictions.insert(token, (client, None));
         let text = EntityAddr { ty: wire::AddrType::ANY, ..*addr }.legacy_string();
         let json = format!(r#"{{"prefix":"osd blocklist","blocklistop":"add","addr":"{text}"}}"#);
-        let mut outs = std::mem::take(&mut self.cluster_out);
-        self.cluster.mon(now, &mut outs, |monc, o| monc.command(token, json, stdx::Bufs::new(), o));
-        self.cluster_out = outs;
+        self.with_cluster(|cluster, outs| {
+            cluster.mon(now, outs, |monc, o| monc.command(token, json, stdx::Bufs::new(), o));
+        });
     }
 
     /// The monitors have answered: the client is refused from the newest OSD map on.
@@ -337,7 +364,8 @@ impl Mds {
         self.finish_evictions(now);
     }
 
-    /// Ends evictions whose map we have: every operation that we or other clients send from now on carries it.
+    /// Ends evictions whose map we have: every operation that we or other clients send from now on carries
+    /// it.
     fn finish_evictions(&mut self, now: Now) {
         let have = self.cluster.engine().map().clone();
         let done: Vec<u64> = self
@@ -361,9 +389,7 @@ impl Mds {
     }
 
     fn timer(&mut self, now: Now) {
-        let mut outs = std::mem::take(&mut self.cluster_out);
-        self.cluster.timer(now, &mut outs);
-        self.cluster_out = outs;
+        self.with_cluster(|cluster, outs| cluster.timer(now, outs));
         if now.mono >= self.next_beacon && self.announced {
             self.send_beacon(now);
         }

@@ -1,5 +1,5 @@
-//! Recursive statistics travel up the tree a step at a time, some seconds late: each inode remembers which part of its
-//! own its parent already counts (`accounted`).
+//! Recursive statistics travel up the tree a step at a time, some seconds late: each inode remembers which
+//! part of its own its parent already counts (`accounted`).
 
 use super::commit::commit;
 use super::effect::Stage;

@@ -1,8 +1,8 @@
 //! The surroundings of the rank's owners: time, configuration, journal, object operations and outputs.
 //!
-//! An owner changes its own fields, and the cache and the sessions that it is passed. A consequence for any other owner is
-//! queued here as a [`Due`]; the rank routes it before the next input is looked at. So owners never call one another in a
-//! circle, and none sees another half changed.
+//! An owner changes its own fields, and the cache and the sessions that it is passed. A consequence for any
+//! other owner is queued here as a [`Due`]; the rank routes it before the next input is looked at. So owners
+//! never call one another in a circle, and none sees another half changed.
 
 use super::effect::{Effect, Stage};
 use crate::config::RankConfig;

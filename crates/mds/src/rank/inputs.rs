@@ -7,7 +7,7 @@ use super::reconnect::Said;
 use super::sessions::{ClientPeer, Sessions};
 use crate::io::{IoResult, IoWhy};
 use crate::rank::env::Due;
-use crate::types::{ClientId, IoId, Lsn};
+use crate::types::{ClientId, IoId, Lsn, RankPeer};
 use fsfmt::Ino;
 use msgs::{Body, ClientRequest, ClientSession, session_op};
 use node::Level;
@@ -68,6 +68,14 @@ impl Rank {
     /// The time at which [`Self::timer`] wants to be called.
     pub fn deadline(&self) -> Instant {
         self.reconnect.deadline().map_or(self.next_second, |at| at.min(self.next_second))
+    }
+
+    /// A message of another rank. A file system has one so far, so none is expected.
+    pub(crate) fn peer_message(&mut self, now: Now, from: RankPeer, body: &peer::Body) {
+        self.env.set_now(now);
+        let RankPeer { rank, incarnation } = from;
+        let detail = format!("{rank:?} (incarnation {incarnation}) sends {}", body.name());
+        self.env.log(Level::Debug, "unexpected_message_seen", detail);
     }
 
     /// A client is connected.

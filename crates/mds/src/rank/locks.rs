@@ -1,4 +1,5 @@
-//! File locks in cached inodes: setting what was decided, and taking over what clients claim after a restart of ours.
+//! File locks in cached inodes: setting what was decided, and taking over what clients claim after a restart
+//! of ours.
 
 use super::env::{Due, Env};
 use crate::cache::Cache;

@@ -1,11 +1,13 @@
-//! One rank as a state machine without a network: messages of clients and ends of object operations in, [`Effect`]s
-//! out. The daemon around it keeps connections, monitor and RADOS; tests put maps in memory around it.
+//! One rank as a state machine without a network: messages of clients and ends of object operations in,
+//! [`Effect`]s out. The daemon around it keeps connections, monitor and RADOS; tests put maps in memory
+//! around it.
 //!
-//! An input changes memory at once and appends to the journal; what is sent waits until the journal is durable. After
-//! each input [`Rank::settle`] runs what became possible, so that no input leaves anything half done.
+//! An input changes memory at once and appends to the journal; what is sent waits until the journal is
+//! durable. After each input [`Rank::settle`] runs what became possible, so that no input leaves anything
+//! half done.
 //!
-//! The state belongs to owners, one folder each, whose fields nobody else changes. [`Rank`] passes each of them what it
-//! needs and routes what one does to the others ([`env::Due`]).
+//! The state belongs to owners, one folder each, whose fields nobody else changes. [`Rank`] passes each of
+//! them what it needs and routes what one does to the others ([`env::Due`]).
 
 mod accounting;
 mod caps;

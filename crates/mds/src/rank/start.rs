@@ -1,4 +1,5 @@
-//! The start of a rank: making a file system, or taking over from a predecessor with its journal and its clients.
+//! The start of a rank: making a file system, or taking over from a predecessor with its journal and its
+//! clients.
 
 use super::effect::{Effect, Stage};
 use super::env::{Due, Env};

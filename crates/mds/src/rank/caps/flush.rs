@@ -27,9 +27,9 @@ impl Caps {
         }
     }
 
-    /// Carries out a flush of dirty attributes: durable before it is acknowledged, applied once. The client need not hold
-    /// the bits any more: it gives them up with the flush, and sends the flush again after a restart of ours. But only a
-    /// client that the inode records can have held them.
+    /// Carries out a flush of dirty attributes: durable before it is acknowledged, applied once. The client
+    /// need not hold the bits any more: it gives them up with the flush, and sends the flush again after a
+    /// restart of ours. But only a client that the inode records can have held them.
     pub(super) fn flush(
         &mut self,
         env: &mut Env,
@@ -125,8 +125,8 @@ fn merge(data: &mut InodeData, dirty: u32, m: &ClientCaps) {
             data.atime = atime;
             data.time_warp_seq = data.time_warp_seq.max(file.time_warp_seq);
         }
-        // Linux leaves truncate_seq out of its flushes. None can be older than a truncation: that takes back all caps.
-        // Nobody was let write further than this.
+        // Linux leaves truncate_seq out of its flushes. None can be older than a truncation: that takes back
+        // all caps. Nobody was let write further than this.
         let size = file.size.min(data.max_size_ever);
         if data.is_file() && size > data.size {
             data.size = size;

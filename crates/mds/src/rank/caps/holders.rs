@@ -1,5 +1,5 @@
-//! The clients that have a capability on one inode, summed up: what each may have follows from the sums without its own
-//! share, so that evaluating all of them takes one pass.
+//! The clients that have a capability on one inode, summed up: what each may have follows from the sums
+//! without its own share, so that evaluating all of them takes one pass.
 
 use crate::cache::Inode;
 use crate::cap::{Cap, Wants, conflicts, policy_beside};

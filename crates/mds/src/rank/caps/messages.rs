@@ -34,7 +34,8 @@ impl Caps {
         }
         if m.dirty.0 != 0 {
             if !cache.inodes.contains_key(&ino) {
-                // It comes again after a restart of ours, from a client that holds nothing of the inode any more.
+                // It comes again after a restart of ours, from a client that holds nothing of the inode any
+                // more.
                 self.late_flushes.entry(ino).or_default().push((client, tid, m.clone()));
                 return env.due(Due::Load(Need::Inode(ino), None));
             }
@@ -81,8 +82,8 @@ impl Caps {
                 self.remove(env, cache, sessions, ino, client);
                 continue;
             }
-            // A newer answer with the capability is on its way to the client: only what came before that is given
-            // back. No other confirmation of it will come.
+            // A newer answer with the capability is on its way to the client: only what came before that is
+            // given back. No other confirmation of it will come.
             if let Some(c) = cache.inodes.get_mut(&ino).and_then(|i| i.caps.get_mut(client)) {
                 c.confirm(*seq, cap::PIN);
             }
@@ -117,8 +118,8 @@ fn cap_of(cache: &Cache, ino: InodeKey, client: ClientId, id: u64) -> Option<&Ca
     cache.inodes.get(&ino)?.caps.get(client).filter(|c| c.id == id)
 }
 
-/// True if a client may be given write and exclusive bits: it has them recorded, as the request that it opened the file
-/// with was allowed to, or its key lets it write here.
+/// True if a client may be given write and exclusive bits: it has them recorded, as the request that it
+/// opened the file with was allowed to, or its key lets it write here.
 fn may_write(env: &Env, cache: &Cache, sessions: &Sessions, ino: InodeKey, client: ClientId) -> bool {
     let Some(auth) = sessions.get(client).map(|s| s.auth()) else { return false };
     let recorded = cache.inodes.get(&ino).is_some_and(|i| i.is_recorded(client));

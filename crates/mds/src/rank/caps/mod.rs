@@ -1,5 +1,6 @@
-//! Granting and revoking capabilities (PROTOCOL.md 6.5). There are no lock states: what a client may have follows from
-//! what all clients want ([`crate::cap::policy`]), from what operations under way revoke, and from what others still hold.
+//! Granting and revoking capabilities (PROTOCOL.md 6.5). There are no lock states: what a client may have
+//! follows from what all clients want ([`crate::cap::policy`]), from what operations under way revoke, and
+//! from what others still hold.
 
 mod flush;
 mod holders;
@@ -20,15 +21,15 @@ use stdx::Instant;
 
 /// Bits that a client gets without asking, because they save it a round trip and cost nobody anything.
 const LIKES: u32 = cap::PIN | cap::ANY_SHARED;
-/// The time for which a client may keep write and exclusive bits that it does not want: Ceph's clients give them back
-/// after `client_caps_release_delay`, 5 s, themselves.
+/// The time for which a client may keep write and exclusive bits that it does not want: Ceph's clients give
+/// them back after `client_caps_release_delay`, 5 s, themselves.
 const UNWANTED_FOR: Duration = Duration::from_secs(5);
 
-/// Capabilities: numbers for new ones, and what is to be done about some later. The capabilities themselves are in the
-/// cached inodes.
+/// Capabilities: numbers for new ones, and what is to be done about some later. The capabilities themselves
+/// are in the cached inodes.
 ///
-/// Invariants: a capability on an inode and the inode among those that its client's session holds come and go together;
-/// capability numbers are never given twice.
+/// Invariants: a capability on an inode and the inode among those that its client's session holds come and go
+/// together; capability numbers are never given twice.
 #[derive(Default)]
 pub(super) struct Caps {
     /// The last number given.
@@ -45,8 +46,8 @@ impl Caps {
         self.last_id = self.last_id.max(id);
     }
 
-    /// Gives `client` what it may have of an inode, in a reply: the inode as it will see it. `want` are bits that it
-    /// wants from now on. Whatever that takes from others is revoked first.
+    /// Gives `client` what it may have of an inode, in a reply: the inode as it will see it. `want` are bits
+    /// that it wants from now on. Whatever that takes from others is revoked first.
     pub fn issue(
         &mut self,
         env: &mut Env,
@@ -77,8 +78,8 @@ impl Caps {
         stat::inode_stat(ino, inode, client, cache.realm_of(inode))
     }
 
-    /// Revokes what clients must not have any more, and grants what waiting ones may have now; `skip` gets no grant,
-    /// because a reply will carry it.
+    /// Revokes what clients must not have any more, and grants what waiting ones may have now; `skip` gets no
+    /// grant, because a reply will carry it.
     pub fn eval(
         &mut self,
         env: &mut Env,
@@ -150,8 +151,8 @@ impl Caps {
         }
     }
 
-    /// Revokes write and exclusive bits that have not been wanted for a while, so that few files are kept for a client
-    /// that dies. It may keep what it has cached.
+    /// Revokes write and exclusive bits that have not been wanted for a while, so that few files are kept for
+    /// a client that dies. It may keep what it has cached.
     pub fn revoke_unwanted(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions) {
         let now = env.now();
         while let Some((since, ino, client)) = self.unwanted.front().copied()

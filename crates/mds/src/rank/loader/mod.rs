@@ -39,8 +39,8 @@ enum Step {
 
 /// Loads under way.
 ///
-/// Invariants: each object operation in flight belongs to a load; each load has an operation in flight or waits for
-/// another load, so that all end.
+/// Invariants: each object operation in flight belongs to a load; each load has an operation in flight or
+/// waits for another load, so that all end.
 #[derive(Default)]
 pub(super) struct Loader {
     loads: BTreeMap<Need, Load>,

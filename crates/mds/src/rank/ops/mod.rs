@@ -1,6 +1,6 @@
-//! Running operations (DESIGN, decision 8): `prepare` reads the cache and either lacks something, fails or has a plan.
-//! What it lacks is fetched and it starts again from scratch. A plan is carried out at once: its event is journaled and
-//! applied, its reply queued behind the event.
+//! Running operations (DESIGN, decision 8): `prepare` reads the cache and either lacks something, fails or
+//! has a plan. What it lacks is fetched and it starts again from scratch. A plan is carried out at once: its
+//! event is journaled and applied, its reply queued behind the event.
 
 mod op;
 mod reply;
@@ -20,8 +20,8 @@ use stdx::Instant;
 
 /// Operations under way.
 ///
-/// Invariants: between inputs each operation waits for something: for needs, or for space in the journal. An operation
-/// that runs is taken out of the table, so that nothing else changes it meanwhile.
+/// Invariants: between inputs each operation waits for something: for needs, or for space in the journal. An
+/// operation that runs is taken out of the table, so that nothing else changes it meanwhile.
 #[derive(Default)]
 pub(super) struct Ops {
     ops: BTreeMap<OpId, Op>,

@@ -47,7 +47,8 @@ impl Op {
         self.needs.iter().any(|n| matches!(n, Need::Dentry(..) | Need::Page(..) | Need::Inode(_)))
     }
 
-    /// The first run of whose loads it relies on what has come: its last run may not have looked at all of a page.
+    /// The first run of whose loads it relies on what has come: its last run may not have looked at all of a
+    /// page.
     pub fn needs_since(&self) -> u64 {
         self.pages.iter().map(|p| p.since).min().unwrap_or(self.last_run).min(self.last_run)
     }

@@ -57,8 +57,8 @@ pub(super) fn build(
     }
 }
 
-/// Entries of a directory with their inodes. Capabilities go with them only while the cache has space: a listing of a
-/// huge directory must not pin it whole.
+/// Entries of a directory with their inodes. Capabilities go with them only while the cache has space: a
+/// listing of a huge directory must not pin it whole.
 fn listing(
     env: &mut Env,
     cache: &mut Cache,

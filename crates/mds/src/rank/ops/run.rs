@@ -15,16 +15,16 @@ use msgs::{ClientReply, ClientRequest, MdsOp};
 use node::Level;
 use wire::Errno;
 
-/// True if more is stored afterwards, which is refused while the cluster is full. Renaming, truncating and attributes
-/// are not.
+/// True if more is stored afterwards, which is refused while the cluster is full. Renaming, truncating and
+/// attributes are not.
 fn grows(op: MdsOp, plan: &Plan) -> bool {
     let names = matches!(op, MdsOp::LINK | MdsOp::SETXATTR) && !plan.local.is_empty();
     plan.created != Ino(0) || names
 }
 
 impl Ops {
-    /// Runs the next operation that can run; false if there is none. `inode_numbers` tells the next free one if changes
-    /// may be journaled.
+    /// Runs the next operation that can run; false if there is none. `inode_numbers` tells the next free one
+    /// if changes may be journaled.
     pub fn run_next(
         &mut self,
         env: &mut Env,
@@ -45,7 +45,8 @@ impl Ops {
             .with_session(session.auth(), done)
             .at(env.stamp());
         let result = ops::prepare(&cx);
-        // A request that was carried out before is not answered before that is durable, whatever is left of it.
+        // A request that was carried out before is not answered before that is durable, whatever is left of
+        // it.
         let seen = if done.is_some() { env.journal().last() } else { cx.seen() };
         match result {
             Ok(plan) if env.cfg().full && grows(op.request.op, &plan) => {
@@ -126,7 +127,8 @@ impl Ops {
         plan.touched.into_iter().for_each(|ino| env.due(Due::CapsChanged(ino)));
     }
 
-    /// True if a request interrupts one that waits for a lock; that one is answered with EINTR, this one at once.
+    /// True if a request interrupts one that waits for a lock; that one is answered with EINTR, this one at
+    /// once.
     pub fn interrupt_lock(
         &mut self,
         env: &mut Env,

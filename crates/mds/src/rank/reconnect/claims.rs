@@ -87,8 +87,8 @@ impl Reconnect {
         self.reconnected.pop_front()
     }
 
-    /// Serves a client again that has claimed everything: gives what it has said, which is to be handled now, and the
-    /// inodes that it held until now, which others may wait for.
+    /// Serves a client again that has claimed everything: gives what it has said, which is to be handled now,
+    /// and the inodes that it held until now, which others may wait for.
     pub fn resume(
         &mut self,
         env: &mut Env,
@@ -115,9 +115,9 @@ impl Reconnect {
         (absent.said, release_presumed(cache, sessions, client))
     }
 
-    /// Revokes what a client that came late can't hold any more, because the inode has changed without it. Write and
-    /// exclusive bits were kept for it. What was revoked between its claims and now it is told now. If an earlier rank
-    /// went on without it, anything may have changed.
+    /// Revokes what a client that came late can't hold any more, because the inode has changed without it.
+    /// Write and exclusive bits were kept for it. What was revoked between its claims and now it is told now.
+    /// If an earlier rank went on without it, anything may have changed.
     fn revoke_outdated(
         &self,
         env: &mut Env,

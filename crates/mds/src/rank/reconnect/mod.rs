@@ -1,10 +1,10 @@
-//! Clients of the predecessor that have not reconnected (ADR 0007). The rank goes on without them after a short wait; what
-//! they may hold stays theirs until they come, or are evicted.
+//! Clients of the predecessor that have not reconnected (ADR 0007). The rank goes on without them after a
+//! short wait; what they may hold stays theirs until they come, or are evicted.
 //!
-//! The record of what they may hold is in the inodes: a client that has a [`fsfmt::ClientRange`] there may hold write and
-//! exclusive bits, or a lock. Such an inode gets a presumed capability as soon as it is in the cache, so that whatever
-//! conflicts waits as for any holder. Shared bits are not recorded: a client that comes late loses them on all that has
-//! changed meanwhile.
+//! The record of what they may hold is in the inodes: a client that has a [`fsfmt::ClientRange`] there may
+//! hold write and exclusive bits, or a lock. Such an inode gets a presumed capability as soon as it is in the
+//! cache, so that whatever conflicts waits as for any holder. Shared bits are not recorded: a client that
+//! comes late loses them on all that has changed meanwhile.
 
 mod claims;
 mod window;
@@ -43,8 +43,8 @@ pub(super) struct AbsentClient {
 
 /// The absent clients, what they claim, and what has changed without them.
 ///
-/// Invariants: all that is kept is about absent clients; each claim that waits for a load is counted with its client;
-/// nothing is kept once no client is absent.
+/// Invariants: all that is kept is about absent clients; each claim that waits for a load is counted with its
+/// client; nothing is kept once no client is absent.
 #[derive(Default)]
 pub(super) struct Reconnect {
     absent: BTreeMap<ClientId, AbsentClient>,
@@ -117,8 +117,8 @@ impl Reconnect {
         None
     }
 
-    /// Keeps a message that came before the rank was active. Clients wait for answers: what they send until then is
-    /// bounded by what they have in flight.
+    /// Keeps a message that came before the rank was active. Clients wait for answers: what they send until
+    /// then is bounded by what they have in flight.
     pub fn keep_early(&mut self, client: ClientId, tid: u64, body: Body) {
         if self.early.len() < MAX_HELD_BACK {
             self.early.push_back((client, (tid, body)));
@@ -130,7 +130,8 @@ impl Reconnect {
         std::mem::take(&mut self.early)
     }
 
-    /// The rank serves: gives what absent clients have said, for those that ask for new sessions get them now.
+    /// The rank serves: gives what absent clients have said, for those that ask for new sessions get them
+    /// now.
     pub fn take_said(&mut self, client: ClientId) -> Vec<Said> {
         let Some(absent) = self.absent.get_mut(&client) else { return Vec::new() };
         let said = std::mem::take(&mut absent.said);

@@ -1,4 +1,5 @@
-//! How long the rank waits for its predecessor's clients, and what it records of those that it went on without.
+//! How long the rank waits for its predecessor's clients, and what it records of those that it went on
+//! without.
 
 use super::Reconnect;
 use crate::cache::Cache;
@@ -14,8 +15,8 @@ use stdx::Instant;
 
 /// The time that clients have to reconnect after a restart: Ceph's `mds_reconnect_timeout`.
 const RECONNECT_WINDOW: Duration = Duration::from_secs(45);
-/// The time for which the rank waits for all of them before it goes on with those that came. Clients that see the
-/// monitors' map at once are there within milliseconds; what is waited for here delays everybody.
+/// The time for which the rank waits for all of them before it goes on with those that came. Clients that see
+/// the monitors' map at once are there within milliseconds; what is waited for here delays everybody.
 const GRACE: Duration = Duration::from_millis(500);
 
 impl Reconnect {
@@ -30,7 +31,8 @@ impl Reconnect {
         self.go_on
     }
 
-    /// Ends the reconnect stage when all have come or enough was waited, and evicts those that have not come in time.
+    /// Ends the reconnect stage when all have come or enough was waited, and evicts those that have not come
+    /// in time.
     pub fn check_window(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions) {
         if env.stage() < Stage::Reconnecting {
             return;
@@ -57,7 +59,8 @@ impl Reconnect {
         env.effect(Effect::Reached(Stage::Rejoined));
     }
 
-    /// A client renews: if it has confirmed all that it had to give up, its beliefs are not in doubt any more.
+    /// A client renews: if it has confirmed all that it had to give up, its beliefs are not in doubt any
+    /// more.
     pub fn settle_doubts(&self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, client: ClientId) {
         let is_in_doubt = sessions.get(client).is_some_and(|s| s.record().was_absent);
         let is_here = env.stage() == Stage::Active && !self.absent.contains_key(&client);

@@ -1,10 +1,11 @@
-//! Taking over the stored state of a predecessor: first the tables, then the journal, object by object. The events of an
-//! object are applied as soon as they are known to have happened.
+//! Taking over the stored state of a predecessor: first the tables, then the journal, object by object. The
+//! events of an object are applied as soon as they are known to have happened.
 //!
-//! Memory is bounded by the cache, not by the journal: when changes crowd the cache, they are written back before the next
-//! object is read, and what is clean leaves. That is safe at any moment, for what is replayed is durable, events are
-//! after-images, and the journal's header does not move: a crash repeats the same events. So the most in memory is the
-//! cache's limit, what one object's events change, and the events of two objects.
+//! Memory is bounded by the cache, not by the journal: when changes crowd the cache, they are written back
+//! before the next object is read, and what is clean leaves. That is safe at any moment, for what is replayed
+//! is durable, events are after-images, and the journal's header does not move: a crash repeats the same
+//! events. So the most in memory is the cache's limit, what one object's events change, and the events of two
+//! objects.
 
 mod reader;
 
@@ -57,7 +58,8 @@ pub(super) struct Ended {
 
 /// A replay under way.
 ///
-/// Invariants: no event is given out before all tables are read; at most one object of the journal is being read.
+/// Invariants: no event is given out before all tables are read; at most one object of the journal is being
+/// read.
 #[derive(Default)]
 pub(super) struct Replay {
     /// Objects that are being read.

@@ -1,9 +1,9 @@
 //! Reads a journal object by object, and gives its events in order.
 //!
-//! The reader keeps one object back: a write of a predecessor may have landed after its successor had read that object and
-//! gone on in the next, so events that the next object numbers again never happened. The events of an object are given out
-//! when the next one is read, or found not to exist. A reader that has come to the end can go on from there: it reads its
-//! last object again, from which it gives out only what is new.
+//! The reader keeps one object back: a write of a predecessor may have landed after its successor had read
+//! that object and gone on in the next, so events that the next object numbers again never happened. The
+//! events of an object are given out when the next one is read, or found not to exist. A reader that has come
+//! to the end can go on from there: it reads its last object again, from which it gives out only what is new.
 
 use crate::types::{Lsn, Segment};
 use fsfmt::Event;

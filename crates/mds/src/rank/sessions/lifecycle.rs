@@ -107,8 +107,8 @@ impl Sessions {
         self.map.get(&client).is_some_and(|s| s.state == SessionState::Evicting)
     }
 
-    /// Once a second: looks for clients that are silent or do not give back what was revoked. `late` tells for how long
-    /// an operation has waited for a client's answer to a revocation.
+    /// Once a second: looks for clients that are silent or do not give back what was revoked. `late` tells
+    /// for how long an operation has waited for a client's answer to a revocation.
     pub fn check_silence(&mut self, env: &mut Env, cache: &Cache, late: impl Fn(ClientId) -> Duration) {
         let now = env.now();
         if now.since(self.last_check) > OWN_PAUSE {

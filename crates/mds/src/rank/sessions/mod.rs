@@ -1,8 +1,8 @@
 //! Sessions of clients: their stored records, what they hold, and what is to be sent to them.
 //!
-//! Everything for one client leaves in the order in which it was decided, and each message only when the events that it
-//! shows are durable (DESIGN, decision 5). So a client never sees a grant before the revocation that was decided
-//! earlier, and never learns of a change that a crash could undo.
+//! Everything for one client leaves in the order in which it was decided, and each message only when the
+//! events that it shows are durable (DESIGN, decision 5). So a client never sees a grant before the
+//! revocation that was decided earlier, and never learns of a change that a crash could undo.
 
 mod lifecycle;
 mod session;
@@ -22,8 +22,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use stdx::Instant;
 use wire::{DecodeError, Reader, Timespec, Writer};
 
-/// Session features that we offer: up to 9 (versioned replies), lazy wanted caps, several reconnect messages; no
-/// asynchronous creates.
+/// Session features that we offer: up to 9 (versioned replies), lazy wanted caps, several reconnect messages;
+/// no asynchronous creates.
 const FEATURES: u64 = 0x1bff;
 
 /// The write-back of sessions: records to set and keys to remove.
@@ -31,8 +31,8 @@ pub(super) type SessionChanges = (BTreeMap<Vec<u8>, Vec<u8>>, Vec<Vec<u8>>);
 
 /// All sessions of the rank, and the clients that are connected.
 ///
-/// Invariants: a session holds an inode exactly if the inode in the cache has a capability of its client; no last message
-/// waits for an event that is durable.
+/// Invariants: a session holds an inode exactly if the inode in the cache has a capability of its client; no
+/// last message waits for an event that is durable.
 pub(super) struct Sessions {
     map: BTreeMap<ClientId, Session>,
     peers: BTreeMap<ClientId, ClientPeer>,
@@ -98,7 +98,8 @@ impl Sessions {
         }
     }
 
-    /// A request begins, whose client has the answers to all below `oldest_tid`; false if it is under way already.
+    /// A request begins, whose client has the answers to all below `oldest_tid`; false if it is under way
+    /// already.
     pub fn begin_request(&mut self, client: ClientId, tid: u64, oldest_tid: u64) -> bool {
         let Some(s) = self.map.get_mut(&client) else { return false };
         if !s.running.insert(tid) {

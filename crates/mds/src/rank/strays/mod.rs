@@ -1,6 +1,6 @@
-//! Work on files' objects: cutting off what a truncation frees, and removing everything of an inode that has neither a
-//! name nor a capability. Both are in the journal before they begin (`truncate_from`, the stray entry), so that a crash
-//! only repeats them.
+//! Work on files' objects: cutting off what a truncation frees, and removing everything of an inode that has
+//! neither a name nor a capability. Both are in the journal before they begin (`truncate_from`, the stray
+//! entry), so that a crash only repeats them.
 
 mod objects;
 
@@ -53,8 +53,8 @@ impl Strays {
         }
     }
 
-    /// Starts work that is due: not before the rank serves, for what has no name may be open, and its capabilities not
-    /// claimed yet; purges only if no client `is_absent`, for the same reason.
+    /// Starts work that is due: not before the rank serves, for what has no name may be open, and its
+    /// capabilities not claimed yet; purges only if no client `is_absent`, for the same reason.
     pub fn advance(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions, is_absent: bool) {
         if env.stage() != Stage::Active {
             return;

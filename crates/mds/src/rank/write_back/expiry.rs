@@ -1,8 +1,10 @@
-//! Journal expiry (the paper's section 4.2: the journal is trimmed when its updates are in their directories).
+//! Journal expiry (the paper's section 4.2: the journal is trimmed when its updates are in their
+//! directories).
 //!
-//! A segment is needed while something that its events changed is not stored elsewhere. What is dirty is indexed by the
-//! segment of its oldest change ([`DirtyIndex`](crate::dirty::DirtyIndex)), so the first needed segment is a look at a few
-//! minima. The tail moves in two steps: first the header names the new first segment, then the objects before it go.
+//! A segment is needed while something that its events changed is not stored elsewhere. What is dirty is
+//! indexed by the segment of its oldest change ([`DirtyIndex`](crate::dirty::DirtyIndex)), so the first
+//! needed segment is a look at a few minima. The tail moves in two steps: first the header names the new
+//! first segment, then the objects before it go.
 
 use super::WriteBack;
 use crate::cache::Cache;

@@ -1,7 +1,8 @@
 //! Writing back what events changed, so that the journal's oldest segments can expire ([`expiry`]).
 //!
-//! A round of write-backs begins when all events are durable and ends when all its operations have: it contains every
-//! change of the segments that should expire. A fragment's write-back contains only the entries that changed.
+//! A round of write-backs begins when all events are durable and ends when all its operations have: it
+//! contains every change of the segments that should expire. A fragment's write-back contains only the
+//! entries that changed.
 
 mod expiry;
 mod round;
@@ -18,9 +19,9 @@ use std::collections::BTreeMap;
 
 /// Write-backs in flight, the inode number table and the journal's header.
 ///
-/// Invariants: at most one round is in flight; a change is either dirty in the cache or in a write-back in flight until it
-/// is stored, so that [`WriteBack::first_needed`] never passes it; one write of the header is in flight, and the header
-/// never goes back.
+/// Invariants: at most one round is in flight; a change is either dirty in the cache or in a write-back in
+/// flight until it is stored, so that [`WriteBack::first_needed`] never passes it; one write of the header is
+/// in flight, and the header never goes back.
 pub(super) struct WriteBack {
     /// Operations of the round in flight.
     in_flight: usize,
@@ -85,8 +86,8 @@ impl WriteBack {
         if let Some(up_to) = up_to
             && self.in_flight == 0
         {
-            // Only durable changes may be written back. Changes wait for the moment in which all are, or a busy
-            // directory would never have one.
+            // Only durable changes may be written back. Changes wait for the moment in which all are, or a
+            // busy directory would never have one.
             if env.journal().is_idle() {
                 self.start_round(env, cache, sessions, up_to);
                 self.stop_draining(env);
@@ -105,8 +106,8 @@ impl WriteBack {
         }
     }
 
-    /// Writes back everything while the journal is being replayed, if changes take up too much of the cache. True while
-    /// the replay must wait for it.
+    /// Writes back everything while the journal is being replayed, if changes take up too much of the cache.
+    /// True while the replay must wait for it.
     pub fn advance_replay(&mut self, env: &mut Env, cache: &mut Cache, sessions: &mut Sessions) -> bool {
         if self.in_flight == 0 && is_crowded(env, cache) {
             // All that is replayed was read from the journal, so it is durable.

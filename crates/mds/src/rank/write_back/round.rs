@@ -46,7 +46,8 @@ impl OmapChanges {
 }
 
 impl WriteBack {
-    /// Starts write-backs of everything that an event of a segment up to `up_to` changed. All events are durable.
+    /// Starts write-backs of everything that an event of a segment up to `up_to` changed. All events are
+    /// durable.
     pub(super) fn start_round(
         &mut self,
         env: &mut Env,
