@@ -308,7 +308,8 @@ impl Filesystem for Kernel {
                     client::Entry { attr, ..Default::default() }
                 });
                 let (name, attr) = (OsStr::from_bytes(&e.name), file_attr(&entry.attr));
-                full = full || reply.add(INodeNo(e.ino), e.next_offset, name, &entry.entry_valid, &attr, Generation(0));
+                let (ino, valid) = (INodeNo(e.ino), entry.entry_valid);
+                full = full || reply.add(ino, e.next_offset, name, &valid, &attr, Generation(0));
                 if full && e.entry.is_some() {
                     // The kernel never sees this entry, so the reference that came with it goes back.
                     fs.submit(who.clone(), FsRequest::Forget { ino: e.ino, count: 1 }, |_| {});
@@ -378,7 +379,8 @@ impl Filesystem for Kernel {
     ) {
         let lock = FileLock { start, end, kind: typ as u32, pid };
         let request = FsRequest::Getlk { fh: fh.0, owner: lock_owner.0, lock };
-        ask!(self, req, request, reply, Answer::Lock(l) => reply.locked(l.start, l.end, l.kind as i32, l.pid));
+        ask!(self, req, request, reply,
+            Answer::Lock(l) => reply.locked(l.start, l.end, l.kind as i32, l.pid));
     }
 
     fn setlk(

@@ -17,6 +17,7 @@ pub(crate) fn make_file_system(admin: &client::Cluster) -> Result<()> {
     for (pool, pgs) in [("cephfs_metadata", 16), ("cephfs_data", 32)] {
         ask(admin, &json!({ "prefix": "osd pool create", "pool": pool, "pg_num": pgs }))?;
     }
-    let make = json!({ "prefix": "fs new", "fs_name": FS_NAME, "metadata": "cephfs_metadata", "data": "cephfs_data" });
+    let (metadata, data) = ("cephfs_metadata", "cephfs_data");
+    let make = json!({ "prefix": "fs new", "fs_name": FS_NAME, "metadata": metadata, "data": data });
     ask(admin, &make).map(|_| ())
 }

@@ -257,7 +257,8 @@ impl Daemon {
             DiskOpenError::Locked(path) => anyhow::Error::new(InUse::of(&path)),
             error => error.into(),
         })?;
-        tracing::debug!(node = %self.name, path = %spec.path.display(), access = disk.describe(), discards = disk.describe_discards(), "disk");
+        let (access, discards) = (disk.describe(), disk.describe_discards());
+        tracing::debug!(node = %self.name, path = %spec.path.display(), access, discards, "disk");
         Ok(disk)
     }
 

@@ -31,7 +31,8 @@ impl Layout {
         let free = stat.f_bavail * stat.f_frsize;
         if free < SPACE_NEEDED {
             bail!(
-                "{} is on a file system with only {} MiB free, a new cluster needs {} MiB: free some space or choose another directory",
+                "{} is on a file system with only {} MiB free, a new cluster needs {} MiB: free some \
+                 space or choose another directory",
                 self.dir.display(),
                 free >> 20,
                 SPACE_NEEDED >> 20

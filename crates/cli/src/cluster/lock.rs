@@ -26,7 +26,8 @@ impl DirLock {
             // The process id is only for the message.
             let _ = file.read_to_string(&mut pid);
             bail!(
-                "{} is in use by another `nacre dev` (process {}): stop that one first, or choose another directory",
+                "{} is in use by another `nacre dev` (process {}): stop that one first, \
+                 or choose another directory",
                 layout.dir().display(),
                 pid.trim()
             );

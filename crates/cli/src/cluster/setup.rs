@@ -68,7 +68,8 @@ pub(crate) fn open_or_create(layout: &Layout, wanted: &Wanted) -> Result<Cluster
     let count = wanted.osds.unwrap_or(if osds.is_empty() { DEFAULT_OSDS } else { 0 });
     if (count as usize) < osds.len() && wanted.osds.is_some() {
         bail!(
-            "{} holds {} OSDs, --osds {count} would leave data out: start it without --osds, or with at least {}",
+            "{} holds {} OSDs, --osds {count} would leave data out: start it without \
+             --osds, or with at least {}",
             layout.dir().display(),
             osds.len(),
             osds.len()
@@ -209,15 +210,20 @@ fn conf_text(layout: &Layout, fsid: Uuid, mons: &[SocketAddr], cephx: bool, osds
     let hosts = hosts.join(",");
     let mut out = format!(
         "[global]\n\tfsid = {fsid}\n\tmon host = {hosts}\n\tkeyring = {dir}/keyring\n\
-         \tauth cluster required = {auth}\n\tauth service required = {auth}\n\tauth client required = {auth}\n\
-         \tosd crush chooseleaf type = 0\n\tosd pool default size = {size}\n\tosd pool default min size = {min_size}\n\
-         \n[client]\n\t# Leave a monitor that has fallen silent; without these lines librados waits for 30 s.\n\
-         \tmon client ping interval = 0.5\n\tmon client ping timeout = 1.5\n\tmon client hunt interval = 0.5\n"
+         \tauth cluster required = {auth}\n\tauth service required = {auth}\n\
+         \tauth client required = {auth}\n\
+         \tosd crush chooseleaf type = 0\n\tosd pool default size = {size}\n\
+         \tosd pool default min size = {min_size}\n\
+         \n[client]\n\t# Leave a monitor that has fallen silent; without these lines librados \
+         waits for 30 s.\n\
+         \tmon client ping interval = 0.5\n\tmon client ping timeout = 1.5\n\
+         \tmon client hunt interval = 0.5\n"
     );
     for role in ["mon", "osd", "mds"] {
         out.push_str(&format!(
             "\n[{role}]\n\t{role} data = {dir}/$name\n\tkeyring = {dir}/$name/keyring\n\
-             \tadmin socket = {dir}/run/$name.asok\n\tpid file = {dir}/run/$name.pid\n\tlog file = {dir}/log/$name.log\n"
+             \tadmin socket = {dir}/run/$name.asok\n\tpid file = {dir}/run/$name.pid\n\
+             \tlog file = {dir}/log/$name.log\n"
         ));
     }
     out

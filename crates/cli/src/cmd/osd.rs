@@ -102,7 +102,8 @@ fn make(args: &CreateArgs) -> Result<()> {
         disk.describe_discards()
     );
     println!(
-        "The OSD whose `osd data` has it as `block` makes its store there when it is started: nacre osd --conf CONF --id ID"
+        "The OSD whose `osd data` has it as `block` makes its store there when it is started: \
+         nacre osd --conf CONF --id ID"
     );
     Ok(())
 }

@@ -174,7 +174,12 @@ fn as_json(report: &Report) -> serde_json::Value {
     json!({
         "superblocks": report.superblocks,
         "superblock": fields,
-        "log": {"records": report.log.0, "transactions": report.log.1, "bytes": report.log.2, "end": report.log_end},
+        "log": {
+            "records": report.log.0,
+            "transactions": report.log.1,
+            "bytes": report.log.2,
+            "end": report.log_end,
+        },
         "pages": report.pages,
         "page_bytes": report.page_bytes,
         "entries": entries,

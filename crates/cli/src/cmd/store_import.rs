@@ -47,7 +47,8 @@ impl Import {
         }
         if owner.newest < head.epoch {
             bail!(
-                "{to} knows maps up to {} and the export those up to {}: start {to} once, stop it, and try again",
+                "{to} knows maps up to {} and the export those up to {}: start {to} once, \
+                 stop it, and try again",
                 owner.newest,
                 head.epoch
             );

@@ -66,8 +66,8 @@ struct Done {
 
 impl Done {
     fn json(&self) -> Value {
-        json!({ "pgid": self.pgid.to_string(), "osd": self.osd, "epoch": self.epoch.0, "objects": self.objects,
-            "file": self.file.display().to_string(), "done": self.what })
+        json!({ "pgid": self.pgid.to_string(), "osd": self.osd, "epoch": self.epoch.0,
+            "objects": self.objects, "file": self.file.display().to_string(), "done": self.what })
     }
 }
 

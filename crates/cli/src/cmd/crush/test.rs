@@ -70,7 +70,8 @@ impl TestArgs {
 pub(super) fn test(map: &CrushMap, args: &TestArgs, out: &mut impl Write) -> Result<()> {
     if !(args.show_mappings || args.show_bad_mappings || args.statistics()) {
         bail!(
-            "nothing to print: give --show-mappings, --show-bad-mappings, --show-statistics or --show-utilization"
+            "nothing to print: give --show-mappings, --show-bad-mappings, --show-statistics or \
+             --show-utilization"
         );
     }
     let weights = device_weights(map, &args.weight);
