@@ -233,7 +233,7 @@ impl<'a> Work<'a> {
         if self.is_fixed(pg) || !self.shares.may_replace(&pg.wanted, from, to) {
             return false;
         }
-        // Whether exceptions can express it is a question only if positions matter.
+        // True if exceptions can express it is a question only if positions matter.
         !self.pool.is_erasure() || self.items(&pg.raw, &replaced(&pg.wanted, from, to)).is_some()
     }
 

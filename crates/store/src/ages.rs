@@ -1,7 +1,7 @@
 //! Ages of zones, in checkpoints: the criterion for discarding free space.
 
-/// The checkpoint at which each zone last changed, modulo 255, from 1 on; 0 for a free zone that was discarded.
-/// After 255 checkpoints an old zone may look young again, which is harmless.
+/// The checkpoint at which each zone last changed, modulo 255, from 1 on; 0 for a free zone that was
+/// discarded. After 255 checkpoints an old zone may look young again, which is harmless.
 pub(crate) struct Ages {
     since: Vec<u8>,
     now: u8,

@@ -1,11 +1,12 @@
 //! Which blocks of the device are free: one bit for each 4 KiB, in memory.
 //!
-//! 64 blocks are a zone (one word). Data and index pages keep to different zones as long as there is a choice, so that large
-//! runs stay whole; but any block can hold either, and a page is any two blocks. So whether something fits is a
-//! matter of counting free blocks: no pattern of deletes can make free space useless. Places are looked for before an edge
-//! that moves on as more is used, so that a sparse file takes of its host about twice what is stored in it. A bit is set from the moment a
-//! block is promised to something until nothing on the device refers to it any more; what of that is durable is the
-//! checkpoint's business.
+//! 64 blocks are a zone (one word). Data and index pages keep to different zones as long as there is a
+//! choice, so that large runs stay whole; but any block can hold either, and a page is any two blocks. So
+//! whether something fits is a matter of counting free blocks: no pattern of deletes can make free space
+//! useless. Places are looked for before an edge that moves on as more is used, so that a sparse file takes
+//! of its host about twice what is stored in it. A bit is set from the moment a block is promised to
+//! something until nothing on the device refers to it any more; what of that is durable is the checkpoint's
+//! business.
 
 use crate::ages::Ages;
 use crate::page::Place;
@@ -16,7 +17,7 @@ use std::ops::Range;
 pub(crate) const ZONE: u64 = 64;
 /// Words whose free blocks are counted together, to skip full parts quickly.
 const CHUNK: usize = 64;
-/// From so many blocks on, space is looked for where it is not scattered.
+/// Runs of at least this many blocks go to zones that are not fragmented.
 const LARGE: u64 = 16;
 
 /// Zones by which the edge moves: 256 MiB.
@@ -36,16 +37,16 @@ pub(crate) struct Alloc {
     pages: u64,
     /// Zones of the index with room for a page in a row.
     partial: BTreeSet<usize>,
-    /// Zones from here on are not used as long as there is room before.
+    /// Zones from here on are used only once those before are full.
     edge: usize,
     near: usize,
     far: usize,
     scattered: usize,
     /// The block after the last large run.
     after_large: u64,
-    /// Since when zones are as they are.
+    /// The checkpoint at which each zone last changed.
     ages: Ages,
-    /// Fails after so many successes; for tests of what a failure leaves behind.
+    /// The allocations that still succeed; for tests of a failure's consequences.
     fails_after: Option<u64>,
 }
 
@@ -78,7 +79,7 @@ impl Alloc {
         out
     }
 
-    /// Bytes that this takes.
+    /// Memory in bytes.
     pub fn memory(&self) -> usize {
         self.words.len() * 10 + self.chunk_free.len() * 4 + self.partial.len() * 16
     }
@@ -125,13 +126,13 @@ impl Alloc {
         *chunk = chunk.checked_add_signed(change as i32).expect("counted");
     }
 
-    /// Whether a block is free; also used to compare with what is reachable.
+    /// True if a block is free; also used to compare with what is reachable.
     pub fn is_free(&self, block: u64) -> bool {
         let zone = (block / ZONE) as usize;
         zone < self.words.len() && self.words[zone] >> (block % ZONE) & 1 == 0
     }
 
-    /// Marks data that was found to be in use; false where it was taken already or is outside.
+    /// Marks data that was found to be in use; false if it was taken already or is outside.
     pub fn mark(&mut self, run: Run) -> bool {
         let end = run.0.saturating_add(run.1);
         if end > self.words.len() as u64 * ZONE || self.run_at(run.0, run.1) < run.1 {
@@ -157,7 +158,7 @@ impl Alloc {
         self.edge = self.edge.max((2 * used + STRETCH).min(self.words.len()));
     }
 
-    /// Gives back blocks of data.
+    /// Frees blocks of data.
     pub fn free(&mut self, run: Run) {
         for (zone, mask) in zones(run) {
             assert_eq!(self.words[zone] & mask, mask, "blocks of {run:?} freed twice");
@@ -181,8 +182,8 @@ impl Alloc {
         }
     }
 
-    /// Free zones in a row, the first in `among`, at most `max`, that have been free for so many checkpoints and may still take
-    /// space of the host; or else how far was looked.
+    /// Free zones in a row, the first in `among`, at most `max`, that have been free for so many checkpoints
+    /// and may still take space of the host; or else how far was looked.
     pub fn long_free(&self, among: Range<usize>, max: usize, checkpoints: u8) -> Result<Range<usize>, usize> {
         let to = among.end.min(self.words.len());
         let fits = |zone: &usize| self.words[*zone] == 0 && self.ages.is_old(*zone, checkpoints);
@@ -220,7 +221,7 @@ impl Alloc {
         }
     }
 
-    /// How many blocks from `start` on are free, up to `max`.
+    /// The number of free blocks from `start` on, up to `max`.
     fn run_at(&self, start: u64, max: u64) -> u64 {
         let end = start.saturating_add(max).min(self.words.len() as u64 * ZONE);
         let taken = |(zone, mask): &(usize, u64)| self.words[*zone] & mask != 0;
@@ -251,8 +252,8 @@ impl Alloc {
         Some(run)
     }
 
-    /// Where a large run goes: behind the last one, so that zones fill up one after another; else to a whole free zone;
-    /// else to the longest row of free blocks of some zone that has a long one.
+    /// Where a large run goes: behind the last one, so that zones fill up one after another; else to a whole
+    /// free zone; else to the longest row of free blocks of some zone that has a long one.
     fn large(&mut self, want: u64) -> Option<u64> {
         let before_edge = self.after_large + want <= self.edge as u64 * ZONE;
         if before_edge && self.run_at(self.after_large, want) == want {
@@ -278,8 +279,8 @@ impl Alloc {
         Some(zone as u64 * ZONE + u64::from(self.words[zone].trailing_ones()))
     }
 
-    /// The first zone of data from `from` on, around the edge, that `fits`; chunks with fewer than `least` free blocks
-    /// are skipped.
+    /// The first zone of data from `from` on, around the edge, that `fits`; chunks with fewer than `least`
+    /// free blocks are skipped.
     fn find_zone(&mut self, from: usize, least: u32, fits: impl Fn(u64) -> bool) -> Option<usize> {
         self.find(from, least, |alloc, zone, word| !alloc.index[zone] && fits(word))
     }
@@ -316,7 +317,8 @@ impl Alloc {
         None
     }
 
-    /// Takes two blocks for a page: side by side in a zone of the index, else in a whole free zone, else anywhere.
+    /// Takes two blocks for a page: side by side in a zone of the index, else in a whole free zone, else
+    /// anywhere.
     pub fn page(&mut self) -> Option<Place> {
         if self.free < 2 || !self.may_succeed() {
             return None;
@@ -357,7 +359,7 @@ impl Alloc {
         }
     }
 
-    /// Marks a page that was found to be in use; false where its place is taken or can't be one.
+    /// Marks a page that was found to be in use; false if its place is taken or can't be one.
     pub fn mark_page(&mut self, place: Place) -> bool {
         let [first, second] = place.blocks();
         if first == second || !self.is_free(first) || !self.is_free(second) {
@@ -371,7 +373,7 @@ impl Alloc {
         true
     }
 
-    /// Gives back a page's place.
+    /// Frees a page's blocks.
     pub fn free_page(&mut self, place: Place) {
         self.pages -= 1;
         place.blocks().into_iter().for_each(|block| self.free((block, 1)));

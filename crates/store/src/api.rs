@@ -1,14 +1,16 @@
 //! What the store offers to its owner: keys, transactions, reads, and what comes back.
 //!
-//! The store is a sub-machine: its owner calls it and carries out the [`StoreOut`]s. Everything submitted is visible to
-//! reads at once (read your writes) but durable only when [`StoreOut::Committed`] says so; commits come in order of submission.
+//! The store is a sub-machine: its owner calls it and carries out the [`StoreOut`]s. Everything submitted is
+//! visible to reads at once (read your writes) but durable only when [`StoreOut::Committed`] says so; commits
+//! come in order of submission.
 
 use std::cmp::Ordering;
 use stdx::{Bufs, Rng};
 use wire::{Decode, DecodeError, Encode, Reader, Sample, Writer, wire_structs};
 
-/// The identity and order of an object (DESIGN, decision 4): pool, shard, **bit-reversed** hash, namespace, locator key,
-/// name, snapshot, generation. A PG is a set of hash ranges of this order, so listing, backfill and splits are range scans.
+/// The identity and order of an object (docs/design.md, decision 4): pool, shard, **bit-reversed** hash,
+/// namespace, locator key, name, snapshot, generation. A PG is a set of hash ranges of this order, so
+/// listing, backfill and splits are range scans.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct ObjectKey {
     /// Pool id; negative pools are the owner's private ones (superblock, PG metadata, a monitor's log).
@@ -88,14 +90,16 @@ impl PartialOrd for ObjectKey {
 }
 
 wire_structs! {
-    /// A transaction: applied whole or not at all, also across power loss, and in order with all others of the store.
+    /// A transaction: applied whole or not at all, also across power loss, and in order with all others of
+    /// the store.
     pub struct Transaction[v 1/1] {
         /// Applied one after another; each sees the effect of those before it.
         pub ops: Vec<TxnOp>,
     }
 }
 
-/// One step of a transaction. Steps other than `Remove`, `OmapRemove*` and the like create the object where it is absent.
+/// One step of a transaction. Steps other than `Remove`, `OmapRemove*` and the like create the object where
+/// it is absent.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TxnOp {
     /// Make the object exist.
@@ -108,10 +112,11 @@ pub enum TxnOp {
     Truncate(ObjectKey, u64),
     /// Remove data, xattrs and omap. Absent is no error.
     Remove(ObjectKey),
-    /// Replace the second object by a copy of the first (data, xattrs, omap); shares extents. Where the first is absent
-    /// nothing happens.
+    /// Replace the second object by a copy of the first (data, xattrs, omap); shares extents. Where the first
+    /// is absent nothing happens.
     Clone(ObjectKey, ObjectKey),
-    /// Copy a data range: from, to, source offset, length, destination offset. Beyond the source's end reads as zeros.
+    /// Copy a data range: from, to, source offset, length, destination offset. Beyond the source's end reads
+    /// as zeros.
     CloneRange(ObjectKey, ObjectKey, u64, u64, u64),
     /// Rename, replacing the second. Where the first is absent nothing happens.
     Rename(ObjectKey, ObjectKey),
@@ -131,12 +136,13 @@ pub enum TxnOp {
     OmapSetHeader(ObjectKey, Vec<u8>),
 }
 
-/// A read. All of one `Read` sees one state of the object: what was submitted before the read, and nothing later.
+/// A read. All of one `Read` sees one state of the object: what was submitted before the read, and nothing
+/// later.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Read {
     /// Parts of one object.
     Object {
-        /// Which.
+        /// The object.
         key: ObjectKey,
         /// All xattrs.
         attrs: bool,
@@ -151,20 +157,20 @@ pub enum Read {
     },
     /// The written extents of a range: what is not in one is a hole.
     Extents {
-        /// Which.
+        /// The object.
         key: ObjectKey,
-        /// From here.
+        /// First byte.
         offset: u64,
-        /// So many bytes.
+        /// Length in bytes.
         len: u64,
     },
     /// Keys in order, from the first (inclusive) to the second (exclusive), at most `max`.
     List {
-        /// First.
+        /// The first key, inclusive.
         from: ObjectKey,
-        /// End.
+        /// The end, exclusive.
         to: ObjectKey,
-        /// At most so many; more follow where exactly so many came.
+        /// At most this many; more follow where exactly so many came.
         max: usize,
     },
 }
@@ -178,7 +184,7 @@ impl Read {
         }
     }
 
-    /// Whether an object exists, its size and xattrs.
+    /// True if an object exists, its size and xattrs.
     pub fn attrs_of(key: &ObjectKey) -> Self {
         Self::Object {
             key: key.clone(),
@@ -191,22 +197,23 @@ impl Read {
     }
 }
 
-/// For whom something is read.
+/// The class of a read, by which reads share the device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum ReadClass {
-    /// Somebody who waits: clients, and what their requests need.
+    /// A client waits: its reads, and those that its requests need.
     #[default]
     Client,
-    /// Copies that other OSDs lack.
+    /// Recovery: objects that other OSDs lack.
     Recovery,
-    /// Comparing copies: data comes from the device even where a cache has it, to find what has decayed there.
+    /// Comparing copies: data comes from the device even where a cache has it, to find what has decayed
+    /// there.
     Scrub,
-    /// What nobody waits for: removal, trimming.
+    /// Nobody waits: removal, trimming.
     Background,
 }
 
 impl ReadClass {
-    /// How many there are.
+    /// The number of classes.
     pub const COUNT: usize = 4;
 }
 
@@ -215,15 +222,15 @@ impl ReadClass {
 pub struct OmapRange {
     /// Only keys **greater** than this one; `None` from the beginning.
     pub after: Option<Vec<u8>>,
-    /// Only keys that begin so.
+    /// Only keys with this prefix.
     pub prefix: Vec<u8>,
-    /// At most so many entries.
+    /// At most this many entries.
     pub max: usize,
-    /// At most so many bytes of keys and values, but at least one entry.
+    /// At most this many bytes of keys and values, but at least one entry.
     pub max_bytes: usize,
 }
 
-/// What a read gives.
+/// The result of a read.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ReadReply {
     /// Of [`Read::Object`]; `None` where there is no such object.
@@ -249,12 +256,12 @@ pub struct ObjectView {
     pub omap_values: Vec<(Vec<u8>, Vec<u8>)>,
     /// Entries of the range asked for.
     pub omap_entries: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Whether entries follow after the last of `omap_entries`.
+    /// True if entries follow after the last of `omap_entries`.
     pub omap_more: bool,
 }
 
 stdx::ids! {
-    /// A submitted transaction, counting up from 1 in each life of the store.
+    /// A submitted transaction, counting up from 1 in each incarnation of the store.
     pub struct TxnId(u64) = "txn{}";
     /// A read in progress.
     pub struct ReadId(u64) = "read{}";
@@ -279,7 +286,7 @@ pub struct Usage {
     pub objects: u64,
 }
 
-/// Why the store can't do it. After `Failed` it does nothing any more: its owner must stop.
+/// An error of the store. After [`StoreOut::Failed`] it does nothing any more: its owner must stop.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StoreError {
     /// Bytes read are not the bytes written; names the object or structure.
@@ -302,10 +309,10 @@ impl std::fmt::Display for StoreError {
 
 impl std::error::Error for StoreError {}
 
-/// What the store wants of its owner, or tells it.
+/// A request or report of the store to its owner.
 #[derive(Debug)]
 pub enum StoreOut {
-    /// Carry out a disk operation and bring back its result by `Store::disk_done`.
+    /// Carry out a disk operation and report its result to `Store::disk_done`.
     Disk(node::DiskOpId, node::DiskOp),
     /// It is open; reads and transactions may be submitted.
     Opened,
@@ -313,7 +320,7 @@ pub enum StoreOut {
     Committed(TxnId),
     /// A read's result. May come from within the call that asked for it.
     Read(ReadId, Result<ReadReply, StoreError>),
-    /// It has stopped for good (also where it could not be opened).
+    /// The store has stopped for good, or could not be opened.
     Failed(StoreError),
 }
 

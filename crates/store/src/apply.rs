@@ -1,7 +1,7 @@
 //! Applies transactions to the active table, in order.
 //!
-//! The next transaction is planned when all index pages and blocks that it needs are in memory. Until then it waits
-//! for what its last attempt lacked; pages of the following ones are loaded meanwhile.
+//! The next transaction is planned when all index pages and blocks that it needs are in memory. Until then it
+//! waits for what its last attempt lacked; pages of the following ones are loaded meanwhile.
 
 use crate::api::{ObjectKey, StoreError, StoreOut};
 use crate::commit::Commit;
@@ -23,8 +23,8 @@ const WRITES_AHEAD: usize = 64;
 const STAGED_ENTRIES: usize = 256;
 /// Entries of removed objects and omaps that are collected at a time.
 const GARBAGE_ENTRIES: usize = 128;
-/// Reads of a block that a transaction changes in part, until it is given up as damaged. That damages it for good,
-/// and may concern the only copy of what the transaction leaves.
+/// Reads of a block that a transaction changes in part, until it is given up as damaged. That damages it for
+/// good, and may concern the only copy of what the transaction leaves.
 const FETCH_ATTEMPTS: u32 = 3;
 
 /// What the next transaction waits for.
@@ -63,8 +63,8 @@ impl Applier {
         }
     }
 
-    /// Applies the next transaction if all that it needs is in memory. `crowded`: the active table should not grow
-    /// before the running checkpoint has ended.
+    /// Applies the next transaction if all that it needs is in memory. `crowded`: the active table should not
+    /// grow before the running checkpoint has ended.
     pub fn step(
         &mut self,
         commit: &mut Commit,
@@ -106,8 +106,8 @@ impl Applier {
         io.wait_for(stop, out)
     }
 
-    /// Copies the next entries of large omaps that the next transaction clones. Gives `None` when all are copied,
-    /// else true if there was progress.
+    /// Copies the next entries of large omaps that the next transaction clones. Gives `None` when all are
+    /// copied, else true if there was progress.
     fn stage_omaps(
         &mut self,
         objects: &[ObjectKey],
@@ -142,8 +142,8 @@ impl Applier {
         Ok(None)
     }
 
-    /// Loads the pages of the next transaction's other objects, so that it is not planned again for each of them, and
-    /// those of the writes after it, so that they do not wait for one another.
+    /// Loads the pages of the next transaction's other objects, so that it is not planned again for each of
+    /// them, and those of the writes after it, so that they do not wait for one another.
     fn load_ahead(&mut self, commit: &Commit, core: &Core, io: &mut Io, out: &mut Vec<StoreOut>) {
         let Blocked::Pages(pages) = &mut self.blocked else { return };
         let Some((_, next)) = commit.next_unapplied() else { return };
@@ -182,8 +182,8 @@ impl Applier {
             return;
         }
         self.failed_fetches = 0;
-        // An unreadable block counts as damaged, like one with a wrong checksum: only a block of zeros has the
-        // checksum of zeros.
+        // An unreadable block counts as damaged, like one with a wrong checksum: only a block of zeros has
+        // the checksum of zeros.
         let bytes = bytes.unwrap_or_else(|_| Buf::zeros(len));
         for i in 0..count {
             let at = i as usize * BLOCK;

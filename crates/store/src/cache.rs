@@ -1,5 +1,6 @@
-//! What was read or written lately in memory, up to a budget, by second chance: pages of the index, and blocks of data. Neither
-//! changes in its place as long as anything refers to it, so nothing is ever written from here.
+//! What was read or written lately in memory, up to a budget, by second chance: pages of the index, and
+//! blocks of data. Neither changes in its place as long as anything refers to it, so nothing is ever written
+//! from here.
 
 use crate::crc::block_crc;
 use crate::page::{PAGE, Page, Ptr};
@@ -60,7 +61,7 @@ impl<V> Clock<V> {
     }
 }
 
-/// What a page or a block takes besides its bytes.
+/// Bytes that a page or a block takes besides its content.
 const OVERHEAD: usize = 256;
 
 /// Pages of the index.
@@ -103,8 +104,8 @@ impl Cache {
         self.0.remove(block);
     }
 
-    /// Forgets pages until the budget is kept. Called between inputs, so that an operation that needs many pages finds
-    /// them all.
+    /// Forgets pages until the budget is kept. Called between inputs, so that an operation that needs many
+    /// pages finds them all.
     pub fn trim(&mut self) {
         self.0.trim();
     }
@@ -119,7 +120,7 @@ impl Blocks {
         Self(Clock::new(bytes / (BLOCK + OVERHEAD)))
     }
 
-    /// Another budget.
+    /// Changes the budget.
     pub fn set_budget(&mut self, bytes: usize) {
         self.0.limit = bytes / (BLOCK + OVERHEAD);
         self.0.trim();

@@ -1,10 +1,11 @@
 //! Checkpoints: the frozen table goes to its place on the device.
 //!
-//! In order: blocks of data are written to where they were allocated when applied; the map of blocks is updated; the
-//! table is merged into a new version of the index. When all that is written and all of the table's transactions are
-//! in the log, the device is flushed; then the first superblock is written and flushed, then the second. Only then
-//! may blocks that the old index referred to be freed (see [`crate::retired`]), and the log be overwritten: at every
-//! moment each valid superblock finds its whole index and log.
+//! In order: blocks of data are written to where they were allocated when applied; the map of blocks is
+//! updated; the table is merged into a new version of the index. When all that is written and all of the
+//! table's transactions are in the log, the device is flushed; then the first superblock is written and
+//! flushed, then the second. Only then may blocks that the old index referred to be freed (see
+//! [`crate::retired`]), and the log be overwritten: at every moment each valid superblock finds its whole
+//! index and log.
 
 use crate::api::{StoreError, StoreOut};
 use crate::commit::Commit;
@@ -20,11 +21,11 @@ use stdx::{BLOCK, Bufs};
 
 /// The most writes under way.
 const MAX_WRITES: usize = 32;
-/// The most writes of data under way while nobody waits for the table: a log record waits for all writes that the
-/// device was given before it.
+/// The most writes of data under way while nobody waits for the table: a log record waits for all writes that
+/// the device was given before it.
 const GENTLE_WRITES: usize = 2;
-/// A checkpoint begins when this fraction of the log is left. With small random overwrites each checkpoint rewrites
-/// nearly all pages of the index, so fewer checkpoints write less.
+/// A checkpoint begins when this fraction of the log is left. With small random overwrites each checkpoint
+/// rewrites nearly all pages of the index, so fewer checkpoints write less.
 const LOG_REST: u64 = 4;
 
 enum Phase {
@@ -132,8 +133,8 @@ impl Checkpoints {
         self.effort = 0;
     }
 
-    /// Sets the pages that may be made after this input. Making one takes some ten microseconds, and a commit waits
-    /// for that too; so they are few as long as the active table and the log have space to spare.
+    /// Sets the pages that may be made after this input. Making one takes some ten microseconds, and a commit
+    /// waits for that too; so they are few as long as the active table and the log have space to spare.
     pub fn set_effort(&mut self, commit: &Commit, core: &Core) {
         let submitted = commit.mark() - std::mem::replace(&mut self.seen, commit.mark());
         let few = 1 + submitted as usize / 16;
@@ -228,7 +229,8 @@ impl Checkpoints {
         true
     }
 
-    /// Makes both superblocks say that the log is needed, by a checkpoint of nothing; false if one is running.
+    /// Makes both superblocks say that the log is needed, by a checkpoint of nothing; false if one is
+    /// running.
     pub fn allow_log(&mut self, core: &mut Core, supers: &Supers) -> bool {
         if self.running.is_some() {
             return false;

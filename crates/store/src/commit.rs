@@ -1,8 +1,8 @@
 //! The write-ahead log's queues: transactions between submission and the table.
 //!
-//! A transaction is *waiting* until the log has space for it, then *admitted*: it has its number and places for its
-//! large writes, and is both to be logged and to be applied. One group of transactions is logged at a time, in one
-//! record; it is durable when the record and all data beside it are.
+//! A transaction is *waiting* until the log has space for it, then *admitted*: it has its number and places
+//! for its large writes, and is both to be logged and to be applied. One group of transactions is logged at a
+//! time, in one record; it is durable when the record and all data beside it are.
 
 use crate::alloc::Run;
 use crate::api::{ObjectKey, StoreError, StoreOut, Transaction, TxnId};
@@ -60,8 +60,8 @@ enum Flush {
 
 /// Transactions between submission and the table.
 ///
-/// Invariants: transactions of this incarnation are numbered without gaps, `waiting` and `unapplied` hold the newest;
-/// `admitted` is the cost of `unapplied`, `promised` that of `waiting` and `unapplied`.
+/// Invariants: transactions of this incarnation are numbered without gaps, `waiting` and `unapplied` hold the
+/// newest; `admitted` is the cost of `unapplied`, `promised` that of `waiting` and `unapplied`.
 pub(crate) struct Commit {
     ring: Ring,
     waiting: VecDeque<Waiting>,
@@ -235,8 +235,8 @@ impl Commit {
         self.held = held;
     }
 
-    /// Admits the next waiting transaction, for which log space is reserved: gives it its number and places for its
-    /// large writes, which start at once.
+    /// Admits the next waiting transaction, for which log space is reserved: gives it its number and places
+    /// for its large writes, which start at once.
     pub fn admit(&mut self, core: &mut Core, io: &mut Io, out: &mut Vec<StoreOut>) -> Result<(), StoreError> {
         let Waiting { id, drafts, mut cost } = self.waiting.pop_front().expect("a waiting transaction");
         let seq = self.next_seq;
@@ -270,8 +270,9 @@ impl Commit {
         Ok(())
     }
 
-    /// Allocates blocks for the data of a large write, which bypasses the log, and starts writing it. The blocks are
-    /// free, so nothing on the device refers to them; they belong to the object once the transaction is applied.
+    /// Allocates blocks for the data of a large write, which bypasses the log, and starts writing it. The
+    /// blocks are free, so nothing on the device refers to them; they belong to the object once the
+    /// transaction is applied.
     fn place_bulk(
         &mut self,
         seq: u64,
@@ -344,8 +345,8 @@ impl Commit {
 
     /// Writes the next record: all admitted transactions that fit one.
     ///
-    /// A record without large writes is written through and needs no flush. With large writes whose data is written
-    /// already, the flush runs beside the record; otherwise it follows both.
+    /// A record without large writes is written through and needs no flush. With large writes whose data is
+    /// written already, the flush runs beside the record; otherwise it follows both.
     pub fn begin_record(&mut self, io: &mut Io, out: &mut Vec<StoreOut>) {
         assert!(self.group.is_none(), "one record at a time");
         let Some(first) = self.to_log.front().map(|t| t.seq) else { return };

@@ -1,9 +1,9 @@
-//! What the store is told when it is made, and small answers about itself.
+//! Configuration, identity, refusals and memory figures of a store.
 
 use crate::api::ReadClass;
 use wire::Uuid;
 
-/// Sizes and numbers that the owner chooses.
+/// Sizes and limits that the owner chooses.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The store numbers its disk operations from here; an owner with disk operations of its own keeps clear.
@@ -12,17 +12,19 @@ pub struct Config {
     pub cache_bytes: usize,
     /// Bytes of data kept in memory, of small reads and of writes.
     pub data_cache_bytes: usize,
-    /// Changes kept in memory before a checkpoint is begun, in bytes, but at most a 64th of the device. Twice as many may
-    /// be held while one runs.
+    /// Changes kept in memory before a checkpoint is begun, in bytes, but at most a 64th of the device. Twice
+    /// as many may be held while one runs.
     pub table_bytes: usize,
-    /// Size of the log, in bytes; used when the store is made, later the device says it. `None`: by device size.
+    /// Size of the log, in bytes; used when the store is made, later the device says it. `None`: by device
+    /// size.
     pub log_bytes: Option<u64>,
-    /// The owner calls `Store::batch_ended`: transactions submitted before share a log record and a flush. Otherwise
-    /// the first of them begins a record at once and the others wait for the next.
+    /// The owner calls `Store::batch_ended`: transactions submitted before share a log record and a flush.
+    /// Otherwise the first of them begins a record at once and the others wait for the next.
     pub batched: bool,
     /// Writes with at least so many bytes of whole blocks go to their place at once and not through the log.
     pub direct_bytes: usize,
-    /// What each class of reads may take of the device while others want it too, in proportion; 0 counts as 1.
+    /// What each class of reads may take of the device while others want it too, in proportion; 0 counts as
+    /// 1.
     pub shares: [u32; ReadClass::COUNT],
     /// Free space is given back to the device when it has been free for so many checkpoints; `None`: never.
     pub discard_after: Option<u8>,
@@ -44,7 +46,7 @@ impl Default for Config {
     }
 }
 
-/// What to make of a blank device.
+/// The store to make on a blank device.
 #[derive(Clone, Debug)]
 pub struct MkfsInfo {
     /// The store's own id.
@@ -58,7 +60,7 @@ impl MkfsInfo {
     pub const LABEL_MAX: usize = 160;
 }
 
-/// Whose store it is.
+/// The identity of a store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Identity {
     /// As given to [`MkfsInfo`].
@@ -67,7 +69,7 @@ pub struct Identity {
     pub label: Vec<u8>,
 }
 
-/// Why a transaction can't be submitted.
+/// A reason to refuse a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
     /// The device is full (ENOSPC). What frees space still fits.
@@ -89,12 +91,12 @@ pub struct Memory {
     pub tables: usize,
     /// Transactions that are not applied or not logged yet.
     pub pending: usize,
-    /// Which blocks are free.
+    /// The allocator's map of free blocks.
     pub space_map: usize,
 }
 
 impl Memory {
-    /// All of it.
+    /// The sum.
     pub fn total(&self) -> usize {
         self.cache + self.tables + self.pending + self.space_map
     }

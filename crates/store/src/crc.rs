@@ -16,7 +16,8 @@ pub(crate) fn block_crcs(data: &Bufs) -> Vec<u32> {
     }
 }
 
-/// A checksum that the block does not have: a block merged with damaged data must stay damaged to its readers.
+/// A checksum that the block does not have: a block merged with damaged data must stay damaged to its
+/// readers.
 pub(crate) fn poisoned(crc: u32) -> u32 {
     !crc
 }

@@ -1,9 +1,9 @@
 //! Where the data of an object is.
 //!
-//! An extent says for up to 64 blocks in a row where they are and what their checksums are. It never crosses a
-//! multiple of 64 blocks of the object, so that those of a range are found by one scan. What no extent covers is a hole.
-//! Blocks that several extents refer to have their further references counted under `R`; the extents carry a mark,
-//! which may be out of date in one direction: a marked extent may be the last.
+//! An extent says for up to 64 blocks in a row where they are and what their checksums are. It never crosses
+//! a multiple of 64 blocks of the object, so that those of a range are found by one scan. What no extent
+//! covers is a hole. Blocks that several extents refer to have their further references counted under `R`;
+//! the extents carry a mark, which may be out of date in one direction: a marked extent may be the last.
 
 use crate::key;
 use crate::stop::{Stop, corrupt};
@@ -26,7 +26,7 @@ pub(crate) struct Extent {
     pub block: u64,
     /// First block of the device.
     pub place: u64,
-    /// Whether other extents may refer to the same blocks.
+    /// True if other extents may refer to the same blocks.
     pub shared: bool,
     /// Raw crc32c of each block.
     pub crcs: Vec<u32>,

@@ -1,8 +1,8 @@
-//! Looks at a device without a running store: what is on it, and whether it is sound. Never writes, and goes on behind what is
-//! damaged as far as it can.
+//! Looks at a device without a running store: what is on it, and whether it is sound. Never writes, and goes
+//! on behind what is damaged as far as it can.
 //!
-//! The index is read page by page from the root; memory grows with the number of objects (8 bytes each) and with the
-//! size of the device (2 bits for each block), so this is for tools and tests and not for daemons.
+//! The index is read page by page from the root; memory grows with the number of objects (8 bytes each) and
+//! with the size of the device (2 bits for each block), so this is for tools and tests and not for daemons.
 
 use crate::api::ObjectKey;
 use crate::config::Identity;
@@ -20,7 +20,7 @@ use wire::Reader;
 /// Reads bytes of the device: offset, length.
 pub type ReadAt<'a> = dyn FnMut(u64, usize) -> Result<Buf, String> + 'a;
 
-/// What a device turned out to hold.
+/// The findings about a device.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Report {
     /// What each copy of the superblock is, in words.
@@ -43,15 +43,15 @@ pub struct Report {
     pub free: u64,
     /// Records in the log that may be needed, their transactions, their bytes.
     pub log: (u64, u64, u64),
-    /// How the log ends, in words.
+    /// The end of the log, in words.
     pub log_end: String,
     /// Blocks of data whose checksums were compared.
     pub compared: u64,
-    /// What is wrong. Empty: sound.
+    /// Damage found; empty for a sound store.
     pub damage: Vec<String>,
 }
 
-/// How far to look.
+/// The depth of an inspection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Depth {
     /// The superblocks and the log.
@@ -93,7 +93,7 @@ pub fn inspect(
     Ok(report)
 }
 
-/// Whose store a device of `size` bytes holds, as its superblocks say; `None` where none can be read.
+/// Whose store a device of `size` bytes holds, as its superblocks say; `None` if none can be read.
 pub fn identify(size: u64, read: &mut ReadAt<'_>) -> Option<Identity> {
     let mut report = Report::default();
     superblocks(size, read, &mut report).ok()?;
@@ -191,7 +191,7 @@ fn log(sup: &Super, read: &mut ReadAt<'_>, report: &mut Report) {
 struct Bits(Vec<u64>);
 
 impl Bits {
-    /// Adds one; false where it was there.
+    /// Adds one; false if it was there.
     fn add(&mut self, block: u64) -> bool {
         let (word, bit) = (&mut self.0[(block / 64) as usize], 1 << (block % 64));
         let new = *word & bit == 0;

@@ -8,7 +8,7 @@ use node::{DiskInfo, DiskOp, DiskOpId};
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::{BLOCK, Buf, Bufs};
 
-/// What an operation is for.
+/// The purpose of a disk operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purpose {
     /// A page of the index, or a half of it where its blocks lie apart.
@@ -29,13 +29,13 @@ pub(crate) enum Purpose {
     Checkpoint,
     /// A flush of the checkpoint.
     CheckpointFlush,
-    /// Space that is given back.
+    /// A discard of free space.
     Discard,
-    /// Something of opening, by number.
+    /// An operation of opening, by number.
     Open(usize),
 }
 
-/// What of a page is read.
+/// The part of a page that is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
     Whole,
@@ -47,7 +47,7 @@ pub(crate) struct Io {
     disk: DiskInfo,
     next: u64,
     ops: BTreeMap<DiskOpId, Purpose>,
-    /// Reads of places that might be given to something else.
+    /// Reads of blocks that must not be reused meanwhile.
     reading: BTreeSet<DiskOpId>,
     /// Pages on their way, by their blocks, with the half that has come.
     loading: BTreeMap<u64, Option<Result<Buf, StoreError>>>,
@@ -92,8 +92,8 @@ impl Io {
         self.read(purpose, block * BLOCK as u64, count as usize * BLOCK, out);
     }
 
-    /// Reads blocks for a read, now or when it is the turn of its class; `clients` says whether a client waits for something else. They
-    /// are not given to anything else before.
+    /// Reads blocks for a read, now or when it is the turn of its class; `clients` says whether a client
+    /// waits for something else. They are not given to anything else before.
     pub fn read_part(
         &mut self,
         (read, part, class): (ReadId, usize, ReadClass),
@@ -193,7 +193,7 @@ impl Io {
         self.start(purpose, DiskOp::Write { disk, offset, data, through: false }, out);
     }
 
-    /// Writes what is durable when the write has ended.
+    /// Writes through the device's cache: durable when the write has ended.
     pub fn write_through(&mut self, purpose: Purpose, offset: u64, data: Buf, out: &mut Vec<StoreOut>) {
         let (disk, through) = (self.disk.id, !skips_flushes());
         self.start(purpose, DiskOp::Write { disk, offset, data: data.into(), through }, out);
@@ -223,7 +223,7 @@ impl Io {
         Some(purpose)
     }
 
-    /// Whether nothing is under way.
+    /// True if nothing is under way.
     pub fn is_idle(&self) -> bool {
         self.ops.is_empty()
     }
@@ -233,7 +233,7 @@ impl Io {
         DiskOpId(self.next)
     }
 
-    /// Whether all reads begun before `mark` have ended.
+    /// True if all reads begun before `mark` have ended.
     pub fn read_until(&self, mark: DiskOpId) -> bool {
         self.reading.first().is_none_or(|id| *id >= mark)
     }

@@ -20,13 +20,14 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Deref;
 
-/// Keys of at most so many bytes are kept in place: all but those of objects and of omap entries with long names.
+/// Keys of at most this many bytes are kept in place: all but those of objects and of omap entries with long
+/// names.
 const SHORT: usize = 38;
 /// The bytes that are compared before any others.
 const HEAD: usize = 16;
 
-/// A key in memory. Tables compare keys all the time, so neither finding one nor comparing it with most others needs more memory than where it
-/// lies itself: it holds what is short, and the head of what is long.
+/// A key in memory. Tables compare keys all the time, so neither finding one nor comparing it with most
+/// others needs more memory than where it lies itself: it holds what is short, and the head of what is long.
 #[derive(Clone)]
 pub(crate) enum Key {
     Short { len: u8, bytes: [u8; SHORT] },
@@ -58,7 +59,8 @@ impl Key {
         Self::Long { head, bytes: bytes.into() }
     }
 
-    /// The first bytes as a number; what a shorter key lacks counts as zeros, so that who has a lesser head is less.
+    /// The first bytes as a number; what a shorter key lacks counts as zeros, so that who has a lesser head
+    /// is less.
     fn head(&self) -> u128 {
         u128::from_be_bytes(match self {
             Self::Short { bytes, .. } => *bytes.first_chunk().expect("there are more"),
@@ -166,7 +168,7 @@ pub(crate) fn inline(id: u64) -> Key {
     Key::of([b"X", &id.to_be_bytes(), b"d"])
 }
 
-/// Whether it is the key of an extent.
+/// True if it is the key of an extent.
 pub(crate) fn is_extent(key: &[u8]) -> bool {
     key.first() == Some(&b'X') && key.get(9) == Some(&b'e')
 }
@@ -185,7 +187,8 @@ pub(crate) fn rebased(key: &[u8], id: u64) -> Key {
     Key::of([&key[..1], &id.to_be_bytes(), &key[9..]])
 }
 
-/// The bytes before the name in keys of xattrs and omap entries; also the offset of the block in an extent's key.
+/// The bytes before the name in keys of xattrs and omap entries; also the offset of the block in an extent's
+/// key.
 pub(crate) const ATTR_NAME_AT: usize = 10;
 pub(crate) const OMAP_KEY_AT: usize = 9;
 
@@ -194,7 +197,7 @@ pub(crate) fn number(key: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_be_bytes(key.get(at..at + 8)?.try_into().ok()?))
 }
 
-/// The id that this is under, or that it names; none where it is under no id.
+/// The id that this is under, or that it names; none if it is under no id.
 pub(crate) fn id(key: &[u8]) -> Option<u64> {
     matches!(key.first()?, b'B' | b'G' | b'M' | b'X').then(|| number(key, 1)).flatten()
 }
@@ -211,8 +214,8 @@ pub(crate) fn end_of(prefix: &[u8]) -> Key {
     unreachable!("every key begins with a letter")
 }
 
-/// A byte string that orders before all longer ones that begin with it, whatever follows: a zero is written as
-/// 00 ff, the end as 00 01.
+/// A byte string that orders before all longer ones that begin with it, whatever follows: a zero is written
+/// as 00 ff, the end as 00 01.
 fn put_string(out: &mut Vec<u8>, bytes: &[u8]) {
     for (i, part) in bytes.split(|byte| *byte == 0).enumerate() {
         if i > 0 {

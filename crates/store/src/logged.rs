@@ -1,5 +1,5 @@
-//! Transactions as the log holds them: as they were submitted, but for large writes, of which the log holds only where
-//! the data went and its checksums.
+//! Transactions as the log holds them: as they were submitted, but for large writes, of which the log holds
+//! only where the data went and its checksums.
 
 use crate::alloc::Run;
 use crate::api::{ObjectKey, Transaction, TxnOp};
@@ -95,7 +95,8 @@ pub(crate) enum Draft {
     Bulk(ObjectKey, u64, Bufs),
 }
 
-/// Takes large writes apart into whole blocks, which go to their place, and the rest, which goes through the log.
+/// Takes large writes apart into whole blocks, which go to their place, and the rest, which goes through the
+/// log.
 pub(crate) fn draft(txn: Transaction, direct_bytes: usize) -> Vec<Draft> {
     let mut out = Vec::with_capacity(txn.ops.len());
     for op in txn.ops {
@@ -337,14 +338,14 @@ impl Step {
         }
     }
 
-    /// Whether it touches `object`.
+    /// True if it touches `object`.
     pub fn touches(&self, object: &ObjectKey) -> bool {
         self.objects().any(|o| o == object)
     }
 }
 
 impl Draft {
-    /// Whether it touches `object`.
+    /// True if it touches `object`.
     pub fn touches(&self, object: &ObjectKey) -> bool {
         match self {
             Self::Op(op) => objects(op).any(|o| o == object),

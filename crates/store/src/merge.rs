@@ -1,9 +1,10 @@
 //! Writes a frozen table into a new version of the tree, level by level, page by page.
 //!
-//! Each level takes a sorted list of changes. At the leaves these are the table's; every page that they touch is made
-//! anew, and the list of removed and new pointers is the list of changes of the level above. Pages side by side under
-//! one parent are joined in a run, which is cut into pages again, so that pages that have lost most entries join
-//! their neighbours. Nothing of the old tree is touched: its pages are listed to be freed when the new root is durable.
+//! Each level takes a sorted list of changes. At the leaves these are the table's; every page that they touch
+//! is rewritten, and the list of removed and new pointers is the list of changes of the level above. Pages
+//! side by side under one parent are joined in a run, which is cut into pages again, so that pages that have
+//! lost most entries join their neighbours. Nothing of the old tree is touched: its pages are listed to be
+//! freed when the new root is durable.
 
 use crate::alloc::Alloc;
 use crate::cache::Cache;
@@ -33,7 +34,7 @@ pub(crate) struct Merge {
     changes: Changes,
     /// Changes of the level above.
     above: Changes,
-    /// Changes before this are done; `None` where all are.
+    /// Changes before this are done; `None` if all are.
     cursor: Option<Key>,
     run: Run,
     /// The page made last.
@@ -87,12 +88,13 @@ impl Item {
 }
 
 impl Run {
-    /// Whether nothing was added to it yet.
+    /// True if nothing was added to it yet.
     fn is_untouched(&self) -> bool {
         self.entries.is_empty() && self.cut == 0
     }
 
-    /// Takes out the first entries, as many as fit `room` bytes but at least one, and says how many bytes they take.
+    /// Takes out the first entries, as many as fit `room` bytes but at least one, and says how many bytes
+    /// they take.
     fn take_front(&mut self, room: usize) -> (Vec<Item>, usize) {
         let (mut items, mut bytes) = (Vec::new(), 0);
         while let Some(item) = self.entries.pop_front() {
@@ -128,7 +130,8 @@ impl Run {
     }
 }
 
-/// Pages that are less full than this take in a neighbour, where both together are not fuller than three quarters.
+/// Pages that are less full than this take in a neighbour, where both together are not fuller than three
+/// quarters.
 const SPARSE: usize = CAPACITY / 4;
 
 impl Merge {
@@ -149,8 +152,8 @@ impl Merge {
         }
     }
 
-    /// Takes one page of the old tree, or finishes a level; the new tree when all is done. Stops without having changed
-    /// anything where a page is missing.
+    /// Takes one page of the old tree, or finishes a level; the new tree when all is done. Stops without
+    /// having changed anything where a page is missing.
     pub fn step(&mut self, ground: &mut Ground<'_>) -> Result<Option<Tree>, Stop> {
         let Some(next) = self.next_change(ground.leaves) else {
             if self.join_neighbour(ground)? {

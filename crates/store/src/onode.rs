@@ -1,4 +1,5 @@
-//! Entries of the index that describe an object: its onode, and cells (values of xattrs, omap entries, small data).
+//! Entries of the index that describe an object: its onode, and cells (values of xattrs, omap entries, small
+//! data).
 
 use crate::api::ObjectKey;
 use crate::key;
@@ -24,8 +25,8 @@ wire_structs! {
     }
 }
 
-/// The largest object whose data the index holds, in bytes. A page holds three of them, as much as one and a half
-/// blocks of the device would.
+/// The largest object whose data the index holds, in bytes. A page holds three of them, as much as one and a
+/// half blocks of the device would.
 pub(crate) const INLINE_DATA: u64 = 2048;
 /// The longest value that is stored in a page beside its key.
 pub(crate) const INLINE_MAX: usize = 1024;

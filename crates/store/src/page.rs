@@ -1,11 +1,12 @@
-//! Pages of the index tree: 8 KiB of sorted keys and values, never changed once written. A page's checksum lies in
-//! the pointer to it, so that a stale or misplaced page is noticed like a damaged one.
+//! Pages of the index tree: 8 KiB of sorted keys and values, never changed once written. A page's checksum
+//! lies in the pointer to it, so that a stale or misplaced page is noticed like a damaged one.
 //!
 //! ```text
 //! 0        4      5   6        8            16            24      32          32+2n
 //! | magic  |level | 0 | n      | own block  | generation  | 0     | n x u16   | entries: u16 key len, u16 value len, key, value
 //! ```
-//! Level 0 holds the index's entries; above, a value is a pointer to the page whose keys are all at least the key.
+//! Level 0 holds the index's entries; above, a value is a pointer to the page whose keys are all at least the
+//! key.
 
 use std::ops::Range;
 use stdx::{Buf, BufMut, crc32c};
@@ -30,7 +31,7 @@ impl Place {
         [self.first, self.second]
     }
 
-    /// Whether they are side by side.
+    /// True if they are side by side.
     pub fn is_row(self) -> bool {
         self.first + 1 == self.second
     }
@@ -74,7 +75,8 @@ fn u16_at(bytes: &[u8], at: usize) -> usize {
 }
 
 impl Page {
-    /// Takes what was read from `ptr`, of a page that must be of `level`. All later access relies on these checks.
+    /// Takes what was read from `ptr`, of a page that must be of `level`. All later access relies on these
+    /// checks.
     pub fn parse(bytes: Buf, ptr: Ptr, level: u8) -> Result<Self, String> {
         let bad = |what: &str| Err(format!("index page at block {}: {what}", ptr.block));
         if bytes.len() != PAGE {

@@ -1,9 +1,9 @@
 //! Retired blocks: the copy-on-write rule "old blocks are freed when the new root is durable".
 //!
-//! A checkpoint leaves the blocks of the old tree and of overwritten data as they are. Once its root is durable in both
-//! superblocks, [`crate::core::Core::install`] retires them here, and `Core::release` gives them to the allocator when
-//! the last read that may still be looking at them has ended. No other path frees blocks that a root on the device
-//! refers to.
+//! A checkpoint leaves the blocks of the old tree and of overwritten data as they are. Once its root is
+//! durable in both superblocks, [`crate::core::Core::install`] retires them here, and `Core::release` gives
+//! them to the allocator when the last read that may still be looking at them has ended. No other path frees
+//! blocks that a root on the device refers to.
 
 use crate::alloc::Run;
 use crate::io::Io;

@@ -1,6 +1,7 @@
 //! The log: a ring of records, each a group of transactions made durable by one write and one flush.
 //!
-//! A record takes whole blocks of 4096 bytes, and each sector of 512 bytes says for itself which record it belongs to:
+//! A record takes whole blocks of 4096 bytes, and each sector of 512 bytes says for itself which record it
+//! belongs to:
 //!
 //! ```text
 //! sector:  0                 488   496     504     508   512
@@ -9,11 +10,12 @@
 //!          0      4         8       12            16         24
 //!          |magic | payload | count | payload crc | position | payload, zeros to the end
 //! ```
-//! The crc of a sector begins with the store's salt; the nonce is drawn anew in each life, so that sectors of a torn record
-//! are never completed by those of the record that takes its number after. Only one record is on its way to the device at a time. So where record
-//! n + 1 exists, n was durable; only the last one may be torn or lack the data that it refers to, and was then never
-//! acknowledged. A torn record has sectors that were not written: these are still what they were before, that is zeros or
-//! sectors of older records. A sector that is neither has rotted, so damage to the last record is told from a tear.
+//! The crc of a sector begins with the store's salt; the nonce is drawn in each incarnation, so that sectors
+//! of a torn record are never completed by those of the record that takes its number after. Only one record
+//! is on its way to the device at a time. So where record n + 1 exists, n was durable; only the last one may
+//! be torn or lack the data that it refers to, and was then never acknowledged. A torn record has sectors
+//! that were not written: these are still what they were before, that is zeros or sectors of older records. A
+//! sector that is neither has rotted, so damage to the last record is told from a tear.
 
 use crate::logged::Logged;
 use crate::superblock::Super;
@@ -50,7 +52,7 @@ pub(crate) struct Ring {
     offset: u64,
     len: u64,
     salt: u64,
-    /// Marks the records of this life.
+    /// Marks the records of this incarnation.
     nonce: u64,
     /// The first position that may be needed.
     head: u64,
@@ -80,7 +82,7 @@ impl Ring {
         Self::new(sup.log_offset(), sup.log_bytes, sup.salt, sup.log_pos, sup.log_seq)
     }
 
-    /// The same ring with a mark for the records of this life.
+    /// The same ring with a mark for the records of this incarnation.
     pub fn marked(self, nonce: u64) -> Self {
         Self { nonce, ..self }
     }
@@ -165,7 +167,8 @@ impl Ring {
         self.keep(record.len, record.txns.last().map_or(0, |t| t.seq));
     }
 
-    /// Position and number of the first record that is needed when the index contains transactions up to `applied`.
+    /// Position and number of the first record that is needed when the index contains transactions up to
+    /// `applied`.
     pub fn head_after(&self, applied: u64) -> (u64, u64) {
         self.kept.iter().find(|k| k.last > applied).map_or((self.end, self.next_seq), |k| (k.pos, k.seq))
     }
@@ -234,8 +237,8 @@ impl Ring {
         }
     }
 
-    /// The number of a record after `seq` of which there is a sector in `bytes`. Such a record exists only if `seq` was
-    /// durable once.
+    /// The number of a record after `seq` of which there is a sector in `bytes`. Such a record exists only if
+    /// `seq` was durable once.
     pub fn later(&self, bytes: &[u8], seq: u64) -> Option<u64> {
         bytes.chunks_exact(SECTOR).find_map(|sector| match self.sector(sector) {
             Sector::Of(stamp) if stamp.seq > seq => Some(stamp.seq),
@@ -276,7 +279,7 @@ impl Header {
     }
 }
 
-/// Which record a sector belongs to.
+/// The record that a sector belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     seq: u64,
@@ -284,7 +287,7 @@ struct Stamp {
     index: u32,
 }
 
-/// What a sector of the ring holds.
+/// The state of a sector of the ring.
 enum Sector {
     /// A part of a record.
     Of(Stamp),
@@ -294,7 +297,7 @@ enum Sector {
     Rotten,
 }
 
-/// What a record turned out to be.
+/// The state of a record on the device.
 pub(crate) enum Look {
     /// More bytes must be read.
     More,

@@ -1,5 +1,6 @@
-//! What reads of data wait for, by class (ADR 0010). A read of a client is begun at once. One of another class is begun when nothing of its
-//! class is under way, or when what is stays within its share of a window of bytes, which all classes divide that have something to do.
+//! What reads of data wait for, by class (ADR 0010). A read of a client is begun at once. One of another
+//! class is begun when nothing of its class is under way, or when what is stays within its share of a window
+//! of bytes, which all classes divide that have something to do.
 
 use crate::api::ReadClass;
 use node::DiskOpId;
@@ -33,8 +34,8 @@ impl Shares {
         Self { shares: shares.map(|share| share.max(1)), lanes: Default::default() }
     }
 
-    /// Whether a read may be begun now, `clients` says whether a client waits for something else. It counts as under way then;
-    /// otherwise it waits.
+    /// True if a read may be begun now, `clients` says whether a client waits for something else. It counts
+    /// as under way then; otherwise it waits.
     pub fn begins(&mut self, class: ReadClass, read: Held, clients: bool) -> Option<Held> {
         let lane = class as usize;
         if class != ReadClass::Client

@@ -1,7 +1,8 @@
 //! The map of blocks in the index: one bit for each block that holds data.
 //!
-//! Each entry covers [`SPACE_CHUNK`] blocks. A checkpoint updates the entries from the runs that its table has taken
-//! and given up. Blocks of index pages are not in the map: opening learns them from the index itself.
+//! Each entry covers [`SPACE_CHUNK`] blocks. A checkpoint updates the entries from the runs that its table
+//! has taken and given up. Blocks of index pages are not in the map: opening learns them from the index
+//! itself.
 
 use crate::alloc::{Run, ZONE, zones};
 use std::collections::VecDeque;

@@ -26,8 +26,8 @@ pub(crate) fn corrupt(what: impl Into<String>) -> Stop {
     Stop::Error(StoreError::Corrupt(what.into()))
 }
 
-/// The error for space that was promised and is not there. The store stops rather than lose a transaction that it
-/// has accepted.
+/// The error for space that was promised and is not there. The store stops rather than lose a transaction
+/// that it has accepted.
 pub(crate) fn full() -> StoreError {
     let errno = wire::Errno::ENOSPC.get();
     StoreError::Io(node::DiskError { errno, what: "the store is full".to_owned() })

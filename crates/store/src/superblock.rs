@@ -1,5 +1,5 @@
-//! The superblock: what the device is, and the root of its newest checkpoint. It lies in two places, fits one sector
-//! and so is never torn.
+//! The superblock: what the device is, and the root of its newest checkpoint. It lies in two places, fits one
+//! sector and so is never torn.
 //!
 //! ```text
 //! 0            8        12         16
@@ -41,7 +41,7 @@ wire_structs! {
         pub log_bytes: u64,
         /// Counts checkpoints.
         pub generation: u64,
-        /// Root of the index; levels 0 where it is empty.
+        /// Root of the index; levels 0 if it is empty.
         pub root_block: u64,
         /// Its second block.
         pub root_second: u64,
@@ -57,7 +57,7 @@ wire_structs! {
         pub log_seq: u64,
         /// Records before this number were durable: those from `log_seq` on must be there.
         pub log_durable: u64,
-        /// Whether the store was closed in order, and nothing was logged since.
+        /// True if the store was closed in order, and nothing was logged since.
         pub clean: bool,
         /// The last transaction that the index contains.
         pub applied: u64,
@@ -76,7 +76,7 @@ wire_structs! {
     }
 }
 
-/// What a copy of the superblock turned out to be.
+/// The content of a copy of the superblock.
 pub(crate) enum Found {
     Valid(Box<Super>),
     Blank,
@@ -125,7 +125,8 @@ impl Supers {
         self.newest.generation += 1;
     }
 
-    /// True if no record may be logged: a copy says that the log is not needed, or needs what would be overwritten.
+    /// True if no record may be logged: a copy says that the log is not needed, or needs what would be
+    /// overwritten.
     pub fn forbid_log(&self) -> bool {
         self.newest.clean || self.behind
     }
@@ -180,7 +181,7 @@ impl Super {
         }
     }
 
-    /// What it says, by name, for people.
+    /// Its fields by name, for people.
     pub fn fields(&self) -> Vec<(&'static str, String)> {
         vec![
             ("uuid", self.uuid.to_string()),

@@ -1,7 +1,7 @@
 //! Changes that are not in the tree yet, and the view of the store through them.
 //!
-//! Two tables exist at most: the active one, which takes the effects of transactions, and the frozen one, which a
-//! checkpoint is writing into a new tree. What is newer hides what is older; `None` is a removal.
+//! Two tables exist at most: the active one, which takes the effects of transactions, and the frozen one,
+//! which a checkpoint is writing into a new tree. What is newer hides what is older; `None` is a removal.
 
 use crate::alloc::Run;
 use crate::cache::Cache;
@@ -43,9 +43,9 @@ pub(crate) struct Table {
     bytes: usize,
 }
 
-/// What a change takes besides key and value.
+/// Bytes that a change takes besides key and value.
 const CHANGE_OVERHEAD: usize = 80;
-/// What a block takes with its content.
+/// Bytes that a block takes with its content.
 const BLOCK_MEMORY: usize = BLOCK + 224;
 
 impl Table {
@@ -149,7 +149,8 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Entries from the last one that is at most `at`, or from one before it, but not before `least`, to `to`, exclusive.
+    /// Entries from the last one that is at most `at`, or from one before it, but not before `least`, to
+    /// `to`, exclusive.
     pub fn scan_around(&self, least: &Key, at: &Key, to: &Key) -> Result<Scan<'a>, Stop> {
         if at >= to {
             return Ok(self.scan(least, to));

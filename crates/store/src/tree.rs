@@ -1,4 +1,5 @@
-//! Finding entries in the index tree. The tree on the device never changes in place: a checkpoint makes a new root.
+//! Finding entries in the index tree. The tree on the device never changes in place: a checkpoint makes a new
+//! root.
 
 use crate::cache::Cache;
 use crate::key::{self, Key};
@@ -8,9 +9,9 @@ use crate::stop::{Stop, corrupt};
 /// A version of the tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Tree {
-    /// `None` where it is empty.
+    /// `None` if it is empty.
     pub root: Option<Ptr>,
-    /// Levels, 1 where the root is a leaf; 0 where it is empty.
+    /// Levels, 1 where the root is a leaf; 0 if it is empty.
     pub levels: u8,
     /// Pages in all.
     pub pages: u64,
@@ -31,7 +32,7 @@ pub(crate) struct Found {
     pub name: Key,
     /// All its keys are less; `None` for the last page.
     pub upper: Option<Key>,
-    /// Whether the next page has the same parent.
+    /// True if the next page has the same parent.
     pub sibling: bool,
 }
 
@@ -63,8 +64,8 @@ impl Tree {
         }
     }
 
-    /// The leaf whose part of the key space holds `key`, and the entry of a page above that says where that part ends; `None` in an
-    /// empty tree.
+    /// The leaf whose part of the key space holds `key`, and the entry of a page above that says where that
+    /// part ends; `None` in an empty tree.
     fn descend(&self, cache: &Cache, key: &[u8]) -> Result<Option<(Page, Option<Above>)>, Stop> {
         let Some(mut ptr) = self.root else { return Ok(None) };
         let mut upper: Option<Above> = None;
@@ -99,7 +100,8 @@ impl Tree {
         leaves.filter(|ptr| cache.get(*ptr).is_none()).collect()
     }
 
-    /// Whether `key` is under an id that was given later, so that it has nothing of it. That is so of most of what new objects consist of.
+    /// True if `key` is under an id that was given later, so that it has nothing of it. That is so of most of
+    /// what new objects consist of.
     fn is_older_than(&self, key: &[u8]) -> bool {
         key::id(key).is_some_and(|id| id > self.last_id)
     }
@@ -138,13 +140,13 @@ impl<'a> Cursor<'a> {
         Self { tree, cache, leaf: None, from, to: to.clone() }
     }
 
-    /// Whether all that it looks for are of an id that the tree can't have.
+    /// True if all that it looks for are of an id that the tree can't have.
     fn is_in_vain(tree: &Tree, from: &[u8], to: &[u8]) -> bool {
         tree.is_older_than(from) && from.first() == to.first()
     }
 
-    /// The same from the last entry that is at most `at`, or else the first behind it. An entry of the leaf before is not
-    /// looked for: says whether the entry is surely the last.
+    /// The same from the last entry that is at most `at`, or else the first behind it. An entry of the leaf
+    /// before is not looked for: says whether the entry is surely the last.
     pub fn around(tree: &'a Tree, cache: &'a Cache, at: &Key, to: &Key) -> Result<(Self, bool), Stop> {
         let mut cursor = Self { tree, cache, leaf: None, from: None, to: to.clone() };
         if Self::is_in_vain(tree, at, to) {

@@ -1,13 +1,14 @@
 //! Discards: free space goes back to the device, in whole zones that have not changed for some checkpoints.
 //!
-//! Neither a valid superblock nor a log record refers to a block that the allocator calls free: it may be overwritten
-//! at once, so it may be discarded as well. But a discard under way would race with a write, so its zones are lent,
-//! and cannot be allocated until it has ended.
+//! Neither a valid superblock nor a log record refers to a block that the allocator calls free: it may be
+//! overwritten at once, so it may be discarded as well. But a discard under way would race with a write, so
+//! its zones are lent, and cannot be allocated until it has ended.
 //!
 //! Work is bounded: one discard at a time, after each checkpoint at most [`MAX_ZONES`], found by looking at
-//! [`MAX_SCAN`] zones at most. Zones that are overwritten again soon are never discarded (`Config::discard_after`): a
-//! discard costs the host more than the write that would have replaced it. When the store is opened, all free zones
-//! count as just changed, because nothing says which of them were discarded before.
+//! [`MAX_SCAN`] zones at most. Zones that are overwritten again soon are never discarded
+//! (`Config::discard_after`): a discard costs the host more than the write that would have replaced it. When
+//! the store is opened, all free zones count as just changed, because nothing says which of them were
+//! discarded before.
 
 use crate::alloc::ZONE;
 use crate::api::StoreOut;
@@ -37,8 +38,8 @@ pub(crate) struct Trim {
 }
 
 impl Trim {
-    /// Begins the next discard if zones have been free for `old` checkpoints. It leaves the space that admitted
-    /// transactions may need.
+    /// Begins the next discard if zones have been free for `old` checkpoints. It leaves the space that
+    /// admitted transactions may need.
     pub fn step(&mut self, old: u8, admitted: Cost, core: &mut Core, io: &mut Io, out: &mut Vec<StoreOut>) {
         if self.checkpoints != core.checkpoints() {
             self.checkpoints = core.checkpoints();

@@ -1,5 +1,5 @@
-//! Random work cut at random points by power loss or death of the process, also while recovering; what is found
-//! after must be the state after one of the transactions, not before the last acknowledged.
+//! Random work cut at random points by power loss or death of the process, also while recovering; what is
+//! found after must be the state after one of the transactions, not before the last acknowledged.
 
 mod common;
 
@@ -11,7 +11,7 @@ use stdx::Rng;
 use store::{Config, StoreError, Transaction, TxnId, TxnOp};
 
 struct Life {
-    /// The state after each transaction of this life, the first before any.
+    /// The state after each transaction of this incarnation, the first before any.
     states: Vec<Model>,
     acknowledged: usize,
 }
@@ -117,8 +117,8 @@ fn a_cut_leaves_the_state_after_some_transaction_not_before_the_last_acknowledge
     }
 }
 
-/// Lives on a disk that says that it has flushed and has not. What is found must be a state that was, as far as it can be
-/// read, or be refused; it need not be the last acknowledged. Says whether it opened.
+/// Lives on a disk that says that it has flushed and has not. What is found must be a state that was, as far
+/// as it can be read, or be refused; it need not be the last acknowledged. Says whether it opened.
 fn on_a_lying_disk(seed: u64) -> bool {
     let mut rng = Rng::from_seed(seed);
     let mut config = small();

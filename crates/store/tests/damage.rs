@@ -1,4 +1,5 @@
-//! Bits that flip on the device: noticed when opening or reading, with what is damaged named; never wrong data.
+//! Bits that flip on the device: noticed when opening or reading, with what is damaged named; never wrong
+//! data.
 
 mod common;
 
@@ -316,7 +317,7 @@ fn what_has_decayed_under_the_cache_is_found_by_reading_past_it() {
     assert!(matches!(bench.read_device(whole()), Err(StoreError::Corrupt(_))));
 }
 
-/// Whether this sector begins with the first bytes of the pattern.
+/// True if this sector begins with the first bytes of the pattern.
 fn is_data(disk: &mut SimDisk, sector: u64) -> bool {
     let bytes = disk.replace(sector, vec![0; 512].into());
     let found = bytes[..] == Buf::pattern(1, 8192)[..512] && sector * 512 >= (256 << 10) + (512 << 10);

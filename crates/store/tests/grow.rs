@@ -1,4 +1,5 @@
-//! A device that has become larger than its store, which takes the space when it is opened; and space that it gives back.
+//! A device that has become larger than its store, which takes the space when it is opened; and space that it
+//! gives back.
 
 mod common;
 

@@ -1,7 +1,9 @@
-//! Images of stores that earlier versions have made: they must open, or be refused by the number of their format.
+//! Images of stores that earlier versions have made: they must open, or be refused by the number of their
+//! format.
 //!
-//! `images/N.blocks` holds the blocks of an image of format N that are not zero, each behind its number (u64, little-endian);
-//! `images/N.digest` its size, and the checksum of what must be read. `STORE_WRITE_IMAGE=N` makes one.
+//! `images/N.blocks` holds the blocks of an image of format N that are not zero, each behind its number (u64,
+//! little-endian); `images/N.digest` its size, and the checksum of what must be read. `STORE_WRITE_IMAGE=N`
+//! makes one.
 
 mod common;
 

@@ -9,7 +9,7 @@ use common::*;
 use stdx::{Buf, Rng};
 use store::{Refusal, StoreError, TxnOp};
 
-/// Works until an allocation fails, the one after `allowed`; true where none did.
+/// Works until an allocation fails, the one after `allowed`; true if none did.
 fn work_until_failure(allowed: u64, seed: u64) -> bool {
     let mut rng = Rng::from_seed(seed);
     let mut bench = Bench::open(SimDisk::new(12 << 20, 512, 3), small());

@@ -261,7 +261,7 @@ impl Flight {
         }
     }
 
-    /// The result, or nothing where it is to be tried again for what is left.
+    /// The result, or nothing if it is to be tried again for what is left.
     fn take_result(&mut self, result: i32, device: &Device) -> Option<Result<(), node::DiskError>> {
         if matches!(-result, libc::EINTR | libc::EAGAIN) {
             return None;

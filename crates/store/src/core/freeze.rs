@@ -40,8 +40,8 @@ impl Core {
         next_data(self.frozen(), from)
     }
 
-    /// Takes blocks out of the active table to be written early, if it holds many. No root on the device refers to
-    /// them, and from now on they are no longer overwritten in place.
+    /// Takes blocks out of the active table to be written early, if it holds many. No root on the device
+    /// refers to them, and from now on they are no longer overwritten in place.
     pub fn take_early(&mut self) -> Option<(u64, Bufs)> {
         if self.active.unwritten_bytes() <= self.table_bytes / EARLY_SHARE {
             return None;
@@ -79,8 +79,8 @@ impl Core {
         Merge::new(self.tree, last_id, generation)
     }
 
-    /// Makes up to `most` pages of the new tree, each at the cost of one unit of `effort`, and adds them to `pages`;
-    /// gives the tree when it is complete.
+    /// Makes up to `most` pages of the new tree, each at the cost of one unit of `effort`, and adds them to
+    /// `pages`; gives the tree when it is complete.
     pub fn step_merge(
         &mut self,
         merge: &mut Merge,
@@ -100,8 +100,9 @@ impl Core {
         result
     }
 
-    /// Takes over a new root that is durable in both superblocks. Only now may blocks that the old root refers to be
-    /// freed: they are retired until reads begun before `mark` have ended (see [`crate::retired`]).
+    /// Takes over a new root that is durable in both superblocks. Only now may blocks that the old root
+    /// refers to be freed: they are retired until reads begun before `mark` have ended (see
+    /// [`crate::retired`]).
     pub fn install(&mut self, sup: &Super, pages: Vec<Place>, mark: DiskOpId) {
         let mut frozen = self.frozen.take().expect("a checkpoint is running");
         for (block, content) in std::mem::take(&mut frozen.unwritten) {

@@ -23,8 +23,8 @@ const SPENT: usize = 128;
 
 /// Entries as they are on the device and as they have changed since.
 ///
-/// Invariants: the tree never refers to a block that the allocator calls free; a block whose content is in a table's
-/// `unwritten` or in `writing` is not read from the device.
+/// Invariants: the tree never refers to a block that the allocator calls free; a block whose content is in a
+/// table's `unwritten` or in `writing` is not read from the device.
 pub(crate) struct Core {
     cache: Cache,
     blocks: Blocks,

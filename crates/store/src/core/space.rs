@@ -8,9 +8,9 @@ use crate::space_map::SPACE_CHUNK;
 use std::ops::Range;
 
 impl Core {
-    /// Free places for pages that checkpoints need to succeed, if the index grows by `promised` bytes more than the
-    /// tables hold, and `reserve` pages stay free. A checkpoint may have to rewrite every page while the old ones are
-    /// still needed; pages are at least half full.
+    /// Free places for pages that checkpoints need to succeed, if the index grows by `promised` bytes more
+    /// than the tables hold, and `reserve` pages stay free. A checkpoint may have to rewrite every page while
+    /// the old ones are still needed; pages are at least half full.
     pub fn needed_pages(&self, promised: u64, reserve: u64) -> u64 {
         let frozen = self.frozen.as_ref().map_or(0, |f| f.change_bytes());
         let bytes = (self.active.change_bytes() + frozen) as u64 + promised;

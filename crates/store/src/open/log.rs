@@ -1,7 +1,8 @@
-//! Reading the log: once to find its end and the large writes whose places nothing else may take, once to apply it.
+//! Reading the log: once to find its end and the large writes whose places nothing else may take, once to
+//! apply it.
 //!
-//! Neither pass holds more of it than a piece and a record. The scan also reads what follows the end: a part of a
-//! later record there means that the log does not end here.
+//! Neither pass holds more of it than a piece and a record. The scan also reads what follows the end: a part
+//! of a later record there means that the log does not end here.
 
 use super::port::{LOG_PIECE, Port, Turn};
 use crate::core::Core;
@@ -221,8 +222,8 @@ fn bulk(record: &Record, sup: &Super) -> Vec<(u64, u64, Vec<u32>)> {
     out
 }
 
-/// True if nothing says that data of large writes is missing. Unreadable data may be there: the transaction may have
-/// been acknowledged, and reads of the data will report the damage.
+/// True if nothing says that data of large writes is missing. Unreadable data may be there: the transaction
+/// may have been acknowledged, and reads of the data will report the damage.
 fn has_its_data(record: &Record, read: &[Buf], sup: &Super) -> bool {
     let expected = bulk(record, sup);
     expected.len() == read.len()

@@ -1,9 +1,10 @@
-//! Opening: find the superblock, walk the index above its leaves to learn where its pages are, load the map of
-//! blocks, scan the log, apply what the index does not contain.
+//! Opening: find the superblock, walk the index above its leaves to learn where its pages are, load the map
+//! of blocks, scan the log, apply what the index does not contain.
 //!
-//! Each phase is a type with a `step`, which begins disk operations through a [`Port`] and runs again when they have
-//! all ended. A blank device is made a store first, a device that has grown is marked so. The log is read twice
-//! (`log`): to find its end, then to apply it. A store that was shut down cleanly has no log to read.
+//! Each phase is a type with a `step`, which begins disk operations through a [`Port`] and runs again when
+//! they have all ended. A blank device is made a store first, a device that has grown is marked so. The log
+//! is read twice (`log`): to find its end, then to apply it. A store that was shut down cleanly has no log to
+//! read.
 
 mod log;
 mod port;

@@ -51,8 +51,8 @@ impl Plan<'_> {
         Ok(len)
     }
 
-    /// Forgets what a cell holds beside itself, where there is one, which is then to be put or deleted; gives the length
-    /// of its value.
+    /// Forgets what a cell holds beside itself, where there is one, which is then to be put or deleted; gives
+    /// the length of its value.
     fn vacate(&mut self, key: &Key) -> Result<Option<u64>, Stop> {
         let look = |old: &[u8]| Cell::parse(old).map(|cell| (cell.blob(), cell.len()));
         let Some(old) = self.view().with(key, |old| old.map(look))? else { return Ok(None) };

@@ -62,7 +62,8 @@ impl<'a> Plan<'a> {
         self.spill(from, &mut origin)?;
         let (id, size) = (origin.id, origin.size);
         let there = size.saturating_sub(source).min(len);
-        // The bytes before and after the whole blocks are copied, the blocks shared; all are taken before any changes.
+        // The bytes before and after the whole blocks are copied, the blocks shared; all are taken before any
+        // changes.
         let aligned = source % BLOCK_LEN == destination % BLOCK_LEN;
         let (first, end) = (source.div_ceil(BLOCK_LEN), (source + there) / BLOCK_LEN);
         let (first, end) = if aligned && first < end { (first, end) } else { (0, 0) };
@@ -87,8 +88,8 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    /// Copies the next entries of a large omap for a clone to come; true when all are copied. The copy is garbage until
-    /// the clone takes it, so that nothing is left of it where the store ends before.
+    /// Copies the next entries of a large omap for a clone to come; true when all are copied. The copy is
+    /// garbage until the clone takes it, so that nothing is left of it where the store ends before.
     pub(crate) fn stage(&mut self, staged: &mut Staged, entries: usize) -> Result<(), Stop> {
         if staged.copy == 0 {
             staged.copy = self.new_id();

@@ -109,8 +109,8 @@ impl Plan<'_> {
         self.done.given.push(run);
     }
 
-    /// Marks the extents within `from..to` as shared, counts one more reference for each block there, and gives the
-    /// parts within.
+    /// Marks the extents within `from..to` as shared, counts one more reference for each block there, and
+    /// gives the parts within.
     pub(super) fn share(&mut self, id: u64, from: u64, to: u64) -> Result<Vec<Extent>, Stop> {
         let mut out = Vec::new();
         for mut extent in self.extents(id, from, to)? {
@@ -267,8 +267,8 @@ impl Plan<'_> {
         true
     }
 
-    /// Gives a row of blocks new places, beside the block before them where that is free. `known` are the extents there and
-    /// that of the block before.
+    /// Gives a row of blocks new places, beside the block before them where that is free. `known` are the
+    /// extents there and that of the block before.
     fn write_fresh(&mut self, id: u64, row: Vec<(u64, Buf, u32)>, known: Vec<Extent>) -> Result<(), Stop> {
         let (first, count) = (row[0].0, row.len() as u64);
         let before = known.iter().find(|e| e.block < first && e.end() >= first);

@@ -1,13 +1,13 @@
 //! The effects of one transaction, worked out before anything changes.
 //!
-//! A plan reads through the view and its own changes. It stops if a page or a block is not in memory; it is then
-//! undone (only the allocator knows of it) and made again from scratch once the page or block is there. So it holds
-//! nothing half done.
+//! A plan reads through the view and its own changes. It stops if a page or a block is not in memory; it is
+//! then undone (only the allocator knows of it) and made again from scratch once the page or block is there.
+//! So it holds nothing half done.
 //!
 //! Blocks of data are allocated in two places: here (`Plan::take`) for what goes through the log, and in
-//! `Commit::place_bulk` for large writes that bypass it. Neither overwrites a block that a root on the device refers
-//! to: overwritten blocks are given up (`Done::given`) and freed once the next root is durable
-//! (see [`crate::retired`]).
+//! `Commit::place_bulk` for large writes that bypass it. Neither overwrites a block that a root on the device
+//! refers to: overwritten blocks are given up (`Done::given`) and freed once the next root is durable (see
+//! [`crate::retired`]).
 
 mod cells;
 mod clone;
@@ -64,8 +64,8 @@ pub(crate) struct Plan<'a> {
     looked: Vec<Looked<'a>>,
 }
 
-/// An object that the transaction is about, as the transaction has left it so far. The steps of one object are many; it
-/// is found and decoded for the first and put back after the last.
+/// An object that the transaction is about, as the transaction has left it so far. The steps of one object
+/// are many; it is found and decoded for the first and put back after the last.
 struct Looked<'a> {
     object: &'a ObjectKey,
     key: Key,
@@ -73,7 +73,7 @@ struct Looked<'a> {
     changed: bool,
 }
 
-/// What a finished plan changes.
+/// The effects of a finished plan.
 #[derive(Default)]
 pub(crate) struct Done {
     pub changes: Changes,
@@ -86,12 +86,12 @@ pub(crate) struct Done {
     pub given: Vec<Run>,
     pub stats: Stats,
     pub next_id: u64,
-    /// Whether an omap is to be forgotten.
+    /// True if an omap is to be forgotten.
     pub garbage: bool,
 }
 
 impl Done {
-    /// Makes it so.
+    /// Puts them into the active table.
     pub fn apply(self, table: &mut Table) {
         for (key, value) in self.changes {
             table.put(key, value);
@@ -110,7 +110,7 @@ impl<'a> Plan<'a> {
         Self { base, alloc, done: Done { stats, next_id, ..Done::default() }, looked: Vec::new() }
     }
 
-    /// All that is to be changed.
+    /// Ends the plan; gives its effects.
     pub fn finish(mut self) -> Done {
         for looked in self.looked.into_iter().filter(|l| l.changed) {
             self.done.changes.insert(looked.key, looked.onode.as_ref().map(Writer::encode));
@@ -118,7 +118,7 @@ impl<'a> Plan<'a> {
         self.done
     }
 
-    /// Gives back what it took.
+    /// Frees the blocks that it took.
     pub fn undo(self) {
         for run in self.done.taken {
             self.alloc.free(run);

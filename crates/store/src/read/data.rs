@@ -13,7 +13,8 @@ use stdx::{BLOCK, Buf, Bufs};
 
 const BLOCK_LEN: u64 = BLOCK as u64;
 
-/// The most blocks that one disk read of a class other than the clients' takes, so that others wait no longer.
+/// The most blocks that one disk read of a class other than the clients' takes, so that others wait no
+/// longer.
 const PIECE_BLOCKS: usize = 64;
 
 /// A reply whose data is being put together.

@@ -1,7 +1,7 @@
 //! Reads: first everything that the index says about the object, at once and of one state, then the data.
 //!
-//! A read sees exactly the transactions submitted before it. It waits until those of them that touch its object are
-//! applied; later ones wait until it has looked into the index ([`Reads::must_precede`]).
+//! A read sees exactly the transactions submitted before it. It waits until those of them that touch its
+//! object are applied; later ones wait until it has looked into the index ([`Reads::must_precede`]).
 
 mod data;
 mod lookup;
@@ -16,8 +16,8 @@ use lookup::{Found, Lookup};
 use std::collections::BTreeMap;
 use stdx::Buf;
 
-/// Reads up to this size, in bytes, are cached. A larger one would evict many small ones, and copying it costs more
-/// than it saves.
+/// Reads up to this size, in bytes, are cached. A larger one would evict many small ones, and copying it
+/// costs more than it saves.
 const CACHED_READ_BYTES: usize = 16 << 10;
 
 /// A read in progress.

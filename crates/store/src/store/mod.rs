@@ -1,18 +1,18 @@
 //! The store itself: one owner, one loop.
 //!
-//! A transaction passes these stages, each in order of submission: *waiting* until the log has space; *admitted*: it
-//! has its number, space in the log, and places for its large writes, which start at once. From there two paths
-//! proceed independently: it is *logged* (one record is under way at a time; all that came meanwhile joins the next)
-//! and *applied* (planned, then put into the active table). A read waits until the transactions before it that touch
-//! its object are applied, not until they are logged; later ones wait until it has looked into the index. So a read
-//! sees exactly what was submitted before it.
+//! A transaction passes these stages, each in order of submission: *waiting* until the log has space;
+//! *admitted*: it has its number, space in the log, and places for its large writes, which start at once.
+//! From there two paths proceed independently: it is *logged* (one record is under way at a time; all that
+//! came meanwhile joins the next) and *applied* (planned, then put into the active table). A read waits until
+//! the transactions before it that touch its object are applied, not until they are logged; later ones wait
+//! until it has looked into the index. So a read sees exactly what was submitted before it.
 //!
-//! Data of the active table is written early if there is much of it. When the active table or the log has grown
-//! enough, the table is frozen, and a checkpoint writes it into a new version of the index.
+//! Data of the active table is written early if there is much of it. When the active table or the log has
+//! grown enough, the table is frozen, and a checkpoint writes it into a new version of the index.
 //!
-//! After each input, `run` lets every part work until none makes progress: nothing is left half done between inputs.
-//! If the owner says when a batch of inputs ends ([`Config::batched`]), only urgent work is done before that (`hurry`);
-//! the record is handed over, and the rest is done while the device is busy.
+//! After each input, `run` lets every part work until none makes progress: nothing is left half done between
+//! inputs. If the owner says when a batch of inputs ends ([`Config::batched`]), only urgent work is done
+//! before that (`hurry`); the record is handed over, and the rest is done while the device is busy.
 
 mod run;
 mod space;
@@ -76,8 +76,8 @@ impl Store {
         }
     }
 
-    /// Opens the store; makes one on a blank device if `mkfs_if_blank` is given. Ends in [`StoreOut::Opened`] or
-    /// [`StoreOut::Failed`]. No other request is allowed before.
+    /// Opens the store; makes one on a blank device if `mkfs_if_blank` is given. Ends in [`StoreOut::Opened`]
+    /// or [`StoreOut::Failed`]. No other request is allowed before.
     pub fn open(&mut self, mkfs_if_blank: Option<MkfsInfo>, out: &mut Vec<StoreOut>) {
         let State::New(rng) = std::mem::replace(&mut self.state, State::Failed) else {
             panic!("a store is opened once");
@@ -86,7 +86,8 @@ impl Store {
         self.state = State::Opening(Box::new(opening));
     }
 
-    /// Makes the allocation after the next `count` fail as if the device were full, to test what that leaves behind.
+    /// Makes the allocation after the next `count` fail as if the device were full, to test what that leaves
+    /// behind.
     pub fn fail_allocation_after(&mut self, count: u64) {
         self.core.fail_allocation_after(count);
     }
@@ -101,20 +102,21 @@ impl Store {
         self.supers.newest().identity()
     }
 
-    /// The size that a transaction may have, in bytes, about; each name and key counts 100 bytes more. A larger one
-    /// is [`Refusal::TooLarge`].
+    /// The size that a transaction may have, in bytes, about; each name and key counts 100 bytes more. A
+    /// larger one is [`Refusal::TooLarge`].
     pub fn largest_txn(&self) -> u64 {
         self.largest_record() - self.largest_record() / 16
     }
 
     /// Checks if a transaction may be submitted now. The owner asks before each [`Self::submit`]: a submitted
-    /// transaction is carried out, or the store stops. One that only removes always fits, but may have to wait.
+    /// transaction is carried out, or the store stops. One that only removes always fits, but may have to
+    /// wait.
     pub fn fits(&self, txn: &Transaction) -> Result<(), Refusal> {
         self.check_space(txn, None, 0).map(drop)
     }
 
-    /// The same for a transaction that will also set an omap entry of `bytes` bytes, and must leave space for `left`
-    /// bytes of such entries.
+    /// The same for a transaction that will also set an omap entry of `bytes` bytes, and must leave space for
+    /// `left` bytes of such entries.
     pub fn fits_beside(&self, txn: &Transaction, bytes: u64, left: u64) -> Result<(), Refusal> {
         self.check_space(txn, Some(bytes), left).map(drop)
     }
@@ -138,8 +140,9 @@ impl Store {
         id
     }
 
-    /// Ends a batch of inputs ([`Config::batched`]): a log record may begin, and deferred work is done. To be called
-    /// again, after its outputs were carried out, until it gives none: the device must not wait for deferred work.
+    /// Ends a batch of inputs ([`Config::batched`]): a log record may begin, and deferred work is done. To be
+    /// called again, after its outputs were carried out, until it gives none: the device must not wait for
+    /// deferred work.
     pub fn batch_ended(&mut self, out: &mut Vec<StoreOut>) {
         if !self.config.batched || !self.is_open() {
             return;
@@ -160,7 +163,8 @@ impl Store {
         self.read_as(ReadClass::Client, read, out)
     }
 
-    /// Begins a read. Data reads wait for their turn if other classes want the device too ([`Config::shares`]).
+    /// Begins a read. Data reads wait for their turn if other classes want the device too
+    /// ([`Config::shares`]).
     pub fn read_as(&mut self, class: ReadClass, read: Read, out: &mut Vec<StoreOut>) -> ReadId {
         let mark = self.commit.mark();
         let waits = self.commit.is_pending(mark, read.object());
@@ -173,8 +177,8 @@ impl Store {
         id
     }
 
-    /// Asks for a checkpoint, so that the next start finds a short log. For a clean shutdown; [`Self::is_clean`]
-    /// reports when it is done.
+    /// Asks for a checkpoint, so that the next start finds a short log. For a clean shutdown;
+    /// [`Self::is_clean`] reports when it is done.
     pub fn request_checkpoint(&mut self, out: &mut Vec<StoreOut>) {
         self.checkpoints.close();
         if self.is_open() {
@@ -221,8 +225,8 @@ impl Store {
         }
     }
 
-    /// Sets the budgets of the caches ([`Config::cache_bytes`], [`Config::data_cache_bytes`]); the next input evicts
-    /// what exceeds them.
+    /// Sets the budgets of the caches ([`Config::cache_bytes`], [`Config::data_cache_bytes`]); the next input
+    /// evicts what exceeds them.
     pub fn set_caches(&mut self, cache_bytes: usize, data_cache_bytes: usize) {
         self.core.set_caches(cache_bytes, data_cache_bytes);
     }

@@ -1,7 +1,8 @@
 //! Space: which transactions fit, and which must wait.
 //!
-//! Submitted transactions must not fail for lack of space, so their highest possible cost is promised at submission.
-//! A reserve stays free for transactions that free space, and for the checkpoints that carry them out.
+//! Submitted transactions must not fail for lack of space, so their highest possible cost is promised at
+//! submission. A reserve stays free for transactions that free space, and for the checkpoints that carry them
+//! out.
 
 use super::Store;
 use crate::api::Transaction;
@@ -42,7 +43,8 @@ impl Store {
         }
     }
 
-    /// Blocks that promised transactions and one more of this class may need, with `left` bytes of the index more.
+    /// Blocks that promised transactions and one more of this class may need, with `left` bytes of the index
+    /// more.
     pub(super) fn reserved_blocks(&self, cost: Cost, class: Class, left: u64) -> u64 {
         let promised = self.commit.promised();
         let (pages, blocks) = self.reserve(class);
@@ -58,9 +60,9 @@ impl Store {
         Ok(cost)
     }
 
-    /// Bytes by which the index may grow by a clone of the largest object that can exist once a transaction's other
-    /// operations are done. A clone replaces its target, so it makes no object larger than its source: promised
-    /// clones make this one no larger.
+    /// Bytes by which the index may grow by a clone of the largest object that can exist once a transaction's
+    /// other operations are done. A clone replaces its target, so it makes no object larger than its source:
+    /// promised clones make this one no larger.
     fn largest_clone(&self, others: Cost) -> u64 {
         let (stats, promised) = (self.core.stats(), self.commit.promised());
         let (pending, blocks) = (promised.index - promised.cloned, promised.blocks + others.blocks);
@@ -69,7 +71,8 @@ impl Store {
         omap + omap / 2 + 12 * blocks
     }
 
-    /// Pages and blocks that a transaction of this class must leave free, so that transactions that free space fit.
+    /// Pages and blocks that a transaction of this class must leave free, so that transactions that free
+    /// space fit.
     fn reserve(&self, class: Class) -> (u64, u64) {
         let tables = 2 * self.core.table_bytes() as u64 / PAGE as u64;
         let pages = (self.core.device_blocks() / 1024).clamp(16, 4096) + tables;

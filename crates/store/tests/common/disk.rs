@@ -1,5 +1,5 @@
-//! A disk in memory: operations end in any order; until a flush, each written sector may be lost. What was discarded reads as
-//! anything: old, zeros, or never seen.
+//! A disk in memory: operations end in any order; until a flush, each written sector may be lost. What was
+//! discarded reads as anything: old, zeros, or never seen.
 
 use node::{DiskError, DiskOp, DiskOpId, DiskResult};
 use std::collections::BTreeMap;
@@ -173,7 +173,8 @@ impl SimDisk {
         cached.or_else(|| self.durable.get(&sector)).map(|b| &b[..])
     }
 
-    /// The power fails: of what was not flushed, each sector is old or new on its own, also of writes under way.
+    /// The power fails: of what was not flushed, each sector is old or new on its own, also of writes under
+    /// way.
     pub fn lose_power(&mut self, seed: u64) {
         self.rng = Rng::from_seed(seed);
         let keep = self.rng.below(5);
@@ -192,7 +193,8 @@ impl SimDisk {
         self.carry_out_some();
     }
 
-    /// Writes under way reach the cache of the disk or do not; that they were to be durable matters only when they end.
+    /// Writes under way reach the cache of the disk or do not; that they were to be durable matters only when
+    /// they end.
     fn carry_out_some(&mut self) {
         for (_, op) in std::mem::take(&mut self.under_way) {
             if !self.rng.chance(1, 2) {

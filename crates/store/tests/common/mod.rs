@@ -114,7 +114,7 @@ impl Bench {
         self.most_memory = self.most_memory.max(memory.total() - memory.space_map);
     }
 
-    /// Ends the batch and one disk operation; false where none is under way.
+    /// Ends the batch and one disk operation; false if none is under way.
     pub fn step(&mut self) -> bool {
         let mut out = std::mem::take(&mut self.out);
         loop {
@@ -199,7 +199,8 @@ impl Bench {
         }
     }
 
-    /// What the device holds is sound: everything has as many owners as it should, and every checksum is right.
+    /// What the device holds is sound: everything has as many owners as it should, and every checksum is
+    /// right.
     pub fn assert_sound(&self) -> store::Report {
         let mut read = |offset, len| Ok(self.disk.peek(offset, len));
         let report =
