@@ -252,7 +252,7 @@ impl Alloc {
         Some(run)
     }
 
-    /// Where a large run goes: behind the last one, so that zones fill up one after another; else to a whole
+    /// Chooses the place of a large run: behind the last one, so that zones fill up in turn; else a whole
     /// free zone; else to the longest row of free blocks of some zone that has a long one.
     fn large(&mut self, want: u64) -> Option<u64> {
         let before_edge = self.after_large + want <= self.edge as u64 * ZONE;
@@ -395,7 +395,7 @@ pub(crate) fn zones(run: Run) -> impl Iterator<Item = (usize, u64)> {
     })
 }
 
-/// Where two blocks in a row, the first one even, are free.
+/// Pairs of free blocks whose first is even, as bits of the first.
 fn free_pairs(word: u64) -> u64 {
     !word & (!word >> 1) & 0x5555_5555_5555_5555
 }

@@ -1,4 +1,4 @@
-//! What the store offers to its owner: keys, transactions, reads, and what comes back.
+//! The store's interface: keys, transactions, reads, and their results.
 //!
 //! The store is a sub-machine: its owner calls it and carries out the [`StoreOut`]s. Everything submitted is
 //! visible to reads at once (read your writes) but durable only when [`StoreOut::Committed`] says so; commits

@@ -27,7 +27,7 @@ const GARBAGE_ENTRIES: usize = 128;
 /// good, and may concern the only copy of what the transaction leaves.
 const FETCH_ATTEMPTS: u32 = 3;
 
-/// What the next transaction waits for.
+/// The cause for which the next transaction waits.
 #[derive(Default)]
 enum Blocked {
     #[default]
@@ -41,7 +41,7 @@ enum Blocked {
 #[derive(Default)]
 pub(crate) struct Applier {
     blocked: Blocked,
-    /// How often the next transaction had to wait.
+    /// Waits of the next transaction so far.
     stops: usize,
     scratch: Scratch,
     /// Failed reads of the blocks that it waits for.
@@ -49,7 +49,7 @@ pub(crate) struct Applier {
 }
 
 impl Applier {
-    /// How often the next transaction had to wait for something to be read.
+    /// Waits of the next transaction so far.
     pub fn stops(&self) -> usize {
         self.stops
     }

@@ -1,4 +1,4 @@
-//! What was read or written lately in memory, up to a budget, by second chance: pages of the index, and
+//! Caches of index pages and of data blocks, each with a budget and second-chance eviction: pages and
 //! blocks of data. Neither changes in its place as long as anything refers to it, so nothing is ever written
 //! from here.
 

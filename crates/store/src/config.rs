@@ -23,7 +23,7 @@ pub struct Config {
     pub batched: bool,
     /// Writes with at least so many bytes of whole blocks go to their place at once and not through the log.
     pub direct_bytes: usize,
-    /// What each class of reads may take of the device while others want it too, in proportion; 0 counts as
+    /// The shares of the device of each class of reads while others want it too, in proportion; 0 counts as
     /// 1.
     pub shares: [u32; ReadClass::COUNT],
     /// Free space is given back to the device when it has been free for so many checkpoints; `None`: never.
@@ -51,7 +51,7 @@ impl Default for Config {
 pub struct MkfsInfo {
     /// The store's own id.
     pub uuid: Uuid,
-    /// What its owner wants to recognise it by (cluster, daemon), at most [`MkfsInfo::LABEL_MAX`] bytes.
+    /// The owner's label (cluster, daemon), at most [`MkfsInfo::LABEL_MAX`] bytes.
     pub label: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! Where the data of an object is.
+//! Extents: the blocks of the device that hold an object's data.
 //!
 //! An extent says for up to 64 blocks in a row where they are and what their checksums are. It never crosses
 //! a multiple of 64 blocks of the object, so that those of a range are found by one scan. What no extent

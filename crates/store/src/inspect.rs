@@ -23,7 +23,7 @@ pub type ReadAt<'a> = dyn FnMut(u64, usize) -> Result<Buf, String> + 'a;
 /// The findings about a device.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// What each copy of the superblock is, in words.
+    /// The state of each copy of the superblock, in words.
     pub superblocks: Vec<String>,
     /// Whose store it is, where a superblock could be read.
     pub identity: Option<Identity>,

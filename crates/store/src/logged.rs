@@ -25,7 +25,7 @@ pub(crate) struct Bulk {
     pub key: ObjectKey,
     /// First block of the object.
     pub block: u64,
-    /// Where the blocks are.
+    /// The blocks of the device.
     pub runs: Vec<Run>,
     /// Raw crc32c of each block.
     pub crcs: Vec<u32>,
@@ -126,7 +126,7 @@ fn whole(offset: u64, len: usize) -> std::ops::Range<usize> {
     first as usize..end.max(first) as usize
 }
 
-/// What a transaction may need at most.
+/// The most that a transaction may need.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Cost {
     /// Blocks of data.
@@ -139,11 +139,11 @@ pub(crate) struct Cost {
     pub cloned: u64,
     /// Objects that are cloned whole; how much that takes depends on the object.
     pub clones: u64,
-    /// How far it may go into the reserve.
+    /// The class, which decides how much of the reserve it may use.
     pub class: Class,
 }
 
-/// What a transaction does to the space in use; the later, the less.
+/// The effect of a transaction on the space in use, from the largest to the smallest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) enum Class {
     /// Brings data or much metadata.
@@ -160,7 +160,7 @@ pub(crate) enum Class {
 /// Metadata of a transaction up to this many bytes still fits a full store.
 const SMALL: u64 = 16 << 10;
 
-/// What an entry of an omap takes besides its bytes, with the name of its object.
+/// Bytes that an omap entry takes besides its key and value, with the name of its object.
 const ENTRY_BESIDE: u64 = 200;
 
 impl Cost {
@@ -265,7 +265,7 @@ impl Cost {
     }
 }
 
-/// What one step does to the space in use.
+/// The effect of one step on the space in use.
 fn class_of(op: &TxnOp) -> Class {
     match op {
         TxnOp::Write(..) | TxnOp::CloneRange(..) | TxnOp::Clone(..) => Class::Grows,

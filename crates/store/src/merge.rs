@@ -16,7 +16,7 @@ use crate::tree::{Found, Tree};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// What a merge works with.
+/// The inputs and outputs of a merge.
 pub(crate) struct Ground<'a> {
     pub cache: &'a mut Cache,
     pub alloc: &'a mut Alloc,
@@ -51,7 +51,7 @@ struct Run {
     open: bool,
     /// Nothing of it is less.
     lower: Key,
-    /// Where the page ends that was taken last, and whether the next one has the same parent.
+    /// The end of the page taken last; true if the next one has the same parent.
     end: Option<Key>,
     sibling: bool,
     entries: VecDeque<Item>,

@@ -37,7 +37,7 @@ impl Place {
     }
 }
 
-/// Where a page is and what its checksum must be. A page is known by its first block.
+/// The address of a page and its expected checksum. The first block identifies a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Ptr {
     pub block: u64,
@@ -131,7 +131,7 @@ impl Page {
         self.end_of(self.count)
     }
 
-    /// Where the first `n` entries end, and the next one begins.
+    /// The offset at which the first `n` entries end and the next one begins.
     fn end_of(&self, n: usize) -> usize {
         if n < self.count {
             return u16_at(&self.bytes, HEADER + 2 * n);
@@ -146,7 +146,7 @@ impl Page {
         2 * entries.len() + self.end_of(entries.end) - self.end_of(entries.start)
     }
 
-    /// How many of these entries, from the first, fit `room` bytes of another page.
+    /// The number of these entries, from the first, that fit `room` bytes of another page.
     pub fn fit(&self, entries: &Range<usize>, room: usize) -> usize {
         let (mut low, mut high) = (0, entries.len());
         while low < high {
@@ -214,7 +214,7 @@ pub(crate) fn entry_size(key: &[u8], value: &[u8]) -> usize {
 /// The bytes that entries may take of a page in all.
 pub(crate) const CAPACITY: usize = PAGE - HEADER;
 
-/// What a page is made of, in order.
+/// A component of a page under construction, in order.
 pub(crate) enum Piece<'a> {
     Entry(&'a [u8], &'a [u8]),
     /// Entries as they are on another page; at least one.
@@ -291,7 +291,7 @@ pub(crate) fn build<'a>(
 }
 
 impl Page {
-    /// What to write.
+    /// The content to write.
     pub fn bytes(&self) -> &Buf {
         &self.bytes
     }

@@ -31,10 +31,10 @@ const SECTOR: usize = 512;
 /// Bytes of a sector that belong to the record.
 const CONTENT: usize = SECTOR - 24;
 
-/// Where the checksum of a sector is.
+/// The offset of a sector's checksum.
 const CRC: usize = SECTOR - 4;
 
-/// What a record with so much payload takes of the ring.
+/// The bytes that a record with this payload takes of the ring.
 pub(crate) fn record_len(payload: u64) -> u64 {
     ((HEADER as u64 + payload).div_ceil(CONTENT as u64) * SECTOR as u64).next_multiple_of(BLOCK_LEN)
 }
@@ -47,7 +47,7 @@ struct Kept {
     last: u64,
 }
 
-/// Where records are. Positions count up for ever; the place is the position modulo the length.
+/// The ring of log records. Positions only grow; the offset is the position modulo the length.
 pub(crate) struct Ring {
     offset: u64,
     len: u64,
@@ -56,7 +56,7 @@ pub(crate) struct Ring {
     nonce: u64,
     /// The first position that may be needed.
     head: u64,
-    /// Where the next record goes, and its number.
+    /// The position and number of the next record.
     end: u64,
     next_seq: u64,
     /// Promised to admitted transactions.
@@ -197,7 +197,7 @@ impl Ring {
         }
     }
 
-    /// What record number `seq` at `pos` turns out to be; `bytes` is what the ring holds from there on.
+    /// Classifies record number `seq` at `pos`; `bytes` is the content of the ring from there on.
     pub fn look(&self, bytes: &[u8], pos: u64, seq: u64) -> Look {
         let Some(first) = bytes.get(..BLOCK) else { return Look::More };
         let nonce = match self.sector(&first[..SECTOR]) {

@@ -1,4 +1,4 @@
-//! What reads of data wait for, by class (ADR 0010). A read of a client is begun at once. One of another
+//! Shares of the device by class of read (ADR 0010). A client's read begins at once. One of another
 //! class is begun when nothing of its class is under way, or when what is stays within its share of a window
 //! of bytes, which all classes divide that have something to do.
 

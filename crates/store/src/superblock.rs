@@ -51,7 +51,7 @@ wire_structs! {
         pub levels: u8,
         /// Pages of the index.
         pub pages: u64,
-        /// Where in the log the first record lies that may be needed.
+        /// The position of the first log record that may be needed.
         pub log_pos: u64,
         /// Its number.
         pub log_seq: u64,
@@ -89,7 +89,7 @@ impl Found {
         if let Self::Valid(sup) = self { Some(sup) } else { None }
     }
 
-    /// What is there instead of a superblock.
+    /// The description of other content, if it is no superblock.
     pub fn other(&self) -> Option<&str> {
         if let Self::Other(what) = self { Some(what) } else { None }
     }

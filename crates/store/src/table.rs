@@ -127,7 +127,7 @@ impl<'a> View<'a> {
         self.with(key, |value| value.map(<[u8]>::to_vec))
     }
 
-    /// What `take` makes of the value of `key`, lent to it.
+    /// Calls `take` with the value of `key` and gives its result.
     pub fn with<T>(&self, key: &Key, take: impl FnOnce(Option<&[u8]>) -> T) -> Result<T, Stop> {
         for layer in self.layers.iter().flatten() {
             if let Some(value) = layer.get(key) {

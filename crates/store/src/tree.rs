@@ -28,7 +28,7 @@ pub(crate) struct Found {
     pub place: Place,
     /// All its keys are at least this.
     pub lower: Key,
-    /// What the entry in the parent is called; differs from `lower` for some first children.
+    /// The key of the entry in the parent; differs from `lower` for some first children.
     pub name: Key,
     /// All its keys are less; `None` for the last page.
     pub upper: Option<Key>,
@@ -106,7 +106,7 @@ impl Tree {
         key::id(key).is_some_and(|id| id > self.last_id)
     }
 
-    /// What `take` makes of the value of `key`, lent to it.
+    /// Calls `take` with the value of `key` and gives its result.
     pub fn with<T>(
         &self,
         cache: &Cache,
@@ -129,7 +129,7 @@ pub(crate) struct Cursor<'a> {
     tree: &'a Tree,
     cache: &'a Cache,
     leaf: Option<(Page, usize, Option<Key>)>,
-    /// Where to look for the next leaf.
+    /// The key at which the next leaf begins.
     from: Option<Key>,
     to: Key,
 }

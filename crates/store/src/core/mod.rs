@@ -53,7 +53,7 @@ pub(crate) struct Core {
     checkpoints: u64,
 }
 
-/// What a checkpoint records of the moment at which its table was frozen.
+/// The totals at the moment at which a checkpoint's table was frozen.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Frozen {
     /// The last transaction that the table contains.

@@ -23,7 +23,7 @@ const NAMES_OF_LEAF: usize = 64;
 pub(super) struct Lookup {
     /// The block of the page that it waits for.
     waits_for: Option<u64>,
-    /// How often it had to wait for a page.
+    /// Waits for a page so far.
     stops: usize,
     /// The names that a list has found so far. Transactions that it must not see wait until it is complete.
     listed: Vec<ObjectKey>,
@@ -39,7 +39,7 @@ pub(super) enum Found {
     Data(DataRead),
 }
 
-/// What the index says.
+/// The result of a lookup.
 enum Entries {
     Done(ReadReply),
     Data(DataRead),
@@ -51,7 +51,7 @@ impl Lookup {
         !self.waits_for.is_some_and(|block| io.is_loading(block))
     }
 
-    /// How often it had to wait for a page.
+    /// Waits for a page so far.
     pub fn stops(&self) -> usize {
         self.stops
     }

@@ -107,7 +107,7 @@ enum Turn {
 }
 
 impl Job {
-    /// How many pages it has had to wait for, if it still looks into the index.
+    /// Pages that it has waited for, if it still looks into the index.
     fn stops(&self) -> usize {
         if let Phase::Index(lookup) = &self.phase { lookup.stops() } else { 0 }
     }
