@@ -277,6 +277,12 @@ impl Monc {
         }
     }
 
+    /// Asks for `what` from `start` on once more: what the subscription should have brought is known to exist and has not come.
+    pub fn ask_again(&mut self, what: &str, start: u64, out: &mut Vec<MoncOut>) {
+        self.subs.forget(what);
+        self.subscribe(what, start, false, out);
+    }
+
     /// Wants `what` no more.
     pub fn unsubscribe(&mut self, what: &str) {
         self.subs.forget(what);

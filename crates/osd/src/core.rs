@@ -7,13 +7,14 @@ use crate::copies::CopyFor;
 use crate::due::{Due, DueQueue};
 use crate::history::History;
 use crate::links::Links;
+use crate::map_sharing::{PeerEpochs, RecentMaps};
 use crate::ops::CopySource;
 use crate::qos::{Charge, Class, Qos};
 use crate::session::Session;
 use crate::slots::Slots;
 use crate::store_io::StoreIo;
 use maps::{Epoch, NacreMap, OsdId, OsdMap, PgId, SnapId};
-use msgs::OsdOpReply;
+use msgs::{Body, OsdOpReply};
 use node::{ConnId, Event, Level, Msg, Never, Output};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -46,6 +47,10 @@ pub struct Core {
     pub map: Arc<OsdMap>,
     /// The servers' own map.
     pub nacre: NacreMap,
+    /// The last incrementals that led to it.
+    pub recent: RecentMaps,
+    /// The maps that other OSDs have.
+    pub peer_epochs: PeerEpochs,
     /// The store and what waits for it.
     pub io: StoreIo,
     /// Connections to other OSDs.
@@ -113,6 +118,8 @@ impl Core {
             now: Now::default(),
             map: Arc::default(),
             nacre: NacreMap::default(),
+            recent: RecentMaps::default(),
+            peer_epochs: PeerEpochs::default(),
             io,
             sessions: BTreeMap::new(),
             backoffs: Backoffs::default(),
@@ -257,21 +264,58 @@ impl Core {
         *self.counters.entry(name).or_default() += by;
     }
 
-    /// Sends on a connection that came to us.
+    /// Sends on a connection that came to us. If another OSD made it and lacks our map, that goes ahead of a message about a PG, which
+    /// would wait for it there.
     pub fn send(&mut self, conn: ConnId, tid: u64, body: impl Into<node::Body>) {
+        let body = body.into();
+        if matches!(&body, node::Body::Peer(body) if body.pg_head().is_some()) {
+            self.share_maps_on(conn);
+        }
         self.out.push(Out::Send { conn, msg: Msg::new(tid, body) });
+    }
+
+    /// Sends the OSD at the other end of a connection the maps that it lacks.
+    pub fn share_maps_on(&mut self, conn: ConnId) {
+        if let Some(osd) = self.osd_at(conn)
+            && let Some(maps) = self.maps_for(osd)
+        {
+            self.out.push(Out::Send { conn, msg: maps });
+        }
+    }
+
+    /// The OSD at the other end of a connection, if there is one.
+    pub fn osd_at(&self, conn: ConnId) -> Option<OsdId> {
+        let ours = self.links.of(conn).map(|(_, osd)| osd);
+        ours.or_else(|| self.sessions.get(&conn)?.osd)
+    }
+
+    /// An OSD has said which map is its newest.
+    pub fn heard_epoch(&mut self, osd: OsdId, epoch: Epoch) {
+        self.peer_epochs.heard(osd, epoch, self.now.mono);
+    }
+
+    /// The maps that an OSD lacks, as far as they are shared.
+    fn maps_for(&mut self, osd: OsdId) -> Option<Msg> {
+        let newest = self.epoch();
+        let incrementals = self.peer_epochs.take_lacking(osd, newest, &self.recent, self.now.mono)?;
+        self.count("maps_shared", incrementals.len() as u64);
+        let maps = msgs::OsdMap { fsid: self.config.fsid, newest, incrementals, ..msgs::OsdMap::default() };
+        Some(Msg::new(0, Body::from(maps)))
     }
 
     /// Answers a request, with the memory that is held for that.
     pub fn answer(&mut self, conn: ConnId, tid: u64, reply: OsdOpReply, hold: Hold) {
-        let msg = Msg { hold, ..Msg::new(tid, msgs::Body::from(reply)) };
+        let msg = Msg { hold, ..Msg::new(tid, Body::from(reply)) };
         self.out.push(Out::Send { conn, msg });
     }
 
-    /// Sends to another OSD on our own connection to it, which is made where there is none. Nothing is sent to an OSD that
-    /// the map has down.
+    /// Sends to another OSD on our own connection to it, which is made if there is none; the maps that it lacks go ahead. Nothing is
+    /// sent to an OSD that the map has down.
     pub fn send_osd(&mut self, osd: OsdId, tid: u64, body: impl Into<node::Body>) {
         if self.map.is_up(osd) {
+            if let Some(maps) = self.maps_for(osd) {
+                self.links.send(osd, maps);
+            }
             self.links.send(osd, Msg::new(tid, body));
         }
     }

@@ -225,6 +225,13 @@ impl Osd {
         if msg.fsid != self.core.config.fsid {
             return;
         }
+        if let Some(osd) = self.sender(conn).filter(|osd| *osd == msg.from) {
+            self.heard_of_map(osd, msg.epoch);
+            // A peer that pings us is shown our map by our own pings; whoever is no peer of ours, by its own.
+            if msg.op == ping_op::REPLY || !self.heartbeats.knows(osd) {
+                self.core.share_maps_on(conn);
+            }
+        }
         match msg.op {
             ping_op::PING => self.answer_ping(conn, msg),
             ping_op::REPLY => self.ping_answered(msg),

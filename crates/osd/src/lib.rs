@@ -18,6 +18,7 @@ mod heartbeat;
 mod history;
 mod links;
 mod map_log;
+mod map_sharing;
 mod object;
 pub mod offline;
 mod ops;

@@ -2,16 +2,18 @@
 
 use crate::boot::{Superblock, map_key, superblock_op};
 use crate::completion::CommitFor;
+use crate::map_sharing::AwaitedMap;
 use crate::osd::Osd;
 use crate::pg::Pg;
 use crate::pg::meta::{Members, Stored};
 use crate::pg::trim::forget_snaps;
 use crate::session::Session;
-use maps::{Epoch, OsdMap, OsdMapIncremental, PgId, split_off, stable_mod, stable_mod_mask};
+use maps::{Epoch, OsdId, OsdMap, OsdMapIncremental, PgId, split_off, stable_mod, stable_mod_mask};
 use node::{ConnId, Level};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use stdx::Buf;
+use std::time::Duration;
+use stdx::Instant;
 use store::{Transaction, TxnOp};
 use wire::{EntityType, Reader, Writer};
 
@@ -20,8 +22,13 @@ use wire::{EntityType, Reader, Writer};
 const SAVE_AT: (u64, usize) = (512, 1 << 20);
 /// Longer ones do not go through the log.
 const LOGGED: usize = 64 << 10;
-/// Incrementals kept in memory for clients.
-const RECENT: usize = 64;
+/// A message that names a newer map has it ahead of itself if its sender is an OSD, and another OSD brings it soon if it is a client;
+/// if the map has not come after this time, a monitor is asked.
+const MAP_PATIENCE: Duration = Duration::from_millis(100);
+/// A map of which only a heartbeat has told comes with the next ones, which go each second to all peers.
+const HEARTBEAT_PATIENCE: Duration = Duration::from_millis(1500);
+/// New maps are announced at once to this many peers, by heartbeats: those who lack it show that in their answers.
+const TOLD_AT_ONCE: usize = 3;
 
 /// A PG that nobody can have written to yet: in none of its intervals did a primary become active.
 #[derive(Clone, Debug)]
@@ -37,7 +44,7 @@ pub struct MapLog {
     pub superblock: Superblock,
     /// The newest epoch that the monitor has spoken of.
     pub newest_known: Epoch,
-    recent: BTreeMap<Epoch, Buf>,
+    awaited: AwaitedMap,
     /// Steps that store the maps of this input.
     unsaved: Vec<TxnOp>,
     /// How long those maps are together, in bytes.
@@ -53,7 +60,16 @@ impl Osd {
                 format!("the monitors are of cluster {}, this OSD of {}", msg.fsid, self.core.config.fsid);
             return self.stop(text);
         }
+        if !self.apply_maps(msg) && self.maps.newest_known > self.core.epoch() {
+            // What came does not follow on what we have.
+            self.ask_monitor_for_maps();
+        }
+    }
+
+    /// Applies all maps of a message that follow on ours; `true` if there were any.
+    fn apply_maps(&mut self, msg: &msgs::OsdMap) -> bool {
         self.maps.newest_known = self.maps.newest_known.max(msg.newest);
+        let ours = self.core.epoch();
         let mut before = self.core.map.clone();
         let mut began = Vec::new();
         loop {
@@ -70,7 +86,7 @@ impl Osd {
                     self.event(Level::Error, "map_undecodable", format!("incremental {next}: {applied:?}"));
                     break;
                 }
-                self.maps.recent.insert(next, bytes.clone());
+                self.core.recent.add(next, bytes.clone());
                 self.next_map(map, &mut before, &mut began);
             } else if let Some((epoch, bytes)) = msg.fulls.range(next..).next_back() {
                 match Reader::new(bytes).get::<OsdMap>() {
@@ -84,17 +100,56 @@ impl Osd {
                 break;
             }
         }
-        while self.maps.recent.len() > RECENT {
-            self.maps.recent.pop_first();
-        }
         if self.core.epoch() > before.epoch {
             self.acted_on(&before, began);
-        } else if self.maps.newest_known > self.core.epoch() {
-            // What came does not follow on what we have: ask anew from there.
-            let next = u64::from(self.core.epoch().0) + 1;
-            self.monc.subscribe("osdmap", next, false, &mut self.monc_out);
-            self.expect_map();
+            return true;
         }
+        self.core.epoch() > ours
+    }
+
+    /// Maps from another OSD, which has seen that we lack them.
+    pub(crate) fn take_shared_maps(&mut self, msg: &msgs::OsdMap) {
+        let is_news = msg.fsid == self.core.config.fsid && msg.newest > self.core.epoch();
+        if !is_news || !self.boot.is_running() {
+            return self.core.count("maps_ignored", 1);
+        }
+        self.core.count("maps_from_peers", 1);
+        self.apply_maps(msg);
+        if self.maps.newest_known > self.core.epoch() {
+            self.await_map(self.maps.newest_known);
+        }
+    }
+
+    /// A message that waits for it has named a newer map.
+    pub(crate) fn await_map(&mut self, epoch: Epoch) {
+        let (ours, now) = (self.core.epoch(), self.core.now.mono);
+        self.maps.awaited.heard_of(epoch, ours, MAP_PATIENCE, now);
+    }
+
+    /// A heartbeat has named the map that its sender has.
+    pub(crate) fn heard_of_map(&mut self, osd: OsdId, epoch: Epoch) {
+        let (ours, now) = (self.core.epoch(), self.core.now.mono);
+        self.core.heard_epoch(osd, epoch);
+        self.maps.awaited.heard_of(epoch, ours, HEARTBEAT_PATIENCE, now);
+    }
+
+    /// Asks the monitor for a map that others have and that has not come.
+    pub(crate) fn awaited_map_due(&mut self) {
+        if self.maps.awaited.is_due(HEARTBEAT_PATIENCE, self.core.now.mono) {
+            self.core.count("maps_asked_for", 1);
+            self.ask_monitor_for_maps();
+        }
+    }
+
+    /// When [`Self::awaited_map_due`] has something to do.
+    pub(crate) fn awaited_map_deadline(&self) -> Option<Instant> {
+        self.maps.awaited.deadline()
+    }
+
+    /// Asks the monitor for all that follows on the map that we have.
+    fn ask_monitor_for_maps(&mut self) {
+        self.monc.ask_again("osdmap", u64::from(self.core.epoch().0) + 1, &mut self.monc_out);
+        self.expect_map();
     }
 
     /// A newer map is due, because somebody has it or because of what the monitor was told.
@@ -162,7 +217,7 @@ impl Osd {
             pg.forget_creation();
         }
         self.maps.untouched.clear();
-        self.maps.recent.clear();
+        self.core.recent.clear();
     }
 
     fn store_map(&mut self, map: &OsdMap) {
@@ -330,6 +385,7 @@ impl Osd {
     fn acted_on(&mut self, before: &OsdMap, mut began: Vec<PgId>) {
         let map = self.core.map.clone();
         self.monc.got("osdmap", u64::from(map.epoch.0));
+        self.maps.awaited.have(map.epoch);
         let crate::core::Core { links, out, .. } = &mut self.core;
         let ended = links.map_changed(&map, out);
         self.save_acted_on(&began);
@@ -340,6 +396,12 @@ impl Osd {
             m.existing().map(|(id, o)| (id, o.is_up(), o.info.up_from, o.info.lost_at)).collect::<Vec<_>>()
         };
         let came_or_went = states(before) != states(&map);
+        for (osd, entry) in map.existing() {
+            if before.osd(osd).is_none_or(|old| old.info.up_from != entry.info.up_from) {
+                // A start goes on with the newest map that was stored, perhaps not with the newest that was sent.
+                self.core.peer_epochs.forget(osd);
+            }
+        }
         for (pgid, pg) in &mut self.pgs {
             if !began.contains(pgid) {
                 ended.iter().for_each(|osd| pg.on_link_lost(&self.core, *osd));
@@ -358,6 +420,7 @@ impl Osd {
         self.core.look_for_trims();
         self.announce();
         self.heartbeat_peers_changed();
+        self.announce_map();
         self.ask_copies_again();
         self.go_on_waiting();
     }
@@ -387,6 +450,15 @@ impl Osd {
         }
     }
 
+    /// Tells a few peers at once that there is a new map. All others see it in the next heartbeat.
+    fn announce_map(&mut self) {
+        let peers = self.heartbeats.peers();
+        let first = (self.core.epoch().0 as usize).wrapping_mul(TOLD_AT_ONCE);
+        for n in 0..TOLD_AT_ONCE.min(peers.len()) {
+            self.ping_one(peers[(first + n) % peers.len()]);
+        }
+    }
+
     fn size_logs(&mut self) {
         let options = &self.core.config.options;
         let (least, most) = options.log_entries;
@@ -402,19 +474,15 @@ impl Osd {
         if has >= ours {
             return;
         }
-        let incrementals: BTreeMap<Epoch, Buf> =
-            self.maps.recent.range(has.next()..).map(|(e, b)| (*e, b.clone())).collect();
-        let complete = incrementals.len() as u32 == ours.0 - has.0;
         let mut msg = msgs::OsdMap {
             fsid: self.core.config.fsid,
             oldest: self.maps.superblock.oldest,
             newest: ours,
             ..msgs::OsdMap::default()
         };
-        if complete {
-            msg.incrementals = incrementals;
-        } else {
-            msg.fulls.insert(ours, Writer::encode(&*self.core.map).into());
+        match self.core.recent.between(has, ours) {
+            Some(incrementals) => msg.incrementals = incrementals,
+            None => drop(msg.fulls.insert(ours, Writer::encode(&*self.core.map).into())),
         }
         self.core.send(conn, 0, msgs::Body::from(msg));
     }

@@ -147,6 +147,7 @@ impl Osd {
                 return;
             };
             self.core.count("links_lost", 1);
+            self.core.peer_epochs.forget(osd);
             if reason == CloseReason::Denied {
                 self.monc.tickets_refused(self.core.now, &mut self.monc_out);
             }
@@ -191,6 +192,7 @@ impl Osd {
         }
         self.room_due();
         self.waiting_due();
+        self.awaited_map_due();
         self.scrub_tick();
         self.removals_due();
         self.report();
@@ -383,6 +385,7 @@ impl Node for Osd {
             Some(self.report_at),
             self.core.links.deadline(),
             self.waiting.deadline(),
+            self.awaited_map_deadline(),
             self.core.without_room.values().min().copied(),
             self.core.paced_until,
             self.removals.values().filter_map(|removal| removal.pause).min(),

@@ -76,6 +76,7 @@ impl Osd {
         for held in std::mem::take(&mut self.waiting).held {
             if self.must_wait(held.conn, held.epoch) {
                 // For no longer than it would have without this map.
+                self.await_map(held.epoch);
                 self.waiting.keep(held);
                 continue;
             }
@@ -84,9 +85,6 @@ impl Osd {
                 Body::Client(body) => self.client_message(held.conn, tid, body, hold),
                 Body::Peer(body) => self.peer_message(held.conn, tid, body),
             }
-        }
-        if !self.waiting.held.is_empty() {
-            self.expect_map();
         }
     }
 
@@ -132,7 +130,7 @@ impl Osd {
             None => return self.core.count("messages_ignored", 1),
         };
         self.waiting.keep(Held { epoch, conn, msg, until });
-        self.expect_map();
+        self.await_map(epoch);
     }
 
     /// A message of the client protocol.
@@ -151,7 +149,8 @@ impl Osd {
                 self.hold(m.epoch, conn, Msg::new(tid, msgs::Body::OsdBackoff(m)));
             }
             msgs::Body::OsdBackoff(m) => self.backoff_message(conn, &m),
-            // Maps come from monitors.
+            msgs::Body::OsdMap(maps) if self.sender(conn).is_some() => self.take_shared_maps(&maps),
+            // Clients get their maps from monitors and from us.
             _ => self.core.count("messages_ignored", 1),
         }
     }
@@ -269,8 +268,7 @@ impl Osd {
 
     /// The OSD at the other end of a connection, where there is one.
     pub(crate) fn sender(&self, conn: ConnId) -> Option<OsdId> {
-        let ours = self.core.links.of(conn).map(|(_, osd)| osd);
-        ours.or_else(|| self.core.sessions.get(&conn)?.osd)
+        self.core.osd_at(conn)
     }
 
     /// A message between daemons.
@@ -282,6 +280,9 @@ impl Osd {
                 Some(session) => {
                     if let peer::Body::Hello(hello) = &body {
                         session.osd = i32::try_from(hello.from.num).ok().map(OsdId);
+                        if let Some(osd) = session.osd {
+                            self.core.heard_epoch(osd, hello.epoch);
+                        }
                         return;
                     }
                     session.osd
@@ -297,6 +298,7 @@ impl Osd {
         if self.must_wait(conn, head.epoch) {
             return self.hold(head.epoch, conn, Msg::new(tid, body));
         }
+        self.core.peer_epochs.has_at_least(from, head.epoch);
         self.pg_message(conn, from, tid, head.pgid.pgid, body);
     }
 

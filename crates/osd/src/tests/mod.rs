@@ -12,6 +12,7 @@ mod full;
 mod heartbeats;
 mod hostile;
 mod lost;
+mod map_sharing;
 mod merge;
 mod reservations;
 mod scenarios;

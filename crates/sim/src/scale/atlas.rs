@@ -5,6 +5,7 @@
 use maps::{Epoch, OsdId, OsdMap, OsdMapIncremental, PgId};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use stdx::Buf;
 use wire::Reader;
 
 /// Eras kept; one that a late stand-in asks for beyond them is worked out again.
@@ -13,6 +14,8 @@ const KEPT: usize = 160;
 /// One epoch.
 pub(super) struct Era {
     pub map: OsdMap,
+    /// The incremental that leads to it, where it was not sent in full.
+    incremental: Option<Buf>,
     pub placement: Rc<Placement>,
 }
 
@@ -54,7 +57,7 @@ pub(super) struct Atlas {
 
 impl Atlas {
     /// The epoch after `from`, to which `bytes` lead.
-    pub fn step(&mut self, from: &Rc<Era>, bytes: &[u8]) -> Rc<Era> {
+    pub fn step(&mut self, from: &Rc<Era>, bytes: &Buf) -> Rc<Era> {
         let epoch = from.map.epoch.next();
         if let Some(known) = self.eras.get(&epoch) {
             return known.clone();
@@ -66,7 +69,13 @@ impl Atlas {
             true => Rc::new(place(&map, &from.placement)),
             false => from.placement.clone(),
         };
-        self.keep(Era { map, placement })
+        self.keep(Era { map, incremental: Some(bytes.clone()), placement })
+    }
+
+    /// The incrementals that lead from one epoch to another, if all of them are kept.
+    pub fn between(&self, has: Epoch, newest: Epoch) -> Option<BTreeMap<Epoch, Buf>> {
+        let steps = (has.0 + 1..=newest.0).map(Epoch);
+        steps.map(|epoch| Some((epoch, self.eras.get(&epoch)?.incremental.clone()?))).collect()
     }
 
     /// An epoch in full.
@@ -76,7 +85,7 @@ impl Atlas {
         }
         let map: OsdMap = Reader::new(bytes).get().expect("a monitor's map decodes");
         let placement = Rc::new(place(&map, &Placement::default()));
-        self.keep(Era { map, placement })
+        self.keep(Era { map, incremental: None, placement })
     }
 
     fn keep(&mut self, era: Era) -> Rc<Era> {

@@ -22,6 +22,12 @@ use wire::{EntityId, EntityType};
 
 type Out = Output<Never>;
 
+/// Peers that an OSD pings when it has a new map.
+const TOLD_AT_ONCE: usize = 3;
+/// A map that others have and that has not come is asked for after this time.
+const MAP_PATIENCE: Duration = Duration::from_millis(1500);
+/// Maps that were sent to another are not sent again within this time.
+const RESEND_AFTER: Duration = Duration::from_secs(1);
 /// A change of PGs is reported so much later.
 const SOON: Duration = Duration::from_millis(100);
 
@@ -42,6 +48,8 @@ struct Beat {
     retry_at: Instant,
     /// A ping waits for a connection.
     waits: bool,
+    /// The map that it was sent last, and when.
+    shared: Option<(Epoch, Instant)>,
 }
 
 pub(super) struct StandIn {
@@ -55,6 +63,7 @@ pub(super) struct StandIn {
     out: Vec<Out>,
     era: Option<Rc<Era>>,
     newest_known: Epoch,
+    newest_heard: Epoch,
     is_up: bool,
     ready: bool,
     announced: bool,
@@ -67,6 +76,8 @@ pub(super) struct StandIn {
     reported: BTreeSet<PgId>,
     changed: BTreeSet<PgId>,
     seq: u64,
+    /// When a monitor is asked for a map that others have.
+    ask_at: Option<Instant>,
 }
 
 impl StandIn {
@@ -96,6 +107,7 @@ impl StandIn {
             era,
             kept,
             newest_known: Epoch(0),
+            newest_heard: Epoch(0),
             is_up: false,
             ready: false,
             announced: false,
@@ -107,6 +119,7 @@ impl StandIn {
             reported: BTreeSet::new(),
             changed: BTreeSet::new(),
             seq: 0,
+            ask_at: None,
         }
     }
 
@@ -224,6 +237,18 @@ impl StandIn {
         }
         self.announce();
         self.peers_changed();
+        if self.epoch() >= self.newest_heard {
+            self.ask_at = None;
+        }
+        if self.beat_at == self.now.mono + self.config.options.heartbeat_interval {
+            return; // all were pinged just now
+        }
+        // A few peers are shown the new map at once, as OSDs do.
+        let peers: Vec<OsdId> = self.beats.keys().copied().collect();
+        let first = era.map.epoch.0 as usize * TOLD_AT_ONCE;
+        for n in 0..TOLD_AT_ONCE.min(peers.len()) {
+            self.ping_one(peers[(first + n) % peers.len()]);
+        }
     }
 
     fn announce(&mut self) {
@@ -447,8 +472,46 @@ impl StandIn {
         self.ping_one(osd);
     }
 
+    /// Another OSD has shown its map: it is sent what it lacks, and what we lack is waited for.
+    fn compare_maps(&mut self, conn: ConnId, ping: &peer::OsdPing) {
+        let (ours, now) = (self.epoch(), self.now.mono);
+        if ping.epoch > ours {
+            self.newest_heard = self.newest_heard.max(ping.epoch);
+            self.ask_at = Some(self.ask_at.unwrap_or(now + MAP_PATIENCE));
+        }
+        let beat = self.beats.get_mut(&ping.from);
+        // A peer that pings us is shown our map by our own pings.
+        if ping.epoch >= ours || ping.op == ping_op::PING && beat.is_some() {
+            return;
+        }
+        if let Some(beat) = beat {
+            if beat.shared.is_some_and(|(epoch, at)| epoch >= ours && now.since(at) < RESEND_AFTER) {
+                return;
+            }
+            beat.shared = Some((ours, now));
+        }
+        if let Some(incrementals) = self.atlas.borrow().between(ping.epoch, ours) {
+            let fsid = self.config.fsid;
+            let maps = msgs::OsdMap { fsid, newest: ours, incrementals, ..msgs::OsdMap::default() };
+            self.out.push(Out::Send { conn, msg: Msg::new(0, msgs::Body::from(maps)) });
+        }
+    }
+
+    fn ask_for_maps(&mut self) {
+        if self.ask_at.is_some_and(|at| at <= self.now.mono) {
+            self.ask_at = Some(self.now.mono + MAP_PATIENCE);
+            self.monc.ask_again("osdmap", u64::from(self.epoch().0) + 1, &mut self.monc_out);
+            self.monc.expect(self.now, "osdmap");
+        }
+    }
+
     fn message(&mut self, conn: ConnId, body: Body) {
-        let Body::Peer(peer::Body::OsdPing(ping)) = body else { return };
+        let ping = match body {
+            Body::Peer(peer::Body::OsdPing(ping)) => ping,
+            Body::Client(msgs::Body::OsdMap(maps)) => return self.take_maps(&maps),
+            _ => return,
+        };
+        self.compare_maps(conn, &ping);
         if ping.op == ping_op::PING {
             let known = self.entry(ping.from).is_some_and(|o| o.is_up() && o.info.up_from == ping.up_from);
             let lease = if known && self.is_up { self.config.options.read_lease } else { Duration::ZERO };
@@ -475,6 +538,7 @@ impl Node for StandIn {
                 self.monc.timer(now, &mut self.monc_out);
                 self.beat();
                 self.report();
+                self.ask_for_maps();
             }
             Input::Connected { conn, peer } if self.monc.owns(conn) => {
                 self.monc.connected(now, conn, &peer, &mut self.monc_out);
@@ -505,7 +569,7 @@ impl Node for StandIn {
             self.beats.values().filter(|b| b.waits && b.retry_at > self.now.mono).map(|b| b.retry_at).min();
         let grace = self.config.options.heartbeat_grace;
         let silent = self.beats.values().filter(|b| !b.reported).map(|b| b.heard + grace).min();
-        [self.monc.deadline(), Some(self.beat_at), Some(self.report_at), retry, silent]
+        [self.monc.deadline(), Some(self.beat_at), Some(self.report_at), retry, silent, self.ask_at]
             .into_iter()
             .flatten()
             .min()

@@ -62,7 +62,7 @@ pub(super) struct Tally {
     pub taken: Vec<Count>,
     /// The newest epoch that each OSD was sent.
     sent: Vec<Epoch>,
-    /// The newest map that any monitor has shown.
+    /// The newest map that anybody has shown.
     pub map: OsdMap,
     /// When it was first shown.
     pub map_at: Instant,
@@ -104,14 +104,15 @@ impl Tally {
             Body::Peer(body) => body.name(),
         };
         self.flows.entry((way, name)).or_default().add(bytes);
-        if let (Way::MonToOsd, Some(osd)) = (way, self.osd(to)) {
+        let Some(osd) = self.osd(to) else { return };
+        if way == Way::MonToOsd {
             self.taken[osd].add(bytes);
-            if let Body::Client(msgs::Body::OsdMap(maps)) = &msg.body {
-                self.follow(now, maps);
-                if maps.newest_contained() > self.sent[osd] {
-                    self.sent[osd] = maps.newest_contained();
-                    self.sent_at = now;
-                }
+        }
+        if let Body::Client(msgs::Body::OsdMap(maps)) = &msg.body {
+            self.follow(now, maps);
+            if maps.newest_contained() > self.sent[osd] {
+                self.sent[osd] = maps.newest_contained();
+                self.sent_at = now;
             }
         }
     }
@@ -161,7 +162,7 @@ impl Tally {
         }
     }
 
-    /// Whether every OSD that is up was sent the newest map.
+    /// True if every OSD that is up was sent the newest map, by a monitor or by another OSD.
     pub fn all_follow(&self) -> bool {
         let newest = self.map.epoch;
         self.map.existing().filter(|(_, o)| o.is_up()).all(|(id, _)| self.sent[id.0 as usize] >= newest)

@@ -64,6 +64,10 @@ pub struct Cluster {
     pub nacre: NacreMap,
     history: BTreeMap<Epoch, Vec<u8>>,
     mon_sessions: BTreeMap<ConnId, u64>,
+    /// The OSDs that the monitor tells of new maps unasked; `None` for all.
+    pub told_at_once: Option<BTreeSet<usize>>,
+    /// The monitor sends incrementals, not full maps.
+    pub incrementals: bool,
     pub stats: BTreeMap<PgId, peer::PgStat>,
     pub filter: Option<Filter>,
     /// Processes that stand still, and what waits for them.
@@ -177,6 +181,8 @@ impl Cluster {
             nacre: NacreMap::default(),
             history: BTreeMap::new(),
             mon_sessions: BTreeMap::new(),
+            told_at_once: None,
+            incrementals: false,
             stats: BTreeMap::new(),
             filter: None,
             frozen: BTreeMap::new(),

@@ -13,7 +13,7 @@ impl Cluster {
                 if let Some(item) = m.what.get("osdmap") {
                     let start = if item.start == 0 { u64::from(self.map.epoch.0) } else { item.start };
                     self.mon_sessions.insert(conn, start);
-                    self.publish();
+                    self.publish_to(conn);
                 }
             }
             node::Body::Peer(peer::Body::OsdBoot(m)) => self.mon_boot(&m),
@@ -150,19 +150,41 @@ impl Cluster {
     }
 
     pub(super) fn publish(&mut self) {
-        let newest = self.map.epoch;
-        for (conn, next) in self.mon_sessions.clone() {
-            if next == u64::MAX || next > u64::from(newest.0) {
-                continue;
+        for conn in self.mon_sessions.keys().copied().collect::<Vec<_>>() {
+            let osd = self.ends.get(&(MON, conn)).map(|(osd, _)| *osd);
+            if self.told_at_once.as_ref().is_none_or(|told| osd.is_some_and(|osd| told.contains(&osd))) {
+                self.publish_to(conn);
             }
-            let nacre = peer::NacreMap { fsid: FSID, map: self.nacre.clone() };
-            self.send(MON, conn, Msg::new(0, peer::Body::from(nacre)));
-            for (epoch, bytes) in self.history.clone().range(Epoch(next as u32)..) {
-                let fulls = BTreeMap::from([(*epoch, bytes.clone().into())]);
-                let body = msgs::OsdMap { fsid: FSID, fulls, oldest: Epoch(1), newest, ..Default::default() };
-                self.send(MON, conn, Msg::new(0, msgs::Body::from(body)));
+        }
+    }
+
+    fn publish_to(&mut self, conn: ConnId) {
+        let (newest, next) = (self.map.epoch, self.mon_sessions.get(&conn).copied().unwrap_or(u64::MAX));
+        if next == u64::MAX || next > u64::from(newest.0) {
+            return;
+        }
+        let nacre = peer::NacreMap { fsid: FSID, map: self.nacre.clone() };
+        self.send(MON, conn, Msg::new(0, peer::Body::from(nacre)));
+        for (epoch, bytes) in self.history.clone().range(Epoch(next as u32)..) {
+            let mut body = msgs::OsdMap { fsid: FSID, oldest: Epoch(1), newest, ..Default::default() };
+            if self.incrementals && *epoch > Epoch(1) {
+                let inc = maps::OsdMapIncremental { fullmap: bytes.clone(), ..self.incremental(*epoch) };
+                body.incrementals.insert(*epoch, Writer::encode(&inc).into());
+            } else {
+                body.fulls.insert(*epoch, bytes.clone().into());
             }
-            self.mon_sessions.insert(conn, u64::from(newest.0) + 1);
+            self.send(MON, conn, Msg::new(0, msgs::Body::from(body)));
+        }
+        self.mon_sessions.insert(conn, u64::from(newest.0) + 1);
+    }
+
+    fn incremental(&self, epoch: Epoch) -> maps::OsdMapIncremental {
+        maps::OsdMapIncremental {
+            fsid: FSID,
+            epoch,
+            new_pool_max: -1,
+            new_flags: -1,
+            ..maps::OsdMapIncremental::default()
         }
     }
 }
