@@ -93,6 +93,7 @@ options! {
     "mon_osd_down_out_interval" Secs "600" "advanced" "how long an OSD is down before its data is copied elsewhere";
     "mon_osd_down_out_subtree_limit" Str "rack" "advanced" "OSDs that are down with all of a CRUSH bucket of this type, or of a larger one, are not marked out";
     "mon_osd_min_down_reporters" Uint "2" "advanced" "how many OSDs must report another one before it is marked down";
+    "mon_osd_map_told_at_once" Uint "16" "advanced" "OSDs that each monitor tells of a new map; they tell the others";
     "mon_osd_report_timeout" Secs "900" "advanced" "an OSD that reports nothing for so long is marked down";
     "mon_osd_min_in_ratio" Float "0.75" "advanced" "no OSD is marked out by itself where fewer than this part would stay in";
     "mon_osd_full_ratio" Float "0.95" "advanced" "use of an OSD at which writes stop; for new clusters";

@@ -25,6 +25,7 @@ mod entry;
 mod features;
 mod health;
 mod log;
+mod map_spread;
 mod mds_service;
 mod mon;
 mod osd_service;

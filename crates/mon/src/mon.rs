@@ -372,7 +372,10 @@ impl<S: Storage> Mon<S> {
         let Some(session) = self.sessions.get(conn) else { return };
         match msg.body {
             Body::Peer(body) if session.is(EntityType::MON) => self.mon_message(now, conn, body, events, out),
-            _ => self.dispatch(now, conn, msg, out),
+            _ => {
+                self.follow_osd_epoch(now.mono, conn, &msg.body, out);
+                self.dispatch(now, conn, msg, out);
+            }
         }
     }
 

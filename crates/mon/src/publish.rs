@@ -41,8 +41,10 @@ impl<S: Storage> Mon<S> {
             self.follow_osdmap(now.mono, &map);
         }
         self.follow_fsmap(now.mono);
+        let at_once = usize::try_from(self.option::<u64>("mon_osd_map_told_at_once")).unwrap_or(usize::MAX);
+        let later = self.sessions.told_by_others(map.epoch, at_once.max(1));
         for conn in self.sessions.conns() {
-            self.publish_to(now.mono, conn, out);
+            self.publish(now.mono, conn, !later.contains(&conn), out);
         }
     }
 
@@ -107,6 +109,11 @@ impl<S: Storage> Mon<S> {
 
     /// Sends what a session subscribed to and has not got.
     pub(crate) fn publish_to(&mut self, now: Instant, conn: ConnId, out: &mut Vec<Out>) {
+        self.publish(now, conn, true, out);
+    }
+
+    /// The same, OSD maps only if the session is not to have them from others.
+    fn publish(&mut self, now: Instant, conn: ConnId, osdmaps: bool, out: &mut Vec<Out>) {
         let state = self.log.state();
         if state.is_empty() {
             return;
@@ -120,7 +127,7 @@ impl<S: Storage> Mon<S> {
                 SubEnd::Unasked(from) => now < from || sub.next > lost_at,
                 SubEnd::Never | SubEnd::Once => false,
             };
-            if waits {
+            if waits || what == "osdmap" && !osdmaps {
                 return true;
             }
             let sent = match what.split_once('.').unwrap_or((what, "")) {
@@ -129,7 +136,7 @@ impl<S: Storage> Mon<S> {
                 ("osdmap", _) => {
                     let bodies = osdmap(state, sub);
                     if !bodies.is_empty() {
-                        session.osdmap_sent = state.osd.epoch();
+                        session.map_share.told();
                     }
                     bodies
                 }

@@ -1,7 +1,8 @@
 //! Sessions of clients and daemons, and what each subscribed to.
 
+use crate::map_spread::MapShare;
 use auth::{MonCap, Perm};
-use maps::{Epoch, FsMap};
+use maps::FsMap;
 use node::{ConnId, Peer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,8 +20,8 @@ pub struct Session {
     pub subs: BTreeMap<String, Sub>,
     /// The options that it was sent last.
     pub config: Option<BTreeMap<String, String>>,
-    /// Epoch of the newest OSD map that it was sent.
-    pub osdmap_sent: Epoch,
+    /// What it has of OSD maps that this monitor did not send.
+    pub(crate) map_share: MapShare,
 }
 
 /// A subscription.
@@ -81,7 +82,8 @@ impl Sessions {
     pub fn add(&mut self, conn: ConnId, peer: Box<Peer>) {
         let from = peer.socket_addr.addr.map(|a| a.ip());
         let caps = MonCap::parse(&peer.caps).unwrap_or_default().for_peer(&peer.name, from);
-        let session = Session { peer, caps, subs: BTreeMap::new(), config: None, osdmap_sent: Epoch(0) };
+        let session =
+            Session { peer, caps, subs: BTreeMap::new(), config: None, map_share: MapShare::default() };
         self.by_conn.insert(conn, session);
     }
 

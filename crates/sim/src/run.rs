@@ -155,6 +155,13 @@ fn parts(seed: u64, decays: bool, usual: &osd::OsdOptions) -> (u64, u64) {
     }
 }
 
+/// How many OSDs each monitor tells of a new map: in every other cluster only one, so that the others have it from one another. It has
+/// a random stream of its own too.
+fn told_at_once(seed: u64) -> u64 {
+    let mut rng = Rng::from_seed(seed ^ 0x0074_6f6c_6400_0000);
+    if rng.chance(1, 2) { 1 } else { 16 }
+}
+
 /// True if clients watch objects. It has a random stream of its own too.
 fn watches(seed: u64, profile: Profile) -> bool {
     let mut rng = Rng::from_seed(seed ^ 0x0077_6174_6368_6573);
@@ -226,6 +233,7 @@ impl Scenario {
             (scrub.at_once, scrub.chunk_max) = (rng.range(1, 3) as usize, rng.range(1, 26) as usize);
         }
         (spec.osd.update_whole, spec.osd.update_part) = parts(seed, decays, &spec.osd);
+        spec.options.insert("mon_osd_map_told_at_once".to_owned(), told_at_once(seed).to_string());
         let faults = Faults::draw(&mut rng);
         let mut cluster = Cluster::new(seed, faults, &spec);
         cluster.world.trace = trace;

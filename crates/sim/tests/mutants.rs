@@ -50,7 +50,7 @@ mutants! {
         by "converges" | "objects_linearizable" | "replicas_identical";
     osd_forgets_to_unblock in Objects within 10 from 5 by "backoffs_end" | "answers_everything";
     osd_backs_off_wrong_range in Objects within 20 by "backoffs_hold";
-    osd_takes_what_is_held_back in Primary within 10 from 30 by "backoffs_hold";
+    osd_takes_what_is_held_back in Rados within 10 from 20 by "backoffs_hold";
     osd_forgets_watches_of_others in Objects within 30 by "watches_told";
     osd_notifies_only_who_is_connected in Objects within 100 by "watches_told";
     osd_makes_no_clone in Snapshots within 20 by "snapshots_linearizable";
