@@ -57,12 +57,12 @@ impl Osd {
             Ok(value) => (0, serde_json::to_string_pretty(&value).unwrap_or_default()),
             Err((errno, text)) => (-errno, text),
         };
-        self.core.out.push(Out::AdminReply { id, code, output });
+        self.core.push(Out::AdminReply { id, code, output });
     }
 
     /// A command through `ceph tell`, which only administrators may give.
     pub(crate) fn tell(&mut self, conn: ConnId, tid: u64, command: &msgs::Command) {
-        let allowed = self.core.sessions.get(&conn).is_some_and(|s| s.caps.is_allow_all());
+        let allowed = self.core.session(conn).is_some_and(|s| s.caps().is_allow_all());
         let text = command.cmd.concat();
         let answer = if allowed {
             self.command(&text)
@@ -94,15 +94,15 @@ impl Osd {
                 self.asked_to_end = true;
                 Ok(json!({}))
             }
-            "dump_historic_ops" => Ok(self.core.history.dump()),
-            "dump_historic_slow_ops" => Ok(self.core.history.dump_slow()),
-            "dump_qos" => Ok(self.core.qos.dump()),
-            "perf dump" => Ok(json!({ "osd": self.core.counters })),
+            "dump_historic_ops" => Ok(self.core.op_tracker().dump()),
+            "dump_historic_slow_ops" => Ok(self.core.op_tracker().dump_slow()),
+            "dump_qos" => Ok(self.core.dump_qos()),
+            "perf dump" => Ok(json!({ "osd": self.core.counters() })),
             "dump_pgs" => Ok(self.pgs.values().map(|pg| pg.dump(&self.core)).collect()),
             "clear_shards_repaired" => {
                 let count = parsed["count"].as_u64().unwrap_or_default();
-                self.core.repaired = u32::try_from(count).unwrap_or(u32::MAX);
-                Ok(json!({ "num_shards_repaired": self.core.repaired }))
+                self.core.io().set_repaired(u32::try_from(count).unwrap_or(u32::MAX));
+                Ok(json!({ "num_shards_repaired": self.core.store().repaired() }))
             }
             "scrub" | "deep_scrub" | "repair" => self.scrub_command(&parsed, prefix),
             "pg" if matches!(parsed["cmd"].as_str(), Some("scrub" | "deep_scrub" | "repair")) => {
@@ -150,12 +150,12 @@ impl Osd {
         for pg in self.pgs.values() {
             *states.entry(pg.state().to_string()).or_default() += 1;
         }
-        let usage = self.core.io.usage();
+        let usage = self.core.usage();
         json!({
-            "cluster_fsid": self.core.config.fsid.to_string(),
-            "osd_fsid": self.core.config.uuid.to_string(),
-            "whoami": self.core.config.id.0,
-            "state": if self.core.is_up { "active" } else if self.boot.is_running() { "booting" } else { "initializing" },
+            "cluster_fsid": self.core.config().fsid.to_string(),
+            "osd_fsid": self.core.config().uuid.to_string(),
+            "whoami": self.core.id().0,
+            "state": if self.core.is_up() { "active" } else if self.boot.is_running() { "booting" } else { "initializing" },
             "oldest_map": self.maps.superblock.oldest.0,
             "cluster_osdmap_trim_lower_bound": self.maps.superblock.oldest.0,
             "newest_map": self.core.epoch().0,

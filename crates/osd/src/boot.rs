@@ -8,7 +8,6 @@ use crate::removal::Removal;
 use maps::{Epoch, OsdMap, PgId};
 use node::Level;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 use store::{MkfsInfo, ObjectKey, ObjectView, OmapRange, Read, ReadReply, Transaction, TxnOp};
 use wire::{Reader, Uuid, Writer, wire_structs};
 
@@ -75,21 +74,21 @@ pub fn superblock_op(superblock: &Superblock) -> TxnOp {
 
 impl Osd {
     fn label(&self) -> Vec<u8> {
-        format!("osd.{} of cluster {}", self.core.config.id, self.core.config.fsid).into_bytes()
+        format!("osd.{} of cluster {}", self.core.id(), self.core.config().fsid).into_bytes()
     }
 
     pub(crate) fn open_store(&mut self) {
-        let mkfs = MkfsInfo { uuid: self.core.config.uuid, label: self.label() };
-        self.core.io.open(mkfs);
-        if self.core.config.credentials.key.is_none() {
+        let mkfs = MkfsInfo { uuid: self.core.config().uuid, label: self.label() };
+        self.core.io().open(mkfs);
+        if self.core.config().credentials.key.is_none() {
             self.publish_keys(None);
         }
     }
 
     /// The store is open: makes sure that it is ours, and reads the superblock.
     pub(crate) fn store_opened(&mut self) {
-        let found = self.core.io.identity();
-        let (label, uuid) = (self.label(), self.core.config.uuid);
+        let found = self.core.io().identity();
+        let (label, uuid) = (self.label(), self.core.config().uuid);
         if found.label != label || found.uuid != uuid {
             return self.stop(format!(
                 "the device holds the store {} ({}), and this is {} with store {uuid}: give it its own device",
@@ -108,7 +107,7 @@ impl Osd {
             omap_keys: keys,
             omap_range: None,
         };
-        self.core.io.read(self.core.now, read, ReadFor::Superblock);
+        self.core.read(read, ReadFor::Superblock);
     }
 
     /// A read of the start is done.
@@ -142,7 +141,7 @@ impl Osd {
 
     fn superblock_read(&mut self, view: Option<ObjectView>) {
         let stored = view.and_then(|v| v.omap_values.into_iter().next());
-        let config = &self.core.config;
+        let config = &self.core.config();
         let fresh =
             Superblock { fsid: config.fsid, id: config.id.0, uuid: config.uuid, ..Superblock::default() };
         let superblock = match stored {
@@ -166,13 +165,13 @@ impl Osd {
             omap_keys: vec![],
             omap_range: None,
         };
-        self.core.io.read(self.core.now, read, ReadFor::Map(newest));
+        self.core.read(read, ReadFor::Map(newest));
     }
 
     fn map_read(&mut self, epoch: Epoch, view: Option<ObjectView>) {
         let bytes = view.and_then(|v| v.data.into_iter().next()).unwrap_or_default().to_buf();
         match Reader::new(&bytes).get::<OsdMap>() {
-            Ok(map) if map.epoch == epoch => self.core.map = Arc::new(map),
+            Ok(map) if map.epoch == epoch => self.core.load_map(map),
             Ok(map) => return self.stop(format!("stored map {epoch} says that it is {}", map.epoch)),
             Err(error) => return self.stop(format!("stored map {epoch} can not be read: {error}")),
         }
@@ -186,7 +185,7 @@ impl Osd {
     /// Lists the objects of a private pool, a page of them.
     fn list_from(&mut self, from: ObjectKey, then: ReadFor) {
         let to = ObjectKey::first_at(from.pool + 1, i8::MIN, 0);
-        self.core.io.read(self.core.now, Read::List { from, to, max: LIST }, then);
+        self.core.read(Read::List { from, to, max: LIST }, then);
     }
 
     fn load_next_pg(&mut self, done: Option<PgId>) {
@@ -212,7 +211,7 @@ impl Osd {
             omap_keys: Vec::new(),
             omap_range: Some(range),
         };
-        self.core.io.read(self.core.now, read, ReadFor::PgMeta(pgid));
+        self.core.read(read, ReadFor::PgMeta(pgid));
     }
 
     fn pg_page(&mut self, pgid: PgId, view: ObjectView) {
@@ -229,7 +228,7 @@ impl Osd {
     }
 
     fn pg_loaded(&mut self, pgid: PgId, loader: Loader) {
-        let Some(pool) = self.core.map.pools.get(&pgid.pool) else {
+        let Some(pool) = self.core.map().pools.get(&pgid.pool) else {
             self.removals.insert(pgid, Removal::whole_pool_part(pgid));
             return;
         };
@@ -266,8 +265,8 @@ impl Osd {
         self.monc.subscribe("osdmap", if next == 0 { 0 } else { next + 1 }, false, &mut self.monc_out);
         self.monc.subscribe("nacremap", 0, false, &mut self.monc_out);
         self.monc.subscribe("config", 0, false, &mut self.monc_out);
-        self.monc.start(self.core.now, &mut self.monc_out);
-        self.heartbeats.next_at = self.core.now.mono;
-        self.report_at = self.core.now.mono + self.core.config.options.report_interval;
+        self.monc.start(self.core.now(), &mut self.monc_out);
+        self.heartbeats.next_at = self.core.now().mono;
+        self.report_at = self.core.now().mono + self.core.options().report_interval;
     }
 }

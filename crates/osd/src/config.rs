@@ -71,8 +71,8 @@ pub struct OsdOptions {
     pub feature_level: u32,
     /// PGs that one OSD recovers at a time as primary, and as many whose copy it has is filled (`osd_max_backfills`).
     pub max_backfills: usize,
-    /// Before an object is sent again to an OSD that had no room for it.
-    pub room_retry: Duration,
+    /// Before an object is sent again to an OSD that was out of space for it.
+    pub space_retry: Duration,
     /// Objects that one round of a resync compares.
     pub scan_max: usize,
     /// Old maps kept beyond those that a PG needs.
@@ -110,7 +110,7 @@ impl Default for OsdOptions {
             update_part: 1 << 20,
             feature_level: FEATURE_LEVEL,
             max_backfills: 1,
-            room_retry: Duration::from_secs(2),
+            space_retry: Duration::from_secs(2),
             scan_max: 64,
             maps_kept: 200,
             limits: Limits::default(),

@@ -9,6 +9,7 @@
 //! any more. The questions overtake what waits for the source object, so that two copies in opposite directions do not wait
 //! for each other (`pg/client.rs`).
 
+use crate::core::CopyFor;
 use crate::object::key_of;
 use crate::ops::{Copied, CopySource};
 use crate::osd::Osd;
@@ -27,19 +28,6 @@ const CHUNK: u64 = 4 << 20;
 const MEMORY: u64 = 16 << 20;
 /// An object that is changed so often while it is read is not copied.
 const RESTARTS: u32 = 20;
-
-/// A request that waits for a source: its PG, its number and attempt, and the operation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CopyFor {
-    /// Of the copy.
-    pub pgid: PgId,
-    /// Of the request.
-    pub op: u64,
-    /// Of the request.
-    pub attempt: u32,
-    /// In its vector.
-    pub at: usize,
-}
 
 /// What became of it, and what its memory is counted by.
 pub type CopyResult = Result<(Copied, Hold), i32>;
@@ -93,8 +81,8 @@ impl Copies {
 impl Osd {
     /// Begins to read what requests want to copy, and takes answers of PGs of our own.
     pub(crate) fn copies_settle(&mut self) -> bool {
-        let wanted = std::mem::take(&mut self.core.copies_wanted);
-        let answers = std::mem::take(&mut self.core.local_answers);
+        let wanted = self.core.take_wanted_copies();
+        let answers = self.core.take_own_answers();
         let busy = !wanted.is_empty() || !answers.is_empty();
         for (wanted, source) in wanted {
             let (so_far, begun, more_omap) = (Copied::default(), false, false);
@@ -155,7 +143,7 @@ impl Osd {
             return;
         }
         let object = &copy.source.object;
-        let map = &self.core.map;
+        let map = self.core.map();
         let Some(pool) = map.pools.get(&object.pool) else {
             return self.copy_done(copy.wanted, Err(ENOENT));
         };
@@ -182,7 +170,7 @@ impl Osd {
         };
         let tid = self.core.next_round();
         match copy.asked {
-            Some(osd) if osd == self.core.config.id => self.ask_ourselves(tid, pgid, request),
+            Some(osd) if osd == self.core.id() => self.ask_ourselves(tid, pgid, request),
             Some(osd) => self.core.send_osd(osd, tid, msgs::Body::from(request)),
             // Nobody has it now. With a later map it begins anew; meanwhile others get its memory.
             None => copy.begin(),
@@ -195,8 +183,8 @@ impl Osd {
             hash: request.hash,
             ..maps::HObject::head(pgid.pool, &request.locator.ns, &request.locator.key, &request.oid)
         };
-        let us = EntityId::new(EntityType::OSD, self.core.config.id.0.into());
-        let (addr, now) = (self.core.config.addrs.front(), self.core.now.mono);
+        let us = EntityId::new(EntityType::OSD, self.core.id().0.into());
+        let (addr, now) = (self.core.config().addrs.front(), self.core.now().mono);
         let id = self.core.next_op();
         if let Some(pg) = self.pgs.get_mut(&pgid).filter(|pg| pg.is_primary(&self.core)) {
             let op = ClientOp::ours(tid, (us, addr), Box::new(request), key_of(&object), now);

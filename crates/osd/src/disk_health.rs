@@ -15,7 +15,7 @@ pub struct DiskHealth {
     /// Of the window before.
     last: Commits,
     /// Reads that the device refused, since the start.
-    pub errors: u32,
+    errors: u32,
 }
 
 /// The commits of some time.
@@ -34,6 +34,16 @@ impl Default for DiskHealth {
 }
 
 impl DiskHealth {
+    /// The device has refused a read.
+    pub fn refused(&mut self) {
+        self.errors += 1;
+    }
+
+    /// Reads that the device has refused since the start.
+    pub fn errors(&self) -> u32 {
+        self.errors
+    }
+
     /// A transaction has become durable.
     pub fn committed(&mut self, took: Duration) {
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);

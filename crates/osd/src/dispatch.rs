@@ -11,20 +11,20 @@ impl Osd {
     /// Handles one event of the store.
     pub(crate) fn store_event(&mut self, event: StoreOut) {
         match event {
-            StoreOut::Disk(id, op) => self.core.out.push(Out::Disk { id, op }),
+            StoreOut::Disk(id, op) => self.core.push(Out::Disk { id, op }),
             StoreOut::Opened => self.store_opened(),
             StoreOut::Committed(txn) => {
-                for then in self.core.io.committed(self.core.now, txn) {
+                for then in self.core.committed(txn) {
                     self.committed(then);
                 }
             }
             StoreOut::Read(id, result) => {
-                if let Some(then) = self.core.io.reader(id) {
+                if let Some(then) = self.core.io().reader(id) {
                     self.read_done(then, result);
                 }
             }
             StoreOut::Failed(error) => {
-                let id = self.core.config.id;
+                let id = self.core.id();
                 self.stop(format!("osd.{id}: the store can not be used: {error}"));
             }
         }

@@ -10,7 +10,7 @@
 use crate::core::Lease;
 use crate::osd::Osd;
 use maps::{Epoch, OsdId};
-use node::{CloseReason, ConnId, Level, Msg};
+use node::{CloseReason, ConnId, Level};
 use peer::ping_op;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -73,12 +73,12 @@ impl Heartbeats {
 impl Osd {
     /// After a map or a change of PGs: with whom we share PGs.
     pub(crate) fn heartbeat_peers_changed(&mut self) {
-        let (map, now, us) = (self.core.map.clone(), self.core.now.mono, self.core.config.id);
+        let (map, now, us) = (self.core.map().clone(), self.core.now().mono, self.core.id());
         let shared = self.pgs.values().flat_map(|pg| pg.members().acting.iter().chain(&pg.members().up));
         let mut wanted: Vec<OsdId> = shared.copied().filter(|o| *o != us && map.is_up(*o)).collect();
         wanted.sort();
         wanted.dedup();
-        if !self.core.is_up {
+        if !self.core.is_up() {
             wanted.clear();
         }
         let up_from = |osd: OsdId| map.osd(osd).map_or(Epoch(0), |o| o.info.up_from);
@@ -92,8 +92,7 @@ impl Osd {
                 new = true;
             }
         }
-        let crate::core::Core { links, out, .. } = &mut self.core;
-        links.keep_pings(&wanted, out);
+        self.core.keep_pings(&wanted);
         if new {
             // Leases are wanted at once.
             self.heartbeats.next_at = now;
@@ -104,7 +103,7 @@ impl Osd {
 
     /// Pings all when it is time, reports those that are silent.
     pub(crate) fn beat(&mut self) {
-        let (now, interval) = (self.core.now.mono, self.core.config.options.heartbeat_interval);
+        let (now, interval) = (self.core.now().mono, self.core.options().heartbeat_interval);
         if now.since(self.heartbeats.deadline()) >= interval {
             // It was us who stood still: answers may lie unread.
             self.heartbeats.peers.values_mut().for_each(|beat| beat.asked = beat.asked.map(|_| now));
@@ -121,25 +120,25 @@ impl Osd {
 
     /// Sends one ping.
     pub(crate) fn ping_one(&mut self, osd: OsdId) {
-        let now = self.core.now.mono;
+        let now = self.core.now().mono;
         let Some(beat) = self.heartbeats.peers.get_mut(&osd) else { return };
         if beat.asked.is_none() {
             beat.asked = Some(now);
-            let at = beat.silent_at(self.core.config.options.heartbeat_grace);
+            let at = beat.silent_at(self.core.options().heartbeat_grace);
             self.heartbeats.look_at = self.heartbeats.look_at.into_iter().chain(at).min();
         }
-        let ping = self.ping_body(ping_op::PING, self.core.now.mono.0, 0);
-        self.core.links.ping(osd, Msg::new(0, peer::Body::from(ping)));
+        let ping = self.ping_body(ping_op::PING, self.core.now().mono.0, 0);
+        self.core.ping(osd, ping);
     }
 
     fn ping_body(&self, op: u8, stamp: u64, lease_ns: u64) -> peer::OsdPing {
-        let us = self.core.config.id;
+        let us = self.core.id();
         peer::OsdPing {
-            fsid: self.core.config.fsid,
+            fsid: self.core.config().fsid,
             op,
             from: us,
             epoch: self.core.epoch(),
-            up_from: self.core.map.osd(us).map_or(Epoch(0), |o| o.info.up_from),
+            up_from: self.core.map().osd(us).map_or(Epoch(0), |o| o.info.up_from),
             stamp,
             lease_ns,
         }
@@ -147,7 +146,7 @@ impl Osd {
 
     /// Reports who is silent; those that were reported before too where it is time to repeat it: the monitor may be another one.
     pub(crate) fn report_silent(&mut self, again: bool) {
-        let (now, grace) = (self.core.now.mono, self.core.config.options.heartbeat_grace);
+        let (now, grace) = (self.core.now().mono, self.core.options().heartbeat_grace);
         let (mut silent, mut next) = (Vec::new(), None);
         for (osd, beat) in &mut self.heartbeats.peers {
             match beat.silent_at(grace) {
@@ -165,7 +164,7 @@ impl Osd {
 
     /// An OSD has said something, whatever it was.
     pub(crate) fn heard_from(&mut self, osd: OsdId) {
-        let now = self.core.now.mono;
+        let now = self.core.now().mono;
         let Some(beat) = self.heartbeats.peers.get_mut(&osd) else { return };
         (beat.heard, beat.asked) = (now, None);
         if std::mem::take(&mut beat.reported) {
@@ -174,9 +173,9 @@ impl Osd {
     }
 
     fn report_failure(&mut self, osd: OsdId, refused: bool, alive_again: bool, silent: Duration) {
-        let Some(entry) = self.core.map.osd(osd).filter(|o| o.is_up()) else { return };
+        let Some(entry) = self.core.map().osd(osd).filter(|o| o.is_up()) else { return };
         let body = peer::OsdFailure {
-            reporter: self.core.config.id,
+            reporter: self.core.id(),
             target: osd,
             target_addrs: entry.client_addrs.clone(),
             refused,
@@ -191,8 +190,8 @@ impl Osd {
 
     /// A connection to an OSD could not be made, or broke.
     pub(crate) fn link_failed(&mut self, osd: OsdId, reason: CloseReason) {
-        let (now, interval) = (self.core.now.mono, self.core.config.options.heartbeat_interval);
-        if reason != CloseReason::Refused || !self.core.is_up {
+        let (now, interval) = (self.core.now().mono, self.core.options().heartbeat_interval);
+        if reason != CloseReason::Refused || !self.core.is_up() {
             return;
         }
         let due = match self.heartbeats.peers.get_mut(&osd) {
@@ -213,7 +212,7 @@ impl Osd {
 
     /// A heartbeat connection is there.
     pub(crate) fn link_made(&mut self, conn: ConnId) {
-        if let Some((_, osd)) = self.core.links.of(conn)
+        if let Some((_, osd)) = self.core.links().of(conn)
             && let Some(beat) = self.heartbeats.peers.get_mut(&osd)
         {
             beat.refused_at = None;
@@ -222,7 +221,7 @@ impl Osd {
 
     /// A ping or its answer.
     pub(crate) fn ping_message(&mut self, conn: ConnId, msg: &peer::OsdPing) {
-        if msg.fsid != self.core.config.fsid {
+        if msg.fsid != self.core.config().fsid {
             return;
         }
         if let Some(osd) = self.sender(conn).filter(|osd| *osd == msg.from) {
@@ -241,7 +240,7 @@ impl Osd {
 
     fn answer_ping(&mut self, conn: ConnId, msg: &peer::OsdPing) {
         let granted = self.core.grant(msg.from, msg.up_from);
-        let lease = if granted { self.core.config.options.read_lease.as_nanos() as u64 } else { 0 };
+        let lease = if granted { self.core.options().read_lease.as_nanos() as u64 } else { 0 };
         let reply = self.ping_body(ping_op::REPLY, msg.stamp, lease);
         self.core.send(conn, 0, peer::Body::from(reply));
         if !granted && msg.epoch > self.core.epoch() {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use stdx::{FastMap, Instant};
 use wire::{EntityId, EntityType, Uuid};
 
-use crate::core::Out;
+use crate::core::{Out, Outbox};
 
 /// Our share of the node's connection numbers, beside the session's to the monitors.
 const SPACE: u8 = 2;
@@ -75,7 +75,7 @@ impl Links {
     }
 
     /// Drops heartbeat connections to OSDs that are no peers any more.
-    pub fn keep_pings(&mut self, peers: &[OsdId], out: &mut Vec<Out>) {
+    pub fn keep_pings(&mut self, peers: &[OsdId], out: &mut Outbox) {
         let gone: Vec<_> =
             self.by_osd.keys().filter(|(p, o)| *p == Purpose::Ping && !peers.contains(o)).copied().collect();
         gone.into_iter().for_each(|key| self.remove(key, out));
@@ -83,7 +83,7 @@ impl Links {
 
     /// After a new map: ends what leads to OSDs that are down or have restarted. What was sent there is void. Gives those of which something
     /// may be awaited: for the PGs that they are members of the map begins new intervals, not for those that they have copies of.
-    pub fn map_changed(&mut self, map: &OsdMap, out: &mut Vec<Out>) -> Vec<OsdId> {
+    pub fn map_changed(&mut self, map: &OsdMap, out: &mut Outbox) -> Vec<OsdId> {
         let stale = |((_, osd), link): (&(Purpose, OsdId), &Link)| {
             let up = map.osd(*osd).filter(|o| o.is_up()).map(|o| o.info.up_from);
             up.is_none() || link.conn.is_some() && up != Some(link.up_from)
@@ -102,7 +102,7 @@ impl Links {
         ended
     }
 
-    fn remove(&mut self, key: (Purpose, OsdId), out: &mut Vec<Out>) {
+    fn remove(&mut self, key: (Purpose, OsdId), out: &mut Outbox) {
         if let Some(Link { conn: Some(conn), .. }) = self.by_osd.remove(&key) {
             self.by_conn.remove(&conn);
             out.push(Out::Close { conn });
@@ -122,7 +122,7 @@ impl Links {
     }
 
     /// Makes connections that are needed and sends what waits.
-    pub fn flush(&mut self, ctx: &LinkCtx<'_>, out: &mut Vec<Out>) {
+    pub fn flush(&mut self, ctx: &LinkCtx<'_>, out: &mut Outbox) {
         for (key @ (purpose, osd), link) in &mut self.by_osd {
             if link.queue.is_empty() {
                 continue;
@@ -144,12 +144,12 @@ impl Links {
                 out.push(Out::Connect { conn, to: Box::new(to) });
                 let from = EntityId { ty: EntityType::OSD, num: i64::from(ctx.id.0) };
                 let hello = peer::Hello { fsid: ctx.fsid, from, epoch: ctx.map.epoch };
-                out.push(Out::Send { conn, msg: Msg::new(0, peer::Body::from(hello)) });
+                out.send(conn, Msg::new(0, peer::Body::from(hello)));
                 (link.conn, link.up_from) = (Some(conn), entry.info.up_from);
                 self.by_conn.insert(conn, *key);
             }
             if let Some(conn) = link.conn {
-                out.extend(link.queue.drain(..).map(|msg| Out::Send { conn, msg }));
+                link.queue.drain(..).for_each(|msg| out.send(conn, msg));
             }
         }
     }

@@ -7,7 +7,6 @@ use crate::osd::Osd;
 use crate::pg::Pg;
 use crate::pg::meta::{Members, Stored};
 use crate::pg::trim::forget_snaps;
-use crate::session::Session;
 use maps::{Epoch, OsdId, OsdMap, OsdMapIncremental, PgId, split_off, stable_mod, stable_mod_mask};
 use node::{ConnId, Level};
 use std::collections::BTreeMap;
@@ -15,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use stdx::Instant;
 use store::{Transaction, TxnOp};
-use wire::{EntityType, Reader, Writer};
+use wire::{Reader, Writer};
 
 /// Maps are stored once they are together as long as this part of the device, or a MiB, before more of them are looked at: a store
 /// takes only a quarter of its log in one transaction, and its log is a 32nd of the device or less.
@@ -55,9 +54,9 @@ pub struct MapLog {
 impl Osd {
     /// Maps from the monitor.
     pub(crate) fn take_maps(&mut self, msg: &msgs::OsdMap) {
-        if msg.fsid != self.core.config.fsid {
+        if msg.fsid != self.core.config().fsid {
             let text =
-                format!("the monitors are of cluster {}, this OSD of {}", msg.fsid, self.core.config.fsid);
+                format!("the monitors are of cluster {}, this OSD of {}", msg.fsid, self.core.config().fsid);
             return self.stop(text);
         }
         if !self.apply_maps(msg) && self.maps.newest_known > self.core.epoch() {
@@ -70,34 +69,21 @@ impl Osd {
     fn apply_maps(&mut self, msg: &msgs::OsdMap) -> bool {
         self.maps.newest_known = self.maps.newest_known.max(msg.newest);
         let ours = self.core.epoch();
-        let mut before = self.core.map.clone();
+        let mut before = self.core.map().clone();
         let mut began = Vec::new();
         loop {
-            let part = usize::try_from(self.core.io.usage().total / SAVE_AT.0).unwrap_or(usize::MAX);
+            let part = usize::try_from(self.core.usage().total / SAVE_AT.0).unwrap_or(usize::MAX);
             if self.maps.unsaved_len >= part.clamp(1, SAVE_AT.1) {
                 self.acted_on(&before, std::mem::take(&mut began));
-                before = self.core.map.clone();
+                before = self.core.map().clone();
             }
-            let next = self.core.epoch().next();
-            if let Some(bytes) = msg.incrementals.get(&next) {
-                let mut map = (*self.core.map).clone();
-                let applied = Reader::new(bytes).get::<OsdMapIncremental>().map(|inc| map.apply(&inc));
-                if !matches!(applied, Ok(Ok(_))) {
-                    self.event(Level::Error, "map_undecodable", format!("incremental {next}: {applied:?}"));
+            match self.next_in(msg) {
+                Ok(Some(map)) => self.next_map(map, &mut before, &mut began),
+                Ok(None) => break,
+                Err(why) => {
+                    self.event(Level::Error, "map_undecodable", why);
                     break;
                 }
-                self.core.recent.add(next, bytes.clone());
-                self.next_map(map, &mut before, &mut began);
-            } else if let Some((epoch, bytes)) = msg.fulls.range(next..).next_back() {
-                match Reader::new(bytes).get::<OsdMap>() {
-                    Ok(map) => self.next_map(map, &mut before, &mut began),
-                    Err(error) => {
-                        self.event(Level::Error, "map_undecodable", format!("full {epoch}: {error}"));
-                        break;
-                    }
-                }
-            } else {
-                break;
             }
         }
         if self.core.epoch() > before.epoch {
@@ -107,9 +93,31 @@ impl Osd {
         self.core.epoch() > ours
     }
 
+    /// The map of a message that follows on ours: by the next incremental, or else the newest in full.
+    fn next_in(&mut self, msg: &msgs::OsdMap) -> Result<Option<OsdMap>, String> {
+        let next = self.core.epoch().next();
+        let (epoch, map) = if let Some(bytes) = msg.incrementals.get(&next) {
+            let mut map = OsdMap::clone(self.core.map());
+            let applied = Reader::new(bytes).get::<OsdMapIncremental>().map(|inc| map.apply(&inc));
+            if !matches!(applied, Ok(Ok(_))) {
+                return Err(format!("incremental {next}: {applied:?}"));
+            }
+            self.core.keep_incremental(next, bytes.clone());
+            (next, map)
+        } else if let Some((epoch, bytes)) = msg.fulls.range(next..).next_back() {
+            (*epoch, Reader::new(bytes).get::<OsdMap>().map_err(|error| format!("full {epoch}: {error}"))?)
+        } else {
+            return Ok(None);
+        };
+        if map.epoch != epoch {
+            return Err(format!("map {epoch} says that it is {}", map.epoch));
+        }
+        Ok(Some(map))
+    }
+
     /// Maps from another OSD, which has seen that we lack them.
     pub(crate) fn take_shared_maps(&mut self, msg: &msgs::OsdMap) {
-        let is_news = msg.fsid == self.core.config.fsid && msg.newest > self.core.epoch();
+        let is_news = msg.fsid == self.core.config().fsid && msg.newest > self.core.epoch();
         if !is_news || !self.boot.is_running() {
             return self.core.count("maps_ignored", 1);
         }
@@ -122,20 +130,20 @@ impl Osd {
 
     /// A message that waits for it has named a newer map.
     pub(crate) fn await_map(&mut self, epoch: Epoch) {
-        let (ours, now) = (self.core.epoch(), self.core.now.mono);
+        let (ours, now) = (self.core.epoch(), self.core.now().mono);
         self.maps.awaited.heard_of(epoch, ours, MAP_PATIENCE, now);
     }
 
     /// A heartbeat has named the map that its sender has.
     pub(crate) fn heard_of_map(&mut self, osd: OsdId, epoch: Epoch) {
-        let (ours, now) = (self.core.epoch(), self.core.now.mono);
+        let (ours, now) = (self.core.epoch(), self.core.now().mono);
         self.core.heard_epoch(osd, epoch);
         self.maps.awaited.heard_of(epoch, ours, HEARTBEAT_PATIENCE, now);
     }
 
     /// Asks the monitor for a map that others have and that has not come.
     pub(crate) fn awaited_map_due(&mut self) {
-        if self.maps.awaited.is_due(HEARTBEAT_PATIENCE, self.core.now.mono) {
+        if self.maps.awaited.is_due(HEARTBEAT_PATIENCE, self.core.now().mono) {
             self.core.count("maps_asked_for", 1);
             self.ask_monitor_for_maps();
         }
@@ -154,13 +162,13 @@ impl Osd {
 
     /// A newer map is due, because somebody has it or because of what the monitor was told.
     pub(crate) fn expect_map(&mut self) {
-        self.monc.expect(self.core.now, "osdmap");
+        self.monc.expect(self.core.now(), "osdmap");
     }
 
     /// One map. Where PGs split or are merged, all that came before is acted on first, and what the map asks for at once: the marks
     /// of those PGs speak of the newest stored map.
     fn next_map(&mut self, map: OsdMap, before: &mut Arc<OsdMap>, began: &mut Vec<PgId>) {
-        let old = self.core.map.clone();
+        let old = self.core.map().clone();
         let changes = |(id, pool): (&i64, &maps::Pool)| {
             old.pools.get(id).is_some_and(|old_pool| old_pool.pg_num != pool.pg_num)
         };
@@ -172,23 +180,19 @@ impl Osd {
         }
         self.advance(map, began);
         self.acted_on(&old, std::mem::take(began));
-        *before = self.core.map.clone();
+        *before = self.core.map().clone();
     }
 
     /// One map: stored, and every PG's membership moved on. PGs that begin a new interval are noted in `began`.
     fn advance(&mut self, map: OsdMap, began: &mut Vec<PgId>) {
-        let old = self.core.map.clone();
+        let old = self.core.map().clone();
         let map = Arc::new(map);
-        self.core.map = map.clone();
+        let was_up = self.core.is_up();
+        self.core.advance(map.clone());
         if old.epoch != Epoch(0) && map.epoch != old.epoch.next() {
             self.maps_skipped(&old, &map);
         }
-        let id = self.core.config.id;
-        let ours =
-            |m: &OsdMap| m.osd(id).is_some_and(|o| o.is_up() && o.client_addrs == self.core.config.addrs);
-        let was_up = self.core.is_up;
-        self.core.is_up = ours(&map);
-        if was_up && !self.core.is_up {
+        if was_up && !self.core.is_up() {
             self.event(Level::Warn, "marked_down", format!("map {} has us down", map.epoch));
         }
         self.store_map(&map);
@@ -217,11 +221,11 @@ impl Osd {
             pg.forget_creation();
         }
         self.maps.untouched.clear();
-        self.core.recent.clear();
+        self.core.forget_incrementals();
     }
 
     fn store_map(&mut self, map: &OsdMap) {
-        let kept = self.core.config.options.maps_kept;
+        let kept = self.core.options().maps_kept;
         let needed =
             self.pgs.values().map(|pg| pg.info().history.last_epoch_clean).min().unwrap_or(map.epoch);
         let superblock = &mut self.maps.superblock;
@@ -229,7 +233,7 @@ impl Osd {
         if superblock.oldest == Epoch(0) {
             superblock.oldest = map.epoch;
         }
-        if self.core.is_up {
+        if self.core.is_up() {
             superblock.last_up = map.epoch;
         }
         let bytes = Writer::encode(map);
@@ -301,7 +305,7 @@ impl Osd {
         for (id, pool) in &map.pools {
             for pgid in pool.pgs(*id).filter(|pgid| !self.pgs.contains_key(pgid)).collect::<Vec<_>>() {
                 let Some(members) = Members::of(pgid, map) else { continue };
-                let us = &self.core.config.id;
+                let us = &self.core.id();
                 if !members.acting.contains(us) && !members.up.contains(us) || pool.is_erasure() {
                     continue;
                 }
@@ -325,7 +329,7 @@ impl Osd {
     /// Splits PGs that were marked when the newest map was stored, or before the start. Gives the new ones.
     pub(crate) fn split_pgs(&mut self) -> Vec<PgId> {
         let mut children = Vec::new();
-        let map = self.core.map.clone();
+        let map = self.core.map().clone();
         let splits = |pg: &Pg| {
             let now = map.pools.get(&pg.id().pool).map_or(0, |pool| pool.pg_num);
             pg.pg_num_before().is_some_and(|before| before < now)
@@ -347,7 +351,7 @@ impl Osd {
 
     /// Merges PGs that were marked when the newest map was stored, or before the start. Gives what they have become.
     pub(crate) fn merge_pgs(&mut self) -> Vec<PgId> {
-        let map = self.core.map.clone();
+        let map = self.core.map().clone();
         let mut merges: BTreeMap<PgId, Vec<PgId>> = BTreeMap::new();
         for pgid in self.pgs.iter().filter(|(_, pg)| pg.pg_num_before().is_some()).map(|(pgid, _)| *pgid) {
             let Some(pool) = map.pools.get(&pgid.pool) else { continue };
@@ -383,25 +387,19 @@ impl Osd {
 
     /// All PGs have reached the newest map: rounds of peering begin, and what waited for the map goes on.
     fn acted_on(&mut self, before: &OsdMap, mut began: Vec<PgId>) {
-        let map = self.core.map.clone();
+        let map = self.core.map().clone();
         self.monc.got("osdmap", u64::from(map.epoch.0));
         self.maps.awaited.have(map.epoch);
-        let crate::core::Core { links, out, .. } = &mut self.core;
-        let ended = links.map_changed(&map, out);
+        let ended = self.core.links_follow_map();
         self.save_acted_on(&began);
         began.extend(self.split_pgs());
         began.extend(self.merge_pgs());
-        self.size_logs();
+        self.core.size_logs(self.pgs.len());
         let states = |m: &OsdMap| {
             m.existing().map(|(id, o)| (id, o.is_up(), o.info.up_from, o.info.lost_at)).collect::<Vec<_>>()
         };
         let came_or_went = states(before) != states(&map);
-        for (osd, entry) in map.existing() {
-            if before.osd(osd).is_none_or(|old| old.info.up_from != entry.info.up_from) {
-                // A start goes on with the newest map that was stored, perhaps not with the newest that was sent.
-                self.core.peer_epochs.forget(osd);
-            }
-        }
+        self.core.forget_old_incarnations(before);
         for (pgid, pg) in &mut self.pgs {
             if !began.contains(pgid) {
                 ended.iter().for_each(|osd| pg.on_link_lost(&self.core, *osd));
@@ -414,7 +412,7 @@ impl Osd {
         if before.blocklist != map.blocklist {
             self.pgs.values_mut().for_each(|pg| pg.end_blocklisted(&mut self.core));
         }
-        for conn in std::mem::take(&mut self.core.uninformed) {
+        for conn in self.core.take_uninformed() {
             self.share_maps(conn, Epoch(0));
         }
         self.core.look_for_trims();
@@ -444,9 +442,7 @@ impl Osd {
     fn tell_of_lost(&mut self, before: &OsdMap, map: &OsdMap) {
         let beats = &self.heartbeats;
         if before.existing().any(|(id, osd)| osd.is_up() && !map.is_up(id) && beats.knows(id)) {
-            let is_client = |s: &Session| s.peer.name.ty == EntityType::CLIENT && s.epoch > Epoch(0);
-            let clients = self.core.sessions.iter().filter(|(_, session)| is_client(session));
-            self.core.uninformed.extend(clients.map(|(conn, _)| *conn));
+            self.core.inform_all_clients();
         }
     }
 
@@ -459,32 +455,13 @@ impl Osd {
         }
     }
 
-    fn size_logs(&mut self) {
-        let options = &self.core.config.options;
-        let (least, most) = options.log_entries;
-        self.core.log_keep = (options.log_entries_total / self.pgs.len().max(1)).clamp(least, most);
-    }
-
     /// Sends a client the maps that it lacks, on the connection on which it showed an older epoch.
     pub(crate) fn share_maps(&mut self, conn: ConnId, its: Epoch) {
-        let ours = self.core.epoch();
-        let Some(session) = self.core.sessions.get_mut(&conn) else { return };
-        let has = session.epoch.max(its);
-        session.epoch = ours;
-        if has >= ours {
-            return;
+        let Some(has) = self.core.brings_to_ours(conn, its) else { return };
+        if has < self.core.epoch() {
+            let maps = self.core.maps_since(has, self.maps.superblock.oldest);
+            self.core.send(conn, 0, msgs::Body::from(maps));
         }
-        let mut msg = msgs::OsdMap {
-            fsid: self.core.config.fsid,
-            oldest: self.maps.superblock.oldest,
-            newest: ours,
-            ..msgs::OsdMap::default()
-        };
-        match self.core.recent.between(has, ours) {
-            Some(incrementals) => msg.incrementals = incrementals,
-            None => drop(msg.fulls.insert(ours, Writer::encode(&*self.core.map).into())),
-        }
-        self.core.send(conn, 0, msgs::Body::from(msg));
     }
 }
 

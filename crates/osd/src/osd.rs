@@ -6,15 +6,14 @@
 use crate::boot::Boot;
 use crate::config::OsdConfig;
 use crate::copies::Copies;
-use crate::core::{Core, Out};
-use crate::due::Due;
+use crate::core::{Core, Due, Out};
+
 use crate::heartbeat::Heartbeats;
-use crate::links::{LinkCtx, Purpose};
+use crate::links::Purpose;
 use crate::map_log::MapLog;
 use crate::pg::Pg;
 use crate::removal::Removal;
 use crate::requests::Waiting;
-use crate::session::Session;
 use crate::store_io::StoreIo;
 use maps::{Epoch, PgId};
 use monc::{Monc, MoncConfig, MoncOut};
@@ -94,38 +93,37 @@ impl Osd {
 
     /// Gives it the options of its configuration file and command line, which win over those that monitors store.
     pub fn with_file_options(mut self, options: BTreeMap<String, String>) -> Self {
-        self.settings = decl::Settings::new(self.core.config.credentials.name.to_string(), options);
+        self.settings = decl::Settings::new(self.core.config().credentials.name.to_string(), options);
         self.settings_changed();
         self
     }
 
     /// Takes over what is set.
     pub(crate) fn settings_changed(&mut self) {
-        self.core.config.options.apply(&self.settings);
-        self.core.io.set_caches(&self.core.config.options);
+        self.core.apply_settings(&self.settings);
     }
 
     /// Ends this OSD: an error that it must not go on with.
     pub(crate) fn stop(&mut self, why: String) {
         if !self.stopped {
-            self.core.out.push(Out::Stop(Err(why)));
+            self.core.push(Out::Stop(Err(why)));
         }
         self.stopped = true;
     }
 
     fn connected(&mut self, conn: ConnId, peer: Box<Peer>) {
         if self.monc.owns(conn) {
-            self.monc.connected(self.core.now, conn, &peer, &mut self.monc_out);
-        } else if self.core.links.owns(conn) {
+            self.monc.connected(self.core.now(), conn, &peer, &mut self.monc_out);
+        } else if self.core.links().owns(conn) {
             self.link_made(conn);
         } else {
-            self.core.sessions.insert(conn, Session::new(peer));
+            self.core.add_session(conn, peer);
         }
     }
 
     fn message(&mut self, conn: ConnId, msg: Msg) {
         if self.monc.owns(conn) {
-            self.monc.message(self.core.now, conn, msg, &mut self.monc_out);
+            self.monc.message(self.core.now(), conn, msg, &mut self.monc_out);
             return;
         }
         match msg.body {
@@ -141,15 +139,14 @@ impl Osd {
 
     fn closed(&mut self, conn: ConnId, reason: CloseReason) {
         if self.monc.owns(conn) {
-            self.monc.closed(self.core.now, conn, reason, &mut self.monc_out);
-        } else if self.core.links.owns(conn) {
-            let Some((purpose, osd)) = self.core.links.closed(self.core.now.mono, conn, reason) else {
+            self.monc.closed(self.core.now(), conn, reason, &mut self.monc_out);
+        } else if self.core.links().owns(conn) {
+            let Some((purpose, osd)) = self.core.link_closed(conn, reason) else {
                 return;
             };
             self.core.count("links_lost", 1);
-            self.core.peer_epochs.forget(osd);
             if reason == CloseReason::Denied {
-                self.monc.tickets_refused(self.core.now, &mut self.monc_out);
+                self.monc.tickets_refused(self.core.now(), &mut self.monc_out);
             }
             self.link_failed(osd, reason);
             if purpose == Purpose::Data {
@@ -168,8 +165,7 @@ impl Osd {
     /// A connection that came to us is gone, or is closed here.
     pub(crate) fn session_gone(&mut self, conn: ConnId) {
         self.waiting.forget(conn);
-        if self.core.sessions.remove(&conn).is_some() {
-            self.core.backoffs.forget(conn);
+        if self.core.remove_session(conn) {
             self.heartbeats.forget(conn);
             for pg in self.pgs.values_mut() {
                 pg.on_client_gone(&mut self.core, conn);
@@ -179,10 +175,10 @@ impl Osd {
     }
 
     fn timer(&mut self) {
-        self.monc.timer(self.core.now, &mut self.monc_out);
+        self.monc.timer(self.core.now(), &mut self.monc_out);
         self.beat();
         self.repeer_due();
-        let now = self.core.now.mono;
+        let now = self.core.now().mono;
         for pg in self.pgs.values_mut().filter(|pg| pg.trim_paused_until().is_some_and(|at| at <= now)) {
             pg.snap_trim(&mut self.core);
         }
@@ -190,7 +186,7 @@ impl Osd {
             pg.on_watch_time(&mut self.core);
             pg.check_activated(&mut self.core);
         }
-        self.room_due();
+        self.budget_due();
         self.waiting_due();
         self.awaited_map_due();
         self.scrub_tick();
@@ -198,15 +194,9 @@ impl Osd {
         self.report();
     }
 
-    /// Goes on with recovery where it is time, and tries again where there was no room.
-    fn room_due(&mut self) {
-        let (now, before) = (self.core.now.mono, self.core.without_room.len());
-        if self.core.paced_until.is_some_and(|at| at <= now) {
-            self.core.paced_until = None;
-            self.core.start_recoveries();
-        }
-        self.core.without_room.retain(|_, at| *at > now);
-        if self.core.without_room.len() < before {
+    /// Lets recovery go on if its pace allows, and tries again OSDs that were out of space.
+    fn budget_due(&mut self) {
+        if self.core.budget_due() {
             self.pgs.values_mut().for_each(|pg| pg.on_room(&mut self.core));
         }
     }
@@ -217,8 +207,7 @@ impl Osd {
         let later = self.pgs.range((Bound::Excluded(after), Bound::Unbounded)).map(|(id, _)| *id);
         let turn: Vec<PgId> = later.chain(self.pgs.range(..=after).map(|(id, _)| *id)).collect();
         for pgid in turn {
-            let is_paced = self.core.paced_until.is_some();
-            if is_paced || self.core.recovering >= self.core.config.options.recovery_max_active {
+            if self.core.is_paced() || !self.core.has_free_transfer() {
                 break;
             }
             if let Some((pg, core)) = self.pg(pgid)
@@ -254,7 +243,7 @@ impl Osd {
     }
 
     fn repeer_due(&mut self) {
-        let now = self.core.now.mono;
+        let now = self.core.now().mono;
         for pg in self.pgs.values_mut().filter(|pg| pg.repeer_at().is_some_and(|at| at <= now)) {
             pg.restart(&mut self.core);
         }
@@ -263,7 +252,7 @@ impl Osd {
     /// Does everything that follows from an input.
     fn settle(&mut self) {
         loop {
-            let events = self.core.io.take_events();
+            let events = self.core.io().take_events();
             let told = std::mem::take(&mut self.monc_out);
             let copies = self.copies_settle();
             let idle = events.is_empty() && told.is_empty() && !copies && self.core.is_idle();
@@ -283,7 +272,7 @@ impl Osd {
         }
         self.ask_up_thru();
         self.ask_pg_temp();
-        self.flush_links();
+        self.core.flush_links(&self.monc);
     }
 
     /// Does one kind of work that PGs or messages have made due.
@@ -297,15 +286,6 @@ impl Osd {
         }
     }
 
-    pub(crate) fn flush_links(&mut self) {
-        let Core { links, out, map, config, now, .. } = &mut self.core;
-        let may_connect =
-            config.credentials.key.is_none() || self.monc.tickets().get(EntityType::OSD).is_some();
-        let ctx =
-            LinkCtx { now: now.mono, map, monc: &self.monc, may_connect, id: config.id, fsid: config.fsid };
-        links.flush(&ctx, out);
-    }
-
     /// The PG, or `None` where this OSD has nothing of it.
     pub(crate) fn pg(&mut self, pgid: PgId) -> Option<(&mut Pg, &mut Core)> {
         self.pgs.get_mut(&pgid).map(|pg| (pg, &mut self.core))
@@ -317,13 +297,13 @@ impl Node for Osd {
     type Reply = Never;
 
     fn handle(&mut self, now: Now, input: Input<Never>, out: &mut Vec<Out>) {
-        self.core.now = now;
+        self.core.begin_input(now);
         if self.stopped {
             return;
         }
         if self.closing {
             if let Input::Disk { id, result } = input {
-                self.core.io.disk_done(id, result);
+                self.core.io().disk_done(id, result);
                 self.close(out);
             }
             return;
@@ -334,40 +314,40 @@ impl Node for Osd {
             Input::Connected { conn, peer } => self.connected(conn, peer),
             Input::Message { conn, msg } => self.message(conn, msg),
             Input::Closed { conn, reason } => self.closed(conn, reason),
-            Input::Disk { id, result } => self.core.io.disk_done(id, result),
+            Input::Disk { id, result } => self.core.io().disk_done(id, result),
             Input::Admin { id, command } => self.admin(id, &command),
             Input::Request { request, .. } => match request {},
         }
         self.settle();
-        out.append(&mut self.core.out);
+        self.core.drain(out);
         if std::mem::take(&mut self.asked_to_end) {
             out.push(Out::WindUp);
         }
     }
 
     fn batch_ended(&mut self, now: Now, out: &mut Vec<Out>) {
-        self.core.now = now;
+        self.core.begin_input(now);
         if self.stopped {
             return;
         }
-        self.core.io.batch_ended();
+        self.core.io().batch_ended();
         if self.closing {
             return self.close(out);
         }
         self.settle();
-        out.append(&mut self.core.out);
+        self.core.drain(out);
     }
 
     /// Takes part no more, so that others take over, and leaves a store that needs no replay.
     fn wind_up(&mut self, now: Now, out: &mut Vec<Out>) {
-        self.core.now = now;
-        if self.stopped || !self.core.io.is_open() {
+        self.core.begin_input(now);
+        if self.stopped || !self.core.io().is_open() {
             self.stopped = true;
             return out.push(Out::Stop(Ok(())));
         }
         self.closing = true;
-        out.extend(self.core.sessions.keys().map(|conn| Out::Close { conn: *conn }));
-        self.core.io.close();
+        out.extend(self.core.sessions().conns().map(|conn| Out::Close { conn }));
+        self.core.io().close();
         self.close(out);
     }
 
@@ -383,11 +363,10 @@ impl Node for Osd {
             self.monc.deadline(),
             Some(self.heartbeats.deadline()),
             Some(self.report_at),
-            self.core.links.deadline(),
+            self.core.links().deadline(),
             self.waiting.deadline(),
             self.awaited_map_deadline(),
-            self.core.without_room.values().min().copied(),
-            self.core.paced_until,
+            self.core.budget_deadline(),
             self.removals.values().filter_map(|removal| removal.pause).min(),
         ];
         all.into_iter().flatten().min()
@@ -397,18 +376,18 @@ impl Node for Osd {
 impl Osd {
     /// Goes on bringing the store to rest. Who waits for an answer asks another OSD.
     fn close(&mut self, out: &mut Vec<Out>) {
-        for event in self.core.io.take_events() {
+        for event in self.core.io().take_events() {
             match event {
                 StoreOut::Disk(id, op) => out.push(Out::Disk { id, op }),
                 StoreOut::Failed(error) => {
                     self.stopped = true;
-                    let id = self.core.config.id;
+                    let id = self.core.id();
                     return out.push(Out::Stop(Err(format!("osd.{id}: its store can't be closed: {error}"))));
                 }
                 StoreOut::Opened | StoreOut::Committed(_) | StoreOut::Read(..) => {}
             }
         }
-        if self.core.io.is_clean() && !self.stopped {
+        if self.core.io().is_clean() && !self.stopped {
             self.stopped = true;
             out.push(Out::Stop(Ok(())));
         }

@@ -96,21 +96,21 @@ impl Osd {
                 self.pgs.remove(&pgid);
             }
             let mut ops = vec![TxnOp::Remove(meta_key(pgid))];
-            if !self.core.map.pools.contains_key(&pgid.pool) {
+            if !self.core.map().pools.contains_key(&pgid.pool) {
                 ops.push(TxnOp::Remove(snap_index(pgid.pool)));
             }
             self.core.submit_own(Transaction { ops }, CommitFor::Removed { pgid });
-        } else if let Some(wait) = self.core.qos.may_start(Class::BestEffort, self.core.now.mono) {
-            removal.pause = Some(self.core.now.mono + wait);
+        } else if let Some(wait) = self.core.may_start(Class::BestEffort) {
+            removal.pause = Some(self.core.now().mono + wait);
         } else {
             let read = Read::List { from: removal.from.clone(), to: removal.to.clone(), max: AT_ONCE };
-            self.core.io.read(self.core.now, read, ReadFor::Removal { pgid });
+            self.core.read(read, ReadFor::Removal { pgid });
         }
     }
 
     /// Goes on with removals that waited.
     pub(crate) fn removals_due(&mut self) {
-        let now = self.core.now.mono;
+        let now = self.core.now().mono;
         let due = self.removals.iter_mut().filter(|(_, r)| r.pause.is_some_and(|at| at <= now));
         let due: Vec<PgId> = due.map(|(pgid, removal)| (removal.pause = None, *pgid).1).collect();
         due.into_iter().for_each(|pgid| self.removal_step(pgid));

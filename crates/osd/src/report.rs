@@ -2,7 +2,7 @@
 
 use crate::config::OsdConfig;
 use crate::core::Out;
-use crate::history::COMPLAINT;
+use crate::op_tracker::COMPLAINT;
 use crate::osd::Osd;
 use crate::pg::Pg;
 use crate::pg::state::State;
@@ -45,7 +45,7 @@ impl Osd {
     /// Carries out what the session to the monitor wants.
     pub(crate) fn monc_event(&mut self, event: MoncOut) {
         match event {
-            MoncOut::Net(net) => self.core.out.push(Out::from(net)),
+            MoncOut::Net(net) => self.core.push(Out::from(net)),
             MoncOut::Told(Told::Session { .. }) => {
                 *self.boot.announced() = false;
                 self.reported.clear();
@@ -58,7 +58,7 @@ impl Osd {
             }
             MoncOut::Told(Told::Lost) => self.event(Level::Info, "monitor_lost", ""),
             MoncOut::Told(Told::Denied) => {
-                let name = self.core.config.credentials.name.clone();
+                let name = self.core.config().credentials.name.clone();
                 self.event(
                     Level::Warn,
                     "monitor_refused_us",
@@ -88,16 +88,15 @@ impl Osd {
 
     /// From now on clients may connect with tickets under these keys, or without where that is allowed.
     pub(crate) fn publish_keys(&mut self, rotating: Option<RotatingKeys>) {
-        let mut keys = ServerKeys::new(EntityType::OSD, self.core.config.methods.clone());
+        let mut keys = ServerKeys::new(EntityType::OSD, self.core.config().methods.clone());
         keys.rotating.extend(rotating.map(|r| (EntityType::OSD, r)));
-        self.core.out.push(Out::Keys(Arc::new(keys)));
+        self.core.push(Out::Keys(Arc::new(keys)));
     }
 
     fn take_nacre(&mut self, map: maps::NacreMap) {
-        if map.epoch < self.core.nacre.epoch {
+        if !self.core.take_nacre(map) {
             return;
         }
-        self.core.nacre = map;
         // A mark of death may be what an activation waits for.
         for pg in self.pgs.values_mut() {
             pg.check_activated(&mut self.core);
@@ -107,9 +106,9 @@ impl Osd {
     /// Asks to be marked up, once the newest map is here and does not say so.
     pub(crate) fn announce(&mut self) {
         let caught_up = self.core.epoch() >= self.maps.newest_known && self.core.epoch() != Epoch(0);
-        if self.core.is_up {
+        if self.core.is_up() {
             if !std::mem::replace(&mut self.boot.ready, true) {
-                self.core.out.push(Out::Ready);
+                self.core.push(Out::Ready);
             }
             *self.boot.announced() = false;
             return;
@@ -117,9 +116,9 @@ impl Osd {
         if !caught_up || !self.monc.is_open() || std::mem::replace(self.boot.announced(), true) {
             return;
         }
-        let mut body = self.core.config.boot(self.core.epoch(), self.maps.superblock.last_up);
+        let mut body = self.core.config().boot(self.core.epoch(), self.maps.superblock.last_up);
         if body.crush_weight == 0 {
-            let by_size = self.core.io.usage().total >> WEIGHT_SHIFT;
+            let by_size = self.core.usage().total >> WEIGHT_SHIFT;
             body.crush_weight = u32::try_from(by_size).unwrap_or(u32::MAX).max(1);
         }
         self.monc.send(peer::Body::from(body), &mut self.monc_out);
@@ -128,13 +127,13 @@ impl Osd {
 
     /// Asks the monitor to record that we are up, where a PG waits for it.
     pub(crate) fn ask_up_thru(&mut self) {
-        let want = self.core.want_up_thru;
-        let have = self.core.map.osd(self.core.config.id).map_or(Epoch(0), |o| o.info.up_thru);
-        if want <= have || want <= self.asked_up_thru || !self.core.is_up || !self.monc.is_open() {
+        let want = self.core.needed_up_thru();
+        let have = self.core.map().osd(self.core.id()).map_or(Epoch(0), |o| o.info.up_thru);
+        if want <= have || want <= self.asked_up_thru || !self.core.is_up() || !self.monc.is_open() {
             return;
         }
         self.asked_up_thru = want;
-        let body = peer::OsdAlive { osd: self.core.config.id, want, epoch: self.core.epoch() };
+        let body = peer::OsdAlive { osd: self.core.id(), want, epoch: self.core.epoch() };
         self.monc.send(peer::Body::from(body), &mut self.monc_out);
         self.expect_map();
         // What the session said while we were settling is carried out with this input too.
@@ -145,11 +144,11 @@ impl Osd {
 
     /// Asks the monitor for temporary acting sets, and to end them.
     pub(crate) fn ask_pg_temp(&mut self) {
-        if self.core.wanted_temp.is_empty() || !self.monc.is_open() {
+        if !self.monc.is_open() {
             return;
         }
-        let pg_temp = std::mem::take(&mut self.core.wanted_temp);
-        let body = peer::OsdPgTemp { osd: self.core.config.id, epoch: self.core.epoch(), pg_temp };
+        let Some(pg_temp) = self.core.take_pg_temp() else { return };
+        let body = peer::OsdPgTemp { osd: self.core.id(), epoch: self.core.epoch(), pg_temp };
         self.monc.send(peer::Body::from(body), &mut self.monc_out);
         self.expect_map();
         for event in std::mem::take(&mut self.monc_out) {
@@ -159,15 +158,15 @@ impl Osd {
 
     /// Tells the monitor of PGs and space when it is time, and repeats what it has not granted.
     pub(crate) fn report(&mut self) {
-        let now = self.core.now.mono;
-        if !self.core.is_up && now >= self.report_at {
+        let now = self.core.now().mono;
+        if !self.core.is_up() && now >= self.report_at {
             *self.boot.announced() = false;
-            self.report_at = now + self.core.config.options.report_interval;
+            self.report_at = now + self.core.options().report_interval;
             return self.announce();
         }
         if now < self.report_at || !self.monc.is_open() {
             if now >= self.report_at {
-                self.report_at = now + self.core.config.options.report_interval;
+                self.report_at = now + self.core.options().report_interval;
             }
             return;
         }
@@ -186,12 +185,12 @@ impl Osd {
     pub(crate) fn stats_soon(&mut self) {
         const SOON: std::time::Duration = std::time::Duration::from_millis(100);
         if self.boot.is_running() {
-            self.report_at = self.report_at.min(self.core.now.mono + SOON);
+            self.report_at = self.report_at.min(self.core.now().mono + SOON);
         }
     }
 
     fn send_stats(&mut self) {
-        self.report_at = self.core.now.mono + self.core.config.options.report_interval;
+        self.report_at = self.core.now().mono + self.core.options().report_interval;
         let mut pgs = Vec::new();
         let mut seen = BTreeMap::new();
         for (pgid, pg) in &mut self.pgs {
@@ -205,31 +204,31 @@ impl Osd {
         }
         let removed: Vec<PgId> = self.reported.keys().filter(|p| !seen.contains_key(*p)).copied().collect();
         self.reported = seen;
-        let now = self.core.now.mono;
+        let now = self.core.now().mono;
         let ages = self.pgs.values().flat_map(Pg::requests).map(|op| now.since(op.received));
         let slow: Vec<u64> = ages.filter(|age| *age >= COMPLAINT).map(|age| age.as_secs()).collect();
-        let commits = self.core.io.commits(self.core.now);
+        let commits = self.core.commits();
         let body = peer::PgStats {
-            osd: self.core.config.id,
+            osd: self.core.id(),
             epoch: self.core.epoch(),
             pgs,
             removed,
             store: self.statfs(),
             pools: self.pool_stats(),
-            commit_latency_ms: self.core.history.take_commit_latency(),
+            commit_latency_ms: self.core.take_commit_latency(),
             heartbeat_peers: self.heartbeats.peers(),
             slow_ops: slow.len() as u32,
-            repaired: self.core.repaired,
+            repaired: self.core.store().repaired(),
             disk_commit_ms: u32::try_from(commits.median.as_millis()).unwrap_or(u32::MAX),
             disk_commits: commits.count,
-            disk_errors: self.core.io.health.errors,
+            disk_errors: self.core.store().device_errors(),
             oldest_slow_s: slow.iter().max().map_or(0, |age| u32::try_from(*age).unwrap_or(u32::MAX)),
         };
         self.monc.send(peer::Body::from(body), &mut self.monc_out);
     }
 
     fn statfs(&self) -> StoreStatfs {
-        let u = self.core.io.usage();
+        let u = self.core.usage();
         StoreStatfs {
             total: u.total,
             available: u.available,

@@ -1,7 +1,7 @@
 //! Messages that arrive: whose they are, whether they may be served, whether our map is new enough to tell.
 
 use crate::cls;
-use crate::core::{Core, Out};
+use crate::core::Core;
 use crate::object::key_of;
 use crate::ops::may_write;
 use crate::osd::Osd;
@@ -19,7 +19,6 @@ use node::{Body, ConnId, Level, Msg};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use stdx::{Hold, Instant};
-use wire::{EntityId, EntityType};
 
 /// What names a newer map than ours is kept for so long, if a client has sent it: the epoch is its word alone, the memory is everybody's.
 /// A client that is right connects and asks again; by then we have the map, or wait for it once more.
@@ -90,13 +89,13 @@ impl Osd {
 
     /// Clients whose requests have waited too long for the map that they name lose their connections.
     pub(crate) fn waiting_due(&mut self) {
-        let now = self.core.now.mono;
+        let now = self.core.now().mono;
         while let Some(first) = self.waiting.held.iter().find(|held| held.until.is_some()) {
             if first.until.is_some_and(|until| until > now) {
                 return;
             }
             let (conn, epoch) = (first.conn, first.epoch);
-            if let Some(Session { peer, .. }) = self.core.sessions.get(&conn) {
+            if let Some(peer) = self.core.session(conn).map(Session::peer) {
                 let text = format!(
                     "{} ({}) at {} asks by map {epoch}, which has not come for {} s: this OSD has {}",
                     peer.name,
@@ -107,7 +106,7 @@ impl Osd {
                 );
                 self.event(Level::Info, "client_ahead_of_maps", text);
             }
-            self.core.out.push(Out::Close { conn });
+            self.core.close(conn);
             self.session_gone(conn);
         }
     }
@@ -123,9 +122,9 @@ impl Osd {
     }
 
     fn hold(&mut self, epoch: Epoch, conn: ConnId, msg: Msg) {
-        let until = match self.core.sessions.get(&conn) {
-            Some(session) => (!session.is_osd()).then_some(self.core.now.mono + PATIENCE),
-            None if self.core.links.owns(conn) => None,
+        let until = match self.core.session(conn) {
+            Some(session) => (!session.is_osd()).then_some(self.core.now().mono + PATIENCE),
+            None if self.core.links().owns(conn) => None,
             // Sent before its sender knew that we have closed the connection.
             None => return self.core.count("messages_ignored", 1),
         };
@@ -141,7 +140,7 @@ impl Osd {
             }
             msgs::Body::OsdOp(op) => self.client_op(conn, tid, op, hold),
             msgs::Body::Command(command) => self.tell(conn, tid, &command),
-            msgs::Body::OsdOpReply(reply) if self.core.links.of(conn).is_some() => {
+            msgs::Body::OsdOpReply(reply) if self.core.links().of(conn).is_some() => {
                 self.copy_answer(tid, &reply)
             }
             // What came before it on the connection was sent before the client knew.
@@ -167,20 +166,16 @@ impl Osd {
                 self.refuse(conn, tid, &op, EPERM);
             }
             Verdict::Serve => {
-                let Some(session) = self.core.sessions.get(&conn) else { return };
-                let name = match session.peer.id.ty {
-                    EntityType::CLIENT => session.peer.id,
-                    _ => EntityId { ty: session.peer.name.ty, num: session.peer.global_id as i64 },
-                };
+                let Some(session) = self.core.session(conn) else { return };
+                let client = session.client();
                 let object = HObject {
                     hash: op.hash,
                     ..HObject::head(op.pgid.pgid.pool, &op.locator.ns, &op.locator.key, &op.oid)
                 };
-                if self.core.backoffs.holds(op.pgid.pgid, conn, &object) {
+                if self.core.backoffs().holds(op.pgid.pgid, conn, &object) {
                     return self.core.count("requests_backed_off", 1);
                 }
-                let client = (name, session.peer.addrs.front());
-                let now = self.core.now.mono;
+                let now = self.core.now().mono;
                 let id = self.core.next_op();
                 if let Some(pg) = self.pgs.get_mut(&op.pgid.pgid) {
                     let mut op = ClientOp::new(conn, tid, client, op, key_of(&object), now);
@@ -194,7 +189,7 @@ impl Osd {
     /// A client has understood that it is to hold back.
     fn backoff_message(&mut self, conn: ConnId, m: &OsdBackoff) {
         if m.op == backoff_op::ACK_BLOCK {
-            self.core.backoffs.acknowledged(m.pgid.pgid, conn, m.id);
+            self.core.backoff_acknowledged(m.pgid.pgid, conn, m.id);
         }
     }
 
@@ -206,24 +201,23 @@ impl Osd {
     /// Counts it, and says once for each session who asked for what from where.
     fn note_denied(&mut self, conn: ConnId, op: &OsdOp) {
         let core = &mut self.core;
-        let Some(session) = core.sessions.get_mut(&conn) else { return };
-        let said = std::mem::replace(&mut session.refused, true);
-        let level = if said { Level::Debug } else { Level::Info };
+        let level = if core.refuse(conn) { Level::Info } else { Level::Debug };
+        let Some(session) = core.session(conn) else { return };
         let pool = op.pgid.pgid.pool;
         let names: Vec<String> = op.ops.iter().map(|sub| sub.op.code().to_string()).collect();
-        let (who, from) = (&session.peer.name, session.peer.socket_addr);
+        let (who, from) = (&session.peer().name, session.peer().socket_addr);
         let text = format!(
             "{} on pool {} by {who} from {from}: its key does not allow it",
             names.join("+"),
-            core.map.pool_name(pool)
+            core.map().pool_name(pool)
         );
         core.event(level, "request_denied", text);
     }
 
     fn judge(&self, conn: ConnId, op: &OsdOp) -> Verdict {
-        let map = &self.core.map;
-        let Some(session) = self.core.sessions.get(&conn) else { return Verdict::Drop };
-        if map.is_blocklisted(&session.peer.addrs.front()) {
+        let map = self.core.map();
+        let Some(session) = self.core.session(conn) else { return Verdict::Drop };
+        if map.is_blocklisted(&session.peer().addrs.front()) {
             return Verdict::Refuse(ESHUTDOWN);
         }
         let pgid = op.pgid.pgid;
@@ -233,7 +227,7 @@ impl Osd {
         let is_pg_op = op.flags & osd_flag::PGOP != 0 || op.ops.iter().any(|o| o.op.code().is_pg_op());
         let placed = pool.raw_pg_to_pg(PgId::new(pgid.pool, op.hash));
         // Another member says itself whether it can.
-        let balanced = |pg: &Pg| may_be_balanced(op) && pg.members().acting.contains(&self.core.config.id);
+        let balanced = |pg: &Pg| may_be_balanced(op) && pg.members().acting.contains(&self.core.id());
         let serves = self.pgs.get(&pgid).is_some_and(|pg| pg.is_primary(&self.core) || balanced(pg));
         if !serves || !is_pg_op && placed != pgid {
             // Who may ask any member does not ask again as long as we are one by its map.
@@ -254,7 +248,7 @@ impl Osd {
             Ok(calls) => calls,
             Err(errno) => return Verdict::Refuse(errno),
         };
-        if !session.caps.allows(&target, reads, writes(op), &calls) {
+        if !session.caps().allows(&target, reads, writes(op), &calls) {
             return Verdict::Deny;
         }
         if pool.has_flag(pool_flags::EIO) {
@@ -273,21 +267,18 @@ impl Osd {
 
     /// A message between daemons.
     pub(crate) fn peer_message(&mut self, conn: ConnId, tid: u64, body: peer::Body) {
-        let from = match self.core.links.of(conn) {
+        let from = match self.core.links().of(conn) {
             Some((_, osd)) => Some(osd),
-            None => match self.core.sessions.get_mut(&conn).filter(|s| s.is_osd()) {
-                None => return self.core.count("messages_ignored", 1),
-                Some(session) => {
-                    if let peer::Body::Hello(hello) = &body {
-                        session.osd = i32::try_from(hello.from.num).ok().map(OsdId);
-                        if let Some(osd) = session.osd {
-                            self.core.heard_epoch(osd, hello.epoch);
-                        }
-                        return;
-                    }
-                    session.osd
+            None if !self.core.session(conn).is_some_and(Session::is_osd) => {
+                return self.core.count("messages_ignored", 1);
+            }
+            None => {
+                if let peer::Body::Hello(hello) = &body {
+                    let osd = i32::try_from(hello.from.num).ok().map(OsdId);
+                    return self.core.greeted(conn, osd, hello.epoch);
                 }
-            },
+                self.core.sessions().osd(conn)
+            }
         };
         if let peer::Body::OsdPing(ping) = &body {
             return self.ping_message(conn, ping);
@@ -298,7 +289,7 @@ impl Osd {
         if self.must_wait(conn, head.epoch) {
             return self.hold(head.epoch, conn, Msg::new(tid, body));
         }
-        self.core.peer_epochs.has_at_least(from, head.epoch);
+        self.core.has_at_least(from, head.epoch);
         self.pg_message(conn, from, tid, head.pgid.pgid, body);
     }
 
@@ -308,7 +299,7 @@ impl Osd {
         };
         let core = &mut self.core;
         if is_background(&body) {
-            core.qos.helped(core.now.mono);
+            core.note_background();
         }
         match body {
             peer::Body::PgQuery(m) => pg.on_query(core, conn, tid, &m),
@@ -345,11 +336,11 @@ impl Osd {
     fn no_such_pg(&mut self, conn: ConnId, tid: u64, body: peer::Body) {
         let peer::Body::PgQuery(query) = body else { return };
         let PgId { pool, seed } = query.head.pgid.pgid;
-        if self.core.map.pools.get(&pool).is_some_and(|pool| seed >= pool.pg_num) {
+        if self.core.map().pools.get(&pool).is_some_and(|pool| seed >= pool.pg_num) {
             // It was merged, and who asks will learn; what we had of it we still have.
             return;
         }
-        let feature_level = self.core.config.options.feature_level;
+        let feature_level = self.core.options().feature_level;
         let notice = crate::pg::info::Notice { feature_level, ..Default::default() };
         let body = peer::PgNotify {
             head: peer::PgHead { epoch: self.core.epoch(), ..query.head },
@@ -382,7 +373,7 @@ fn writes(op: &OsdOp) -> bool {
 }
 
 fn limits(core: &Core, op: &OsdOp) -> Option<i32> {
-    let limits = &core.config.options.limits;
+    let limits = &core.options().limits;
     let data: u64 = op.ops.iter().map(|sub| sub.op.to_raw(0).1.len() as u64).sum();
     if op.oid.len() > limits.name_len
         || op.locator.key.len() > limits.name_len

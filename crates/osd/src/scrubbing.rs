@@ -101,7 +101,7 @@ impl Osd {
 
     /// Some time has passed.
     pub(crate) fn scrub_tick(&mut self) {
-        let now = self.core.now.mono;
+        let now = self.core.now().mono;
         for pg in self.pgs.values_mut().filter(|pg| pg.scrub_paused_until().is_some_and(|at| at <= now)) {
             pg.scrub_go_on(&mut self.core);
         }
@@ -114,7 +114,7 @@ impl Osd {
     /// Begins what is due: what was ordered first, then what has waited for longest.
     pub(crate) fn scrub_more(&mut self) {
         self.pgs.values_mut().for_each(|pg| pg.scrub_go_on(&mut self.core));
-        while self.core.scrubbing < self.core.config.options.scrub.at_once {
+        while self.core.has_free_scrub() {
             let due = self.pgs.iter().filter_map(|(id, pg)| Some((*id, pg.scrub_wanted(&self.core)?)));
             let rank = |(id, (what, since)): &(PgId, (Wanted, Wall))| (Reverse(what.ordered), *since, *id);
             let Some((pgid, (what, _))) = due.min_by_key(rank) else { break };

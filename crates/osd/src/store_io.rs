@@ -11,13 +11,15 @@ use store::{Config, MkfsInfo, Read, ReadClass, ReadId, Refusal, Store, StoreOut,
 /// The store with the owners of its reads and transactions.
 pub struct StoreIo {
     store: Store,
-    /// What it said and nobody has looked at; its answers may come from within the question.
+    /// Unprocessed store events. A call may complete synchronously and push here before it returns.
     events: Vec<StoreOut>,
     reads: FastMap<ReadId, ReadFor>,
     /// With the time at which they were submitted.
     commits: VecDeque<(TxnId, Instant, CommitFor)>,
     /// How the device does.
-    pub health: DiskHealth,
+    health: DiskHealth,
+    /// Damaged objects of ours that were replaced by copies of others.
+    repaired: u32,
 }
 
 impl std::fmt::Debug for StoreIo {
@@ -37,7 +39,7 @@ impl StoreIo {
         };
         let store = Store::new(config, disk, rng);
         let (reads, commits) = (FastMap::default(), VecDeque::new());
-        Self { store, events: Vec::new(), reads, commits, health: DiskHealth::default() }
+        Self { store, events: Vec::new(), reads, commits, health: DiskHealth::default(), repaired: 0 }
     }
 
     /// What its caches may take from now on.
@@ -72,7 +74,9 @@ impl StoreIo {
 
     /// A disk operation has ended.
     pub fn disk_done(&mut self, id: DiskOpId, result: DiskResult) {
-        self.health.errors += u32::from(result.is_err());
+        if result.is_err() {
+            self.health.refused();
+        }
         self.store.disk_done(id, result, &mut self.events);
     }
 
@@ -95,7 +99,7 @@ impl StoreIo {
     }
 
     /// Asks for a read.
-    pub fn read(&mut self, _now: Now, read: Read, then: ReadFor) {
+    pub fn read(&mut self, read: Read, then: ReadFor) {
         let id = self.store.read_as(class_of(&then), read, &mut self.events);
         self.reads.insert(id, then);
     }
@@ -126,6 +130,26 @@ impl StoreIo {
     pub fn commits(&mut self, now: Now) -> Commits {
         let oldest = self.commits.front().map(|(_, since, _)| now.mono.since(*since));
         self.health.report(now.mono, oldest)
+    }
+
+    /// Reads that the device has refused since the start.
+    pub fn device_errors(&self) -> u32 {
+        self.health.errors()
+    }
+
+    /// Damaged objects of ours that were replaced by copies of others.
+    pub fn repaired(&self) -> u32 {
+        self.repaired
+    }
+
+    /// One more object was.
+    pub fn object_repaired(&mut self) {
+        self.repaired += 1;
+    }
+
+    /// Sets their number, as an administrator has asked.
+    pub fn set_repaired(&mut self, count: u32) {
+        self.repaired = count;
     }
 
     /// Space.

@@ -99,7 +99,7 @@ impl Pg {
         txn: &Transaction,
         log: usize,
     ) -> Option<Sent> {
-        let options = &core.config.options;
+        let options = &core.options();
         let (object, least) =
             (ahead_key(self.id, self.round.number(), version), LEAST.min(options.update_part as usize));
         let (txn, ahead) = in_parts(txn, &object, options.update_whole, least)?;
@@ -115,7 +115,7 @@ impl Pg {
 
     /// Sends what goes before an update.
     pub(super) fn send_ahead(&self, core: &mut Core, osd: OsdId, version: EVersion, sent: &Sent) {
-        let step = (core.config.options.update_part as usize / BLOCK * BLOCK).max(BLOCK);
+        let step = (core.options().update_part as usize / BLOCK * BLOCK).max(BLOCK);
         for from in (0..sent.ahead.len()).step_by(step) {
             let body = peer::RepData {
                 head: self.head(core),

@@ -28,11 +28,11 @@ impl Pg {
     /// Cuts off entries that are durable everywhere, some hundred at a time.
     pub fn trim_log(&mut self, core: &Core, change: &mut MetaChange) {
         const SLACK: usize = 100;
-        if self.log.len() <= core.log_keep + SLACK.min(core.log_keep / 4) {
+        if self.log.len() <= core.log_keep() + SLACK.min(core.log_keep() / 4) {
             return;
         }
         let to: EVersion = self.replication.sure_to().min(self.info.last_update);
-        let (cut, made, forgotten) = self.log.trim(to, core.log_keep);
+        let (cut, made, forgotten) = self.log.trim(to, core.log_keep());
         cut.iter().for_each(|v| change.drop_entry(*v));
         made.iter().filter(|d| !forgotten.contains(&d.version)).for_each(|d| change.add_dup(d));
         forgotten.iter().for_each(|v| change.drop_dup(*v));

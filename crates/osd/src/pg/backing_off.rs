@@ -13,7 +13,6 @@ use msgs::{OsdBackoff, backoff_op};
 use node::{ConnId, Level};
 use std::collections::BTreeSet;
 use store::ObjectKey;
-use wire::EntityType;
 
 impl Pg {
     /// Whether clients may have to wait until a person or another OSD does something.
@@ -68,7 +67,7 @@ impl Pg {
         core.count("requests_backed_off", dropped.len() as u64);
         let text = format!("pg {} ({}): {conn} keeps {} requests", self.id, self.state, dropped.len());
         core.event(Level::Debug, "backoff_begun", text);
-        let id = core.backoffs.begin(self.id, conn, range.clone());
+        let id = core.begin_backoff(self.id, conn, range.clone());
         self.say(core, conn, backoff_op::BLOCK, id, range);
     }
 
@@ -77,17 +76,17 @@ impl Pg {
         if stdx::mutants::is_active("osd_forgets_to_unblock") {
             return;
         }
-        for (conn, id, range) in core.backoffs.end(self.id, None) {
+        for (conn, id, range) in core.end_backoffs(self.id, None) {
             self.say(core, conn, backoff_op::UNBLOCK, id, range);
         }
     }
 
     /// An object can be served again.
     pub(super) fn end_backoffs_of(&mut self, core: &mut Core, head: &ObjectKey) {
-        if core.backoffs.is_empty() {
+        if core.backoffs().is_empty() {
             return;
         }
-        for (conn, id, range) in core.backoffs.end(self.id, Some(&hobject_of(head))) {
+        for (conn, id, range) in core.end_backoffs(self.id, Some(&hobject_of(head))) {
             self.say(core, conn, backoff_op::UNBLOCK, id, range);
         }
     }
@@ -101,6 +100,6 @@ impl Pg {
 
 /// Whether who is at the other end of a connection holds back what it is asked to. Other OSDs have nothing that they could hold back.
 fn understands(core: &Core, conn: ConnId) -> bool {
-    let session = core.sessions.get(&conn);
-    session.is_some_and(|s| s.peer.name.ty != EntityType::OSD && are_understood(s.peer.features))
+    let session = core.session(conn);
+    session.is_some_and(|s| !s.is_osd() && are_understood(s.peer().features))
 }

@@ -32,10 +32,10 @@ pub struct Leases {
 impl Leases {
     /// An interval ends whose members were these, with their incarnations: what we promised to them binds the next primary.
     pub fn remember(&mut self, core: &Core, members: impl Iterator<Item = (OsdId, Epoch)>) {
-        self.prior.retain(|l| l.until > core.now.mono);
-        for (osd, up_from) in members.filter(|(osd, _)| *osd != core.config.id) {
+        self.prior.retain(|l| l.until > core.now().mono);
+        for (osd, up_from) in members.filter(|(osd, _)| *osd != core.id()) {
             let until = core.granted_until(osd, up_from);
-            if until > core.now.mono {
+            if until > core.now().mono {
                 self.prior.push(PriorLease { osd, up_from, until });
             }
         }
@@ -43,13 +43,13 @@ impl Leases {
 
     /// After a start we do not remember our promises: every member of our past may have one of the greatest length.
     pub fn assume(&mut self, core: &Core, members: &Members) {
-        let until = core.now.mono + core.config.options.read_lease;
+        let until = core.now().mono + core.options().read_lease;
         let past = members.past.iter().flat_map(|i| i.acting.iter().copied());
         let mut all: Vec<OsdId> = past.chain(members.acting.iter().copied()).collect();
         all.sort();
         all.dedup();
-        for osd in all.into_iter().filter(|o| *o != core.config.id) {
-            self.prior.push(PriorLease { osd, up_from: up_from(&core.map, osd), until });
+        for osd in all.into_iter().filter(|o| *o != core.id()) {
+            self.prior.push(PriorLease { osd, up_from: up_from(core.map(), osd), until });
         }
     }
 
@@ -57,8 +57,8 @@ impl Leases {
     /// (`acting`) do not count: the primary can't begin before they have answered it, and with that they have stopped serving.
     pub fn left(&self, core: &Core, acting: &[OsdId]) -> u64 {
         let relies = |l: &&PriorLease| !core.is_gone(l.osd, l.up_from) && !acting.contains(&l.osd);
-        let open = self.prior.iter().filter(|l| l.until > core.now.mono).filter(relies);
-        open.map(|l| l.until.0 - core.now.mono.0).max().unwrap_or(0)
+        let open = self.prior.iter().filter(|l| l.until > core.now().mono).filter(relies);
+        open.map(|l| l.until.0 - core.now().mono.0).max().unwrap_or(0)
     }
 
     /// A promise ends in `left` nanoseconds: nothing is served before.

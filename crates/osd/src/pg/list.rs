@@ -50,7 +50,7 @@ impl Pg {
             _ => Err(EOPNOTSUPP),
         };
         match read {
-            Ok((_, Some(cursor))) if is_elsewhere(self.id, &core.map, &cursor) => {
+            Ok((_, Some(cursor))) if is_elsewhere(self.id, core.map(), &cursor) => {
                 let mut reply = OsdOpReply::to(&op.request, END, core.epoch());
                 reply.ops[0].rval = END;
                 reply.ops[0].data = input::write(&PgNlsReply { handle: cursor, entries: Vec::new() });
@@ -59,12 +59,12 @@ impl Pg {
             Ok((max, cursor)) => {
                 let from = cursor.map_or(self.range.0.clone(), |c| page_start(&c));
                 let from = from.clamp(self.range.0.clone(), self.range.1.clone());
-                op.enter(Stage::Loading, core.now.mono);
+                op.enter(Stage::Loading, core.now().mono);
                 // The page's bounds are kept as the request's key, which listings have no other use for.
                 op.key = from.clone();
                 let max = usize::try_from(max).unwrap_or(PAGE).clamp(1, PAGE) + 1;
                 let read = Read::List { from, to: self.range.1.clone(), max };
-                core.io.read(core.now, read, ReadFor::List { pgid: self.id, id: op.id, attempt: op.attempt });
+                core.read(read, ReadFor::List { pgid: self.id, id: op.id, attempt: op.attempt });
                 self.requests.put(op);
             }
             Err(errno) => {
@@ -83,7 +83,7 @@ impl Pg {
     ) {
         let Some(mut op) = self.requests.take_loading(id, attempt) else { return };
         if !self.has_lease(core) {
-            op.enter(Stage::NeedsLease, core.now.mono);
+            op.enter(Stage::NeedsLease, core.now().mono);
             return self.requests.put(op);
         }
         let (Ok(ReadReply::List(keys)), Op::PgNls { max, .. }) = (result, &op.request.ops[0].op) else {
@@ -102,7 +102,7 @@ impl Pg {
         let doubtful = (0..keys.len()).filter(|i| keys[*i].snap == ObjectKey::HEAD && has_clones(*i));
         let doubtful: BTreeSet<ObjectKey> = doubtful.map(|i| keys[i].clone()).collect();
         if let Some(lacking) = doubtful.iter().find(|key| self.missing.contains_key(*key)) {
-            op.wait_again(core.now.mono);
+            op.wait_again(core.now().mono);
             self.requests.put(op);
             return self.recover_first(core, &lacking.clone());
         }
@@ -116,7 +116,7 @@ impl Pg {
         for head in doubtful {
             let then = ReadFor::ListedHead { pgid: self.id, id, attempt, head: Box::new(head.clone()) };
             if let Some((_, read)) = Loads::of_head(&head).reads.pop() {
-                core.io.read(core.now, read, then);
+                core.read(read, then);
             }
         }
     }

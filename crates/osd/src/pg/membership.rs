@@ -136,7 +136,7 @@ impl Pg {
         self.recovery_reset(core);
         self.trim_reset(core);
         self.scrub_reset(core);
-        self.requests.start_over(core.now.mono);
+        self.requests.start_over(core.now().mono);
     }
 
     /// Begins a round: asks around as primary, reports as anything else.
@@ -149,7 +149,7 @@ impl Pg {
         self.forget_refused(core);
         if self.is_primary(core) {
             let left = self.lease_left(core);
-            self.leases.wait(core.now.mono, left);
+            self.leases.wait(core.now().mono, left);
             self.set_state(core, State::GetInfo);
             self.get_info(core);
         } else {

@@ -25,7 +25,7 @@ impl Pg {
     /// Makes one PG of what is here of it and of those that the newest map merges into it; some of them may not be here. `None` where
     /// there was nothing of any, and this OSD is no member.
     pub fn merge(core: &mut Core, id: PgId, target: Option<Self>, sources: Vec<Self>) -> Option<Self> {
-        let map = core.map.clone();
+        let map = core.map().clone();
         let pool = map.pools.get(&id.pool)?;
         let members = Members::of(id, &map)?;
         let whole = is_whole(pool, target.as_ref(), &sources);
@@ -49,7 +49,7 @@ impl Pg {
         pg.range = objects_of(id, pool.pg_num);
         if !pg.stored {
             pg.log = logs.swap_remove(0);
-            return pg.takes_part(core.config.id).then_some(pg);
+            return pg.takes_part(core.id()).then_some(pg);
         }
         if let Some(MergeMeta { last_epoch_started, last_epoch_clean, .. }) = meta {
             let history = &mut pg.info.history;
@@ -62,7 +62,7 @@ impl Pg {
         pg.info.incomplete = !whole;
         if whole {
             let head = first_version(&pool.last_pg_merge_meta);
-            pg.log = PgLog::merged(logs, head, core.log_keep);
+            pg.log = PgLog::merged(logs, head, core.log_keep());
             pg.replication = Replication::new(pg.log.head(), head);
             pg.info.last_epoch_started = pg.info.last_epoch_started.max(pg.info.history.last_epoch_started);
         } else {

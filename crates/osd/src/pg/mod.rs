@@ -191,7 +191,7 @@ impl Pg {
 
     /// Whether that is us.
     pub fn is_primary(&self, core: &Core) -> bool {
-        self.primary() == Some(core.config.id)
+        self.primary() == Some(core.id())
     }
 
     /// Whether an OSD takes part: it serves the PG, or is to and is being filled while others serve it.
@@ -208,7 +208,7 @@ impl Pg {
     pub fn others(&self, core: &Core) -> Vec<OsdId> {
         let Members { acting, up, .. } = &self.members;
         let to_fill = up.iter().filter(|o| !acting.contains(o));
-        acting.iter().chain(to_fill).copied().filter(|o| *o != core.config.id).collect()
+        acting.iter().chain(to_fill).copied().filter(|o| *o != core.id()).collect()
     }
 
     /// How many members have a complete log and so count for `min_size`.
@@ -228,7 +228,7 @@ impl Pg {
         assert!(self.state.may_become(next), "pg {}: {} to {next} is no transition", self.id, self.state);
         if self.state != next {
             core.event(Level::Debug, "pg_state_changed", format!("pg {}: {} to {next}", self.id, self.state));
-            self.state_since = core.now.wall;
+            self.state_since = core.now().wall;
             self.changed(core);
         }
         self.state = next;
@@ -249,7 +249,7 @@ impl Pg {
             info: self.info.clone(),
             past: self.members.past.clone(),
             lease_left_ns: self.lease_left(core),
-            feature_level: core.config.options.feature_level,
+            feature_level: core.options().feature_level,
         }
     }
 
@@ -260,7 +260,7 @@ impl Pg {
 
     /// Whether we may serve reads: every other member has promised within its lease that it knows of no newer interval.
     pub fn has_lease(&self, core: &Core) -> bool {
-        self.members.acting.iter().all(|o| *o == core.config.id || core.lease_from(*o))
+        self.members.acting.iter().all(|o| *o == core.id() || core.lease_from(*o))
     }
 
     /// Submits changes together with what is stored of the PG.

@@ -26,7 +26,7 @@ impl Pg {
     pub fn notify_primary(&self, core: &mut Core) {
         let Some(primary) = self.primary() else { return };
         let knows = self.stored || self.info.history.epoch_created != Epoch(0);
-        if knows && primary != core.config.id {
+        if knows && primary != core.id() {
             let body = notify(self, core, self.members.interval, self.stored, &self.notice(core));
             core.send_osd(primary, 0, peer::Body::from(body));
         }
@@ -217,7 +217,7 @@ impl Pg {
 
     /// Whether our copy may go, because the primary of this interval says so and we are no member of it.
     pub fn is_useless(&self, core: &Core, from: OsdId, interval: Epoch) -> bool {
-        let us = core.config.id;
+        let us = core.id();
         self.is_current(interval)
             && self.state == State::Stray
             && !self.takes_part(us)

@@ -70,9 +70,9 @@ impl Pg {
         self.append_update(core, update, &mut change);
         self.trim_log(core, &mut change);
         let mut waiting: BTreeSet<OsdId> = self.others(core).into_iter().collect();
-        waiting.insert(core.config.id);
+        waiting.insert(core.id());
         if answers_before_replicas() {
-            waiting.retain(|osd| *osd == core.config.id);
+            waiting.retain(|osd| *osd == core.id());
         }
         self.replication.order((version, object), waiting, deletes, (op.id, reply));
         self.stats.mark_changed();
@@ -119,7 +119,7 @@ impl Pg {
     /// An update is durable here.
     pub fn on_update_committed(&mut self, core: &mut Core, round: u64, version: EVersion) {
         if round == self.round.number() {
-            let us = core.config.id;
+            let us = core.id();
             self.durable_at(core, us, version);
         }
     }

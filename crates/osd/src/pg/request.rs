@@ -1,50 +1,19 @@
 //! A client's request, and where it stands.
 
-use crate::history::Waits;
 use crate::ops::{Loaded, Loads, may_write};
+pub use crate::stage::{Stage, Waits};
 use crate::watch::{Effect, Watcher};
-use maps::{EVersion, ReqId, SnapId};
+use maps::{EVersion, PgId, ReqId, SnapId};
 use msgs::op::watch_op;
 use msgs::{Op, OsdOp, OsdOpReply, osd_flag};
 use node::ConnId;
-use stdx::{Hold, Instant};
+use serde_json::{Value, json};
+use stdx::{Hold, Instant, Now, Wall};
 use store::ObjectKey;
 use wire::{EntityAddr, EntityId};
 
 /// What a client is answered.
 pub type Reply = OsdOpReply;
-
-/// Where a request stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Stage {
-    /// For its turn, for the PG, or for its object to be recovered.
-    Waiting,
-    /// For the store.
-    Loading,
-    /// For the promise that we may serve reads.
-    NeedsLease,
-    /// For the members.
-    Replicating,
-    /// For what it saw to be durable.
-    Durable,
-}
-
-impl Stage {
-    /// All of them, in their order.
-    pub const ALL: [Self; 5] =
-        [Self::Waiting, Self::Loading, Self::NeedsLease, Self::Replicating, Self::Durable];
-
-    /// What a request in it waits for.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting for its turn, the PG or the object",
-            Self::Loading => "reading from the store",
-            Self::NeedsLease => "waiting for readable",
-            Self::Replicating => "waiting for sub ops",
-            Self::Durable => "waiting for what it saw to be durable",
-        }
-    }
-}
 
 /// A request that is not answered.
 #[derive(Debug)]
@@ -196,5 +165,22 @@ impl ClientOp {
 
     pub(super) fn is_pg_op(&self) -> bool {
         self.request.flags & osd_flag::PGOP != 0 || self.request.ops.iter().any(|o| o.op.code().is_pg_op())
+    }
+}
+
+impl ClientOp {
+    /// The request in words, and how long it has been in each stage.
+    pub fn describe(&self, pgid: PgId, now: Now) -> Value {
+        let age = now.mono.since(self.received);
+        let codes: Vec<String> = self.request.ops.iter().map(|o| o.op.code().to_string()).collect();
+        let name = String::from_utf8_lossy(&self.request.oid);
+        let began = Wall(now.wall.0.saturating_sub(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX)));
+        json!({
+            "description": format!("osd_op({} {pgid} {name:?} {codes:?})", self.reqid),
+            "initiated_at": wire::Utime::from(began).iso8601(),
+            "age": age.as_secs_f64(),
+            "duration": age.as_secs_f64(),
+            "type_data": { "flag_point": self.stage.text(), "events": self.waits.dump(self.stage, now.mono) },
+        })
     }
 }

@@ -37,7 +37,7 @@ enum Room {
 /// Whether so much of the store is used that nothing may grow: the map says full before, but may come too late
 /// (`osd_failsafe_full_ratio` of Ceph's OSDs, 0.97).
 fn is_failsafe_full(core: &Core) -> bool {
-    let usage = core.io.usage();
+    let usage = core.usage();
     usage.available < usage.total / 100 * 3
 }
 
@@ -50,7 +50,7 @@ fn room_for(core: &Core, pool: i64, op: &ClientOp, delta: &Delta, txn: &[TxnOp])
     if !with_omap || op.conn.is_none() || flags & osd_flag::FULL_FORCE != 0 {
         return Room::Enough;
     }
-    let map = &core.map;
+    let map = core.map();
     let quota = map.pools.get(&pool).is_some_and(|p| p.has_flag(pool_flags::FULL_QUOTA));
     if grows && (quota || map.is_full(pool)) && op.from.0.ty != EntityType::MDS {
         return match flags & osd_flag::FULL_TRY {
@@ -98,8 +98,8 @@ impl Pg {
         let frees = txn.ops.iter().any(removes) && !txn.ops.iter().any(brings);
         // What clients may not take: maps and the rest of the OSD's own records go on where nothing else does. An OSD that was away
         // takes the maps of that time at once, some hundred, each with a block of its own.
-        let own = if frees { 0 } else { (core.io.usage().total / 256).clamp(4 << 20, 16 << 20) };
-        core.io.would_refuse(txn, RECORDS + update, own)
+        let own = if frees { 0 } else { (core.usage().total / 256).clamp(4 << 20, 16 << 20) };
+        core.would_refuse(txn, RECORDS + update, own)
     }
 
     /// Whether an update is a change to what is not here: an earlier one had no room, and the primary did not know yet.
@@ -175,14 +175,14 @@ impl Pg {
         members.all(|(osd, copy)| {
             let on_its_way = || self.recovery.is_pushing(osd, &op.key);
             let compared = self.backfill.holds(osd, &op.key);
-            !compared && (!copy.lacks(&op.key) || core.is_without_room(osd) && !on_its_way())
+            !compared && (!copy.lacks(&op.key) || core.is_out_of_space(osd) && !on_its_way())
         })
     }
 
     /// What clients that wait delete, and we neither have nor have room for. Nothing while there is a deletion that we can
     /// carry out: it comes first, and may make room.
     pub(super) fn deletes_without_room(&self, core: &Core) -> Vec<&ObjectKey> {
-        if !core.is_without_room(core.config.id) {
+        if !core.is_out_of_space(core.id()) {
             return Vec::new();
         }
         let mut lacking = Vec::new();
@@ -239,7 +239,7 @@ impl Pg {
             self.set_state(core, State::Active);
         }
         self.changed(core);
-        core.has_no_room(osd);
+        core.out_of_space(osd);
         self.lacking_arrived(core, osd, &head);
         self.scrub_compare(core);
     }
@@ -255,7 +255,7 @@ impl Pg {
     /// A member, or we ourselves, had no room for an object that was on its way: it is sent again after a while.
     pub fn on_sent_without_room(&mut self, core: &mut Core, osd: OsdId, key: &ObjectKey) {
         core.recovery_ended(1);
-        core.has_no_room(osd);
+        core.out_of_space(osd);
         core.event(
             Level::Info,
             "recovery_without_room",
@@ -272,7 +272,7 @@ impl Pg {
 
     /// We have no room for an object that we asked for.
     pub fn on_pulled_without_room(&mut self, core: &mut Core, key: &ObjectKey, need: EVersion) {
-        let us = core.config.id;
+        let us = core.id();
         self.on_sent_without_room(core, us, key);
         self.follow_acting(core);
         if self.state == State::SelfBackfill {
@@ -295,9 +295,9 @@ impl Pg {
 
     /// Whether a member, or we ourselves, lack objects and have no room for them.
     pub fn waits_for_room(&self, core: &Core) -> (bool, bool) {
-        let full = |osd: &OsdId| core.is_without_room(*osd);
+        let full = |osd: &OsdId| core.is_out_of_space(*osd);
         let members = || self.members_copies().filter(|(osd, _)| full(osd));
-        let recovery = !self.missing.is_empty() && full(&core.config.id)
+        let recovery = !self.missing.is_empty() && full(&core.id())
             || members().any(|(_, copy)| !copy.missing().is_empty());
         (recovery, members().any(|(osd, _)| self.backfill.is_filling(osd)))
     }

@@ -14,7 +14,7 @@ impl Pg {
     /// The snapshots that a write preserves: the pool's own, or those that the client names; without those that were removed
     /// since the client learned of them, which would come back as clones that nobody ever trims.
     pub(super) fn snap_context(&self, core: &Core, request: &OsdOp) -> SnapContext {
-        let pool = core.map.pools.get(&self.id.pool).filter(|pool| pool.has_flag(pool_flags::POOL_SNAPS));
+        let pool = core.map().pools.get(&self.id.pool).filter(|pool| pool.has_flag(pool_flags::POOL_SNAPS));
         let mut context = match pool.filter(|_| request.flags & osd_flag::ENFORCE_SNAPC == 0) {
             Some(pool) => {
                 SnapContext { seq: pool.snap_seq, snaps: pool.snaps.keys().rev().copied().collect() }

@@ -22,7 +22,7 @@ use store::TxnOp;
 impl Pg {
     /// Carries out a split that the newest map asks for, and gives the new PGs.
     pub fn split(&mut self, core: &mut Core) -> Vec<Self> {
-        let map = core.map.clone();
+        let map = core.map().clone();
         let (Some(before), Some(pool)) = (self.pg_num_before.take(), map.pools.get(&self.id.pool)) else {
             return Vec::new();
         };

@@ -102,7 +102,7 @@ impl Pg {
     /// The report to the monitors.
     pub fn stat(&mut self, core: &Core) -> PgStat {
         let state = self.state_bits(core);
-        let (now, since) = (core.now.wall.into(), self.state_since.into());
+        let (now, since) = (core.now().wall.into(), self.state_since.into());
         let s = &self.info.stats;
         let stats = ObjectStatSum {
             num_objects: s.objects,
@@ -193,7 +193,7 @@ impl Pg {
         self.requests
             .iter()
             .map(|op| {
-                let mut told = crate::history::describe(self.id, op, core.now);
+                let mut told = op.describe(self.id, core.now());
                 if !self.is_serving() {
                     told["type_data"]["flag_point"] = format!("waiting for pg {}", self.state).into();
                 }

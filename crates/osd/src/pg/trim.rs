@@ -73,7 +73,7 @@ fn keeps_trimmed_clones() -> bool {
 impl Pg {
     /// Removed snapshots of which clones may be left.
     fn to_trim(&self, core: &Core) -> IntervalSet {
-        let mut queue = core.map.removed_snaps_queue.get(&self.id.pool).cloned().unwrap_or_default();
+        let mut queue = core.map().removed_snaps_queue.get(&self.id.pool).cloned().unwrap_or_default();
         queue.subtract(&self.trim.purged);
         queue
     }
@@ -98,15 +98,14 @@ impl Pg {
     /// Lets another PG trim.
     fn trim_rest(&mut self, core: &mut Core) {
         if std::mem::take(&mut self.trim.active) {
-            core.trimming -= 1;
-            core.look_for_trims();
+            core.end_trim();
             self.changed(core);
         }
     }
 
     /// Goes on with trimming where there is something to trim and it is time.
     pub fn snap_trim(&mut self, core: &mut Core) {
-        if self.trim.pause.is_some_and(|at| at > core.now.mono) {
+        if self.trim.pause.is_some_and(|at| at > core.now().mono) {
             return;
         }
         self.trim.pause = None;
@@ -114,8 +113,8 @@ impl Pg {
             return;
         }
         let may =
-            self.state == State::Clean && self.is_serving() && !core.map.has_flag(osd_flags::NOSNAPTRIM);
-        let queue = core.map.removed_snaps_queue.get(&self.id.pool);
+            self.state == State::Clean && self.is_serving() && !core.map().has_flag(osd_flags::NOSNAPTRIM);
+        let queue = core.map().removed_snaps_queue.get(&self.id.pool);
         let (true, Some(queue)) = (may && self.is_primary(core), queue) else {
             (self.trim.current, self.trim.found) = (None, VecDeque::new());
             return self.trim_rest(core);
@@ -127,10 +126,9 @@ impl Pg {
         let next = || self.to_trim(core).iter().next().map(|(first, _)| SnapId(first));
         let Some(snap) = self.trim.current.or_else(next) else { return self.trim_rest(core) };
         if !self.trim.active {
-            if core.trimming >= PGS_AT_ONCE {
+            if !core.begin_trim(PGS_AT_ONCE) {
                 return;
             }
-            core.trimming += 1;
             self.trim.active = true;
             self.changed(core);
         }
@@ -139,16 +137,16 @@ impl Pg {
             return self.read_index(core, snap);
         }
         while self.trim.in_flight < AT_ONCE && !self.trim.found.is_empty() {
-            if let Some(wait) = core.qos.may_start(Class::SnapTrim, core.now.mono) {
+            if let Some(wait) = core.may_start(Class::SnapTrim) {
                 if self.trim.in_flight == 0 {
-                    self.trim.pause = Some(core.now.mono + wait);
+                    self.trim.pause = Some(core.now().mono + wait);
                 }
                 break;
             }
             let Some(clone) = self.trim.found.pop_front() else { break };
             self.trim.in_flight += 1;
             let id = core.next_op();
-            let op = ClientOp::trim(head_of(&clone), SnapId(clone.snap), core.now.mono);
+            let op = ClientOp::trim(head_of(&clone), SnapId(clone.snap), core.now().mono);
             self.on_client_op(core, id, op);
         }
     }
@@ -166,7 +164,7 @@ impl Pg {
             omap_keys: Vec::new(),
             omap_range: Some(range),
         };
-        core.io.read(core.now, read, ReadFor::SnapIndex { pgid: self.id, round: self.round.number() });
+        core.read(read, ReadFor::SnapIndex { pgid: self.id, round: self.round.number() });
     }
 
     /// The clones under the snapshot at work.
@@ -194,7 +192,7 @@ impl Pg {
 
     fn trim_later(&mut self, core: &mut Core) {
         (self.trim.current, self.trim.found) = (None, VecDeque::new());
-        self.trim.pause = Some(core.now.mono + AGAIN_AFTER);
+        self.trim.pause = Some(core.now().mono + AGAIN_AFTER);
         self.trim_rest(core);
     }
 
@@ -248,7 +246,7 @@ impl Pg {
             internal: true,
             ..Delta::default()
         };
-        op.enter(Stage::Replicating, core.now.mono);
+        op.enter(Stage::Replicating, core.now().mono);
         match self.replicate(core, entry, ops, delta, &op, Box::new(Reply::default())) {
             Ok(()) => {
                 self.requests.put(op);
@@ -269,8 +267,8 @@ impl Pg {
         if result < 0 {
             return self.trim_later(core);
         }
-        let took = core.now.mono.since(op.received);
-        self.trim.pause = Some(core.now.mono + took.min(LONGEST_PAUSE));
+        let took = core.now().mono.since(op.received);
+        self.trim.pause = Some(core.now().mono + took.min(LONGEST_PAUSE));
     }
 }
 

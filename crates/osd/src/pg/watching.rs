@@ -16,7 +16,7 @@ impl Pg {
         succeeded: bool,
     ) -> (Vec<Told>, Vec<Told>) {
         let (mut before, mut after) = (Vec::new(), Vec::new());
-        let now = core.now.mono;
+        let now = core.now().mono;
         for effect in std::mem::take(&mut op.effects) {
             let notifies = matches!(effect, Effect::Notify { .. });
             let connects = match &effect {
@@ -45,25 +45,26 @@ impl Pg {
                 watch_op::UNWATCH => continue,
                 _ => None,
             };
-            self.watches.heard_of(core.now.mono, &op.key, (cookie, op.from.0), conn);
+            self.watches.heard_of(core.now().mono, &op.key, (cookie, op.from.0), conn);
         }
     }
 
     /// Notifications and watches whose time is over.
     pub fn on_watch_time(&mut self, core: &mut Core) {
         let mut told = Vec::new();
-        for (key, watcher) in self.watches.expire(core.now.mono, &mut told) {
+        for (key, watcher) in self.watches.expire(core.now().mono, &mut told) {
             let id = core.next_op();
             core.count("watches_expired", 1);
-            self.on_client_op(core, id, ClientOp::expiry(watcher, key, core.now));
+            self.on_client_op(core, id, ClientOp::expiry(watcher, key, core.now()));
         }
         tell(core, told);
     }
 
     /// Clients that the map has blocklisted are gone for good: nobody waits for their watches' time.
     pub fn end_blocklisted(&mut self, core: &mut Core) {
-        let map = core.map.clone();
-        if !map.blocklist.is_empty() && self.watches.cut_off(core.now.mono, |addr| map.is_blocklisted(addr)) {
+        let map = core.map().clone();
+        if !map.blocklist.is_empty() && self.watches.cut_off(core.now().mono, |addr| map.is_blocklisted(addr))
+        {
             self.on_watch_time(core);
         }
     }
@@ -74,10 +75,10 @@ impl Pg {
         let mut told = Vec::new();
         if let Some(watcher) = op.expired {
             if op.loaded.watches.contains_key(&watcher) {
-                self.watches.keep(core.now.mono, &op.key, watcher);
+                self.watches.keep(core.now().mono, &op.key, watcher);
             } else {
                 let end = Effect::End { watcher, tell: true };
-                self.watches.apply(core.now.mono, &op.key, (None, watcher.1), end, &mut told);
+                self.watches.apply(core.now().mono, &op.key, (None, watcher.1), end, &mut told);
             }
         }
         tell(core, told);

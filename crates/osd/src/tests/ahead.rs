@@ -18,7 +18,8 @@ fn cluster() -> Cluster {
     let mut c = Cluster::new(3, 3, 2, 1);
     (c.options.update_whole, c.options.update_part) = (16 << 10, 8 << 10);
     for osd in 0..3 {
-        c.osd_mut(osd).core.config.options = c.options.clone();
+        let options = c.options.clone();
+        c.osd_mut(osd).core.change_options(|old| *old = options);
     }
     c
 }

@@ -54,8 +54,9 @@ fn a_write_that_a_replica_has_no_room_for_waits_until_something_is_deleted() {
 fn so_it_does_where_its_data_goes_ahead() {
     let mut c = Cluster::with_disks(&[LARGE, LARGE, SMALL], 3, 2, 4);
     for osd in 0..3 {
-        let options = &mut c.osd_mut(osd).core.config.options;
-        (options.update_whole, options.update_part) = (MIB as u64 / 2, MIB as u64 / 8);
+        c.osd_mut(osd).core.change_options(|options| {
+            (options.update_whole, options.update_part) = (MIB as u64 / 2, MIB as u64 / 8);
+        });
     }
     let (c, last, waiting) = filled_by(c);
     assert_eq!(c.temporary(FULL), []);
@@ -491,7 +492,7 @@ fn an_object_that_was_deleted_before_it_was_sent_is_sent_as_it_is_then() {
         lacked(c).keys().find(|k| k.snap == store::ObjectKey::HEAD) == Some(&c.key(name))
     };
     let name = names.iter().find(|name| is_next(&c, name)).expect("there is no room for all");
-    c.run_until("it is not tried", |c| c.osd(0).core.is_without_room(OsdId(FULL as i32)));
+    c.run_until("it is not tried", |c| c.osd(0).core.is_out_of_space(OsdId(FULL as i32)));
     // What it says of the deletion comes late.
     let reply = |msg: &Msg| matches!(msg.body, Body::Peer(peer::Body::RepOpReply(_)));
     c.filter = Some(Box::new(move |from, _, msg: &Msg| from == FULL && reply(msg)));

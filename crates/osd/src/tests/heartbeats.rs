@@ -11,7 +11,7 @@ fn is_ping(msg: &node::Msg) -> bool {
 }
 
 fn reports_of(c: &Cluster, osd: usize) -> u64 {
-    c.osd(osd).core.counters.get("peer_reported").copied().unwrap_or(0)
+    c.osd(osd).core.counters().get("peer_reported").copied().unwrap_or(0)
 }
 
 #[test]

@@ -88,7 +88,7 @@ fn about_to_compare(at_a_time: usize) -> Cluster {
     c.start(away);
     c.run_until("it is up", |c| c.map.is_up(OsdId(away as i32)));
     let now = c.now();
-    c.osd_mut(primary).core.qos.owe(u32::MAX, now);
+    c.osd_mut(primary).core.owe(u32::MAX, now);
     c
 }
 
@@ -131,17 +131,17 @@ fn between_the_steps_of_a_comparison_clients_writes_do_not_drive_it() {
 fn a_write_to_an_object_whose_clones_alone_were_compared_does_not_wait_for_the_pace() {
     let mut c = about_to_compare(1);
     let primary = c.acting("o0")[0];
-    let begun = |c: &mut Cluster| c.osd_mut(primary).core.qos.dump()["steps"]["recovery"].as_u64();
+    let begun = |c: &mut Cluster| c.osd_mut(primary).core.dump_qos()["steps"]["recovery"].as_u64();
     let mut turns = 0;
     while c.counted("copy_resynced") == 0 {
         turns += 1;
         let (now, before) = (c.now(), begun(&mut c));
-        c.osd_mut(primary).core.qos.owe(0, now);
+        c.osd_mut(primary).core.owe(0, now);
         while begun(&mut c) == before && c.counted("copy_resynced") == 0 {
             c.run(Duration::from_millis(1));
         }
         let now = c.now();
-        c.osd_mut(primary).core.qos.owe(u32::MAX, now);
+        c.osd_mut(primary).core.owe(u32::MAX, now);
         writes_are_quick(&mut c);
     }
     assert!(turns > 20, "{turns}");

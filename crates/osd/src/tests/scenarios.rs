@@ -464,8 +464,8 @@ fn a_request_that_waits_says_for_what_and_for_how_long() {
     c.filter = None;
     c.break_links(acting[0], acting[1]);
     c.finish(tid, "x", vec![write_full("slow")]);
-    let past = c.osd(acting[0]).core.history.dump();
-    let slow = c.osd(acting[0]).core.history.dump_slow();
+    let past = c.osd(acting[0]).core.op_tracker().dump();
+    let slow = c.osd(acting[0]).core.op_tracker().dump_slow();
     let ops = past["ops"].as_array().expect("requests");
     assert!(ops[0]["duration"].as_f64() < Some(1.0), "{past}");
     assert!(matches!(told(&ops[1]), (what, s) if what == "waiting for sub ops" && s > 30.0), "{past}");

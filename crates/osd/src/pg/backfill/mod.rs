@@ -242,7 +242,7 @@ impl Pg {
         let until = to.clone();
         let listing = Listing { keys: 0, until, versions: Versions::new(), listed: false, max, purpose };
         self.backfill.listings.insert(id, listing);
-        core.io.read(core.now, Read::List { from, to, max }, ReadFor::Scan { pgid: self.id, id });
+        core.read(Read::List { from, to, max }, ReadFor::Scan { pgid: self.id, id });
     }
 
     /// The keys of a listing have come: their versions are read next.
@@ -262,7 +262,7 @@ impl Pg {
         for key in keys {
             let read = Read::attrs_of(&key);
             let then = ReadFor::ScanVersion { pgid: self.id, id, key: Box::new(key) };
-            core.io.read(core.now, read, then);
+            core.read(read, then);
         }
         self.check_listing(core, id);
     }
@@ -359,7 +359,7 @@ impl Pg {
     /// The members the next objects of whose copies are to be compared; none while our own lacks something.
     pub(super) fn to_be_compared(&self, core: &Core) -> impl Iterator<Item = OsdId> {
         let members = self.backfill.members.iter().filter(|_| self.missing.is_empty());
-        members.filter(|(osd, m)| m.is_to_be_compared() && !core.is_without_room(**osd)).map(|(osd, _)| *osd)
+        members.filter(|(osd, m)| m.is_to_be_compared() && !core.is_out_of_space(**osd)).map(|(osd, _)| *osd)
     }
 
     /// Begins or goes on with the comparison of members' copies. Between two steps nothing waits for it but writes to an object of
@@ -374,7 +374,7 @@ impl Pg {
             // From now on writes to the rest of the PG wait, until the list says how far this step goes.
             member.bound = Some(to.clone());
             (member.compared, member.tid) = (false, 0);
-            let max = core.config.options.scan_max;
+            let max = core.options().scan_max;
             self.list(core, from, to, max, Purpose::Member(osd));
         }
     }
@@ -410,7 +410,7 @@ impl Pg {
         let ours = std::mem::take(&mut member.ours);
         let differing = ours.range(..&bound).filter(|(key, version)| theirs.get(*key) != Some(version));
         let mut to_send: Vec<_> = differing.map(|(k, v)| (k.clone(), *v, false)).collect();
-        let held = core.qos.objects_held(core.config.options.scan_max, core.now.mono);
+        let held = core.objects_held(core.options().scan_max);
         let bound =
             to_send.get(held).map_or(bound.clone(), |(key, ..)| before(&member.cursor, key).min(bound));
         to_send.retain(|(key, ..)| *key < bound);
@@ -499,7 +499,7 @@ impl Pg {
 
     /// Nobody to compare with any more: another round finds out.
     fn set_state_incomplete(&mut self, core: &Core) {
-        self.round.repeer(core.now.mono + core.config.options.reconnect_delay);
+        self.round.repeer(core.now().mono + core.options().reconnect_delay);
     }
 
     fn self_backfill_step(&mut self, core: &mut Core) {
@@ -507,7 +507,7 @@ impl Pg {
         let Some(own) = &mut self.backfill.own else { return };
         own.tid = tid;
         let (source, from, to) = (own.source, own.cursor.clone(), self.range.1.clone());
-        let max = core.config.options.scan_max;
+        let max = core.options().scan_max;
         self.ask_scan(core, source, tid, Some((&from, &to, max)));
     }
 
@@ -547,10 +547,10 @@ impl Pg {
 
     /// Fetches what differs, and goes on once all of it is here.
     pub fn self_backfill_fetch(&mut self, core: &mut Core) {
-        let us = core.config.id;
+        let us = core.id();
         loop {
             let Some(own) = &mut self.backfill.own else { return };
-            if core.is_without_room(us) && !own.to_fetch.is_empty() {
+            if core.is_out_of_space(us) && !own.to_fetch.is_empty() {
                 return;
             }
             if own.fetching.len() < AT_ONCE

@@ -48,7 +48,7 @@ impl Pg {
         if version <= self.replication.committed_to() || shows_too_early() {
             return self.answer(core, op, *reply);
         }
-        self.requests.await_durability(op, version, reply, core.now.mono);
+        self.requests.await_durability(op, version, reply, core.now().mono);
         self.answer_deletions(core);
     }
 
@@ -72,14 +72,15 @@ impl Pg {
         if op.trim.is_some() {
             return self.trim_done(core, &op, reply.result);
         }
-        core.history.note(self.id, &op, core.now);
+        let now = core.now();
+        core.request_answered(now.mono.since(op.received), || op.describe(self.id, now));
         if op.stage == Stage::Replicating {
-            core.qos.client_wrote(op.waits.in_stage(core.now.mono), core.now.mono);
+            core.client_wrote(op.waits.in_stage(core.now().mono));
         }
         let (before, after) = self.carry_out_effects(core, &mut op, reply.result >= 0);
         tell(core, before);
         if let Some(tid) = op.ours {
-            core.local_answers.push((tid, Box::new(reply)));
+            core.answer_own(tid, reply);
         } else if let Some(conn) = op.conn {
             core.count("ops", 1);
             core.answer(conn, op.tid, reply, op.hold);

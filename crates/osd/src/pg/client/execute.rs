@@ -1,6 +1,6 @@
 //! A request is executed once everything that it needs is loaded.
 
-use crate::copies::CopyFor;
+use crate::core::CopyFor;
 use crate::core::Core;
 use crate::ops::{Caller, Loads, Outcome, execute};
 use crate::pg::Pg;
@@ -33,7 +33,7 @@ impl Pg {
         if op.trim.is_some() {
             return self.trim_loaded(core, op);
         }
-        let returned = |watcher| self.watches.has_returned(core.now.mono, &op.key, watcher);
+        let returned = |watcher| self.watches.has_returned(core.now().mono, &op.key, watcher);
         if op.expired.is_some_and(returned) {
             return self.drop_expiry(core, op);
         }
@@ -48,7 +48,7 @@ impl Pg {
         let states = [&op.key, &op.target];
         let lacking = states.into_iter().find(|key| self.must_recover_first(key, op.writes)).cloned();
         let Some(lacking) = lacking.filter(|_| !self.may_delete_first(core, &op)) else { return Some(op) };
-        op.wait_again(core.now.mono);
+        op.wait_again(core.now().mono);
         match self.requests.is_queued(&op) {
             true => self.requests.put(op),
             false => self.enqueue(core, op),
@@ -62,8 +62,8 @@ impl Pg {
         if op.target != op.key {
             return op;
         }
-        self.watches.found(core.now.mono, &op.key, &op.loaded.watches);
-        if !op.loaded.watches.values().any(|watch| core.map.is_blocklisted(&watch.addr)) {
+        self.watches.found(core.now().mono, &op.key, &op.loaded.watches);
+        if !op.loaded.watches.values().any(|watch| core.map().is_blocklisted(&watch.addr)) {
             return op;
         }
         let id = op.id;
@@ -79,7 +79,7 @@ impl Pg {
             return self.drop_expiry(core, op);
         }
         if !ordered && !self.has_lease(core) && !reads_without_lease() {
-            op.enter(Stage::NeedsLease, core.now.mono);
+            op.enter(Stage::NeedsLease, core.now().mono);
             core.count("reads_waiting_for_lease", 1);
             return self.requests.put(op);
         }
@@ -103,7 +103,7 @@ impl Pg {
             who: op.from.0,
             addr: op.from.1,
             expired: op.expired.is_some(),
-            now: core.now.wall,
+            now: core.now().wall,
             version: self.next_version(core),
             notify_id: core.notify_ids(op.request.ops.len()),
             watches: &self.watches,
@@ -115,18 +115,19 @@ impl Pg {
             let refused = Outcome::refused(&op.request, &op.loaded, EOLDSNAPC);
             return Some((op, refused));
         }
-        let mut outcome = execute(&op.request, &op.target, &op.loaded, &core.config.options.limits, caller);
+        let mut outcome = execute(&op.request, &op.target, &op.loaded, &core.options().limits, caller);
         if !outcome.needs.is_empty() {
             let needs = std::mem::take(&mut outcome.needs);
-            let loads = Loads::called(needs, &op.target, &core.config.options.limits);
+            let loads = Loads::called(needs, &op.target, &core.options().limits);
             self.load_more(core, op, loads);
             return None;
         }
         if !outcome.copies.is_empty() {
             let (pgid, id, attempt) = (self.id, op.id, op.attempt);
             let wanted = outcome.copies.into_iter();
-            core.copies_wanted
-                .extend(wanted.map(|(at, source)| (CopyFor { pgid, op: id, attempt, at }, source)));
+            for (at, source) in wanted {
+                core.want_copy(CopyFor { pgid, op: id, attempt, at }, source);
+            }
             self.requests.put(op);
             return None;
         }
@@ -149,7 +150,7 @@ impl Pg {
         }
         for id in waiting {
             let Some(mut op) = self.requests.take(id) else { continue };
-            op.enter(Stage::Loading, core.now.mono);
+            op.enter(Stage::Loading, core.now().mono);
             if op.is_pg_op() { self.start_list(core, op) } else { self.finish(core, op) }
         }
     }

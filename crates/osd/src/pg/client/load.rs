@@ -18,18 +18,18 @@ impl Pg {
         op.loaded = Loaded::default();
         let loads = match op.resolving {
             true => Loads::of_head(&op.key),
-            false => Loads::of(&op.request, &op.key, &core.config.options.limits),
+            false => Loads::of(&op.request, &op.key, &core.options().limits),
         };
         self.load_more(core, op, loads);
     }
 
     /// Asks the store, and puts the request back until all answers are here.
     pub(super) fn load_more(&mut self, core: &mut Core, mut op: ClientOp, loads: Loads) {
-        op.enter(Stage::Loading, core.now.mono);
+        op.enter(Stage::Loading, core.now().mono);
         op.reads_left = loads.reads.len();
         let (pgid, id, attempt) = (self.id, op.id, op.attempt);
         for (index, (_, read)) in loads.reads.iter().enumerate() {
-            core.io.read(core.now, read.clone(), ReadFor::Op { pgid, id, attempt, index });
+            core.read(read.clone(), ReadFor::Op { pgid, id, attempt, index });
         }
         op.loads = Some(loads);
         self.requests.put(op);
@@ -46,7 +46,7 @@ impl Pg {
             return self.send_to_primary(core, op);
         }
         let Some(mut op) = self.unless_lacking(core, op, &target, false) else { return };
-        let loads = Loads::of(&op.request, &target, &core.config.options.limits);
+        let loads = Loads::of(&op.request, &target, &core.options().limits);
         // A later answer must not be taken for one of the head's.
         op.attempt += 1;
         self.load_more(core, op, loads);

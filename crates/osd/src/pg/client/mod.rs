@@ -63,7 +63,7 @@ impl Pg {
     /// We are not primary: clients ask the one who is.
     pub fn drop_all_ops(&mut self, core: &mut Core) {
         // They do not know yet: clients fetch maps by themselves only after ten seconds without an answer.
-        core.uninformed.extend(self.requests.iter().filter_map(|op| op.conn));
+        core.inform(self.requests.iter().filter_map(|op| op.conn));
         // A client that lets any member answer may believe that we still can.
         self.send_all_to_primary(core);
         self.end_backoffs(core);
@@ -73,7 +73,7 @@ impl Pg {
 
     /// A client's connection is gone: the client will ask again on another. Updates that are ordered go on, unanswered.
     pub fn on_client_gone(&mut self, core: &mut Core, conn: ConnId) {
-        self.watches.disconnected(core.now.mono, conn);
+        self.watches.disconnected(core.now().mono, conn);
         // Watchers of an object that it deletes are told all the same.
         let tells_watchers = |op: &ClientOp| {
             let ends = |effect: &Effect| matches!(effect, Effect::End { .. });
@@ -140,7 +140,7 @@ impl Pg {
             return self.load(core, op);
         }
         self.requests.close_queue(key);
-        if !core.backoffs.is_empty() && !self.must_recover_first(key, false) {
+        if !core.backoffs().is_empty() && !self.must_recover_first(key, false) {
             self.end_backoffs_of(core, key);
         }
     }
@@ -170,7 +170,7 @@ impl Pg {
         if !self.must_recover_first(key, writes) {
             return Some(op);
         }
-        op.wait_again(core.now.mono);
+        op.wait_again(core.now().mono);
         self.requests.put(op);
         self.recover_first(core, key);
         None

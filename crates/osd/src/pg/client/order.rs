@@ -23,7 +23,7 @@ impl Pg {
         if op.expired.is_some() {
             // Nobody repeats it; its place in the log is its own.
             op.reqid = ReqId {
-                name: EntityId::new(EntityType::OSD, core.config.id.0.into()),
+                name: EntityId::new(EntityType::OSD, core.id().0.into()),
                 tid: version.version,
                 inc: version.epoch.0 as i32,
             };
@@ -70,7 +70,7 @@ impl Pg {
             _ => delta_of(&outcome, &loaded, made.is_some(), preserved_bytes),
         };
         let Some(mut op) = self.unless_out_of_space(core, op, &delta, &outcome.txn) else { return };
-        op.enter(Stage::Replicating, core.now.mono);
+        op.enter(Stage::Replicating, core.now().mono);
         match self.replicate(core, entry, outcome.txn, delta, &op, Box::new(reply)) {
             Ok(()) => self.requests.put(op),
             Err((refusal, mut reply)) => {

@@ -58,14 +58,14 @@ impl Pg {
         probe.extend(self.members.acting.iter().chain(&self.members.up));
         let since = self.info.history.last_epoch_started;
         for interval in self.members.past.iter().filter(|i| i.maybe_rw && i.last >= since) {
-            let up: Vec<OsdId> = interval.acting.iter().copied().filter(|o| core.map.is_up(*o)).collect();
+            let up: Vec<OsdId> = interval.acting.iter().copied().filter(|o| core.map().is_up(*o)).collect();
             if up.is_empty() {
-                let is_awaited = |osd: &OsdId| !is_given_up(&core.map, *osd, interval.first);
+                let is_awaited = |osd: &OsdId| !is_given_up(core.map(), *osd, interval.first);
                 blocked.extend(interval.acting.iter().copied().filter(is_awaited));
             }
             probe.extend(up);
         }
-        probe.remove(&core.config.id);
+        probe.remove(&core.id());
         (probe, blocked)
     }
 
@@ -73,7 +73,7 @@ impl Pg {
     pub fn get_info(&mut self, core: &mut Core) {
         let (probe, blocked) = self.prior_set(core);
         for osd in probe {
-            if core.map.is_up(osd) && self.round.ask_info(osd) {
+            if core.map().is_up(osd) && self.round.ask_info(osd) {
                 self.query(core, osd, false);
             }
         }
@@ -94,7 +94,7 @@ impl Pg {
         let mut learned = self.info.history.merge(&notice.info.history);
         let past: Vec<_> = notice.past.into_iter().filter(|i| i.last < self.members.interval).collect();
         learned |= merge_past(&mut self.members.past, &past);
-        self.leases.wait(core.now.mono, notice.lease_left_ns);
+        self.leases.wait(core.now().mono, notice.lease_left_ns);
         self.replication.learn_sure(notice.info.sure_to);
         let feature_level = notice.feature_level;
         let copy = PeerCopy::new(exists, notice.info, feature_level);
@@ -138,15 +138,15 @@ impl Pg {
             self.set_state(core, State::Down);
             return;
         }
-        let best = self.choose_authority(core.config.id);
+        let best = self.choose_authority(core.id());
         if let Some(osd) = best {
-            let theirs = self.round.copy(osd).filter(|_| osd != core.config.id);
+            let theirs = self.round.copy(osd).filter(|_| osd != core.id());
             let info = theirs.map_or(&self.info, PeerCopy::info);
             self.ask_acting(core, &info.clone());
         }
         match best {
             None => self.set_state(core, State::Incomplete),
-            Some(osd) if osd == core.config.id => self.get_missing(core),
+            Some(osd) if osd == core.id() => self.get_missing(core),
             Some(osd) => {
                 self.set_state(core, State::GetLog);
                 self.round.ask_log(osd);
@@ -178,7 +178,7 @@ impl Pg {
         }
         let Some((reply, entries, missing)) = decode_log(msg) else {
             core.event(Level::Warn, "pg_log_undecodable", format!("pg {} from osd.{from}", self.id));
-            self.round.repeer(core.now.mono + core.config.options.reconnect_delay);
+            self.round.repeer(core.now().mono + core.options().reconnect_delay);
             return;
         };
         let log = PgLog::new(reply.tail, entries, reply.dups).known_to(reply.info.last_update);
@@ -197,10 +197,10 @@ impl Pg {
     /// Whether a copy can serve at once: it lacks nothing that the log of the best one does not tell of.
     fn can_serve(&self, core: &Core, osd: OsdId, best: &Info) -> bool {
         let known = |info: &Info| !info.incomplete && !info.is_empty() && info.last_update >= best.log_tail;
-        if osd == core.config.id {
+        if osd == core.id() {
             return known(&self.info);
         }
-        let Some(copy) = self.round.copy(osd).filter(|_| core.map.is_up(osd)) else { return false };
+        let Some(copy) = self.round.copy(osd).filter(|_| core.map().is_up(osd)) else { return false };
         // Who serves may lack what its log tells of; who does not yet is to lack nothing when it begins.
         let filled = copy.missing().is_empty() || self.members.acting.contains(&osd);
         match copy.is_activated() {
@@ -237,19 +237,19 @@ impl Pg {
     /// them. It could not even remove them, nor let anybody read them. Where each of them lacks something, whoever leads goes on,
     /// until a client deletes what it lacks: then one who has that.
     fn who_leads(&self, core: &Core, want: &[OsdId]) -> usize {
-        let us = core.config.id;
+        let us = core.id();
         let lacks = |osd: &OsdId| match self.round.copy(*osd) {
             _ if *osd == us => !self.missing.is_empty(),
             Some(copy) if copy.is_activated() => !copy.missing().is_empty(),
             Some(copy) => copy.info().missing > 0,
             None => false,
         };
-        let we_lead = core.map.pg_temp.get(&self.id).is_some_and(|temp| temp.first() == Some(&us));
+        let we_lead = core.map().pg_temp.get(&self.id).is_some_and(|temp| temp.first() == Some(&us));
         let Some(first) = want.first().filter(|first| lacks(first)) else { return 0 };
-        if !we_lead && !core.is_without_room(*first) {
+        if !we_lead && !core.is_out_of_space(*first) {
             return 0;
         }
-        let able = |osd: &OsdId| !lacks(osd) && !core.is_without_room(*osd);
+        let able = |osd: &OsdId| !lacks(osd) && !core.is_out_of_space(*osd);
         let position = |is_one: &dyn Fn(&OsdId) -> bool| want.iter().position(is_one);
         let complete = position(&|osd| *osd == us && !lacks(osd)).or_else(|| position(&able));
         complete.unwrap_or_else(|| {
@@ -258,7 +258,7 @@ impl Pg {
             let deletes = self.deletes_without_room(core);
             let has_one = |missing: &Missing| deletes.iter().any(|key| !missing.contains_key(*key));
             let lacks_more = |missing: &Missing| missing.keys().any(|key| !self.missing.contains_key(key));
-            let stays = !core.is_without_room(us) || missing(first).is_none_or(lacks_more);
+            let stays = !core.is_out_of_space(us) || missing(first).is_none_or(lacks_more);
             position(&|osd| missing(osd).is_some_and(has_one))
                 .or_else(|| position(&|osd| stays && *osd == us))
                 .unwrap_or(0)
@@ -271,10 +271,10 @@ impl Pg {
         if want == self.members.up {
             want.clear();
         }
-        let now = core.map.pg_temp.get(&self.id);
+        let now = core.map().pg_temp.get(&self.id);
         let differs = now.map_or(!want.is_empty(), |now| *now != want);
         if differs {
-            core.wanted_temp.insert(self.id, want);
+            core.ask_pg_temp(self.id, want);
         }
         differs
     }
@@ -287,7 +287,7 @@ impl Pg {
             && self.who_leads(core, acting) == 0
             && self.backfill.is_done();
         let serves = self.state.is_active() && self.is_primary(core);
-        if !serves || settled && !core.map.pg_temp.contains_key(&self.id) {
+        if !serves || settled && !core.map().pg_temp.contains_key(&self.id) {
             return false;
         }
         self.ask_acting(core, &self.info)
@@ -377,11 +377,11 @@ impl Pg {
 
     /// Goes on once the map says that we were up in this interval; only then can others know that we may have been active.
     pub fn check_up_thru(&mut self, core: &mut Core) {
-        let up_thru = core.map.osd(core.config.id).map_or(Epoch(0), |o| o.info.up_thru);
+        let up_thru = core.map().osd(core.id()).map_or(Epoch(0), |o| o.info.up_thru);
         if up_thru >= self.members.interval {
             self.activate(core);
         } else {
-            core.want_up_thru = core.want_up_thru.max(self.members.interval);
+            core.need_up_thru(self.members.interval);
             if self.state != State::WaitUpThru {
                 self.set_state(core, State::WaitUpThru);
             }
@@ -471,7 +471,7 @@ impl Pg {
     pub fn waits_for_lease(&self, core: &Core) -> bool {
         self.state == State::Activating
             && self.round.is_activated()
-            && self.leases.wait_until() > core.now.mono
+            && self.leases.wait_until() > core.now().mono
     }
 
     /// When something may be due.
@@ -490,14 +490,14 @@ impl Pg {
     /// Whether we need not wait for members of earlier intervals. What was told as a time to wait counts until it is over, or until those
     /// who may rely on it are known to be gone.
     fn lease_is_over(&self, core: &Core) -> bool {
-        if core.now.mono >= self.leases.wait_until() {
+        if core.now().mono >= self.leases.wait_until() {
             return true;
         }
         let since = self.info.history.last_epoch_started;
         let serving = self.members.past.iter().filter(|i| i.maybe_rw && i.last >= since);
         let mut members = serving.flat_map(|i| i.acting.iter().map(|o| (*o, i.last)));
         // Who has answered us in this interval has stopped serving in the earlier one.
-        let stopped = |osd| osd == core.config.id || self.round.knows(osd);
+        let stopped = |osd| osd == core.id() || self.round.knows(osd);
         members.all(|(osd, last)| stopped(osd) || core.is_gone_since(osd, last))
     }
 
@@ -539,7 +539,7 @@ impl Pg {
             State::Stray if came_or_went => self.notify_primary(core),
             // Started again with the copy of a PG that moved away meanwhile: nothing else begins an interval that we are not
             // a member of.
-            State::Reset if !self.takes_part(core.config.id) => self.begin(core),
+            State::Reset if !self.takes_part(core.id()) => self.begin(core),
             _ => {}
         }
     }
@@ -555,7 +555,7 @@ impl Pg {
             || self.backfill.is_filling(osd)
             || self.backfill.is_own();
         if waits && self.is_primary(core) {
-            self.round.repeer(core.now.mono + core.config.options.reconnect_delay);
+            self.round.repeer(core.now().mono + core.options().reconnect_delay);
         }
     }
 }

@@ -211,7 +211,7 @@ impl Pg {
     }
 
     fn recover_in_turn(&mut self, core: &mut Core) {
-        while core.recovering < core.config.options.recovery_max_active {
+        while core.has_free_transfer() {
             let Some(key) = self.next_to_recover(core) else { break };
             if !core.may_recover() {
                 break;
@@ -226,12 +226,12 @@ impl Pg {
 
     /// Whether an object is to be sent to a member now: it lacks it, has room as far as we know, and it is not on its way.
     fn is_push_due(&self, core: &Core, osd: OsdId, key: &ObjectKey) -> bool {
-        !self.recovery.is_pushing(osd, key) && !self.missing.contains_key(key) && !core.is_without_room(osd)
+        !self.recovery.is_pushing(osd, key) && !self.missing.contains_key(key) && !core.is_out_of_space(osd)
     }
 
     pub(in crate::pg) fn next_to_recover(&self, core: &Core) -> Option<ObjectKey> {
         let r = &self.recovery;
-        let may_pull = !core.is_without_room(core.config.id);
+        let may_pull = !core.is_out_of_space(core.id());
         let own =
             self.missing.keys().find(|k| may_pull && !r.pulls.contains_key(*k) && !r.unfound.contains(*k));
         if let Some(key) = own {
@@ -256,7 +256,7 @@ impl Pg {
 
     fn recover_object(&mut self, core: &mut Core, key: &ObjectKey) {
         if let Some(need) = self.missing.get(key).copied() {
-            if !self.recovery.pulls.contains_key(key) && !core.is_without_room(core.config.id) {
+            if !self.recovery.pulls.contains_key(key) && !core.is_out_of_space(core.id()) {
                 self.pull(core, key, need, BTreeSet::new());
             }
             return;
@@ -282,7 +282,7 @@ impl Pg {
                 && !copy.info().incomplete
                 && !copy.lacks(key)
                 && !tried.contains(osd)
-                && core.map.is_up(*osd)
+                && core.map().is_up(*osd)
         };
         let Some(from) = self.round.copies().find(has).map(|(osd, _)| osd) else {
             if self.recovery.unfound.insert(key.clone()) {
@@ -294,8 +294,8 @@ impl Pg {
         let tid = core.next_round();
         let body = peer::Pull { head: self.head(core), object: hobject_of(key), version: need, offset: 0 };
         core.send_osd(from, tid, peer::Body::from(body));
-        core.recovering += 1;
-        let charged = core.qos.object_begins(core.now.mono);
+        core.begin_transfer();
+        let charged = core.charge_object();
         self.recovery.pulls.insert(key.clone(), Pulling { tid, from, need, tried, charged });
     }
 

@@ -76,7 +76,7 @@ impl Pg {
 
     /// Whether something is under way, or could be.
     fn has_work(&self, core: &Core) -> bool {
-        let to_fill = |(osd, _)| self.backfill.is_filling(osd) && !core.is_without_room(osd);
+        let to_fill = |(osd, _)| self.backfill.is_filling(osd) && !core.is_out_of_space(osd);
         !self.recovery.pulls.is_empty()
             || !self.recovery.pushes.is_empty()
             || self.next_to_recover(core).is_some()
@@ -97,7 +97,7 @@ impl Pg {
     fn members_to_fill(&self, core: &Core) -> Vec<OsdId> {
         let lacking = self.members_copies().filter(|(osd, copy)| {
             let lacks = self.backfill.is_filling(*osd) || !copy.missing().is_empty();
-            lacks && !core.is_without_room(*osd)
+            lacks && !core.is_out_of_space(*osd)
         });
         lacking.map(|(osd, _)| osd).collect()
     }
@@ -184,7 +184,7 @@ impl Pg {
             }
             reserve_op::GRANT if answers => self.on_member_slot(core, from),
             reserve_op::TOOFULL if answers => {
-                core.has_no_room(from);
+                core.out_of_space(from);
                 self.give_slots_back(core);
                 self.recover(core);
             }

@@ -38,7 +38,7 @@ impl PartAttributes {
             core.recovered_object_has(self.size, charged);
         }
         let omap: usize = self.omap.iter().map(|(key, value)| key.len() + value.len()).sum();
-        core.qos.moved(omap as u64, core.now.mono);
+        core.charge_bytes(omap as u64);
     }
 }
 
@@ -87,13 +87,13 @@ impl Pg {
             last_sent: deleted,
             charged: Charge::default(),
         };
-        core.recovering += 1;
+        core.begin_transfer();
         if deleted {
-            core.qos.object_goes(core.now.mono);
+            core.charge_removal();
             let body = self.push_message(core, &sender, PartAttributes::default(), Bufs::new(), (true, true));
             core.send_osd(to, tid, peer::Body::from(peer::Push { deleted: true, ..body }));
         } else {
-            sender.charged = core.qos.object_begins(core.now.mono);
+            sender.charged = core.charge_object();
             self.read_part(core, &sender);
         }
         self.recovery.sends.insert(tid, sender);
@@ -115,7 +115,7 @@ impl Pg {
             last_sent: false,
             charged: Charge::default(),
         };
-        core.recovering += 1;
+        core.begin_transfer();
         self.read_part(core, &sender);
         self.recovery.sends.insert(tid, sender);
     }
@@ -130,12 +130,12 @@ impl Pg {
         let read = Read::Object {
             key: s.key.clone(),
             attrs: true,
-            data: vec![(s.offset, core.config.options.recovery_chunk)],
+            data: vec![(s.offset, core.options().recovery_chunk)],
             omap_header: s.first,
             omap_keys: Vec::new(),
             omap_range: Some(omap),
         };
-        core.io.read(core.now, read, ReadFor::Part { pgid: self.id, tid: s.tid });
+        core.read(read, ReadFor::Part { pgid: self.id, tid: s.tid });
     }
 
     /// A part was read.
@@ -221,7 +221,7 @@ impl Pg {
                 // Our own copy is not what we believed: peering finds out who has it.
                 let text = format!("pg {} {:?}@{} for osd.{osd}", self.id, s.key, s.version);
                 core.event(Level::Error, "pushed_object_not_here", text);
-                self.round.repeer(core.now.mono + core.config.options.reconnect_delay);
+                self.round.repeer(core.now().mono + core.options().reconnect_delay);
             }
         }
     }
@@ -286,7 +286,7 @@ impl Pg {
         let lacked = msg.last && self.missing.remove(&key).is_some();
         if msg.last && !lacked && !pulled && !self.info.incomplete {
             // We had it, and it was damaged.
-            core.repaired += 1;
+            core.object_repaired();
         }
         if lacked {
             change.drop_missing(&key);

@@ -43,14 +43,14 @@ impl Pg {
 
     /// Who may have what nobody has who answered: it is down, or has not answered yet.
     fn unheard(&self, core: &Core) -> BTreeMap<OsdId, &'static str> {
-        let us = core.config.id;
+        let us = core.id();
         let past = self.members.past.iter().filter(|i| i.maybe_rw);
         let members = past.flat_map(|i| i.acting.iter().map(|osd| (*osd, i.first)));
         let unheard = members.filter(|(osd, first)| {
-            *osd != us && !self.round.knows(*osd) && !is_given_up(&core.map, *osd, *first)
+            *osd != us && !self.round.knows(*osd) && !is_given_up(core.map(), *osd, *first)
         });
         unheard
-            .map(|(osd, _)| (osd, if core.map.is_up(osd) { "not queried" } else { "osd is down" }))
+            .map(|(osd, _)| (osd, if core.map().is_up(osd) { "not queried" } else { "osd is down" }))
             .collect()
     }
 
@@ -124,7 +124,7 @@ impl Pg {
         for key in keys {
             let read = Read::attrs_of(&key);
             let then = ReadFor::Reverted { pgid: self.id, round: self.round.number(), key: Box::new(key) };
-            core.io.read(core.now, read, then);
+            core.read(read, then);
         }
         Ok(said)
     }
@@ -144,7 +144,7 @@ impl Pg {
         let read = Read::attrs_of(key);
         let then =
             ReadFor::Reverted { pgid: self.id, round: self.round.number(), key: Box::new(key.clone()) };
-        core.io.read(core.now, read, then);
+        core.read(read, then);
     }
 
     /// What is here of an object that is to go back.
@@ -211,7 +211,7 @@ impl Pg {
                 object: key,
                 reqid: ReqId::default(),
                 answer: Answer { user_version, ..Answer::default() },
-                mtime: core.now.wall.into(),
+                mtime: core.now().wall.into(),
                 clones: Vec::new(),
                 undoes,
             };

@@ -27,7 +27,7 @@ impl Pg {
         if raw.code != OpCode::SCRUBLS {
             return None;
         }
-        let outcome = read(data).ok_or(EINVAL).and_then(|input| self.list_found(core.config.id, &input));
+        let outcome = read(data).ok_or(EINVAL).and_then(|input| self.list_found(core.id(), &input));
         let result = outcome.as_ref().err().map_or(0, |errno| -errno);
         let mut reply = OsdOpReply::to(&op.request, result, core.epoch());
         reply.ops[0].rval = result;

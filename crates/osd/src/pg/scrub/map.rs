@@ -98,7 +98,7 @@ impl Pg {
         let id = core.next_round();
         let scan = Scan { asker, deep, keys: None, done: Vec::new(), at: None };
         self.scrub.scans.insert(id, scan);
-        core.io.read(core.now, Read::List { from, to, max: LIMIT }, ReadFor::Scrub { pgid: self.id, id });
+        core.read(Read::List { from, to, max: LIMIT }, ReadFor::Scrub { pgid: self.id, id });
     }
 
     /// The primary asks.
@@ -117,7 +117,7 @@ impl Pg {
 
     /// The store has answered something that scrub asked.
     pub fn on_scrub_read(&mut self, core: &mut Core, id: u64, result: Result<ReadReply, StoreError>) {
-        core.qos.helped(core.now.mono);
+        core.note_background();
         if self.scrub.is_listing(id) {
             return self.on_chunk_listed(core, result);
         }
@@ -138,8 +138,8 @@ impl Pg {
             scan.at = Some(Reading::of(key));
         }
         let Some(at) = &scan.at else { return };
-        let read = at.next(scan.deep, core.config.options.scrub.stride);
-        core.io.read(core.now, read, ReadFor::Scrub { pgid: self.id, id });
+        let read = at.next(scan.deep, core.options().scrub.stride);
+        core.read(read, ReadFor::Scrub { pgid: self.id, id });
         self.scrub.scans.insert(id, scan);
     }
 
@@ -149,7 +149,7 @@ impl Pg {
         }
         match scan.asker {
             Asker::Ourselves(tid) => {
-                let us = core.config.id;
+                let us = core.id();
                 let map = if error.is_empty() { Some(scan.done) } else { None };
                 self.take_scrub_map(core, us, tid, map);
             }

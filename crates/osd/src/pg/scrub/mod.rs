@@ -264,13 +264,13 @@ impl Pg {
 
     /// When it is due for a light and for a deep scrub.
     pub fn scrub_due(&self, core: &Core) -> (Wall, Wall) {
-        let options = &core.config.options.scrub;
-        let pool = core.map.pools.get(&self.id.pool);
+        let options = &core.options().scrub;
+        let pool = core.map().pools.get(&self.id.pool);
         let light = interval(pool, pool_opt::SCRUB_MIN_INTERVAL, options.min_interval);
         let deep = interval(pool, pool_opt::DEEP_SCRUB_INTERVAL, options.deep_interval);
         let spread = self.scrub_spread();
         // A stamp of the future is a clock's that was wrong.
-        let from = |stamp: Utime| wall(stamp).min(core.now.wall);
+        let from = |stamp: Utime| wall(stamp).min(core.now().wall);
         let light = light.mul_f64(1.0 + options.randomize_ratio * spread);
         let deep = deep.mul_f64(0.8 + 0.2 * spread);
         (from(self.scrub.record.last) + light, from(self.scrub.record.last_deep) + deep)
@@ -279,7 +279,7 @@ impl Pg {
     /// What is to be done now, and since when.
     pub fn scrub_wanted(&self, core: &Core) -> Option<(Wanted, Wall)> {
         let may = self.state == State::Clean && self.is_serving() && self.is_primary(core);
-        if !may || self.scrub.run.is_some() || self.scrub.again_at.is_some_and(|at| at > core.now.mono) {
+        if !may || self.scrub.run.is_some() || self.scrub.again_at.is_some_and(|at| at > core.now().mono) {
             return None;
         }
         if let Some(ordered) = self.scrub.ordered {
@@ -288,12 +288,12 @@ impl Pg {
         if self.scrub.record.last == Utime::default() {
             return None;
         }
-        let pool = core.map.pools.get(&self.id.pool)?;
-        let no_light = core.map.has_flag(osd_flags::NOSCRUB) || pool.has_flag(pool_flags::NOSCRUB);
-        let no_deep = core.map.has_flag(osd_flags::NODEEP_SCRUB) || pool.has_flag(pool_flags::NODEEP_SCRUB);
+        let pool = core.map().pools.get(&self.id.pool)?;
+        let no_light = core.map().has_flag(osd_flags::NOSCRUB) || pool.has_flag(pool_flags::NOSCRUB);
+        let no_deep = core.map().has_flag(osd_flags::NODEEP_SCRUB) || pool.has_flag(pool_flags::NODEEP_SCRUB);
         let (light, deep) = self.scrub_due(core);
         let wanted = |deep| Wanted { deep, repair: false, ordered: false };
-        let now = core.now.wall;
+        let now = core.now().wall;
         if self.scrub_to_confirm() && !no_deep {
             return Some((wanted(true), Wall(0)));
         }
@@ -326,7 +326,7 @@ impl Pg {
         let deep = what.deep || self.scrub.record.deep_errors > 0;
         let what = Wanted { deep, ..what };
         self.scrub.ordered = None;
-        let chunk = core.config.options.scrub.chunk(deep);
+        let chunk = core.options().scrub.chunk(deep);
         self.scrub.run = Some(Run {
             what,
             cursor: self.range.0.clone(),
@@ -340,7 +340,7 @@ impl Pg {
             deep: 0,
             found: Found { interval: self.members.interval, ..Found::default() },
         });
-        core.scrubbing += 1;
+        core.begin_scrub();
         core.event(Level::Info, "scrub_began", format!("pg {}: {}", self.id, what.name()));
         self.scrub_changed(core);
         self.scrub_go_on(core);
@@ -353,8 +353,7 @@ impl Pg {
     /// Forgets what is under way. What was ordered stays so.
     pub fn scrub_reset(&mut self, core: &mut Core) {
         if let Some(run) = self.scrub.run.take() {
-            core.scrubbing -= 1;
-            core.look_for_scrubs();
+            core.end_scrub();
             if run.what.ordered {
                 self.scrub.ordered = Some(run.what);
             }
@@ -367,7 +366,7 @@ impl Pg {
     pub fn scrub_clean(&mut self, core: &mut Core) {
         if self.scrub.record.last == Utime::default() {
             // It counts from when it was first seen whole, as far as anybody knows.
-            let now = core.now.wall.into();
+            let now = core.now().wall.into();
             self.scrub.record =
                 Record { last: now, last_deep: now, last_clean: now, ..self.scrub.record.clone() };
             self.scrub_save(core);
@@ -414,7 +413,7 @@ impl Pg {
     /// Goes on, where it is time: first what requests wait for.
     pub fn scrub_go_on(&mut self, core: &mut Core) {
         // A pause that is over is no time to wait for, also where something else is waited for.
-        self.scrub.pause = self.scrub.pause.filter(|at| *at > core.now.mono);
+        self.scrub.pause = self.scrub.pause.filter(|at| *at > core.now().mono);
         let busy = self.scrub.check.is_some() || self.scrub.listing.is_some();
         if !self.state.is_active() || !self.is_primary(core) || busy {
             return;
@@ -430,14 +429,14 @@ impl Pg {
         if self.state != State::Clean {
             return;
         }
-        if let Some(wait) = core.qos.may_start(Class::Scrub, core.now.mono) {
-            self.scrub.pause = Some(core.now.mono + wait);
+        if let Some(wait) = core.may_start(Class::Scrub) {
+            self.scrub.pause = Some(core.now().mono + wait);
             return;
         }
         let read = Read::List { from: run.cursor.clone(), to: self.range.1.clone(), max: run.chunk };
         let id = core.next_round();
         self.scrub.listing = Some(id);
-        core.io.read(core.now, read, ReadFor::Scrub { pgid: self.id, id });
+        core.read(read, ReadFor::Scrub { pgid: self.id, id });
     }
 
     /// The next chunk's keys, as far as we have them: it ends behind a head, so that no object is divided.
@@ -472,7 +471,7 @@ impl Pg {
         let text = format!("pg {}: {why}; tried again in {} s", self.id, AGAIN_AFTER.as_secs());
         core.event(Level::Error, "scrub_failed", text);
         self.scrub_reset(core);
-        self.scrub.again_at = Some(core.now.mono + AGAIN_AFTER);
+        self.scrub.again_at = Some(core.now().mono + AGAIN_AFTER);
         self.scrub_changed(core);
     }
 
@@ -483,7 +482,7 @@ impl Pg {
         let compared = |osd: &OsdId| self.round.knows(*osd) && !self.backfill.is_filling(*osd);
         let others: Vec<OsdId> = self.others(core).into_iter().filter(compared).collect();
         let mut waiting: BTreeSet<OsdId> = others.iter().copied().collect();
-        waiting.insert(core.config.id);
+        waiting.insert(core.id());
         for osd in others {
             let body = peer::PgScrub {
                 head: self.head(core),
@@ -494,7 +493,7 @@ impl Pg {
             core.send_osd(osd, tid, peer::Body::from(body));
         }
         let range = (from.clone(), until.clone());
-        let began = core.now.mono;
+        let began = core.now().mono;
         self.scrub.check =
             Some(Check { tid, from, until, purpose, began, waiting, maps: Maps::new(), failed: false });
         self.scan(core, range, deep, Asker::Ourselves(tid));
@@ -509,7 +508,7 @@ impl Pg {
         run.chunk = (run.chunk / 2).max(1);
         self.scrub.check = None;
         self.scrub.scans.retain(|_, scan| !scan.is_for(tid));
-        self.scrub.pause = Some(core.now.mono + LONGEST_PAUSE / 10);
+        self.scrub.pause = Some(core.now().mono + LONGEST_PAUSE / 10);
     }
 
     /// A member has answered.
@@ -555,20 +554,20 @@ impl Pg {
     }
 
     fn checked(&mut self, core: &mut Core, check: Check) {
-        let lacks = |osd: OsdId, key: &ObjectKey| match osd == core.config.id {
+        let lacks = |osd: OsdId, key: &ObjectKey| match osd == core.id() {
             true => self.missing.contains_key(key),
             false => self.round.is_missing(osd, key),
         };
-        let (findings, snaps) = compare(&check.maps, core.config.id, &lacks);
+        let (findings, snaps) = compare(&check.maps, core.id(), &lacks);
         if check.purpose == Purpose::Object {
             return self.object_checked(core, &head_of(&check.from), findings);
         }
         if check.failed {
             return self.scrub_failed(core, "a member can't tell what it has");
         }
-        let took = core.now.mono.since(check.began);
-        let pause = took.min(LONGEST_PAUSE) + core.config.options.scrub.sleep;
-        self.scrub.pause = Some(core.now.mono + pause);
+        let took = core.now().mono.since(check.began);
+        let pause = took.min(LONGEST_PAUSE) + core.options().scrub.sleep;
+        self.scrub.pause = Some(core.now().mono + pause);
         self.chunk_checked(core, check.until, findings, snaps);
     }
 
@@ -579,7 +578,7 @@ impl Pg {
         findings: Vec<Finding>,
         snaps: Vec<SnapFinding>,
     ) {
-        let options = core.config.options.scrub.clone();
+        let options = core.options().scrub.clone();
         let Some(run) = &mut self.scrub.run else { return };
         if !run.again {
             run.damaged += findings.len();
@@ -623,9 +622,8 @@ impl Pg {
     fn scrub_end(&mut self, core: &mut Core) {
         let Some(run) = self.scrub.run.take() else { return };
         self.scrub.pause = None;
-        core.scrubbing -= 1;
-        core.look_for_scrubs();
-        let now: Utime = core.now.wall.into();
+        core.end_scrub();
+        let now: Utime = core.now().wall.into();
         let record = &mut self.scrub.record;
         (record.last, record.last_version) = (now, self.info.last_update);
         if run.what.deep {
@@ -656,7 +654,7 @@ impl Pg {
         if !finding.can_be_mended() {
             return;
         }
-        let us = core.config.id;
+        let us = core.id();
         let key = &finding.key;
         for osd in &finding.good {
             self.round.found_copy(*osd);
@@ -673,7 +671,7 @@ impl Pg {
             change.add_missing(key, finding.version);
             change.info(&self.info);
             self.submit(core, Vec::new(), change, CommitFor::Nothing);
-            core.repaired += 1;
+            core.object_repaired();
         }
         core.count("copies_mended", finding.bad().len() as u64);
         if self.state == State::Clean {
@@ -696,7 +694,7 @@ impl Pg {
         core: &mut Core,
         mut op: ClientOp,
     ) -> Option<ClientOp> {
-        let now = core.now.mono;
+        let now = core.now().mono;
         if op.checked || self.members.acting.len() < 2 || reads_do_not_mend() {
             return Some(op);
         }
@@ -732,7 +730,7 @@ impl Pg {
 
     /// The object that a request waits for has been compared.
     fn object_checked(&mut self, core: &mut Core, head: &ObjectKey, findings: Vec<Finding>) {
-        let us = core.config.id;
+        let us = core.id();
         let ours = |f: &&Finding| f.shards.contains_key(&us) && !f.good.contains(&us);
         let (mut mended, mut lost) = (false, Vec::new());
         let states = first_of(head)..=head.clone();
@@ -755,8 +753,8 @@ impl Pg {
         }
         if !mended {
             // Whatever it was, it has gone, or there is nothing better anywhere.
-            self.scrub.hopeless.retain(|_, until| *until > core.now.mono);
-            self.scrub.hopeless.insert(head.clone(), core.now.mono + HOPELESS_FOR);
+            self.scrub.hopeless.retain(|_, until| *until > core.now().mono);
+            self.scrub.hopeless.insert(head.clone(), core.now().mono + HOPELESS_FOR);
         }
         if !lost.is_empty() {
             let record = &mut self.scrub.record;
@@ -767,11 +765,11 @@ impl Pg {
             self.scrub_save(core);
         }
         if std::mem::take(&mut self.scrub.unsent) {
-            self.round.repeer(core.now.mono + core.config.options.reconnect_delay);
+            self.round.repeer(core.now().mono + core.options().reconnect_delay);
         } else if self.round.repeer_at().is_none() && self.recovery.is_any_unfound(|key| states.contains(key))
         {
             // Perhaps it can be read later.
-            self.round.repeer(core.now.mono + HOPELESS_FOR);
+            self.round.repeer(core.now().mono + HOPELESS_FOR);
         }
         self.scrub_changed(core);
         self.recover(core);

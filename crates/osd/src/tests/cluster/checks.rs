@@ -122,7 +122,7 @@ impl Cluster {
     /// Changes how a running OSD scrubs.
     pub fn set_scrub(&mut self, osd: usize, change: impl FnOnce(&mut crate::ScrubOptions)) {
         let slot = self.slots.get_mut(&osd).and_then(|s| s.osd.as_mut()).expect("a running OSD");
-        change(&mut slot.core.config.options.scrub);
+        slot.core.change_options(|options| change(&mut options.scrub));
     }
 
     /// Orders a scrub, as the monitor does.
@@ -160,7 +160,7 @@ impl Cluster {
 
     /// Counts of all OSDs that run.
     pub fn counted(&self, name: &str) -> u64 {
-        let counts = self.slots.values().filter_map(|s| s.osd.as_ref()?.core.counters.get(name));
+        let counts = self.slots.values().filter_map(|s| s.osd.as_ref()?.core.counters().get(name));
         counts.sum()
     }
 }

@@ -1,21 +1,21 @@
-//! How many PGs one OSD fills at a time (`osd_max_backfills`): slots for those that it is primary of, and others for those whose
-//! copy here is filled. Who asks first of the most urgent ones is first.
+//! How many PGs one OSD recovers or backfills at a time (`osd_max_backfills`). The most urgent PGs are first, and of those the one that
+//! asked first.
 
 use maps::PgId;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Slots of one kind.
+/// Reservations of one kind.
 #[derive(Debug, Default)]
-pub struct Slots {
+pub struct Reservations {
     held: BTreeSet<PgId>,
     /// By urgency, then by arrival.
     waiting: BTreeMap<(Reverse<u8>, u64), PgId>,
     arrivals: u64,
 }
 
-impl Slots {
-    /// A PG wants one. Asking again changes nothing.
+impl Reservations {
+    /// A PG asks for one. Asking again changes nothing.
     pub fn ask(&mut self, pgid: PgId, urgency: u8) {
         if !self.held.contains(&pgid) && !self.waiting.values().any(|waits| *waits == pgid) {
             self.arrivals += 1;
@@ -23,13 +23,13 @@ impl Slots {
         }
     }
 
-    /// A PG wants none any more. `true` where another may have its slot.
+    /// A PG gives up its reservation, or the wait for it. Returns true if it held one, which another may have now.
     pub fn release(&mut self, pgid: PgId) -> bool {
         self.waiting.retain(|_, waits| *waits != pgid);
         self.held.remove(&pgid)
     }
 
-    /// Who gets one now, where there are so many.
+    /// Grants free reservations, of `count` in all; gives the PGs that have one now.
     pub fn grant(&mut self, count: usize) -> Vec<PgId> {
         let mut granted = Vec::new();
         while self.held.len() < count
@@ -49,17 +49,17 @@ mod tests {
     #[test]
     fn the_most_urgent_is_first_then_who_came_first() {
         let pg = |seed| PgId::new(1, seed);
-        let mut slots = Slots::default();
-        slots.ask(pg(1), 1);
-        assert_eq!(slots.grant(1), [pg(1)]);
-        slots.ask(pg(1), 1);
-        slots.ask(pg(2), 1);
-        slots.ask(pg(3), 1);
-        slots.ask(pg(4), 3);
-        assert_eq!(slots.grant(1), []);
-        assert!(slots.release(pg(1)));
-        assert!(!slots.release(pg(2)), "it had none");
-        assert_eq!(slots.grant(1), [pg(4)]);
-        assert_eq!(slots.grant(3), [pg(3)], "there are more now");
+        let mut reservations = Reservations::default();
+        reservations.ask(pg(1), 1);
+        assert_eq!(reservations.grant(1), [pg(1)]);
+        reservations.ask(pg(1), 1);
+        reservations.ask(pg(2), 1);
+        reservations.ask(pg(3), 1);
+        reservations.ask(pg(4), 3);
+        assert_eq!(reservations.grant(1), []);
+        assert!(reservations.release(pg(1)));
+        assert!(!reservations.release(pg(2)), "it had none");
+        assert_eq!(reservations.grant(1), [pg(4)]);
+        assert_eq!(reservations.grant(3), [pg(3)], "there are more now");
     }
 }

@@ -1,0 +1,47 @@
+//! Requests of PGs to objects of this or of other OSDs: sources of copies, and the answers of our own PGs.
+
+use crate::ops::CopySource;
+use maps::PgId;
+use msgs::OsdOpReply;
+
+/// A request that waits for a source: its PG, its number and attempt, and the operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CopyFor {
+    /// The PG of the copy.
+    pub pgid: PgId,
+    /// Number of the request.
+    pub op: u64,
+    /// Attempt of the request.
+    pub attempt: u32,
+    /// Index of the operation in the request's vector.
+    pub at: usize,
+}
+
+/// What waits to be asked, and what was answered and not looked at.
+#[derive(Debug, Default)]
+pub struct OwnRequests {
+    wanted: Vec<(CopyFor, CopySource)>,
+    answers: Vec<(u64, Box<OsdOpReply>)>,
+}
+
+impl OwnRequests {
+    /// A request needs the contents of an object.
+    pub fn want(&mut self, wanted: CopyFor, source: CopySource) {
+        self.wanted.push((wanted, source));
+    }
+
+    /// A PG of ours has answered a question of our own.
+    pub fn answered(&mut self, tid: u64, reply: OsdOpReply) {
+        self.answers.push((tid, Box::new(reply)));
+    }
+
+    /// Takes the objects that are wanted.
+    pub fn take_wanted(&mut self) -> Vec<(CopyFor, CopySource)> {
+        std::mem::take(&mut self.wanted)
+    }
+
+    /// Takes the answers, with the numbers of the questions.
+    pub fn take_answers(&mut self) -> Vec<(u64, Box<OsdOpReply>)> {
+        std::mem::take(&mut self.answers)
+    }
+}

@@ -1,0 +1,205 @@
+//! Connections: other OSDs, which are sent the maps that they lack, and sessions of clients.
+
+use super::{Core, Out};
+use crate::links::{LinkCtx, Links, Purpose};
+use crate::session::{Session, Sessions};
+use maps::{Epoch, OsdId, OsdMap};
+use monc::Monc;
+use msgs::Body;
+use node::{CloseReason, ConnId, Msg, Peer};
+use wire::EntityType;
+
+/// Messages.
+impl Core {
+    /// Sends on a connection that came to us. If another OSD made it and lacks our map, that goes ahead of a message about a PG, which
+    /// would wait for it there.
+    pub fn send(&mut self, conn: ConnId, tid: u64, body: impl Into<node::Body>) {
+        let body = body.into();
+        if matches!(&body, node::Body::Peer(body) if body.pg_head().is_some()) {
+            self.share_maps_on(conn);
+        }
+        self.outbox.send(conn, Msg::new(tid, body));
+    }
+
+    /// Sends to another OSD on our own connection to it, which is made if there is none; the maps that it lacks go ahead. Nothing is
+    /// sent to an OSD that the map has down.
+    pub fn send_osd(&mut self, osd: OsdId, tid: u64, body: impl Into<node::Body>) {
+        if self.map().is_up(osd) {
+            if let Some(maps) = self.maps_for(osd) {
+                self.links.send(osd, maps);
+            }
+            self.links.send(osd, Msg::new(tid, body));
+        }
+    }
+
+    /// Sends a ping to another OSD.
+    pub fn ping(&mut self, osd: OsdId, ping: peer::OsdPing) {
+        self.links.ping(osd, Msg::new(0, peer::Body::from(ping)));
+    }
+}
+
+/// Maps that other OSDs lack.
+impl Core {
+    /// Sends the OSD at the other end of a connection the maps that it lacks.
+    pub fn share_maps_on(&mut self, conn: ConnId) {
+        if let Some(osd) = self.osd_at(conn)
+            && let Some(maps) = self.maps_for(osd)
+        {
+            self.outbox.send(conn, maps);
+        }
+    }
+
+    /// The maps that an OSD lacks, as far as they are shared.
+    fn maps_for(&mut self, osd: OsdId) -> Option<Msg> {
+        let (newest, now) = (self.epoch(), self.now.mono);
+        let incrementals = self.peer_epochs.take_lacking(osd, newest, self.view.recent(), now)?;
+        self.count("maps_shared", incrementals.len() as u64);
+        let maps = msgs::OsdMap { fsid: self.config.fsid, newest, incrementals, ..msgs::OsdMap::default() };
+        Some(Msg::new(0, Body::from(maps)))
+    }
+
+    /// An OSD has said which map is its newest.
+    pub fn heard_epoch(&mut self, osd: OsdId, epoch: Epoch) {
+        self.peer_epochs.heard(osd, epoch, self.now.mono);
+    }
+
+    /// A message about a PG has named a map that its sender has.
+    pub fn has_at_least(&mut self, osd: OsdId, epoch: Epoch) {
+        self.peer_epochs.has_at_least(osd, epoch);
+    }
+
+    /// Forgets which maps those OSDs have that have another incarnation than `before`: a start goes on with the newest map that was
+    /// stored, perhaps not with the newest that was sent.
+    pub fn forget_old_incarnations(&mut self, before: &OsdMap) {
+        for (osd, entry) in self.view.map().existing() {
+            if before.osd(osd).is_none_or(|old| old.info.up_from != entry.info.up_from) {
+                self.peer_epochs.forget(osd);
+            }
+        }
+    }
+
+    /// Keeps an incremental for others.
+    pub fn keep_incremental(&mut self, epoch: Epoch, bytes: stdx::Buf) {
+        self.view.keep_incremental(epoch, bytes);
+    }
+
+    /// Forgets all incrementals: epochs were skipped.
+    pub fn forget_incrementals(&mut self) {
+        self.view.forget_incrementals();
+    }
+
+    /// The message that brings a client from map `has` to ours, in full if an incremental is not kept.
+    pub fn maps_since(&self, has: Epoch, oldest: Epoch) -> msgs::OsdMap {
+        let newest = self.epoch();
+        let head = msgs::OsdMap { fsid: self.config.fsid, oldest, newest, ..msgs::OsdMap::default() };
+        match self.view.since(has) {
+            Some(incrementals) => msgs::OsdMap { incrementals, ..head },
+            None => {
+                let full = wire::Writer::encode(&**self.map()).into();
+                msgs::OsdMap { fulls: [(newest, full)].into(), ..head }
+            }
+        }
+    }
+}
+
+/// Connections to other OSDs.
+impl Core {
+    /// Our connections to other OSDs.
+    pub fn links(&self) -> &Links {
+        &self.links
+    }
+
+    /// The OSD at the other end of a connection, if there is one.
+    pub fn osd_at(&self, conn: ConnId) -> Option<OsdId> {
+        self.links.of(conn).map(|(_, osd)| osd).or_else(|| self.sessions.osd(conn))
+    }
+
+    /// A connection to another OSD is gone; gives what it was for. What was sent on it last may not have arrived.
+    pub fn link_closed(&mut self, conn: ConnId, reason: CloseReason) -> Option<(Purpose, OsdId)> {
+        let closed = self.links.closed(self.now.mono, conn, reason)?;
+        self.peer_epochs.forget(closed.1);
+        Some(closed)
+    }
+
+    /// Ends heartbeat connections to OSDs that are no peers any more.
+    pub fn keep_pings(&mut self, peers: &[OsdId]) {
+        self.links.keep_pings(peers, &mut self.outbox);
+    }
+
+    /// Ends connections to OSDs that the map has down, or in another incarnation. Gives those of which something may be awaited.
+    pub fn links_follow_map(&mut self) -> Vec<OsdId> {
+        self.links.map_changed(self.view.map(), &mut self.outbox)
+    }
+
+    /// Makes connections that are needed and sends what waits for them.
+    pub fn flush_links(&mut self, monc: &Monc) {
+        let Self { links, outbox, view, config, now, .. } = self;
+        let may_connect = config.credentials.key.is_none() || monc.tickets().get(EntityType::OSD).is_some();
+        let (id, fsid) = (config.id, config.fsid);
+        let ctx = LinkCtx { now: now.mono, map: view.map(), monc, may_connect, id, fsid };
+        links.flush(&ctx, outbox);
+    }
+}
+
+/// Sessions.
+impl Core {
+    /// The accepted connections.
+    pub fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    /// The session of an accepted connection.
+    pub fn session(&self, conn: ConnId) -> Option<&Session> {
+        self.sessions.get(conn)
+    }
+
+    /// A connection was accepted.
+    pub fn add_session(&mut self, conn: ConnId, peer: Box<Peer>) {
+        self.sessions.add(conn, peer);
+    }
+
+    /// An accepted connection is gone. Returns true if it was here.
+    pub fn remove_session(&mut self, conn: ConnId) -> bool {
+        self.backoffs.forget(conn);
+        self.sessions.remove(conn)
+    }
+
+    /// The other end of an accepted connection has said that it is this OSD, with map `epoch`.
+    pub fn greeted(&mut self, conn: ConnId, osd: Option<OsdId>, epoch: Epoch) {
+        self.sessions.is_osd(conn, osd);
+        if let Some(osd) = osd {
+            self.heard_epoch(osd, epoch);
+        }
+    }
+
+    /// A request was refused for its sender's capabilities. Returns true if that is the first one on this connection.
+    pub fn refuse(&mut self, conn: ConnId) -> bool {
+        self.sessions.refuse(conn)
+    }
+
+    /// The other end has map `its` or a newer one and will have ours; gives the newest that it had.
+    pub fn brings_to_ours(&mut self, conn: ConnId, its: Epoch) -> Option<Epoch> {
+        let ours = self.epoch();
+        self.sessions.brings_to(conn, its, ours)
+    }
+
+    /// These clients are sent the next map: their requests are dropped.
+    pub fn inform(&mut self, conns: impl IntoIterator<Item = ConnId>) {
+        self.sessions.inform(conns);
+    }
+
+    /// All clients that have shown a map are sent the next one.
+    pub fn inform_all_clients(&mut self) {
+        self.sessions.inform_all_clients();
+    }
+
+    /// Takes the clients that are to be sent the map.
+    pub fn take_uninformed(&mut self) -> impl Iterator<Item = ConnId> + use<> {
+        self.sessions.take_uninformed().into_iter()
+    }
+
+    /// Closes a connection.
+    pub fn close(&mut self, conn: ConnId) {
+        self.outbox.push(Out::Close { conn });
+    }
+}

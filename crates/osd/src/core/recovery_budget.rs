@@ -1,0 +1,191 @@
+//! How much background work goes on at once, and how fast: transfers of objects, reservations of PGs, the pace beside clients, and the
+//! OSDs that are out of space.
+
+use super::reservations::Reservations;
+use crate::qos::{Charge, Class, Qos};
+use maps::{OsdId, PgId};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use stdx::Instant;
+
+/// The budget of background work of one OSD.
+#[derive(Debug, Default)]
+pub struct RecoveryBudget {
+    /// Objects on their way in all PGs.
+    transfers: usize,
+    /// Of PGs that we are primary of and that recover.
+    own: Reservations,
+    /// Of PGs whose copy here is filled.
+    filled: Reservations,
+    qos: Qos,
+    /// Recovery waits for its pace until then.
+    paced_until: Option<Instant>,
+    /// OSDs that were out of space for an object, and when that is tried again.
+    out_of_space: BTreeMap<OsdId, Instant>,
+}
+
+/// Transfers.
+impl RecoveryBudget {
+    /// An object is on its way.
+    pub fn begin_transfer(&mut self) {
+        self.transfers += 1;
+    }
+
+    /// Objects are not on their way any more.
+    pub fn end_transfers(&mut self, objects: usize) {
+        assert!(self.transfers >= objects, "{objects} transfers end, {} are under way", self.transfers);
+        self.transfers -= objects;
+    }
+
+    /// Objects that are on their way.
+    pub fn transfers(&self) -> usize {
+        self.transfers
+    }
+}
+
+/// Reservations.
+impl RecoveryBudget {
+    /// Asks for one to recover a PG that we are primary of.
+    pub fn reserve_own(&mut self, pgid: PgId, urgency: u8) {
+        self.own.ask(pgid, urgency);
+    }
+
+    /// Asks for one to have our copy of a PG filled.
+    pub fn reserve_filled(&mut self, pgid: PgId, urgency: u8) {
+        self.filled.ask(pgid, urgency);
+    }
+
+    /// Gives up the first kind. Returns true if another PG may have it.
+    pub fn release_own(&mut self, pgid: PgId) -> bool {
+        self.own.release(pgid)
+    }
+
+    /// Gives up the second kind. Returns true if another PG may have it.
+    pub fn release_filled(&mut self, pgid: PgId) -> bool {
+        self.filled.release(pgid)
+    }
+
+    /// Grants free reservations of the first kind, of `count` in all.
+    pub fn grant_own(&mut self, count: usize) -> Vec<PgId> {
+        self.own.grant(count)
+    }
+
+    /// Grants free reservations of the second kind, of `count` in all.
+    pub fn grant_filled(&mut self, count: usize) -> Vec<PgId> {
+        self.filled.grant(count)
+    }
+}
+
+/// Pace.
+impl RecoveryBudget {
+    /// True if another object may be recovered now; if not, [`Self::pace_deadline`] says when to ask again.
+    pub fn may_recover(&mut self, now: Instant) -> bool {
+        let wait = self.qos.wait_before_next(now);
+        self.pace(wait, now)
+    }
+
+    /// True if a copy's next objects may be compared now, as a step of recovery of its own.
+    pub fn may_compare(&mut self, now: Instant) -> bool {
+        let wait = self.qos.may_start(Class::Recovery, now);
+        self.pace(wait, now)
+    }
+
+    fn pace(&mut self, wait: Option<Duration>, now: Instant) -> bool {
+        let Some(wait) = wait else { return true };
+        let at = now + wait;
+        self.paced_until = Some(self.paced_until.map_or(at, |until| until.min(at)));
+        false
+    }
+
+    /// True if recovery waits for its pace.
+    pub fn is_paced(&self) -> bool {
+        self.paced_until.is_some()
+    }
+
+    /// Ends the wait if it is over. Returns true if it is.
+    pub fn pace_is_due(&mut self, now: Instant) -> bool {
+        self.paced_until.take_if(|at| *at <= now).is_some()
+    }
+
+    /// Corrects the charge of an object whose size is known now. Returns true if recovery waited and need not any more.
+    pub fn object_has(&mut self, bytes: u64, charged: &mut Charge, now: Instant) -> bool {
+        self.qos.object_has(bytes, charged, now);
+        let freed = self.is_paced() && self.qos.wait_before_next(now).is_none();
+        if freed {
+            self.paced_until = None;
+        }
+        freed
+    }
+
+    /// Charges an object that is being recovered, before its size is known.
+    pub fn charge_object(&mut self, now: Instant) -> Charge {
+        self.qos.object_begins(now)
+    }
+
+    /// Charges an object that is removed from a copy.
+    pub fn charge_removal(&mut self, now: Instant) {
+        self.qos.object_goes(now);
+    }
+
+    /// Charges bytes that recovery moves beside objects' data.
+    pub fn charge_bytes(&mut self, bytes: u64, now: Instant) {
+        self.qos.moved(bytes, now);
+    }
+
+    /// A write of a client is durable everywhere, after `took`.
+    pub fn client_wrote(&mut self, took: Duration, now: Instant) {
+        self.qos.client_wrote(took, now);
+    }
+
+    /// `None` if a step of background work may start; otherwise how long to wait before asking again.
+    pub fn may_start(&mut self, class: Class, now: Instant) -> Option<Duration> {
+        self.qos.may_start(class, now)
+    }
+
+    /// How many objects, `most` at most, a comparison may keep from clients at once.
+    pub fn objects_held(&self, most: usize, now: Instant) -> usize {
+        self.qos.objects_held(most, now)
+    }
+
+    /// Background work is done here for another OSD, or was begun before.
+    pub fn note_background(&mut self, now: Instant) {
+        self.qos.helped(now);
+    }
+
+    /// Owes `bytes`, so that nothing in the background gets its turn while clients are there.
+    #[cfg(test)]
+    pub fn owe(&mut self, bytes: u32, now: Instant) {
+        self.qos.owe(bytes, now);
+    }
+
+    /// How the pace is now, for people.
+    pub fn dump(&self) -> Value {
+        self.qos.dump()
+    }
+}
+
+/// Space.
+impl RecoveryBudget {
+    /// An OSD was out of space for an object; it is not tried again before `until`.
+    pub fn out_of_space(&mut self, osd: OsdId, until: Instant) {
+        self.out_of_space.insert(osd, until);
+    }
+
+    /// True if an OSD was out of space a short while ago.
+    pub fn is_out_of_space(&self, osd: OsdId) -> bool {
+        self.out_of_space.contains_key(&osd)
+    }
+
+    /// Forgets the OSDs that may be tried again. Returns true if there were any.
+    pub fn space_retry_is_due(&mut self, now: Instant) -> bool {
+        let before = self.out_of_space.len();
+        self.out_of_space.retain(|_, at| *at > now);
+        self.out_of_space.len() < before
+    }
+
+    /// When [`Self::pace_is_due`] or [`Self::space_retry_is_due`].
+    pub fn deadline(&self) -> Option<Instant> {
+        self.out_of_space.values().min().copied().into_iter().chain(self.paced_until).min()
+    }
+}
