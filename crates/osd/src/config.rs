@@ -80,7 +80,7 @@ pub struct OsdOptions {
     /// Limits of operations.
     pub limits: Limits,
     /// When and how PGs are scrubbed.
-    pub scrub: crate::scrubbing::ScrubOptions,
+    pub scrub: crate::scrub_options::ScrubOptions,
     /// Memory for the store's cache of its index, bytes.
     pub store_cache: u64,
     /// Memory for the store's cache of data, bytes.

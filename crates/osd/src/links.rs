@@ -9,7 +9,7 @@ use std::time::Duration;
 use stdx::{FastMap, Instant};
 use wire::{EntityId, EntityType, Uuid};
 
-use crate::core::{Out, Outbox};
+use crate::outbox::{Out, Outbox};
 
 /// Our share of the node's connection numbers, beside the session's to the monitors.
 const SPACE: u8 = 2;

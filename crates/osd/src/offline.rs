@@ -1,13 +1,13 @@
 //! What tools need to know of the store of an OSD that is stopped: which objects are what, and how a copy of a PG goes on at
 //! another OSD.
 
-use crate::boot::{SUPERBLOCK, SUPERBLOCK_KEY, Superblock, map_key};
 use crate::object::{INFO_ATTR, ObjectInfo};
 use crate::pg::info::{Info, add_past};
 use crate::pg::meta::{
     IMPORTING, INFO, MEMBERS, META_POOL, Members, PG_NUM_BEFORE, index_clone, meta_key, meta_pgid,
 };
 use crate::pg::objects_of;
+use crate::superblock::{SUPERBLOCK, SUPERBLOCK_KEY, Superblock, map_key};
 use maps::{Epoch, OsdMap, PgId, SnapId};
 use store::{ObjectKey, TxnOp};
 use wire::{Decode, DecodeError, Reader, Uuid, Writer};
@@ -28,7 +28,7 @@ pub struct Owner {
 impl Owner {
     /// The object and the omap key of which [`Self::parse`] takes the value.
     pub fn place() -> (ObjectKey, Vec<u8>) {
-        (ObjectKey::private(crate::boot::SUPER_POOL, SUPERBLOCK), SUPERBLOCK_KEY.to_vec())
+        (ObjectKey::private(crate::superblock::SUPER_POOL, SUPERBLOCK), SUPERBLOCK_KEY.to_vec())
     }
 
     /// From what is stored.

@@ -5,7 +5,7 @@
 
 use crate::boot::Boot;
 use crate::config::OsdConfig;
-use crate::copies::Copies;
+use crate::copy_from::CopyReads;
 use crate::core::{Core, Due, Out};
 
 use crate::heartbeat::Heartbeats;
@@ -13,8 +13,8 @@ use crate::links::Purpose;
 use crate::map_log::MapLog;
 use crate::pg::Pg;
 use crate::removal::Removal;
-use crate::requests::Waiting;
 use crate::store_io::StoreIo;
+use crate::waiting::Waiting;
 use maps::{Epoch, PgId};
 use monc::{Monc, MoncConfig, MoncOut};
 use node::{CloseReason, ConnId, DiskInfo, Input, Level, Msg, Never, Node, Peer};
@@ -39,7 +39,7 @@ pub struct Osd {
     pub(crate) heartbeats: Heartbeats,
     pub(crate) waiting: Waiting,
     pub(crate) removals: BTreeMap<PgId, Removal>,
-    pub(crate) copies: Copies,
+    pub(crate) copies: CopyReads,
     pub(crate) report_at: Instant,
     pub(crate) asked_up_thru: Epoch,
     pub(crate) reported: BTreeMap<PgId, u64>,
@@ -78,7 +78,7 @@ impl Osd {
             maps: MapLog::default(),
             waiting: Waiting::default(),
             removals: BTreeMap::new(),
-            copies: Copies::default(),
+            copies: CopyReads::default(),
             report_at: Instant(0),
             asked_up_thru: Epoch(0),
             reported: BTreeMap::new(),
@@ -367,7 +367,7 @@ impl Node for Osd {
             self.waiting.deadline(),
             self.awaited_map_deadline(),
             self.core.budget_deadline(),
-            self.removals.values().filter_map(|removal| removal.pause).min(),
+            self.removals.values().filter_map(|removal| removal.deadline()).min(),
         ];
         all.into_iter().flatten().min()
     }

@@ -47,7 +47,7 @@ impl Osd {
         match event {
             MoncOut::Net(net) => self.core.push(Out::from(net)),
             MoncOut::Told(Told::Session { .. }) => {
-                *self.boot.announced() = false;
+                self.boot.announce_again();
                 self.reported.clear();
                 self.pgs.values_mut().for_each(Pg::report_again);
                 self.core.report_soon();
@@ -105,18 +105,18 @@ impl Osd {
 
     /// Asks to be marked up, once the newest map is here and does not say so.
     pub(crate) fn announce(&mut self) {
-        let caught_up = self.core.epoch() >= self.maps.newest_known && self.core.epoch() != Epoch(0);
+        let caught_up = self.core.epoch() >= self.maps.newest_known() && self.core.epoch() != Epoch(0);
         if self.core.is_up() {
-            if !std::mem::replace(&mut self.boot.ready, true) {
+            if self.boot.ready() {
                 self.core.push(Out::Ready);
             }
-            *self.boot.announced() = false;
+            self.boot.announce_again();
             return;
         }
-        if !caught_up || !self.monc.is_open() || std::mem::replace(self.boot.announced(), true) {
+        if !caught_up || !self.monc.is_open() || !self.boot.announce() {
             return;
         }
-        let mut body = self.core.config().boot(self.core.epoch(), self.maps.superblock.last_up);
+        let mut body = self.core.config().boot(self.core.epoch(), self.maps.superblock().last_up);
         if body.crush_weight == 0 {
             let by_size = self.core.usage().total >> WEIGHT_SHIFT;
             body.crush_weight = u32::try_from(by_size).unwrap_or(u32::MAX).max(1);
@@ -160,7 +160,7 @@ impl Osd {
     pub(crate) fn report(&mut self) {
         let now = self.core.now().mono;
         if !self.core.is_up() && now >= self.report_at {
-            *self.boot.announced() = false;
+            self.boot.announce_again();
             self.report_at = now + self.core.options().report_interval;
             return self.announce();
         }

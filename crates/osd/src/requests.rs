@@ -10,54 +10,19 @@ use crate::pg::balanced::may_be_balanced;
 use crate::pg::request::ClientOp;
 use crate::session::Session;
 use crate::snapset::SnapContext;
+use crate::waiting::Held;
 use auth::OsdTarget;
 use maps::{Epoch, HObject, OsdId, PgId, SnapId, pool_flags};
 use msgs::errno::{EAGAIN, EINVAL, EIO, EMSGSIZE, ENAMETOOLONG, EPERM, ESHUTDOWN};
 use msgs::op::watch_op;
 use msgs::{Op, OsdBackoff, OsdOp, OsdOpReply, backoff_op, osd_flag};
 use node::{Body, ConnId, Level, Msg};
-use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
-use stdx::{Hold, Instant};
+use stdx::Hold;
 
 /// What names a newer map than ours is kept for so long, if a client has sent it: the epoch is its word alone, the memory is everybody's.
 /// A client that is right connects and asks again; by then we have the map, or wait for it once more.
 const PATIENCE: Duration = Duration::from_secs(15);
-
-/// Messages about newer maps than ours, in order of arrival.
-#[derive(Debug, Default)]
-pub struct Waiting {
-    held: VecDeque<Held>,
-    /// Connections of which something is held: what comes after it on them waits too.
-    conns: BTreeSet<ConnId>,
-}
-
-#[derive(Debug)]
-struct Held {
-    epoch: Epoch,
-    conn: ConnId,
-    msg: Msg,
-    /// When it is given up, where a client has sent it. OSDs name no maps that there are not.
-    until: Option<Instant>,
-}
-
-impl Waiting {
-    fn keep(&mut self, held: Held) {
-        self.conns.insert(held.conn);
-        self.held.push_back(held);
-    }
-
-    /// A connection is gone.
-    pub fn forget(&mut self, conn: ConnId) {
-        self.held.retain(|held| held.conn != conn);
-        self.conns.remove(&conn);
-    }
-
-    /// When [`Osd::waiting_due`] has something to do.
-    pub fn deadline(&self) -> Option<Instant> {
-        self.held.iter().find_map(|held| held.until)
-    }
-}
 
 /// What becomes of a client's request.
 enum Verdict {
@@ -72,7 +37,7 @@ enum Verdict {
 impl Osd {
     /// A map has come: what waited goes on.
     pub(crate) fn go_on_waiting(&mut self) {
-        for held in std::mem::take(&mut self.waiting).held {
+        for held in self.waiting.take() {
             if self.must_wait(held.conn, held.epoch) {
                 // For no longer than it would have without this map.
                 self.await_map(held.epoch);
@@ -90,10 +55,7 @@ impl Osd {
     /// Clients whose requests have waited too long for the map that they name lose their connections.
     pub(crate) fn waiting_due(&mut self) {
         let now = self.core.now().mono;
-        while let Some(first) = self.waiting.held.iter().find(|held| held.until.is_some()) {
-            if first.until.is_some_and(|until| until > now) {
-                return;
-            }
+        while let Some(first) = self.waiting.overdue(now) {
             let (conn, epoch) = (first.conn, first.epoch);
             if let Some(peer) = self.core.session(conn).map(Session::peer) {
                 let text = format!(
@@ -114,11 +76,11 @@ impl Osd {
     /// Whether a message waits for a newer map.
     #[cfg(test)]
     pub(crate) fn waits_for_map(&self) -> bool {
-        !self.waiting.held.is_empty()
+        !self.waiting.is_empty()
     }
 
     fn must_wait(&self, conn: ConnId, epoch: Epoch) -> bool {
-        epoch > self.core.epoch() || self.waiting.conns.contains(&conn)
+        epoch > self.core.epoch() || self.waiting.holds(conn)
     }
 
     fn hold(&mut self, epoch: Epoch, conn: ConnId, msg: Msg) {

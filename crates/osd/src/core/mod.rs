@@ -7,7 +7,6 @@ mod leases;
 mod map_requests;
 mod map_view;
 mod numbers;
-mod outbox;
 mod own_requests;
 mod peers;
 mod recovery;
@@ -15,9 +14,9 @@ mod recovery_budget;
 mod reservations;
 mod shares;
 
+pub use crate::outbox::Out;
 pub use due::Due;
 pub use leases::Lease;
-pub use outbox::{Out, Outbox};
 pub use own_requests::CopyFor;
 
 use crate::backoff::{Backoffs, Range};
@@ -28,6 +27,7 @@ use crate::links::Links;
 use crate::map_sharing::PeerEpochs;
 use crate::op_tracker::OpTracker;
 use crate::ops::CopySource;
+use crate::outbox::Outbox;
 use crate::session::Sessions;
 use crate::store_io::StoreIo;
 use due::DueQueue;

@@ -1,4 +1,4 @@
-//! COPY_FROM, COPY_FROM2: the object becomes a copy of another one, which [`crate::copies`] reads.
+//! COPY_FROM, COPY_FROM2: the object becomes a copy of another one, which [`crate::copy_from`] reads.
 
 use super::{Exec, OpError, OpOutput, done};
 use crate::object::{key_of, user_attr};

@@ -1,7 +1,7 @@
 //! What a request needs of stored objects is loaded before it is executed.
 
 use crate::completion::ReadFor;
-use crate::copies::CopyResult;
+use crate::copy_from::CopyResult;
 use crate::core::Core;
 use crate::ops::{Loaded, Loads};
 use crate::pg::Pg;

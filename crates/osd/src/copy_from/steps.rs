@@ -1,82 +1,16 @@
-//! Objects that are read from wherever they are to be copied (COPY_FROM): the primary of the copy asks the primary of the source as a
-//! client would, part by part, and holds it to the version that the first part had.
-//!
-//! All that is read stays in memory until its request has been answered, so that is reserved before: as many are read at once as there is memory for, and one
-//! that is larger than that is read alone. Only the first part tells how large an object is; one that turns out not to fit beside the others
-//! begins anew when it does. What is waited for in line holds nothing.
-//!
-//! What was asked is asked again with every new map and after a lost connection; answers to an earlier question are not known
-//! any more. The questions overtake what waits for the source object, so that two copies in opposite directions do not wait
-//! for each other (`pg/client.rs`).
+//! What an OSD does to read the sources of copies.
 
+use super::{CHUNK, CopyResult, RESTARTS, SourceRead};
 use crate::core::CopyFor;
 use crate::object::key_of;
-use crate::ops::{Copied, CopySource};
+use crate::ops::Copied;
 use crate::osd::Osd;
 use crate::pg::request::ClientOp;
 use maps::{OsdId, PgId, Spg};
 use msgs::errno::{EAGAIN, EINVAL, ENOENT, EOVERFLOW, ERANGE};
-use msgs::op::input::{self, OmapGetVals, OmapValuesReply, StatReply};
-use msgs::{Extent, Op, OsdOp, OsdOpReply, osd_flag};
-use std::collections::{BTreeMap, VecDeque};
-use stdx::{Budget, Hold, Reservation};
+use msgs::{OsdOp, OsdOpReply, osd_flag};
+use stdx::Hold;
 use wire::{EntityId, EntityType};
-
-/// Data of one part.
-const CHUNK: u64 = 4 << 20;
-/// For all objects that are copied at once.
-const MEMORY: u64 = 16 << 20;
-/// An object that is changed so often while it is read is not copied.
-const RESTARTS: u32 = 20;
-
-/// What became of it, and what its memory is counted by.
-pub type CopyResult = Result<(Copied, Hold), i32>;
-
-#[derive(Debug)]
-struct Copy {
-    wanted: CopyFor,
-    source: CopySource,
-    /// Who was asked.
-    asked: Option<OsdId>,
-    so_far: Copied,
-    begun: bool,
-    more_omap: bool,
-    restarts: u32,
-    /// How much memory it needs, as far as that is known.
-    wants: u64,
-    memory: Option<Reservation>,
-}
-
-impl Copy {
-    /// It begins anew, and holds nothing.
-    fn begin(&mut self) {
-        (self.so_far, self.begun, self.more_omap, self.memory) = (Copied::default(), false, false, None);
-    }
-}
-
-/// All objects that are to be read.
-#[derive(Debug)]
-pub struct Copies {
-    /// What was asked, by the number of the question.
-    asked: BTreeMap<u64, Copy>,
-    /// What waits for memory.
-    waiting: VecDeque<Copy>,
-    memory: Budget,
-}
-
-impl Default for Copies {
-    fn default() -> Self {
-        Self { asked: BTreeMap::new(), waiting: VecDeque::new(), memory: Budget::new(MEMORY) }
-    }
-}
-
-impl Copies {
-    /// Bytes that are held.
-    #[cfg(test)]
-    pub(crate) fn held(&self) -> u64 {
-        self.memory.used()
-    }
-}
 
 impl Osd {
     /// Begins to read what requests want to copy, and takes answers of PGs of our own.
@@ -88,7 +22,7 @@ impl Osd {
             let (so_far, begun, more_omap) = (Copied::default(), false, false);
             let (restarts, wants, memory) = (0, CHUNK, None);
             let copy =
-                Copy { wanted, source, asked: None, so_far, begun, more_omap, restarts, wants, memory };
+                SourceRead { wanted, source, asked: None, so_far, begun, more_omap, restarts, wants, memory };
             self.copies.waiting.push_back(copy);
         }
         for (tid, reply) in answers {
@@ -136,7 +70,7 @@ impl Osd {
     }
 
     /// Asks for the next part of one that has its memory.
-    fn ask_copy(&mut self, mut copy: Copy) {
+    fn ask_copy(&mut self, mut copy: SourceRead) {
         // Nobody waits for it any more.
         let waits = |pg: &crate::pg::Pg| pg.waits_for_copy(copy.wanted.op, copy.wanted.attempt);
         if !self.pgs.get(&copy.wanted.pgid).is_some_and(waits) {
@@ -221,7 +155,7 @@ impl Osd {
     }
 
     /// Whether what is known of an object by now fits into memory beside the others that are read.
-    fn copy_fits(&self, copy: &mut Copy) -> bool {
+    fn copy_fits(&self, copy: &mut SourceRead) -> bool {
         copy.wants = copy.wants.max(copy.so_far.bytes());
         let Some(memory) = &mut copy.memory else { return false };
         let (budget, has) = (&self.copies.memory, memory.bytes());
@@ -231,64 +165,5 @@ impl Osd {
             memory.resize(copy.wants.max(has));
         }
         fits
-    }
-}
-
-impl Copy {
-    fn question(&self) -> Vec<Op> {
-        let version = if self.begun { self.so_far.user_version } else { self.source.version };
-        let mut ops = Vec::new();
-        if version != 0 {
-            ops.push(Op::AssertVer { ver: version });
-        }
-        if !self.begun {
-            ops.extend([Op::Stat, Op::GetXattrs, Op::OmapGetHeader]);
-        }
-        ops.push(Op::Read(Extent::new(self.so_far.data.len() as u64, CHUNK)));
-        if !self.begun || self.more_omap {
-            let start_after = self.so_far.omap.last().map(|(key, _)| key.clone()).unwrap_or_default();
-            let ask = OmapGetVals { start_after, max: u64::MAX, prefix: Vec::new() };
-            ops.push(Op::OmapGetVals { data: input::write(&ask) });
-        }
-        ops
-    }
-
-    /// Takes the answers to [`Self::question`]; `None` where they are not that.
-    fn take(&mut self, reply: &OsdOpReply) -> Option<()> {
-        let question = self.question();
-        if question.len() != reply.ops.len() {
-            return None;
-        }
-        self.more_omap = false;
-        for (op, result) in question.iter().zip(&reply.ops) {
-            match op {
-                Op::Stat => {
-                    let (size, mtime): StatReply = input::read(&result.data).ok()?;
-                    (self.so_far.size, self.so_far.mtime) = (size, mtime);
-                }
-                Op::GetXattrs => {
-                    let attrs: BTreeMap<Vec<u8>, Vec<u8>> = input::read(&result.data).ok()?;
-                    self.so_far.attrs = attrs.into_iter().collect();
-                }
-                Op::OmapGetHeader => self.so_far.omap_header = result.data.to_vec(),
-                Op::Read(_) => {
-                    let short = result.data.is_empty() && (self.so_far.data.len() as u64) < self.so_far.size;
-                    // It is counted here from now on, not as a message: those wait for one another.
-                    self.so_far.data.append(result.data.settled());
-                    if short {
-                        return None;
-                    }
-                }
-                Op::OmapGetVals { .. } => {
-                    let (values, more): OmapValuesReply = input::read(&result.data).ok()?;
-                    self.more_omap = more && !values.is_empty();
-                    self.so_far.omap.extend(values);
-                }
-                _ => {}
-            }
-        }
-        self.begun = true;
-        self.so_far.user_version = reply.user_version;
-        Some(())
     }
 }

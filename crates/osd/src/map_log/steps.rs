@@ -1,12 +1,12 @@
-//! OSD maps: taken in order, stored, acted on by all PGs before the next input, passed on to clients that lag behind.
+//! The steps from one map to the next.
 
-use crate::boot::{Superblock, map_key, superblock_op};
+use super::Untouched;
 use crate::completion::CommitFor;
-use crate::map_sharing::AwaitedMap;
 use crate::osd::Osd;
 use crate::pg::Pg;
 use crate::pg::meta::{Members, Stored};
 use crate::pg::trim::forget_snaps;
+use crate::superblock::{map_key, superblock_op};
 use maps::{Epoch, OsdId, OsdMap, OsdMapIncremental, PgId, split_off, stable_mod, stable_mod_mask};
 use node::{ConnId, Level};
 use std::collections::BTreeMap;
@@ -28,28 +28,6 @@ const MAP_PATIENCE: Duration = Duration::from_millis(100);
 const HEARTBEAT_PATIENCE: Duration = Duration::from_millis(1500);
 /// New maps are announced at once to this many peers, by heartbeats: those who lack it show that in their answers.
 const TOLD_AT_ONCE: usize = 3;
-
-/// A PG that nobody can have written to yet: in none of its intervals did a primary become active.
-#[derive(Clone, Debug)]
-struct Untouched {
-    created: Epoch,
-    members: Members,
-}
-
-/// What is known of maps beside the newest one.
-#[derive(Debug, Default)]
-pub struct MapLog {
-    /// As it is stored.
-    pub superblock: Superblock,
-    /// The newest epoch that the monitor has spoken of.
-    pub newest_known: Epoch,
-    awaited: AwaitedMap,
-    /// Steps that store the maps of this input.
-    unsaved: Vec<TxnOp>,
-    /// How long those maps are together, in bytes.
-    unsaved_len: usize,
-    untouched: BTreeMap<PgId, Untouched>,
-}
 
 impl Osd {
     /// Maps from the monitor.

@@ -1,76 +1,20 @@
-//! From a disk to a running OSD: the store, whose it is, the newest map that was acted on, the PGs' knowledge.
+//! The steps of a start.
 
 use crate::completion::{CommitFor, ReadFor};
 use crate::osd::Osd;
 use crate::pg::Pg;
 use crate::pg::meta::{Loader, META_POOL, TEMP_POOL, meta_key, meta_pgid};
 use crate::removal::Removal;
+use crate::superblock::{SUPER_POOL, SUPERBLOCK, SUPERBLOCK_KEY, Superblock, map_key};
 use maps::{Epoch, OsdMap, PgId};
 use node::Level;
-use std::collections::{BTreeMap, VecDeque};
 use store::{MkfsInfo, ObjectKey, ObjectView, OmapRange, Read, ReadReply, Transaction, TxnOp};
-use wire::{Reader, Uuid, Writer, wire_structs};
+use wire::Reader;
 
-/// The private pool of the superblock and the maps.
-pub const SUPER_POOL: i64 = -1;
-pub(crate) const SUPERBLOCK: &str = "superblock";
-pub(crate) const SUPERBLOCK_KEY: &[u8] = b"superblock";
 /// Entries of a page of a PG's knowledge, and its bytes.
 const PAGE: (usize, usize) = (2000, 1 << 20);
 /// Keys listed at once.
 const LIST: usize = 4096;
-
-wire_structs! {
-    /// Whose the store is, and which maps are in it.
-    #[derive(Eq)]
-    pub struct Superblock[v 1/1] {
-        /// Of the cluster.
-        pub fsid: Uuid,
-        /// Of the OSD.
-        pub id: i32,
-        /// Of the store.
-        pub uuid: Uuid,
-        /// The oldest map stored; 0 for none.
-        pub oldest: Epoch,
-        /// The newest map that all PGs have acted on; 0 for none.
-        pub newest: Epoch,
-        /// The newest map in which it was up.
-        pub last_up: Epoch,
-    }
-}
-
-/// How far the start has come.
-#[derive(Debug, Default)]
-pub struct Boot {
-    running: bool,
-    to_load: VecDeque<PgId>,
-    loading: BTreeMap<PgId, Loader>,
-    announced: bool,
-    pub(crate) ready: bool,
-}
-
-impl Boot {
-    /// Whether all is loaded and maps may come.
-    pub fn is_running(&self) -> bool {
-        self.running
-    }
-
-    /// Whether the monitor has been asked to mark us up, in this session.
-    pub fn announced(&mut self) -> &mut bool {
-        &mut self.announced
-    }
-}
-
-/// The object that holds a stored map.
-pub fn map_key(epoch: Epoch) -> ObjectKey {
-    ObjectKey::private(SUPER_POOL, &format!("osdmap.{:08x}", epoch.0))
-}
-
-/// The step that stores the superblock.
-pub fn superblock_op(superblock: &Superblock) -> TxnOp {
-    let entry = (SUPERBLOCK_KEY.to_vec(), Writer::encode(superblock));
-    TxnOp::OmapSet(ObjectKey::private(SUPER_POOL, SUPERBLOCK), vec![entry])
-}
 
 impl Osd {
     fn label(&self) -> Vec<u8> {
@@ -152,7 +96,7 @@ impl Osd {
             },
         };
         let newest = superblock.newest;
-        self.maps.superblock = superblock;
+        self.maps.load(superblock);
         if newest == Epoch(0) {
             return self.run();
         }
@@ -266,7 +210,7 @@ impl Osd {
         self.monc.subscribe("nacremap", 0, false, &mut self.monc_out);
         self.monc.subscribe("config", 0, false, &mut self.monc_out);
         self.monc.start(self.core.now(), &mut self.monc_out);
-        self.heartbeats.next_at = self.core.now().mono;
+        self.heartbeats.begin(self.core.now().mono);
         self.report_at = self.core.now().mono + self.core.options().report_interval;
     }
 }

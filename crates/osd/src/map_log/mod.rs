@@ -1,0 +1,49 @@
+//! OSD maps: taken in order, stored, acted on by all PGs before the next input, passed on to those that lag behind.
+
+mod steps;
+
+use crate::map_sharing::AwaitedMap;
+use crate::pg::meta::Members;
+use crate::superblock::Superblock;
+use maps::{Epoch, PgId};
+use std::collections::BTreeMap;
+use store::TxnOp;
+
+/// A PG that nobody can have written to yet: in none of its intervals did a primary become active.
+#[derive(Clone, Debug)]
+struct Untouched {
+    created: Epoch,
+    members: Members,
+}
+
+/// What is known of maps beside the newest one.
+#[derive(Debug, Default)]
+pub struct MapLog {
+    /// As it is stored.
+    superblock: Superblock,
+    /// The newest epoch that the monitor has spoken of.
+    newest_known: Epoch,
+    awaited: AwaitedMap,
+    /// Steps that store the maps of this input.
+    unsaved: Vec<TxnOp>,
+    /// How long those maps are together, in bytes.
+    unsaved_len: usize,
+    untouched: BTreeMap<PgId, Untouched>,
+}
+
+impl MapLog {
+    /// Takes the superblock that was stored.
+    pub fn load(&mut self, superblock: Superblock) {
+        self.superblock = superblock;
+    }
+
+    /// The superblock, as it is stored with the newest map.
+    pub fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+
+    /// The newest epoch that anybody has spoken of.
+    pub fn newest_known(&self) -> Epoch {
+        self.newest_known
+    }
+}

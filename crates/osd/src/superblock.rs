@@ -1,0 +1,40 @@
+//! The superblock: whose a store is, and which maps are in it.
+
+use maps::Epoch;
+use store::{ObjectKey, TxnOp};
+use wire::{Uuid, Writer, wire_structs};
+
+/// The private pool of the superblock and the maps.
+pub const SUPER_POOL: i64 = -1;
+pub(crate) const SUPERBLOCK: &str = "superblock";
+pub(crate) const SUPERBLOCK_KEY: &[u8] = b"superblock";
+
+wire_structs! {
+    /// Whose the store is, and which maps are in it.
+    #[derive(Eq)]
+    pub struct Superblock[v 1/1] {
+        /// Of the cluster.
+        pub fsid: Uuid,
+        /// Of the OSD.
+        pub id: i32,
+        /// Of the store.
+        pub uuid: Uuid,
+        /// The oldest map stored; 0 for none.
+        pub oldest: Epoch,
+        /// The newest map that all PGs have acted on; 0 for none.
+        pub newest: Epoch,
+        /// The newest map in which it was up.
+        pub last_up: Epoch,
+    }
+}
+
+/// The object that holds a stored map.
+pub fn map_key(epoch: Epoch) -> ObjectKey {
+    ObjectKey::private(SUPER_POOL, &format!("osdmap.{:08x}", epoch.0))
+}
+
+/// The step that stores the superblock.
+pub fn superblock_op(superblock: &Superblock) -> TxnOp {
+    let entry = (SUPERBLOCK_KEY.to_vec(), Writer::encode(superblock));
+    TxnOp::OmapSet(ObjectKey::private(SUPER_POOL, SUPERBLOCK), vec![entry])
+}

@@ -1,0 +1,69 @@
+//! Messages that name a newer map than ours wait for it.
+
+use maps::Epoch;
+use node::{ConnId, Msg};
+use std::collections::{BTreeSet, VecDeque};
+use stdx::Instant;
+
+/// A message that waits.
+#[derive(Debug)]
+pub struct Held {
+    /// The map that it waits for.
+    pub epoch: Epoch,
+    /// The connection that it came on.
+    pub conn: ConnId,
+    /// The message.
+    pub msg: Msg,
+    /// When it is given up, if a client has sent it. OSDs name no maps that do not exist.
+    pub until: Option<Instant>,
+}
+
+/// Messages about newer maps than ours, in order of arrival.
+#[derive(Debug, Default)]
+pub struct Waiting {
+    held: VecDeque<Held>,
+    /// Connections of which something is held: what comes after it on them waits too.
+    conns: BTreeSet<ConnId>,
+}
+
+impl Waiting {
+    /// Keeps a message.
+    pub fn keep(&mut self, held: Held) {
+        self.conns.insert(held.conn);
+        self.held.push_back(held);
+    }
+
+    /// Takes all messages, to look at them again.
+    pub fn take(&mut self) -> VecDeque<Held> {
+        self.conns.clear();
+        std::mem::take(&mut self.held)
+    }
+
+    /// True if a message of this connection waits: those behind it wait too.
+    pub fn holds(&self, conn: ConnId) -> bool {
+        self.conns.contains(&conn)
+    }
+
+    /// True if no message waits.
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// A connection is gone.
+    pub fn forget(&mut self, conn: ConnId) {
+        self.held.retain(|held| held.conn != conn);
+        self.conns.remove(&conn);
+    }
+
+    /// The first message of a client whose time is over.
+    pub fn overdue(&self, now: Instant) -> Option<&Held> {
+        let first = self.held.iter().find(|held| held.until.is_some())?;
+        first.until.is_some_and(|until| until <= now).then_some(first)
+    }
+
+    /// When [`Self::overdue`] has something to say.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.held.iter().find_map(|held| held.until)
+    }
+}
