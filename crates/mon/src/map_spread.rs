@@ -1,9 +1,9 @@
-//! New OSD maps reach a few OSDs from their monitor, and all others from one another (section 5.1 of the paper): so a change costs
-//! each monitor a bounded number of messages, however many OSDs there are.
+//! New OSD maps reach a few OSDs from their monitor, and all others from one another (section 5.1 of the
+//! paper): so a change costs each monitor a bounded number of messages, however many OSDs there are.
 //!
-//! A monitor tells at once the OSDs whose turn it is, some of those that have asked for a change that the map may have made, and all
-//! that exchange no heartbeats. The epoch in an OSD's reports shows whether the others have told it; whoever lacks a map that was
-//! there at its last report gets it from the monitor after all.
+//! A monitor tells at once the OSDs whose turn it is, some of those that have asked for a change that the map
+//! may have made, and all that exchange no heartbeats. The epoch in an OSD's reports shows whether the others
+//! have told it; whoever lacks a map that was there at its last report gets it from the monitor after all.
 
 use crate::mon::{Mon, Out};
 use crate::session::{Session, Sessions, SubEnd};
@@ -36,7 +36,8 @@ impl MapShare {
         self.awaits = self.awaits.saturating_sub(1);
     }
 
-    /// It has reported with map `has`, while `newest` is the newest. Returns true if it lacks a map that was there at its last report.
+    /// It has reported with map `has`, while `newest` is the newest. Returns true if it lacks a map that was
+    /// there at its last report.
     fn reported(&mut self, has: Epoch, newest: Epoch) -> bool {
         has < std::mem::replace(&mut self.newest_at_report, newest)
     }
@@ -51,8 +52,8 @@ impl Session {
 }
 
 impl Sessions {
-    /// The sessions that have the OSD map of `epoch` from other OSDs. All others are sent it by this monitor: of those that share
-    /// maps `at_once`, which change with each epoch, and some that wait for it.
+    /// The sessions that have the OSD map of `epoch` from other OSDs. All others are sent it by this monitor:
+    /// of those that share maps `at_once`, which change with each epoch, and some that wait for it.
     pub(crate) fn told_by_others(&self, epoch: Epoch, at_once: usize) -> BTreeSet<ConnId> {
         let shares = |conn: &ConnId| self.get(*conn).is_some_and(Session::shares_maps);
         let sharing: Vec<ConnId> = self.conns().into_iter().filter(shares).collect();

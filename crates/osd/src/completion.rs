@@ -1,4 +1,5 @@
-//! The owner of each transaction and read that the store has not finished: it is handed back with the completion.
+//! The owner of each transaction and read that the store has not finished: it is handed back with the
+//! completion.
 
 use maps::{EVersion, Epoch, PgId};
 use node::{ConnId, Msg};

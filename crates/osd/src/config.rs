@@ -37,7 +37,8 @@ pub struct OsdConfig {
     pub options: OsdOptions,
 }
 
-/// What this version understands. 2: PGs are merged. 3: data of updates goes ahead. 4: log entries undo others.
+/// What this version understands. 2: PGs are merged. 3: data of updates goes ahead. 4: log entries undo
+/// others.
 const FEATURE_LEVEL: u32 = 4;
 
 /// Tunables of an OSD.
@@ -45,11 +46,12 @@ const FEATURE_LEVEL: u32 = 4;
 pub struct OsdOptions {
     /// Between two pings of a peer (`osd_heartbeat_interval`).
     pub heartbeat_interval: Duration,
-    /// Silence after which a peer is reported (`osd_heartbeat_grace`). With what the monitors and peering take after it, clients are to
-    /// wait for no more than 5 s.
+    /// Silence after which a peer is reported (`osd_heartbeat_grace`). With what the monitors and peering
+    /// take after it, clients are to wait for no more than 5 s.
     pub heartbeat_grace: Duration,
     /// For how long a replica promises its primary that no other primary serves reads; must be longer than
-    /// `heartbeat_interval` and shorter than `heartbeat_grace`, so that it is over when a silent OSD is marked down.
+    /// `heartbeat_interval` and shorter than `heartbeat_grace`, so that it is over when a silent OSD is
+    /// marked down.
     pub read_lease: Duration,
     /// Between two reports of statistics to the monitors (`osd_mon_report_interval`).
     pub report_interval: Duration,
@@ -69,7 +71,8 @@ pub struct OsdOptions {
     pub update_part: u64,
     /// What it says that it understands; less where an older version is to be imitated.
     pub feature_level: u32,
-    /// PGs that one OSD recovers at a time as primary, and as many whose copy it has is filled (`osd_max_backfills`).
+    /// PGs that one OSD recovers at a time as primary, and as many whose copy it has is filled
+    /// (`osd_max_backfills`).
     pub max_backfills: usize,
     /// Before an object is sent again to an OSD that was out of space for it.
     pub space_retry: Duration,
@@ -85,11 +88,13 @@ pub struct OsdOptions {
     pub store_cache: u64,
     /// Memory for the store's cache of data, bytes.
     pub data_cache: u64,
-    /// OSDs that share `osd_memory_target` in equal parts: those of one process. Not an option; it stays as it was made.
+    /// OSDs that share `osd_memory_target` in equal parts: those of one process. Not an option; it stays as
+    /// it was made.
     pub memory_shares: u64,
 }
 
-/// What an OSD takes about beside the store's caches: changes that are not in their places yet, logs of PGs, connections.
+/// What an OSD takes about beside the store's caches: changes that are not in their places yet, logs of PGs,
+/// connections.
 const BESIDE_CACHES: u64 = 32 << 20;
 /// Less memory than this is not aimed at.
 const LEAST_MEMORY: u64 = 16 << 20;
@@ -123,8 +128,8 @@ impl Default for OsdOptions {
 }
 
 impl OsdOptions {
-    /// Takes over what is set of the options that may change while an OSD runs. Those of heartbeats and leases are not among
-    /// them: a lease that was promised must stay shorter than every peer's grace.
+    /// Takes over what is set of the options that may change while an OSD runs. Those of heartbeats and
+    /// leases are not among them: a lease that was promised must stay shorter than every peer's grace.
     pub fn apply(&mut self, settings: &decl::Settings) {
         let default = Self::default();
         let size = |name: &str| settings.size(name);
@@ -146,7 +151,8 @@ impl OsdOptions {
             .filter(|n| *n >= LEAST_MEMORY)
             .map(|n| n / self.memory_shares.max(1))
             .map_or(default.store_cache + default.data_cache, |n| n.saturating_sub(BESIDE_CACHES).max(n / 4));
-        // Neither is of use without the other: what an object's data is read by is the index, which each write needs too.
+        // Neither is of use without the other: what an object's data is read by is the index, which each
+        // write needs too.
         self.store_cache = caches / 8 * 5;
         self.data_cache = caches - self.store_cache;
         self.scrub.apply(settings);

@@ -51,8 +51,8 @@ impl DiskHealth {
         self.took[class.min(self.took.len() - 1)] += 1;
     }
 
-    /// The commits of the last whole window. What has waited longer than they took counts in their place: a device that does nothing
-    /// any more commits nothing either.
+    /// The commits of the last whole window. What has waited longer than they took counts in their place: a
+    /// device that does nothing any more commits nothing either.
     pub fn report(&mut self, now: Instant, oldest: Option<Duration>) -> Commits {
         if now.since(self.began) >= WINDOW {
             self.began = now;

@@ -1,7 +1,8 @@
-//! The OSD: keeps placement groups, orders and replicates their updates, agrees with other OSDs on what is right after a failure, and
-//! completes copies that missed something (sections 5.1 to 5.5 of the paper).
+//! The OSD: keeps placement groups, orders and replicates their updates, agrees with other OSDs on what is
+//! right after a failure, and completes copies that missed something (sections 5.1 to 5.5 of the paper).
 //!
-//! One state machine, [`Osd`]; the store and the session to the monitor are parts of it. See `docs/internals/osd.md`.
+//! One state machine, [`Osd`]; the store and the session to the monitor are parts of it. See
+//! `docs/internals/osd.md`.
 
 mod admin;
 mod backoff;

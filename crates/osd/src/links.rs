@@ -1,5 +1,5 @@
-//! Connections to other OSDs. Each OSD opens its own for what it asks; answers come back on it. What was asked on a connection
-//! that is lost is asked again by a new round of peering.
+//! Connections to other OSDs. Each OSD opens its own for what it asks; answers come back on it. What was
+//! asked on a connection that is lost is asked again by a new round of peering.
 
 use maps::{Epoch, OsdId, OsdMap};
 use monc::{ConnSpace, Monc};
@@ -81,8 +81,9 @@ impl Links {
         gone.into_iter().for_each(|key| self.remove(key, out));
     }
 
-    /// After a new map: ends what leads to OSDs that are down or have restarted. What was sent there is void. Gives those of which something
-    /// may be awaited: for the PGs that they are members of the map begins new intervals, not for those that they have copies of.
+    /// After a new map: ends what leads to OSDs that are down or have restarted. What was sent there is void.
+    /// Gives those of which something may be awaited: for the PGs that they are members of the map begins new
+    /// intervals, not for those that they have copies of.
     pub fn map_changed(&mut self, map: &OsdMap, out: &mut Outbox) -> Vec<OsdId> {
         let stale = |((_, osd), link): (&(Purpose, OsdId), &Link)| {
             let up = map.osd(*osd).filter(|o| o.is_up()).map(|o| o.info.up_from);

@@ -1,8 +1,9 @@
-//! How OSDs spread new maps among themselves (section 5.1 of the paper): the incrementals that one passes on, what it knows of the
-//! others' maps, and how long it waits for a map that another has.
+//! How OSDs spread new maps among themselves (section 5.1 of the paper): the incrementals that one passes on,
+//! what it knows of the others' maps, and how long it waits for a map that another has.
 //!
-//! Monitors tell a few OSDs of a new map. An OSD that has a newer map than the one it talks to sends the incrementals ahead of its
-//! message, on the same connection; heartbeats make it known to those who exchange nothing else.
+//! Monitors tell a few OSDs of a new map. An OSD that has a newer map than the one it talks to sends the
+//! incrementals ahead of its message, on the same connection; heartbeats make it known to those who exchange
+//! nothing else.
 
 use maps::{Epoch, OsdId};
 use std::collections::BTreeMap;
@@ -13,9 +14,11 @@ use stdx::{Buf, Instant};
 const RECENT: usize = 64;
 /// The most bytes of incrementals that another OSD is sent at once. One that lacks more asks a monitor.
 const MAX_SHARED_BYTES: usize = 512 << 10;
-/// An OSD of which nothing was heard is taken to lack this many epochs: it is a peer since one of the last maps.
+/// An OSD of which nothing was heard is taken to lack this many epochs: it is a peer since one of the last
+/// maps.
 const ASSUMED_LAG: u32 = 4;
-/// What was sent is not sent again within this time, whatever the receiver says that it has: that may have crossed it.
+/// What was sent is not sent again within this time, whatever the receiver says that it has: that may have
+/// crossed it.
 const RESEND_AFTER: Duration = Duration::from_secs(1);
 
 /// The newest incrementals, up to the map that this OSD has.
@@ -55,8 +58,8 @@ struct Known {
 
 /// The newest map that each other OSD has, as far as its messages say and as we have sent.
 ///
-/// An epoch here may be too high, after a connection broke or an OSD started anew: the receiver then waits in vain and asks a
-/// monitor ([`AwaitedMap`]).
+/// An epoch here may be too high, after a connection broke or an OSD started anew: the receiver then waits in
+/// vain and asks a monitor ([`AwaitedMap`]).
 #[derive(Debug, Default)]
 pub struct PeerEpochs {
     known: BTreeMap<OsdId, Known>,
@@ -83,8 +86,8 @@ impl PeerEpochs {
         self.known.remove(&osd);
     }
 
-    /// The incrementals that an OSD lacks of `newest`, which are taken to be sent now. `None` if it has that map, or lacks more than
-    /// is shared.
+    /// The incrementals that an OSD lacks of `newest`, which are taken to be sent now. `None` if it has that
+    /// map, or lacks more than is shared.
     pub fn take_lacking(
         &mut self,
         osd: OsdId,

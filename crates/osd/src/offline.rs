@@ -1,5 +1,5 @@
-//! What tools need to know of the store of an OSD that is stopped: which objects are what, and how a copy of a PG goes on at
-//! another OSD.
+//! What tools need to know of the store of an OSD that is stopped: which objects are what, and how a copy of
+//! a PG goes on at another OSD.
 
 use crate::object::{INFO_ATTR, ObjectInfo};
 use crate::pg::info::{Info, add_past};
@@ -64,8 +64,8 @@ pub fn range_of(pgid: PgId, pg_num: u32) -> (ObjectKey, ObjectKey) {
     objects_of(pgid, pg_num)
 }
 
-/// The step that says that a copy of a PG is being put here: until [`imported`] the OSD does not start. The empty description
-/// keeps programs from it that do not know this mark.
+/// The step that says that a copy of a PG is being put here: until [`imported`] the OSD does not start. The
+/// empty description keeps programs from it that do not know this mark.
 pub fn importing(pgid: PgId) -> TxnOp {
     let entries = [(IMPORTING, &b"1"[..]), (INFO, b"")];
     TxnOp::OmapSet(meta_key(pgid), entries.map(|(key, value)| (key.to_vec(), value.to_vec())).into())
@@ -76,8 +76,8 @@ pub fn is_importing(records: &[(Vec<u8>, Vec<u8>)]) -> bool {
     records.iter().any(|(key, _)| key == IMPORTING)
 }
 
-/// What the OSD is to know of a PG whose objects are here, in pieces of some bytes; each may be a transaction of its own, the last one ends
-/// the import.
+/// What the OSD is to know of a PG whose objects are here, in pieces of some bytes; each may be a transaction
+/// of its own, the last one ends the import.
 pub fn imported(pgid: PgId, records: &[(Vec<u8>, Vec<u8>)], bytes: usize) -> Vec<Vec<TxnOp>> {
     let (info, others): (Vec<_>, Vec<_>) = records.iter().cloned().partition(|(key, _)| key == INFO);
     let mut pieces = Vec::new();
@@ -102,7 +102,8 @@ pub fn forgotten(pgid: PgId) -> TxnOp {
     TxnOp::Remove(meta_key(pgid))
 }
 
-/// The step that enters an object with these xattrs, if it is a clone, into the index by which it is found when its snapshots are removed.
+/// The step that enters an object with these xattrs, if it is a clone, into the index by which it is found
+/// when its snapshots are removed.
 pub fn index_of(object: &ObjectKey, attrs: &[(Vec<u8>, Vec<u8>)]) -> Option<TxnOp> {
     if object.snap == SnapId::HEAD.0 {
         return None;
@@ -111,8 +112,9 @@ pub fn index_of(object: &ObjectKey, attrs: &[(Vec<u8>, Vec<u8>)]) -> Option<TxnO
     Some(index_clone(object, &info.snaps))
 }
 
-/// Brings what an OSD knew of a PG at the first of `maps` up to the last, as if it had been there: the intervals that have ended
-/// meanwhile are noted, so that their members are asked before the copy is believed to be the newest.
+/// Brings what an OSD knew of a PG at the first of `maps` up to the last, as if it had been there: the
+/// intervals that have ended meanwhile are noted, so that their members are asked before the copy is believed
+/// to be the newest.
 pub fn carry_on(pgid: PgId, records: &mut [(Vec<u8>, Vec<u8>)], maps: &[OsdMap]) -> Result<(), String> {
     fn get<T: Decode>(records: &[(Vec<u8>, Vec<u8>)], key: &[u8]) -> Result<T, String> {
         let found = records.iter().find(|(k, _)| k == key).ok_or("a record is missing")?;

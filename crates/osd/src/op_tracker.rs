@@ -1,4 +1,5 @@
-//! The op tracker: the slowest requests of late with the time that they spent in each stage, and the mean latency of writes.
+//! The op tracker: the slowest requests of late with the time that they spent in each stage, and the mean
+//! latency of writes.
 
 use serde_json::{Value, json};
 use std::collections::VecDeque;

@@ -1,7 +1,7 @@
 //! The OSD as a node: takes inputs apart, hands them to PGs, carries out what they want.
 //!
-//! After each input everything that follows from it is done before the outputs leave: store answers that came at once, PGs that
-//! others kicked, messages that wait for connections.
+//! After each input everything that follows from it is done before the outputs leave: store answers that came
+//! at once, PGs that others kicked, messages that wait for connections.
 
 use crate::boot::Boot;
 use crate::config::OsdConfig;
@@ -91,7 +91,8 @@ impl Osd {
         }
     }
 
-    /// Gives it the options of its configuration file and command line, which win over those that monitors store.
+    /// Gives it the options of its configuration file and command line, which win over those that monitors
+    /// store.
     pub fn with_file_options(mut self, options: BTreeMap<String, String>) -> Self {
         self.settings = decl::Settings::new(self.core.config().credentials.name.to_string(), options);
         self.settings_changed();

@@ -1,5 +1,5 @@
-//! Transactions on the way to replicas: the steps without their payload, and the payload as buffers that are shared with
-//! the local transaction and the socket (DESIGN, decision 1).
+//! Transactions on the way to replicas: the steps without their payload, and the payload as buffers that are
+//! shared with the local transaction and the socket (DESIGN, decision 1).
 
 use stdx::{Buf, Bufs};
 use store::{Transaction, TxnOp};
@@ -22,7 +22,8 @@ pub fn pack(txn: &Transaction) -> Packed {
     pack_with_ahead(txn, 0)
 }
 
-/// The same of a transaction that takes over so many bytes which were sent ahead. Who does not know of such refuses it.
+/// The same of a transaction that takes over so many bytes which were sent ahead. Who does not know of such
+/// refuses it.
 pub fn pack_with_ahead(txn: &Transaction, ahead: u64) -> Packed {
     let mut payload = Bufs::new();
     let mut w = Writer::with_room(ROOM);

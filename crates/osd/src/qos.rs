@@ -1,10 +1,12 @@
-//! Quality of service: background work (recovery, scrub, snapshot trimming and the rest) goes as fast as clients do not notice.
+//! Quality of service: background work (recovery, scrub, snapshot trimming and the rest) goes as fast as
+//! clients do not notice.
 //!
-//! What clients see is how long their writes take to be durable. The reference is how long that took while nothing ran in the
-//! background, neither here nor, as far as messages tell, at those who have copies of the same PGs. Where it is more than half
-//! again as long, the background goes slower, and the more so the longer it is; where not and some of it waits, faster. Some
-//! share is never taken away, and that share grows with how long recovery has been at work: the longer objects lack copies, the
-//! more likely it is that another disk fails meanwhile. Without clients there is no limit.
+//! What clients see is how long their writes take to be durable. The reference is how long that took while
+//! nothing ran in the background, neither here nor, as far as messages tell, at those who have copies of the
+//! same PGs. Where it is more than half again as long, the background goes slower, and the more so the longer
+//! it is; where not and some of it waits, faster. Some share is never taken away, and that share grows with
+//! how long recovery has been at work: the longer objects lack copies, the more likely it is that another
+//! disk fails meanwhile. Without clients there is no limit.
 //!
 //! A state machine of its own: time and latencies come in, permissions go out.
 
@@ -25,45 +27,50 @@ pub enum Class {
     BestEffort,
 }
 
-/// One step of each class takes so many times the bytes that it moves: recovery has the largest share.
-const COST: [u64; 4] = [1, 2, 2, 4];
-/// A step costs at least this, in bytes: a small object takes a read, a message and a write too.
-const LEAST_COST: u64 = 64 << 10;
-/// The slowest and the fastest that the background goes beside clients, in bytes a second.
-const SLOWEST: u64 = 16 << 20;
-const FASTEST: u64 = 1 << 30;
-/// The slowest doubles each time that recovery was at work for so long …
-const HURRY: Duration = Duration::from_secs(45);
-/// … so many times at most (64 MiB a second) …
-const HURRIES: u32 = 2;
-/// … and is as it was once recovery did nothing for so long.
-const RECOVERED: Duration = Duration::from_secs(15);
-/// Where it begins once clients come.
-const FIRST: u64 = 16 << 20;
-/// How much may be saved up, as time.
-const BURST: Duration = Duration::from_millis(100);
-/// How often the rate is looked at …
-const PERIOD: Duration = Duration::from_millis(250);
-/// … and with at least so many writes of clients.
-const ENOUGH: usize = 8;
-/// Clients are there if one was answered within this time.
-const CLIENTS_GONE: Duration = Duration::from_secs(1);
-/// The wanted bound is two times the latency without background work; what is above 1.5 times is answered.
-const BOUND: (u32, u32) = (3, 2);
-/// A reference forgets at this rate when latencies without background work are longer than it, as a part of the difference.
-const FORGETS: u32 = 8;
-/// A period may raise the reference by this part of it at most: a pause of clients, for peering or a hanging device, says little.
-const RISES: u32 = 8;
-/// While background work is done, shorter latencies are believed at this rate: they scatter, and longer ones can't be believed.
-const LOWERS: u32 = 64;
-/// What an object is taken to have before its first part is read, to begin with: what block devices and files are cut into.
-const USUAL: u64 = 4 << 20;
-/// The most bytes of objects that clients' writes have to wait for while they are sent.
-const HELD: u64 = 16 << 20;
-/// What was done beyond what was allowed is made up for in this time at most.
-const DEBT: Duration = Duration::from_secs(8);
-/// Nobody waits longer before it asks again.
-const LONGEST_WAIT: Duration = Duration::from_millis(500);
+/// Cost of a step of each class, as a multiple of the bytes that it moves: recovery has the largest share.
+const COST_FACTOR: [u64; 4] = [1, 2, 2, 4];
+/// Least cost of a step, bytes: a small object takes a read, a message and a write too.
+const MIN_STEP_COST_BYTES: u64 = 64 << 10;
+/// Slowest rate of background work beside clients, bytes a second, before it is doubled.
+const MIN_RATE: u64 = 16 << 20;
+/// Fastest rate beside clients, bytes a second.
+const MAX_RATE: u64 = 1 << 30;
+/// The slowest rate doubles each time that recovery has been at work for this long …
+const FLOOR_DOUBLING_PERIOD: Duration = Duration::from_secs(45);
+/// … this many times at most (to 64 MiB a second) …
+const MAX_FLOOR_DOUBLINGS: u32 = 2;
+/// … and is [`MIN_RATE`] again once recovery has done nothing for this long.
+const RECOVERY_IDLE: Duration = Duration::from_secs(15);
+/// Rate at which background work begins when clients come, bytes a second.
+const INITIAL_RATE: u64 = 16 << 20;
+/// Most credit that may be saved up, as time at the present rate.
+const MAX_CREDIT_TIME: Duration = Duration::from_millis(100);
+/// Time between two corrections of the rate …
+const RATE_PERIOD: Duration = Duration::from_millis(250);
+/// … each of which needs at least this many writes of clients.
+const MIN_SAMPLES: usize = 8;
+/// Clients count as gone if none was answered for this long.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Slowdown of clients that is answered, as a fraction: 1.5 times the idle latency. The bound that is wanted
+/// is 2.
+const SLOWDOWN_BOUND: (u32, u32) = (3, 2);
+/// The idle latency rises towards a longer one, seen without background work, by this part of the difference.
+const IDLE_DECAY_DIV: u32 = 8;
+/// One period may raise it by this part of itself at most: a pause of clients, for peering or a hanging
+/// device, says little.
+const RATE_RISE_DIV: u32 = 8;
+/// A shorter latency, seen with background work, lowers it by this part of the difference: such latencies
+/// scatter, and longer ones can't be believed.
+const BUSY_DECAY_DIV: u32 = 64;
+/// Size that an object is taken to have before its first part is read, bytes, to begin with: the size into
+/// which block devices and files are cut.
+const DEFAULT_OBJECT_BYTES: u64 = 4 << 20;
+/// Most bytes of objects that clients' writes have to wait for while they are sent.
+const MAX_BLOCKED_BYTES: u64 = 16 << 20;
+/// A debt is at most what this time pays for.
+const DEBT_HORIZON: Duration = Duration::from_secs(8);
+/// Longest wait before the next question.
+const MAX_WAIT: Duration = Duration::from_millis(500);
 
 /// How long the slow ones among clients' writes take (the 99th percentile of a period).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -106,14 +113,14 @@ pub struct Qos {
 impl Default for Qos {
     fn default() -> Self {
         Self {
-            rate: FIRST,
+            rate: INITIAL_RATE,
             credit: 0,
             credited: Instant(0),
             seen: Vec::new(),
             period_began: Instant(0),
             worked: false,
             refused: false,
-            usual: USUAL,
+            usual: DEFAULT_OBJECT_BYTES,
             last_client: None,
             recovery: None,
             idle: None,
@@ -134,12 +141,13 @@ impl Qos {
     pub fn may_start(&mut self, class: Class, now: Instant) -> Option<Duration> {
         let wait = self.wait_before_next(now);
         if wait.is_none() {
-            self.step(class, LEAST_COST, now);
+            self.step(class, MIN_STEP_COST_BYTES, now);
         }
         wait
     }
 
-    /// Whether anything may start, of which is said then what it costs; otherwise after how long to ask again.
+    /// Whether anything may start, of which is said then what it costs; otherwise after how long to ask
+    /// again.
     pub fn wait_before_next(&mut self, now: Instant) -> Option<Duration> {
         self.turn(now);
         if self.has_no_clients(now) || self.credit >= 0 {
@@ -147,12 +155,13 @@ impl Qos {
         }
         self.refused = true;
         let missing = self.credit.unsigned_abs().saturating_mul(1_000_000_000) / self.rate.max(1);
-        Some(Duration::from_nanos(missing.max(1_000_000) + 1000).min(LONGEST_WAIT))
+        Some(Duration::from_nanos(missing.max(1_000_000) + 1000).min(MAX_WAIT))
     }
 
-    /// An object is being recovered, whether that was allowed or a client waits for it. How large it is will be said.
+    /// An object is being recovered, whether that was allowed or a client waits for it. How large it is will
+    /// be said.
     pub fn object_begins(&mut self, now: Instant) -> Charge {
-        Charge(self.step(Class::Recovery, self.usual.max(LEAST_COST), now))
+        Charge(self.step(Class::Recovery, self.usual.max(MIN_STEP_COST_BYTES), now))
     }
 
     /// An object that is being recovered has so many bytes of data.
@@ -160,7 +169,7 @@ impl Qos {
         self.turn(now);
         let back = std::mem::take(&mut charged.0);
         self.credit = self.credit.saturating_add_unsigned(back).min(self.most_credit());
-        self.spend(bytes.max(LEAST_COST), now);
+        self.spend(bytes.max(MIN_STEP_COST_BYTES), now);
         // A large one is reckoned with at once.
         self.usual = if bytes > self.usual { bytes } else { self.usual - (self.usual - bytes) / 8 };
     }
@@ -173,7 +182,7 @@ impl Qos {
 
     /// An object is removed from a copy.
     pub fn object_goes(&mut self, now: Instant) {
-        self.step(Class::Recovery, LEAST_COST, now);
+        self.step(Class::Recovery, MIN_STEP_COST_BYTES, now);
     }
 
     /// How many objects, of at most so many, may be kept from clients at once.
@@ -181,7 +190,7 @@ impl Qos {
         if self.has_no_clients(now) {
             return most;
         }
-        usize::try_from(HELD / self.usual.max(1)).unwrap_or(most).clamp(1, most)
+        usize::try_from(MAX_BLOCKED_BYTES / self.usual.max(1)).unwrap_or(most).clamp(1, most)
     }
 
     /// Background work is done here that another OSD began, or that was begun before.
@@ -198,14 +207,14 @@ impl Qos {
         if class == Class::Recovery {
             self.recovery = Some((self.recovering_since(now).unwrap_or(now), now));
         }
-        self.spend(bytes.saturating_mul(COST[class as usize]), now)
+        self.spend(bytes.saturating_mul(COST_FACTOR[class as usize]), now)
     }
 
     fn spend(&mut self, cost: u64, now: Instant) -> u64 {
         if self.has_no_clients(now) {
             return 0;
         }
-        let least = self.credit.min(-part_of(self.rate, DEBT));
+        let least = self.credit.min(-part_of(self.rate, DEBT_HORIZON));
         let left = self.credit.saturating_sub_unsigned(cost).max(least);
         let taken = self.credit.abs_diff(left);
         self.credit = left;
@@ -221,11 +230,11 @@ impl Qos {
 
     /// The most that may be saved up.
     fn most_credit(&self) -> i64 {
-        part_of(self.rate, BURST)
+        part_of(self.rate, MAX_CREDIT_TIME)
     }
 
-    /// For whoever looks: what the background may move beside clients, how slow clients' slow writes are without it, and how
-    /// often work of each class was done.
+    /// For whoever looks: what the background may move beside clients, how slow clients' slow writes are
+    /// without it, and how often work of each class was done.
     pub fn dump(&self) -> Value {
         let names = [
             (Class::Recovery, "recovery"),
@@ -241,18 +250,18 @@ impl Qos {
     }
 
     fn has_no_clients(&self, now: Instant) -> bool {
-        self.last_client.is_none_or(|last| now.since(last) > CLIENTS_GONE)
+        self.last_client.is_none_or(|last| now.since(last) > CLIENT_TIMEOUT)
     }
 
     /// Since when recovery is at work, if it is.
     fn recovering_since(&self, now: Instant) -> Option<Instant> {
-        self.recovery.filter(|(_, last)| now.since(*last) < RECOVERED).map(|(first, _)| first)
+        self.recovery.filter(|(_, last)| now.since(*last) < RECOVERY_IDLE).map(|(first, _)| first)
     }
 
     /// The share that clients never take, in bytes a second.
     fn least(&self, now: Instant) -> u64 {
         let lasted = self.recovering_since(now).map_or(Duration::ZERO, |first| now.since(first));
-        SLOWEST << ((lasted.as_secs() / HURRY.as_secs()) as u32).min(HURRIES)
+        MIN_RATE << ((lasted.as_secs() / FLOOR_DOUBLING_PERIOD.as_secs()) as u32).min(MAX_FLOOR_DOUBLINGS)
     }
 
     /// Lets time pass.
@@ -262,22 +271,22 @@ impl Qos {
         // Until the debt is paid, what was begun may be under way.
         self.worked |= self.credit < 0;
         self.credit = self.credit.saturating_add(part_of(self.rate, passed)).min(self.most_credit());
-        if now.since(self.period_began) < PERIOD {
+        if now.since(self.period_began) < RATE_PERIOD {
             return;
         }
         self.period_began = now;
-        if self.seen.len() >= ENOUGH {
-            self.judge(now);
+        if self.seen.len() >= MIN_SAMPLES {
+            self.correct_rate(now);
         }
         self.seen.clear();
         (self.worked, self.refused) = (false, false);
         if self.has_no_clients(now) {
-            (self.rate, self.credit) = (FIRST, 0);
+            (self.rate, self.credit) = (INITIAL_RATE, 0);
         }
     }
 
-    /// A period is over.
-    fn judge(&mut self, now: Instant) {
+    /// A period is over: learns from its latencies, and corrects the rate.
+    fn correct_rate(&mut self, now: Instant) {
         self.seen.sort_unstable();
         let slow = self.seen[(self.seen.len() * 99).div_ceil(100) - 1];
         let Some(idle) = self.idle.as_mut() else {
@@ -290,10 +299,10 @@ impl Qos {
         }
         idle.lower(slow);
         let idle = idle.slow;
-        let bound = idle * BOUND.0 / BOUND.1;
+        let bound = idle * SLOWDOWN_BOUND.0 / SLOWDOWN_BOUND.1;
         self.rate = match slow.as_nanos().checked_div(bound.as_nanos()) {
             Some(0) if !self.refused => self.rate,
-            Some(0) => self.rate.saturating_add(self.rate / 8).min(FASTEST),
+            Some(0) => self.rate.saturating_add(self.rate / 8).min(MAX_RATE),
             // The further beyond, the more.
             Some(1) => self.rate / 4 * 3,
             Some(_) => self.rate / 2,
@@ -311,8 +320,8 @@ impl Reference {
             *self = Self { slow: slow.min(self.slow), alone: true };
         } else if slow > self.slow {
             // Disks and load change: a longer time is believed slowly, a shorter one soon.
-            self.slow +=
-                ((slow - self.slow) / FORGETS).min((self.slow / RISES).max(Duration::from_micros(1)));
+            self.slow += ((slow - self.slow) / IDLE_DECAY_DIV)
+                .min((self.slow / RATE_RISE_DIV).max(Duration::from_micros(1)));
         } else {
             self.slow -= (self.slow - slow) / 2;
         }
@@ -321,7 +330,7 @@ impl Reference {
     /// A period with background work: it would be no longer without it.
     fn lower(&mut self, slow: Duration) {
         let less = self.slow.saturating_sub(slow);
-        self.slow -= if self.alone { less / LOWERS } else { less };
+        self.slow -= if self.alone { less / BUSY_DECAY_DIV } else { less };
     }
 }
 
@@ -336,8 +345,9 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// A disk on which clients' writes take longer the more the background does: `idle_ms` and as much again for each
-    /// `capacity` bytes a second. Gives what the background moved in the last second, and how slow clients were then.
+    /// A disk on which clients' writes take longer the more the background does: `idle_ms` and as much again
+    /// for each `capacity` bytes a second. Gives what the background moved in the last second, and how slow
+    /// clients were then.
     fn run(
         qos: &mut Qos,
         from: Instant,
@@ -354,8 +364,8 @@ mod tests {
             while steps < 64 && may_start(qos, Class::Recovery, now).is_none() {
                 steps += 1;
             }
-            moved += steps * LEAST_COST;
-            in_last += if last { steps * LEAST_COST } else { 0 };
+            moved += steps * MIN_STEP_COST_BYTES;
+            in_last += if last { steps * MIN_STEP_COST_BYTES } else { 0 };
             if tick % 250 == 249 {
                 latency = 2 * MS + Duration::from_nanos(moved * 4 * 2_000_000 / capacity);
                 moved = 0;
@@ -409,7 +419,7 @@ mod tests {
         let mut qos = Qos::default();
         let now = idle(&mut qos, Instant(1_000_000_000), 3);
         let (_, moved, _) = run(&mut qos, now, 20, 1 << 20, true);
-        assert!(moved >= SLOWEST / 10 * 9, "{moved} bytes");
+        assert!(moved >= MIN_RATE / 10 * 9, "{moved} bytes");
     }
 
     #[test]
@@ -419,12 +429,12 @@ mod tests {
         for hurries in [0, 1, 2, 2] {
             let (later, moved, _) = run(&mut qos, now, 44, 1 << 20, true);
             now = later;
-            assert!(moved >= (SLOWEST << hurries) / 10 * 9, "{moved} bytes after {hurries}");
-            assert!(moved <= (SLOWEST << hurries) / 10 * 11, "{moved} bytes after {hurries}");
+            assert!(moved >= (MIN_RATE << hurries) / 10 * 9, "{moved} bytes after {hurries}");
+            assert!(moved <= (MIN_RATE << hurries) / 10 * 11, "{moved} bytes after {hurries}");
         }
         now = idle(&mut qos, now, 20);
         let (_, moved, _) = run(&mut qos, now, 20, 1 << 20, true);
-        assert!(moved <= SLOWEST / 10 * 11, "{moved} bytes");
+        assert!(moved <= MIN_RATE / 10 * 11, "{moved} bytes");
     }
 
     #[test]
@@ -450,7 +460,7 @@ mod tests {
                 steps += 1;
             }
             let wait = may_start(qos, class, now).expect("it waits");
-            assert!(wait <= LONGEST_WAIT);
+            assert!(wait <= MAX_WAIT);
             now = now + wait;
             assert_eq!(may_start(qos, class, now), None, "after that time it may");
             steps
@@ -482,7 +492,7 @@ mod tests {
         }
         assert!(at_once <= 2, "{at_once} of 8 MiB at once");
         let moved = begun * (8 << 20) / 10;
-        assert!(moved.abs_diff(SLOWEST) <= SLOWEST / 5, "{} MiB a second", moved >> 20);
+        assert!(moved.abs_diff(MIN_RATE) <= MIN_RATE / 5, "{} MiB a second", moved >> 20);
     }
 
     #[test]
@@ -505,7 +515,8 @@ mod tests {
             qos.client_wrote(20 * MS, now);
         }
         assert!(alone(&qos) < 2 * MS + MS / 10, "{:?}", alone(&qos));
-        // It began without anybody being there, and its transfers are still under way while nothing may begin.
+        // It began without anybody being there, and its transfers are still under way while nothing may
+        // begin.
         qos.owe(u32::MAX, now);
         for _ in 0..2000 {
             now = now + 5 * MS;
@@ -538,7 +549,7 @@ mod tests {
         // Clients wait for all of these: they begin though nothing may. One large one, then small ones.
         let mut begun: Vec<Charge> = (0..100).map(|_| qos.object_begins(now)).collect();
         begun.iter_mut().for_each(|charge| qos.object_has(4096, charge, now));
-        let small = 100 * LEAST_COST as i64;
+        let small = 100 * MIN_STEP_COST_BYTES as i64;
         assert!((qos.credit + small).abs() < 2 << 20, "{}", qos.credit);
         // Small ones were usual, and then come large ones.
         now = now + Duration::from_millis(900);
@@ -561,6 +572,6 @@ mod tests {
             qos.helped(now);
             qos.client_wrote(2 * MS, now);
         }
-        assert_eq!(qos.rate, FIRST);
+        assert_eq!(qos.rate, INITIAL_RATE);
     }
 }

@@ -20,12 +20,13 @@ use node::{Body, ConnId, Level, Msg};
 use std::time::Duration;
 use stdx::Hold;
 
-/// What names a newer map than ours is kept for so long, if a client has sent it: the epoch is its word alone, the memory is everybody's.
-/// A client that is right connects and asks again; by then we have the map, or wait for it once more.
+/// What names a newer map than ours is kept for so long, if a client has sent it: the epoch is its word
+/// alone, the memory is everybody's. A client that is right connects and asks again; by then we have the map,
+/// or wait for it once more.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// What becomes of a client's request.
-enum Verdict {
+/// The outcome of the checks before a client's request is served.
+enum Admission {
     Serve,
     /// The client will ask again, or another OSD.
     Drop,
@@ -118,16 +119,16 @@ impl Osd {
 
     /// `hold` is for the answer.
     fn client_op(&mut self, conn: ConnId, tid: u64, op: Box<OsdOp>, hold: Hold) {
-        let verdict = self.judge(conn, &op);
+        let admission = self.admit(conn, &op);
         self.share_maps(conn, op.epoch);
-        match verdict {
-            Verdict::Drop => self.core.count("requests_dropped", 1),
-            Verdict::Refuse(errno) => self.refuse(conn, tid, &op, errno),
-            Verdict::Deny => {
+        match admission {
+            Admission::Drop => self.core.count("requests_dropped", 1),
+            Admission::Refuse(errno) => self.refuse(conn, tid, &op, errno),
+            Admission::Deny => {
                 self.note_denied(conn, &op);
                 self.refuse(conn, tid, &op, EPERM);
             }
-            Verdict::Serve => {
+            Admission::Serve => {
                 let Some(session) = self.core.session(conn) else { return };
                 let client = session.client();
                 let object = HObject {
@@ -176,15 +177,16 @@ impl Osd {
         core.event(level, "request_denied", text);
     }
 
-    fn judge(&self, conn: ConnId, op: &OsdOp) -> Verdict {
+    /// Checks whether a client's request may be served here.
+    fn admit(&self, conn: ConnId, op: &OsdOp) -> Admission {
         let map = self.core.map();
-        let Some(session) = self.core.session(conn) else { return Verdict::Drop };
+        let Some(session) = self.core.session(conn) else { return Admission::Drop };
         if map.is_blocklisted(&session.peer().addrs.front()) {
-            return Verdict::Refuse(ESHUTDOWN);
+            return Admission::Refuse(ESHUTDOWN);
         }
         let pgid = op.pgid.pgid;
         let Some(pool) = map.pools.get(&pgid.pool).filter(|p| pgid.seed < p.pg_num) else {
-            return Verdict::Drop;
+            return Admission::Drop;
         };
         let is_pg_op = op.flags & osd_flag::PGOP != 0 || op.ops.iter().any(|o| o.op.code().is_pg_op());
         let placed = pool.raw_pg_to_pg(PgId::new(pgid.pool, op.hash));
@@ -193,7 +195,7 @@ impl Osd {
         let serves = self.pgs.get(&pgid).is_some_and(|pg| pg.is_primary(&self.core) || balanced(pg));
         if !serves || !is_pg_op && placed != pgid {
             // Who may ask any member does not ask again as long as we are one by its map.
-            return if may_be_balanced(op) { Verdict::Refuse(EAGAIN) } else { Verdict::Drop };
+            return if may_be_balanced(op) { Admission::Refuse(EAGAIN) } else { Admission::Drop };
         }
         let target = OsdTarget {
             pool: map.pool_name(pgid.pool),
@@ -208,17 +210,17 @@ impl Osd {
         let reads = op.ops.iter().any(|o| o.op.code().reads());
         let calls = match calls(op) {
             Ok(calls) => calls,
-            Err(errno) => return Verdict::Refuse(errno),
+            Err(errno) => return Admission::Refuse(errno),
         };
         if !session.caps().allows(&target, reads, writes(op), &calls) {
-            return Verdict::Deny;
+            return Admission::Deny;
         }
         if pool.has_flag(pool_flags::EIO) {
-            return Verdict::Refuse(EIO);
+            return Admission::Refuse(EIO);
         }
         match limits(&self.core, op).or_else(|| bad_snapshot(op)) {
-            Some(errno) => Verdict::Refuse(errno),
-            None => Verdict::Serve,
+            Some(errno) => Admission::Refuse(errno),
+            None => Admission::Serve,
         }
     }
 
@@ -326,7 +328,7 @@ fn calls(op: &OsdOp) -> Result<Vec<auth::ClassCall<'_>>, i32> {
     known.collect()
 }
 
-/// Whether a request writes otherwise than by methods, which are judged one by one.
+/// Whether a request writes otherwise than by methods, which are checked one by one.
 fn writes(op: &OsdOp) -> bool {
     op.ops.iter().any(|sub| match &sub.op {
         Op::Watch { op: watch_op::PING, .. } => false,
@@ -346,7 +348,8 @@ fn limits(core: &Core, op: &OsdOp) -> Option<i32> {
     (data > limits.write_size).then_some(EMSGSIZE)
 }
 
-/// Snapshots do not change, a context is in order, and an object's snapshots are listed at its directory of them.
+/// Snapshots do not change, a context is in order, and an object's snapshots are listed at its directory of
+/// them.
 fn bad_snapshot(op: &OsdOp) -> Option<i32> {
     let context = SnapContext { seq: op.snap_seq, snaps: op.snaps.clone() };
     let writes_badly = may_write(op) && (op.snapid != SnapId::HEAD || !context.is_valid());
@@ -354,7 +357,8 @@ fn bad_snapshot(op: &OsdOp) -> Option<i32> {
     (writes_badly || lists && op.snapid != SnapId::DIR).then_some(EINVAL)
 }
 
-/// Whether a message is of recovery or scrub, which make clients' writes take longer at whoever sends and gets it.
+/// Whether a message is of recovery or scrub, which make clients' writes take longer at whoever sends and
+/// gets it.
 fn is_background(body: &peer::Body) -> bool {
     matches!(
         body,

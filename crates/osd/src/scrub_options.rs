@@ -11,7 +11,8 @@ pub struct ScrubOptions {
     pub min_interval: Duration,
     /// Between two deep scrubs (`osd_deep_scrub_interval`).
     pub deep_interval: Duration,
-    /// Light ones are put off by up to this part of their interval, each PG by another (`osd_scrub_interval_randomize_ratio`).
+    /// Light ones are put off by up to this part of their interval, each PG by another
+    /// (`osd_scrub_interval_randomize_ratio`).
     pub randomize_ratio: f64,
     /// Objects of one chunk (`osd_scrub_chunk_max`).
     pub chunk_max: usize,

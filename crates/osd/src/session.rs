@@ -61,7 +61,8 @@ impl Session {
 #[derive(Debug, Default)]
 pub struct Sessions {
     by_conn: BTreeMap<ConnId, Session>,
-    /// Clients that are sent the map with the next one: their requests were dropped, or may wait for an OSD that is gone.
+    /// Clients that are sent the map with the next one: their requests were dropped, or may wait for an OSD
+    /// that is gone.
     uninformed: BTreeSet<ConnId>,
 }
 
@@ -103,7 +104,8 @@ impl Sessions {
         self.by_conn.get_mut(&conn).is_some_and(|session| !std::mem::replace(&mut session.refused, true))
     }
 
-    /// The other end has map `its` or a newer one and will have `ours`; gives the newest that it had. `None` if it is gone.
+    /// The other end has map `its` or a newer one and will have `ours`; gives the newest that it had. `None`
+    /// if it is gone.
     pub fn brings_to(&mut self, conn: ConnId, its: Epoch, ours: Epoch) -> Option<Epoch> {
         let session = self.by_conn.get_mut(&conn)?;
         Some(std::mem::replace(&mut session.epoch, ours).max(its))

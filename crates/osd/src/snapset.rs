@@ -1,8 +1,10 @@
-//! The snapshots of one object: which clones there are, which snapshots each of them shows, and what they share.
+//! The snapshots of one object: which clones there are, which snapshots each of them shows, and what they
+//! share.
 //!
-//! A snapshot costs nothing until the object is changed: then its state of before is kept as a clone, an object of its own
-//! under the same name, whose id is the newest snapshot that the writer knew of. The set is kept with the head, which
-//! stays as a *whiteout*, invisible to clients, where the object is deleted while it has clones.
+//! A snapshot costs nothing until the object is changed: then its state of before is kept as a clone, an
+//! object of its own under the same name, whose id is the newest snapshot that the writer knew of. The set is
+//! kept with the head, which stays as a *whiteout*, invisible to clients, where the object is deleted while
+//! it has clones.
 
 use maps::{EVersion, IntervalSet, SnapId};
 use wire::wire_structs;
@@ -80,7 +82,8 @@ impl SnapSet {
             return Shown::Head;
         }
         match self.clones.iter().find(|c| c.id >= snap) {
-            // The first one behind may have been made for later snapshots only: then the object was not there yet.
+            // The first one behind may have been made for later snapshots only: then the object was not there
+            // yet.
             Some(clone) if clone.snaps.first().is_some_and(|first| *first <= snap) => Shown::Clone(clone.id),
             _ => Shown::Nothing,
         }

@@ -85,8 +85,8 @@ impl StoreIo {
         self.store.batch_ended(&mut self.events);
     }
 
-    /// Whether a transaction would be refused in which an entry of an omap with so many bytes is set too, and that is to leave room for
-    /// `left` bytes of others.
+    /// Whether a transaction would be refused in which an entry of an omap with so many bytes is set too, and
+    /// that is to leave room for `left` bytes of others.
     pub fn would_refuse(&self, txn: &Transaction, beside: usize, left: u64) -> Option<Refusal> {
         self.store.fits_beside(txn, beside as u64, left).err()
     }

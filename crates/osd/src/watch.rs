@@ -1,9 +1,10 @@
 //! Watches and notifications of one PG's objects, at its primary (PROTOCOL.md 5.6).
 //!
-//! Who watches an object is part of the object, in an xattr of its own: [`StoredWatch`]. This is the rest, which ends with the
-//! primary's term: the connections on which watchers are reached, when they were last heard of, and notifications that wait for their
-//! acknowledgement. A watch that the object has and this does not know is [found](Watches::found) when the object is next
-//! looked at, and has its whole timeout from then on to be taken up again.
+//! Who watches an object is part of the object, in an xattr of its own: [`StoredWatch`]. This is the rest,
+//! which ends with the primary's term: the connections on which watchers are reached, when they were last
+//! heard of, and notifications that wait for their acknowledgement. A watch that the object has and this does
+//! not know is [found](Watches::found) when the object is next looked at, and has its whole timeout from then
+//! on to be taken up again.
 
 use msgs::op::input::{self, NotifyReply};
 use msgs::{WatchNotify, errno::ETIMEDOUT, notify_op};
@@ -16,8 +17,8 @@ use wire::{EntityAddr, EntityId, Reader, Writer, wire_structs};
 
 /// The store's xattr that holds an object's watches.
 pub const WATCH_ATTR: &[u8] = b"watch";
-/// How long a watch lives unheard of, and a notification waits, where the client does not say (`osd_client_watch_timeout`,
-/// `osd_default_notify_timeout`).
+/// How long a watch lives unheard of, and a notification waits, where the client does not say
+/// (`osd_client_watch_timeout`, `osd_default_notify_timeout`).
 pub const DEFAULT_TIMEOUT: u32 = 30;
 /// The version of a watch notification's form.
 const MSG_VERSION: u8 = 1;
@@ -167,8 +168,9 @@ impl Watches {
         }
     }
 
-    /// A watcher has asked for something that shows that it lives. It does so at once: its request may have to wait for others, and
-    /// for longer than a watch lives. With `conn`, only a watch counts that is reached by that connection.
+    /// A watcher has asked for something that shows that it lives. It does so at once: its request may have
+    /// to wait for others, and for longer than a watch lives. With `conn`, only a watch counts that is
+    /// reached by that connection.
     pub fn heard_of(&mut self, now: Instant, object: &ObjectKey, watcher: Watcher, conn: Option<ConnId>) {
         if let Some(watch) = self.watch(object, watcher).filter(|w| conn.is_none() || w.conn == conn) {
             watch.expires = watch.expires.map(|at| at.max(now + watch.timeout));
@@ -274,7 +276,8 @@ impl Watches {
 
     fn notify(&mut self, id: u64, mut notice: Notice, out: &mut Vec<Told>) {
         for (watcher, watch) in self.objects.get_mut(&notice.object).into_iter().flatten() {
-            // Also for who should have pinged long ago: until its end is ordered it may come back, and does not know what it missed.
+            // Also for who should have pinged long ago: until its end is ordered it may come back, and does
+            // not know what it missed.
             if watch.conn.is_none() && stdx::mutants::is_active("osd_notifies_only_who_is_connected") {
                 continue;
             }
@@ -370,7 +373,8 @@ impl Watches {
         watches.filter_map(|w| w.expires).chain(self.notices.values().map(|n| n.until)).min()
     }
 
-    /// Completes notifications whose time is over, and gives watches whose is: their end is to be ordered, as any change of the object.
+    /// Completes notifications whose time is over, and gives watches whose is: their end is to be ordered, as
+    /// any change of the object.
     pub fn expire(&mut self, now: Instant, out: &mut Vec<Told>) -> Vec<(ObjectKey, Watcher)> {
         if self.due.is_none_or(|at| at > now) {
             return Vec::new();

@@ -1,5 +1,6 @@
-//! Between OSDs: heartbeats, replication, peering, recovery. Contents that only the OSD interprets (transactions, log
-//! entries, PG info) travel encoded: their structures are the OSD's stored formats, which have versions of their own.
+//! Between OSDs: heartbeats, replication, peering, recovery. Contents that only the OSD interprets
+//! (transactions, log entries, PG info) travel encoded: their structures are the OSD's stored formats, which
+//! have versions of their own.
 
 use maps::{EVersion, Epoch, HObject, OsdId, ReqId, Spg};
 use stdx::{Buf, Bufs};
@@ -37,8 +38,8 @@ wire::wire_structs! {
         pub pgid: Spg,
         /// The sender's map: a receiver with an older one waits for it.
         pub epoch: Epoch,
-        /// First epoch of the interval that the message belongs to; a receiver in a newer one ignores it. An answer repeats the
-        /// request's.
+        /// First epoch of the interval that the message belongs to; a receiver in a newer one ignores it. An
+        /// answer repeats the request's.
         pub interval: Epoch,
     }
 }
@@ -58,7 +59,8 @@ wire::messages! {
         pub up_from: Epoch,
         /// The pinging side's monotonic clock in nanoseconds; comes back unchanged in the reply.
         pub stamp: u64,
-        /// Until when the replier may serve reads of PGs shared with the pinger, in nanoseconds after `stamp`; 0 for no lease.
+        /// Until when the replier may serve reads of PGs shared with the pinger, in nanoseconds after
+        /// `stamp`; 0 for no lease.
         pub lease_ns: u64,
     }
 
@@ -84,7 +86,8 @@ wire::messages! {
         pub data: Bufs = data,
     }
 
-    /// Primary to replica: a part of what the update will write that follows on this connection. Not answered; the update's answer is for it too.
+    /// Primary to replica: a part of what the update will write that follows on this connection. Not
+    /// answered; the update's answer is for it too.
     pub struct RepData = 0xe20e "rep_data" [v 1/1] {
         /// Of the PG.
         pub head: PgHead,
@@ -198,8 +201,8 @@ wire::messages! {
         pub offset: u64,
     }
 
-    /// Primary to a member, or to the copy that it takes its own from: which objects do you have between these keys, in which
-    /// versions?
+    /// Primary to a member, or to the copy that it takes its own from: which objects do you have between
+    /// these keys, in which versions?
     pub struct PgScan = 0xe20a "pg_scan" [v 1/1] {
         /// Of the PG.
         pub head: PgHead,
@@ -209,7 +212,8 @@ wire::messages! {
         pub to: Vec<u8>,
         /// At most so many.
         pub max: u32,
-        /// The comparison has ended: the receiver's copy is complete, which is to be made durable and answered.
+        /// The comparison has ended: the receiver's copy is complete, which is to be made durable and
+        /// answered.
         pub done: bool,
     }
 
@@ -263,8 +267,8 @@ wire::messages! {
         pub error: String,
     }
 
-    /// When a PG was scrubbed, and with what result: from the primary to the members, and back from one that knows of a
-    /// later scrub.
+    /// When a PG was scrubbed, and with what result: from the primary to the members, and back from one that
+    /// knows of a later scrub.
     pub struct PgScrubbed = 0xe21a "pg_scrubbed" [v 1/1] {
         /// Of the PG.
         pub head: PgHead,

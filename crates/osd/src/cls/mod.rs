@@ -1,10 +1,13 @@
-//! Object classes: methods that run beside the object, as one operation of a vector (paper, 2: "intelligent OSDs").
+//! Object classes: methods that run beside the object, as one operation of a vector (paper, 2: "intelligent
+//! OSDs").
 //!
-//! A class is a [`Class`]: a name and its [`Method`]s. A method is a function from the object as it is ([`Object`]) and its input to
-//! an output; what it changes becomes part of the vector's transaction. It need not say beforehand what it reads: asked for something
-//! that is not loaded, [`Object`] notes the need and fails, the vector is put aside until the store has answered, and is executed
-//! anew. So a method must fail with what a read gave it (`?` does), and must not depend on anything but what [`Object`] tells it:
-//! no clock, no entropy. Several keys that are known together are best asked for together ([`Object::omap_values`]).
+//! A class is a [`Class`]: a name and its [`Method`]s. A method is a function from the object as it is
+//! ([`Object`]) and its input to an output; what it changes becomes part of the vector's transaction. It need
+//! not say beforehand what it reads: asked for something that is not loaded, [`Object`] notes the need and
+//! fails, the vector is put aside until the store has answered, and is executed anew. So a method must fail
+//! with what a read gave it (`?` does), and must not depend on anything but what [`Object`] tells it: no
+//! clock, no entropy. Several keys that are known together are best asked for together
+//! ([`Object::omap_values`]).
 
 mod hello;
 mod lock;
@@ -27,7 +30,8 @@ pub type MethodResult = Result<(i32, Vec<u8>), i32>;
 pub struct Method {
     /// What clients call.
     pub name: &'static str,
-    /// It may look at the object. One that does not fails with EIO if it does; whether an object exists all may ask.
+    /// It may look at the object. One that does not fails with EIO if it does; whether an object exists all
+    /// may ask.
     pub reads: bool,
     /// It may change the object; the same.
     pub writes: bool,
@@ -63,8 +67,8 @@ const NOT_HERE: &[&str] = &[
     "user",
 ];
 
-/// The method of this name; or EOPNOTSUPP where it, or its class, is not here; or EPERM for a class that Ceph's OSDs refuse to
-/// load.
+/// The method of this name; or EOPNOTSUPP where it, or its class, is not here; or EPERM for a class that
+/// Ceph's OSDs refuse to load.
 pub fn find(class: &str, method: &str) -> Result<&'static Method, i32> {
     let Some(known) = CLASSES.iter().find(|c| c.name() == class) else {
         return Err(if NOT_HERE.contains(&class) { EOPNOTSUPP } else { EPERM });

@@ -62,7 +62,8 @@ impl<'e, 'a> Object<'e, 'a> {
         self.exec.caller.now.into()
     }
 
-    /// The version that the object gets if the vector changes it; no other change of any object of the PG has it.
+    /// The version that the object gets if the vector changes it; no other change of any object of the PG has
+    /// it.
     pub fn next_version(&self) -> EVersion {
         self.exec.caller.version
     }

@@ -1,13 +1,15 @@
-//! Objects that are read from wherever they are to be copied (COPY_FROM): the primary of the copy asks the primary of the source as a
-//! client would, part by part, and holds it to the version that the first part had.
+//! Objects that are read from wherever they are to be copied (COPY_FROM): the primary of the copy asks the
+//! primary of the source as a client would, part by part, and holds it to the version that the first part
+//! had.
 //!
-//! All that is read stays in memory until its request has been answered, so that is reserved before: as many are read at once as there is memory for, and one
-//! that is larger than that is read alone. Only the first part tells how large an object is; one that turns out not to fit beside the others
-//! begins anew when it does. What is waited for in line holds nothing.
+//! All that is read stays in memory until its request has been answered, so that is reserved before: as many
+//! are read at once as there is memory for, and one that is larger than that is read alone. Only the first
+//! part tells how large an object is; one that turns out not to fit beside the others begins anew when it
+//! does. What is waited for in line holds nothing.
 //!
-//! What was asked is asked again with every new map and after a lost connection; answers to an earlier question are not known
-//! any more. The questions overtake what waits for the source object, so that two copies in opposite directions do not wait
-//! for each other (`pg/client.rs`).
+//! What was asked is asked again with every new map and after a lost connection; answers to an earlier
+//! question are not known any more. The questions overtake what waits for the source object, so that two
+//! copies in opposite directions do not wait for each other (`pg/client.rs`).
 
 mod steps;
 

@@ -1,5 +1,5 @@
-//! Work for the whole OSD that a PG or a message has made due. [`Osd::settle`](crate::osd::Osd) does it before the outputs of
-//! the input leave.
+//! Work for the whole OSD that a PG or a message has made due. [`Osd::settle`](crate::osd::Osd) does it
+//! before the outputs of the input leave.
 
 use std::collections::BTreeSet;
 

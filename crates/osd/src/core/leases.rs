@@ -1,10 +1,12 @@
-//! The promises that heartbeats carry: an OSD that answers a ping will tell any new primary to wait until the pinger's lease is over.
+//! The promises that heartbeats carry: an OSD that answers a ping will tell any new primary to wait until the
+//! pinger's lease is over.
 
 use maps::{Epoch, OsdId};
 use std::collections::BTreeMap;
 use stdx::Instant;
 
-/// A promise of another OSD: it knows of no map newer than `epoch`, and will tell a new primary to wait until `until`.
+/// A promise of another OSD: it knows of no map newer than `epoch`, and will tell a new primary to wait until
+/// `until`.
 #[derive(Clone, Copy, Debug)]
 pub struct Lease {
     /// On our clock.

@@ -1,6 +1,8 @@
-//! What all PGs of an OSD share, behind one method a purpose: the map, the store, the other OSDs, budgets, and what goes out.
+//! What all PGs of an OSD share, behind one method a purpose: the map, the store, the other OSDs, budgets,
+//! and what goes out.
 //!
-//! Each owner below has its own file and private fields; a PG changes them only through the methods of [`Core`].
+//! Each owner below has its own file and private fields; a PG changes them only through the methods of
+//! [`Core`].
 
 mod due;
 mod leases;
@@ -409,8 +411,8 @@ impl Core {
 
 /// Leases.
 impl Core {
-    /// Promises an OSD that pinged us not to let another primary serve before the lease has passed. Only the incarnation that our map
-    /// has up gets a promise; returns true if it does.
+    /// Promises an OSD that pinged us not to let another primary serve before the lease has passed. Only the
+    /// incarnation that our map has up gets a promise; returns true if it does.
     pub fn grant(&mut self, osd: OsdId, up_from: Epoch) -> bool {
         let known = self.is_up() && self.map().is_up(osd) && self.view.is_incarnation(osd, up_from);
         if known {

@@ -1,4 +1,5 @@
-//! Numbers that tell things of one OSD apart. They begin again at each start, with which everything that carried one ends.
+//! Numbers that tell things of one OSD apart. They begin again at each start, with which everything that
+//! carried one ends.
 
 use maps::Epoch;
 
@@ -17,7 +18,8 @@ impl Numbers {
         self.round
     }
 
-    /// The first of `count` numbers of notifications in a row. They differ from those of earlier starts by the epoch.
+    /// The first of `count` numbers of notifications in a row. They differ from those of earlier starts by
+    /// the epoch.
     pub fn notify_ids(&mut self, count: usize, epoch: Epoch) -> u64 {
         let first = self.notifications;
         self.notifications += count as u64;

@@ -11,8 +11,8 @@ use wire::EntityType;
 
 /// Messages.
 impl Core {
-    /// Sends on a connection that came to us. If another OSD made it and lacks our map, that goes ahead of a message about a PG, which
-    /// would wait for it there.
+    /// Sends on a connection that came to us. If another OSD made it and lacks our map, that goes ahead of a
+    /// message about a PG, which would wait for it there.
     pub fn send(&mut self, conn: ConnId, tid: u64, body: impl Into<node::Body>) {
         let body = body.into();
         if matches!(&body, node::Body::Peer(body) if body.pg_head().is_some()) {
@@ -21,8 +21,8 @@ impl Core {
         self.outbox.send(conn, Msg::new(tid, body));
     }
 
-    /// Sends to another OSD on our own connection to it, which is made if there is none; the maps that it lacks go ahead. Nothing is
-    /// sent to an OSD that the map has down.
+    /// Sends to another OSD on our own connection to it, which is made if there is none; the maps that it
+    /// lacks go ahead. Nothing is sent to an OSD that the map has down.
     pub fn send_osd(&mut self, osd: OsdId, tid: u64, body: impl Into<node::Body>) {
         if self.map().is_up(osd) {
             if let Some(maps) = self.maps_for(osd) {
@@ -68,8 +68,8 @@ impl Core {
         self.peer_epochs.has_at_least(osd, epoch);
     }
 
-    /// Forgets which maps those OSDs have that have another incarnation than `before`: a start goes on with the newest map that was
-    /// stored, perhaps not with the newest that was sent.
+    /// Forgets which maps those OSDs have that have another incarnation than `before`: a start goes on with
+    /// the newest map that was stored, perhaps not with the newest that was sent.
     pub fn forget_old_incarnations(&mut self, before: &OsdMap) {
         for (osd, entry) in self.view.map().existing() {
             if before.osd(osd).is_none_or(|old| old.info.up_from != entry.info.up_from) {
@@ -114,7 +114,8 @@ impl Core {
         self.links.of(conn).map(|(_, osd)| osd).or_else(|| self.sessions.osd(conn))
     }
 
-    /// A connection to another OSD is gone; gives what it was for. What was sent on it last may not have arrived.
+    /// A connection to another OSD is gone; gives what it was for. What was sent on it last may not have
+    /// arrived.
     pub fn link_closed(&mut self, conn: ConnId, reason: CloseReason) -> Option<(Purpose, OsdId)> {
         let closed = self.links.closed(self.now.mono, conn, reason)?;
         self.peer_epochs.forget(closed.1);
@@ -126,7 +127,8 @@ impl Core {
         self.links.keep_pings(peers, &mut self.outbox);
     }
 
-    /// Ends connections to OSDs that the map has down, or in another incarnation. Gives those of which something may be awaited.
+    /// Ends connections to OSDs that the map has down, or in another incarnation. Gives those of which
+    /// something may be awaited.
     pub fn links_follow_map(&mut self) -> Vec<OsdId> {
         self.links.map_changed(self.view.map(), &mut self.outbox)
     }
@@ -172,7 +174,8 @@ impl Core {
         }
     }
 
-    /// A request was refused for its sender's capabilities. Returns true if that is the first one on this connection.
+    /// A request was refused for its sender's capabilities. Returns true if that is the first one on this
+    /// connection.
     pub fn refuse(&mut self, conn: ConnId) -> bool {
         self.sessions.refuse(conn)
     }

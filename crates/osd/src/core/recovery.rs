@@ -1,4 +1,5 @@
-//! Background work of PGs: what is due, reservations, transfers, pace, space, and how many PGs trim or are scrubbed.
+//! Background work of PGs: what is due, reservations, transfers, pace, space, and how many PGs trim or are
+//! scrubbed.
 
 use super::Core;
 use super::due::Due;
@@ -142,7 +143,8 @@ impl Core {
         self.budget.charge_object(self.now.mono)
     }
 
-    /// Reports the real size of a recovering object; refunds the over-estimate, so that another recovery may start.
+    /// Reports the real size of a recovering object; refunds the over-estimate, so that another recovery may
+    /// start.
     pub fn recovered_object_has(&mut self, bytes: u64, charged: &mut Charge) {
         if self.budget.object_has(bytes, charged, self.now.mono) {
             self.due.push(Due::Recovery);
@@ -184,7 +186,8 @@ impl Core {
         self.budget.is_out_of_space(osd)
     }
 
-    /// Time has passed: recovery goes on if its pace allows. Returns true if OSDs that had no space may be tried again.
+    /// Time has passed: recovery goes on if its pace allows. Returns true if OSDs that had no space may be
+    /// tried again.
     pub fn budget_due(&mut self) -> bool {
         if self.budget.pace_is_due(self.now.mono) {
             self.due.push(Due::Recovery);

@@ -1,5 +1,5 @@
-//! How much background work goes on at once, and how fast: transfers of objects, reservations of PGs, the pace beside clients, and the
-//! OSDs that are out of space.
+//! How much background work goes on at once, and how fast: transfers of objects, reservations of PGs, the
+//! pace beside clients, and the OSDs that are out of space.
 
 use super::reservations::Reservations;
 use crate::qos::{Charge, Class, Qos};
@@ -108,7 +108,8 @@ impl RecoveryBudget {
         self.paced_until.take_if(|at| *at <= now).is_some()
     }
 
-    /// Corrects the charge of an object whose size is known now. Returns true if recovery waited and need not any more.
+    /// Corrects the charge of an object whose size is known now. Returns true if recovery waited and need not
+    /// any more.
     pub fn object_has(&mut self, bytes: u64, charged: &mut Charge, now: Instant) -> bool {
         self.qos.object_has(bytes, charged, now);
         let freed = self.is_paced() && self.qos.wait_before_next(now).is_none();

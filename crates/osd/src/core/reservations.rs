@@ -1,5 +1,5 @@
-//! How many PGs one OSD recovers or backfills at a time (`osd_max_backfills`). The most urgent PGs are first, and of those the one that
-//! asked first.
+//! How many PGs one OSD recovers or backfills at a time (`osd_max_backfills`). The most urgent PGs are first,
+//! and of those the one that asked first.
 
 use maps::PgId;
 use std::cmp::Reverse;
@@ -23,7 +23,8 @@ impl Reservations {
         }
     }
 
-    /// A PG gives up its reservation, or the wait for it. Returns true if it held one, which another may have now.
+    /// A PG gives up its reservation, or the wait for it. Returns true if it held one, which another may have
+    /// now.
     pub fn release(&mut self, pgid: PgId) -> bool {
         self.waiting.retain(|_, waits| *waits != pgid);
         self.held.remove(&pgid)

@@ -1,11 +1,13 @@
-//! Who is alive: pings between OSDs that share PGs, reports to the monitor, and the promises that pings carry (paper, 5.4;
-//! DESIGN, decision 7).
+//! Who is alive: pings between OSDs that share PGs, reports to the monitor, and the promises that pings carry
+//! (paper, 5.4; DESIGN, decision 7).
 //!
-//! Silence is judged by what an OSD's event loop has said: answers to pings, and every other message. It counts from the last word, but
-//! only once a ping has gone unanswered for half of it: who stood still himself has heard nobody and asks before he judges.
+//! Silence is judged by what an OSD's event loop has said: answers to pings, and every other message. It
+//! counts from the last word, but only once a ping has gone unanswered for half of it: who stood still
+//! himself has heard nobody and asks before he judges.
 //!
-//! A promise: who answers a ping will tell any new primary to wait until the pinger's lease is over. The lease counts from the
-//! moment the ping was *sent*, the promise from the moment it was answered, so the lease ends first.
+//! A promise: who answers a ping will tell any new primary to wait until the pinger's lease is over. The
+//! lease counts from the moment the ping was *sent*, the promise from the moment it was answered, so the
+//! lease ends first.
 
 mod steps;
 
@@ -40,7 +42,8 @@ pub struct Heartbeats {
     /// When the first of them may turn out to be silent.
     look_at: Option<Instant>,
     peers: BTreeMap<OsdId, Beat>,
-    /// Pings of OSDs with a newer map than ours, which were answered without a promise. They get it with that map.
+    /// Pings of OSDs with a newer map than ours, which were answered without a promise. They get it with that
+    /// map.
     unpromised: BTreeMap<ConnId, peer::OsdPing>,
 }
 

@@ -86,7 +86,8 @@ impl Osd {
         }
     }
 
-    /// Reports who is silent; those that were reported before too where it is time to repeat it: the monitor may be another one.
+    /// Reports who is silent; those that were reported before too where it is time to repeat it: the monitor
+    /// may be another one.
     pub(crate) fn report_silent(&mut self, again: bool) {
         let (now, grace) = (self.core.now().mono, self.core.options().heartbeat_grace);
         let (mut silent, mut next) = (Vec::new(), None);
@@ -190,8 +191,8 @@ impl Osd {
         }
     }
 
-    /// Our map is newer. Who pinged us with it before we had it need not wait for its promise until it pings again; it counts from
-    /// that ping. And promises that others made with it hold from now on.
+    /// Our map is newer. Who pinged us with it before we had it need not wait for its promise until it pings
+    /// again; it counts from that ping. And promises that others made with it hold from now on.
     fn promise_late(&mut self) {
         for (conn, ping) in std::mem::take(&mut self.heartbeats.unpromised) {
             self.answer_ping(conn, &ping);

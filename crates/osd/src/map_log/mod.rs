@@ -1,4 +1,5 @@
-//! OSD maps: taken in order, stored, acted on by all PGs before the next input, passed on to those that lag behind.
+//! OSD maps: taken in order, stored, acted on by all PGs before the next input, passed on to those that lag
+//! behind.
 
 mod steps;
 

@@ -16,17 +16,19 @@ use stdx::Instant;
 use store::{Transaction, TxnOp};
 use wire::{Reader, Writer};
 
-/// Maps are stored once they are together as long as this part of the device, or a MiB, before more of them are looked at: a store
-/// takes only a quarter of its log in one transaction, and its log is a 32nd of the device or less.
+/// Maps are stored once they are together as long as this part of the device, or a MiB, before more of them
+/// are looked at: a store takes only a quarter of its log in one transaction, and its log is a 32nd of the
+/// device or less.
 const SAVE_AT: (u64, usize) = (512, 1 << 20);
 /// Longer ones do not go through the log.
 const LOGGED: usize = 64 << 10;
-/// A message that names a newer map has it ahead of itself if its sender is an OSD, and another OSD brings it soon if it is a client;
-/// if the map has not come after this time, a monitor is asked.
+/// A message that names a newer map has it ahead of itself if its sender is an OSD, and another OSD brings it
+/// soon if it is a client; if the map has not come after this time, a monitor is asked.
 const MAP_PATIENCE: Duration = Duration::from_millis(100);
 /// A map of which only a heartbeat has told comes with the next ones, which go each second to all peers.
 const HEARTBEAT_PATIENCE: Duration = Duration::from_millis(1500);
-/// New maps are announced at once to this many peers, by heartbeats: those who lack it show that in their answers.
+/// New maps are announced at once to this many peers, by heartbeats: those who lack it show that in their
+/// answers.
 const TOLD_AT_ONCE: usize = 3;
 
 impl Osd {
@@ -143,8 +145,8 @@ impl Osd {
         self.monc.expect(self.core.now(), "osdmap");
     }
 
-    /// One map. Where PGs split or are merged, all that came before is acted on first, and what the map asks for at once: the marks
-    /// of those PGs speak of the newest stored map.
+    /// One map. Where PGs split or are merged, all that came before is acted on first, and what the map asks
+    /// for at once: the marks of those PGs speak of the newest stored map.
     fn next_map(&mut self, map: OsdMap, before: &mut Arc<OsdMap>, began: &mut Vec<PgId>) {
         let old = self.core.map().clone();
         let changes = |(id, pool): (&i64, &maps::Pool)| {
@@ -161,7 +163,8 @@ impl Osd {
         *before = self.core.map().clone();
     }
 
-    /// One map: stored, and every PG's membership moved on. PGs that begin a new interval are noted in `began`.
+    /// One map: stored, and every PG's membership moved on. PGs that begin a new interval are noted in
+    /// `began`.
     fn advance(&mut self, map: OsdMap, began: &mut Vec<PgId>) {
         let old = self.core.map().clone();
         let map = Arc::new(map);
@@ -227,7 +230,8 @@ impl Osd {
         self.maps.unsaved.append(&mut ops);
     }
 
-    /// Keeps track of the PGs that nobody can have written to: only of those may a member believe that it knows all.
+    /// Keeps track of the PGs that nobody can have written to: only of those may a member believe that it
+    /// knows all.
     fn follow_untouched(&mut self, old: &OsdMap, map: &OsdMap) {
         let nobody_was_active = map.existing().all(|(_, o)| o.info.up_thru == Epoch(0));
         let all_are_new = old.epoch == Epoch(0) && nobody_was_active;
@@ -260,8 +264,8 @@ impl Osd {
         }
     }
 
-    /// Pools that have fewer PGs now: those of ours that are parts of others from now on end. The monitors are told anew of all that
-    /// are left, as what was said before was of smaller ones.
+    /// Pools that have fewer PGs now: those of ours that are parts of others from now on end. The monitors
+    /// are told anew of all that are left, as what was said before was of smaller ones.
     fn end_merged(&mut self, old: &OsdMap, map: &OsdMap, merged: Vec<PgId>, began: &mut Vec<PgId>) {
         for pgid in merged {
             if let Some(pg) = self.pgs.get_mut(&pgid) {
@@ -278,7 +282,8 @@ impl Osd {
         }
     }
 
-    /// PGs that this OSD is a member of and has nothing of. Those that PGs of ours are about to become are made then.
+    /// PGs that this OSD is a member of and has nothing of. Those that PGs of ours are about to become are
+    /// made then.
     fn new_pgs(&mut self, old: &OsdMap, map: &OsdMap, began: &mut Vec<PgId>) {
         for (id, pool) in &map.pools {
             for pgid in pool.pgs(*id).filter(|pgid| !self.pgs.contains_key(pgid)).collect::<Vec<_>>() {
@@ -327,7 +332,8 @@ impl Osd {
         made
     }
 
-    /// Merges PGs that were marked when the newest map was stored, or before the start. Gives what they have become.
+    /// Merges PGs that were marked when the newest map was stored, or before the start. Gives what they have
+    /// become.
     pub(crate) fn merge_pgs(&mut self) -> Vec<PgId> {
         let map = self.core.map().clone();
         let mut merges: BTreeMap<PgId, Vec<PgId>> = BTreeMap::new();
@@ -386,7 +392,7 @@ impl Osd {
             }
             pg.begin(&mut self.core);
         }
-        self.tell_of_lost(before, &map);
+        self.notify_clients_of_down_osds(before, &map);
         if before.blocklist != map.blocklist {
             self.pgs.values_mut().for_each(|pg| pg.end_blocklisted(&mut self.core));
         }
@@ -401,8 +407,8 @@ impl Osd {
         self.go_on_waiting();
     }
 
-    /// Maps, and what they mean for PGs, become durable together: a start goes on from the newest map stored, and would
-    /// never see again what an earlier one meant.
+    /// Maps, and what they mean for PGs, become durable together: a start goes on from the newest map stored,
+    /// and would never see again what an earlier one meant.
     fn save_acted_on(&mut self, began: &[PgId]) {
         self.maps.unsaved_len = 0;
         let mut ops = std::mem::take(&mut self.maps.unsaved);
@@ -415,9 +421,10 @@ impl Osd {
         self.core.submit_own(Transaction { ops }, CommitFor::Nothing);
     }
 
-    /// Clients that wait for an answer of an OSD that fell silent hear nothing of it: their connection to it does not break, and
-    /// their monitor may be on the same host. Those that have shown us their map are told by all who had PGs with it.
-    fn tell_of_lost(&mut self, before: &OsdMap, map: &OsdMap) {
+    /// Clients that wait for an answer of an OSD that fell silent hear nothing of it: their connection to it
+    /// does not break, and their monitor may be on the same host. Those that have shown us their map are told
+    /// by all who had PGs with it.
+    fn notify_clients_of_down_osds(&mut self, before: &OsdMap, map: &OsdMap) {
         let beats = &self.heartbeats;
         if before.existing().any(|(id, osd)| osd.is_up() && !map.is_up(id) && beats.knows(id)) {
             self.core.inform_all_clients();

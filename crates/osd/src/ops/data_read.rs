@@ -14,7 +14,8 @@ const XXHASH64: u8 = 1;
 const CRC32C: u8 = 2;
 
 impl Exec<'_> {
-    /// The size that a read sees: a truncation that the client knows of and that has not come here yet counts.
+    /// The size that a read sees: a truncation that the client knows of and that has not come here yet
+    /// counts.
     fn visible_size(&self, e: &Extent) -> u64 {
         let (seq, size) = e.truncation();
         if seq > self.info.truncate_seq { self.size.min(size) } else { self.size }

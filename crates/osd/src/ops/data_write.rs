@@ -22,8 +22,8 @@ impl Exec<'_> {
         self.txn.push(TxnOp::Truncate(self.key.clone(), size));
     }
 
-    /// Carries out a truncation that the client made before this write and that has not come here yet. CephFS sends
-    /// truncations to objects lazily and relies on their number in each later request.
+    /// Carries out a truncation that the client made before this write and that has not come here yet. CephFS
+    /// sends truncations to objects lazily and relies on their number in each later request.
     fn catch_up_truncation(&mut self, e: &Extent) -> Result<(), OpError> {
         let (seq, size) = e.truncation();
         if seq <= self.info.truncate_seq {
@@ -46,7 +46,8 @@ impl Exec<'_> {
         self.check_range(e.off, e.len)?;
         let mut data = data.clone();
         if e.truncation().0 < self.info.truncate_seq && e.off + e.len > self.size {
-            // Sent before a truncation that is already carried out: what lies behind the end was cut off by it.
+            // Sent before a truncation that is already carried out: what lies behind the end was cut off by
+            // it.
             let keep = self.size.saturating_sub(e.off).min(e.len);
             data = data.slice(0..keep as usize);
         }
@@ -76,7 +77,8 @@ impl Exec<'_> {
         self.check_range(0, e.len)?;
         self.ensure_exists();
         if self.size > 0 {
-            // Nothing of what was there is kept, so that an object that can't be read any more is whole when it is written anew.
+            // Nothing of what was there is kept, so that an object that can't be read any more is whole when
+            // it is written anew.
             self.set_size(0);
         }
         self.put(0, data.clone());
@@ -169,7 +171,8 @@ impl Exec<'_> {
     }
 }
 
-/// `len` bytes of `data` again and again. Short data is first made a longer piece: a piece for each byte would take forty times what it says.
+/// `len` bytes of `data` again and again. Short data is first made a longer piece: a piece for each byte
+/// would take forty times what it says.
 fn repeated(data: &Bufs, len: u64) -> Bufs {
     let unit = data.len() as u64;
     let longer = (PIECE / unit).min(len / unit);

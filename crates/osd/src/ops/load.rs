@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use stdx::Bufs;
 use store::{ObjectKey, ObjectView, OmapRange, Read, ReadReply};
 
-/// The reads of one vector: the first one gives existence, xattrs and plain data, further ones belong to one operation each.
+/// The reads of one vector: the first one gives existence, xattrs and plain data, further ones belong to one
+/// operation each.
 #[derive(Debug)]
 pub struct Loads {
     /// What to ask the store for, with what it is for.

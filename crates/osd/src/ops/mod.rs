@@ -1,9 +1,9 @@
 //! Object operations: a vector of them is one atomic step (PROTOCOL.md 5.4).
 //!
-//! Execution is in two parts. [`Loads::of`] says what of the object's stored state a vector looks at; once that is
-//! loaded, [`execute`] is a pure function from state and vector to results and store operations. Reads within a
-//! vector see data, xattrs and omap as they were before it, but existence and size as its earlier operations left them,
-//! which is what Ceph's OSDs do.
+//! Execution is in two parts. [`Loads::of`] says what of the object's stored state a vector looks at; once
+//! that is loaded, [`execute`] is a pure function from state and vector to results and store operations.
+//! Reads within a vector see data, xattrs and omap as they were before it, but existence and size as its
+//! earlier operations left them, which is what Ceph's OSDs do.
 
 mod copy;
 mod data_read;
@@ -73,8 +73,8 @@ impl Default for Limits {
     }
 }
 
-/// Bytes that one operation of a vector that writes may return (`osd_max_write_op_reply_len`): they are logged, so that a
-/// repetition is answered the same.
+/// Bytes that one operation of a vector that writes may return (`osd_max_write_op_reply_len`): they are
+/// logged, so that a repetition is answered the same.
 pub const MAX_WRITE_OUTPUT: usize = 64;
 
 /// What an operation returns when it fails: a positive errno.
@@ -101,7 +101,8 @@ pub struct Caller<'a> {
     pub watches: &'a Watches,
 }
 
-/// Whether a vector may change its object. That a watch is still there changes nothing; methods of classes say what they may.
+/// Whether a vector may change its object. That a watch is still there changes nothing; methods of classes
+/// say what they may.
 pub fn may_write(request: &OsdOp) -> bool {
     request.ops.iter().any(|sub| match &sub.op {
         Op::Watch { op: watch_op::PING, .. } => false,
@@ -119,7 +120,8 @@ pub struct Outcome {
     pub ops: Vec<OpResult>,
     /// Changes to the object, without its [`ObjectInfo`]; empty where the vector failed or changed nothing.
     pub txn: Vec<TxnOp>,
-    /// Whether it changed the object (also by a step that left everything as it was, as CREATE of an existing object).
+    /// Whether it changed the object (also by a step that left everything as it was, as CREATE of an existing
+    /// object).
     pub modified: bool,
     /// Whether clients are to see another version of it.
     pub user_modified: bool,

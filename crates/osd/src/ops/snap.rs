@@ -80,8 +80,9 @@ impl Source {
 }
 
 impl Outcome {
-    /// Keeps the state of before as a clone where the context has snapshots that the object does not know of; notes what the
-    /// clones do not share with the head any more; and lets a deleted head with clones stay as a whiteout.
+    /// Keeps the state of before as a clone where the context has snapshots that the object does not know of;
+    /// notes what the clones do not share with the head any more; and lets a deleted head with clones stay as
+    /// a whiteout.
     pub fn preserve(
         &mut self,
         key: &ObjectKey,

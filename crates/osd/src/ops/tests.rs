@@ -133,7 +133,8 @@ fn a_write_from_before_a_truncation_does_not_bring_the_end_back() {
 
 #[test]
 fn a_file_that_was_never_truncated_says_so_and_is_written_whatever_made_its_object() {
-    // The kernel's client first asks whether it may write by an exclusive CREATE of the object, without a truncation.
+    // The kernel's client first asks whether it may write by an exclusive CREATE of the object, without a
+    // truncation.
     let never = Extent { truncate_seq: 1, truncate_size: u64::MAX, ..Extent::new(0, 3) };
     let out = run(Some(""), vec![Op::Write { extent: never, data: bufs("abc") }]);
     assert_eq!((out.result, out.size, out.info.truncate_seq), (0, 3, 0));

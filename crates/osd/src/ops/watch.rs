@@ -1,4 +1,5 @@
-//! WATCH, LIST_WATCHERS, NOTIFY, NOTIFY_ACK: what they say of an object's watches, and what is to follow once that is durable.
+//! WATCH, LIST_WATCHERS, NOTIFY, NOTIFY_ACK: what they say of an object's watches, and what is to follow once
+//! that is durable.
 
 use super::{Exec, OpError, OpOutput, done, output};
 use crate::watch::{DEFAULT_TIMEOUT, Effect, StoredWatch, WATCH_ATTR, to_bytes};

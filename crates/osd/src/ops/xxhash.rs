@@ -1,4 +1,5 @@
-//! xxHash of 32 and 64 bits (<https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md>), which CHECKSUM offers.
+//! xxHash of 32 and 64 bits (<https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md>), which
+//! CHECKSUM offers.
 
 const P32: [u32; 5] = [0x9e37_79b1, 0x85eb_ca77, 0xc2b2_ae3d, 0x27d4_eb2f, 0x1656_67b1];
 const P64: [u64; 5] = [

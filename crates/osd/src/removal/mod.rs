@@ -1,5 +1,5 @@
-//! PGs that go: of a pool that was deleted, or copies that their primary needs no more. Their objects go piece by piece, their
-//! knowledge last, so that a restart goes on with it.
+//! PGs that go: of a pool that was deleted, or copies that their primary needs no more. Their objects go
+//! piece by piece, their knowledge last, so that a restart goes on with it.
 
 mod steps;
 

@@ -43,7 +43,8 @@ impl Osd {
         self.removal_step(pgid);
     }
 
-    /// Whether a removal is to go on. That of a copy ends where the copy is needed again; what is left of it is compared.
+    /// Whether a removal is to go on. That of a copy ends where the copy is needed again; what is left of it
+    /// is compared.
     fn is_removal_due(&mut self, pgid: PgId) -> bool {
         let Some(removal) = self.removals.get(&pgid) else { return false };
         let still =

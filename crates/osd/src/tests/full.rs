@@ -1,5 +1,5 @@
-//! What must hold when an OSD has no room: nothing stops, nothing is lost, what frees space goes on, and what waits goes on
-//! once there is room.
+//! What must hold when an OSD has no room: nothing stops, nothing is lost, what frees space goes on, and what
+//! waits goes on once there is room.
 
 use super::cluster::{Cluster, GID, append, write_full};
 use crate::snapset::SnapContext;
@@ -21,7 +21,8 @@ fn mib(i: usize) -> String {
     format!("{i:04}").repeat(MIB / 4)
 }
 
-/// Three OSDs of which one is full: writes go on until one is not answered. Gives how many were, and what waits.
+/// Three OSDs of which one is full: writes go on until one is not answered. Gives how many were, and what
+/// waits.
 fn filled() -> (Cluster, usize, u64) {
     filled_by(Cluster::with_disks(&[LARGE, LARGE, SMALL], 3, 2, 4))
 }
@@ -121,8 +122,8 @@ fn a_primary_without_room_for_what_it_lacks_lets_another_lead_until_it_has_it() 
     c.check();
 }
 
-/// Two full OSDs: the first lacks what was written while it was away, the other, which leads, "o0", which its disk has damaged.
-/// Gives the names of all objects, and of one that the first lacks.
+/// Two full OSDs: the first lacks what was written while it was away, the other, which leads, "o0", which its
+/// disk has damaged. Gives the names of all objects, and of one that the first lacks.
 fn each_lacks_something() -> (Cluster, Vec<String>, String) {
     let (first, other) = (0, 1);
     let mut c = Cluster::with_disks(&[SMALL, SMALL + (12 << 20)], 2, 1, 1);
@@ -278,7 +279,8 @@ fn a_deletion_behind_a_write_that_waits_for_room_is_answered() {
         assert_eq!(c.read(name), Err(-2));
         assert!(!c.replies.contains_key(&waiting), "that made no room");
     }
-    // What was ordered before a deletion, or saw that, is answered before it: the watch goes on and then ends, and does not begin on nothing.
+    // What was ordered before a deletion, or saw that, is answered before it: the watch goes on and then
+    // ends, and does not begin on nothing.
     let (primary, name) = (c.acting(beside[2])[0], beside[2]);
     c.heard.clear();
     let asked =
@@ -306,7 +308,8 @@ fn a_deletion_behind_a_write_that_waits_for_room_is_answered() {
     c.check();
 }
 
-/// A write that a replica has no room for, and the deletion of its object behind it: neither is answered before the replica has the deletion, then both are.
+/// A write that a replica has no room for, and the deletion of its object behind it: neither is answered
+/// before the replica has the deletion, then both are.
 fn its_own_deletion_goes_first((mut c, last, waiting): (Cluster, usize, u64)) {
     let name = format!("o{last}");
     c.filter =
@@ -373,7 +376,8 @@ enum Then {
     AnotherAlone,
 }
 
-/// An update that a full OSD has no room for, whose primary loses power before it is durable there, and that nobody else has seen.
+/// An update that a full OSD has no room for, whose primary loses power before it is durable there, and that
+/// nobody else has seen.
 fn only_a_full_osd_has_heard_of(then: Then) {
     let min_size = if then == Then::AnotherAlone { 1 } else { 2 };
     let (mut c, last, waiting) = filled_by(Cluster::with_disks(&[LARGE, LARGE, SMALL], 3, min_size, 4));
@@ -468,7 +472,8 @@ fn a_copy_that_has_no_room_to_recover_waits_and_its_osd_lives() {
     assert_eq!(c.read("o60"), Ok(mib(60)));
 }
 
-/// A deleted object with snapshots is one that says so: a member that has no room for the object lacks that too, from then on.
+/// A deleted object with snapshots is one that says so: a member that has no room for the object lacks that
+/// too, from then on.
 #[test]
 fn an_object_that_was_deleted_before_it_was_sent_is_sent_as_it_is_then() {
     let mut c = Cluster::with_disks(&[LARGE, LARGE, SMALL], 3, 2, 1);
@@ -504,7 +509,8 @@ fn an_object_that_was_deleted_before_it_was_sent_is_sent_as_it_is_then() {
     c.kill(FULL);
     c.start(FULL);
     assert_eq!(c.finish(delete, name, vec![Op::Delete]).result, 0);
-    // One after the other: the little that says that an object is gone has room where the next whole one has none.
+    // One after the other: the little that says that an object is gone has room where the next whole one has
+    // none.
     for name in names.iter().filter(|other| *other != name) {
         assert_eq!(c.op(name, vec![Op::Delete]).result, 0);
     }

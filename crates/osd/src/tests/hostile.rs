@@ -1,5 +1,6 @@
-//! What a client with a key may send: well-formed messages with any values, also while OSDs come and go. None of them ends an OSD,
-//! and replicas stay the same. `NACRE_HOSTILE=5000 cargo test -p osd hostile` sends more of them.
+//! What a client with a key may send: well-formed messages with any values, also while OSDs come and go. None
+//! of them ends an OSD, and replicas stay the same. `NACRE_HOSTILE=5000 cargo test -p osd hostile` sends more
+//! of them.
 
 use super::cluster::{Cluster, POOL, append, write_full};
 use maps::{HObject, Spg, osd_state};

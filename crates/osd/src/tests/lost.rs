@@ -121,8 +121,8 @@ fn what_nobody_had_is_taken_from_whoever_comes_back_with_it_and_is_no_member_any
     c.check();
 }
 
-/// A primary that lacks `x` gets it. When it is there and not durable yet, and, where a write is sent to it at a given time, whether that was
-/// ordered by then.
+/// A primary that lacks `x` gets it. When it is there and not durable yet, and, where a write is sent to it
+/// at a given time, whether that was ordered by then.
 fn pulls(write_at: Option<Instant>) -> (Instant, bool) {
     let mut c = Cluster::new(3, 3, 2, 1);
     c.write("x", "old");
@@ -156,8 +156,8 @@ fn pulls(write_at: Option<Instant>) -> (Instant, bool) {
     (since.expect("it has arrived"), early)
 }
 
-/// Until what the primary lacked is durable there, nothing may be ordered for it: a member could keep the update where the power
-/// fails, and the state before would be nowhere.
+/// Until what the primary lacked is durable there, nothing may be ordered for it: a member could keep the
+/// update where the power fails, and the state before would be nowhere.
 #[test]
 fn what_was_sent_to_the_primary_is_not_changed_before_it_is_durable_there() {
     let (arrives, _) = pulls(None);
@@ -169,8 +169,8 @@ fn what_was_sent_to_the_primary_is_not_changed_before_it_is_durable_there() {
     }
 }
 
-/// An update of `x` is ordered by its primary, whose disk, like those of the OSDs of `slow`, takes longer than all that follows; it comes to
-/// the OSDs of `to` alone. Gives who serves `x` too, and the request.
+/// An update of `x` is ordered by its primary, whose disk, like those of the OSDs of `slow`, takes longer
+/// than all that follows; it comes to the OSDs of `to` alone. Gives who serves `x` too, and the request.
 fn ordered_only(c: &mut Cluster, slow: &[usize], to: &[usize]) -> u64 {
     let primary = c.acting("x")[0];
     for osd in slow.iter().chain([&primary]) {

@@ -129,8 +129,8 @@ fn power_failures_at_any_time_of_a_merge_lose_nothing() {
     }
 }
 
-/// Two PGs that were on OSDs 0 and 1 until OSD 1 was killed, and are on 0 and 2 since then. Everything was written before, and
-/// half of it again afterwards.
+/// Two PGs that were on OSDs 0 and 1 until OSD 1 was killed, and are on 0 and 2 since then. Everything was
+/// written before, and half of it again afterwards.
 fn moved_away() -> Cluster {
     let mut c = Cluster::new(3, 2, 1, 1);
     let pgs = |c: &Cluster| c.map.pools[&POOL].pgs(POOL).collect::<Vec<_>>();
@@ -222,7 +222,8 @@ fn all_copies_of_a_merged_pg_begin_at_one_version() {
     }
 }
 
-/// The next page of a listing, of the PG that holds the cursor by the map that the client has, and whether the PG ends with it.
+/// The next page of a listing, of the PG that holds the cursor by the map that the client has, and whether
+/// the PG ends with it.
 fn page(c: &mut Cluster, map: &OsdMap, cursor: &HObject) -> (PgNlsReply, bool) {
     let home = |map: &OsdMap| map.pools[&POOL].raw_pg_to_pg(PgId::new(POOL, cursor.hash));
     // What was merged into another PG is asked of that one.

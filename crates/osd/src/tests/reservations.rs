@@ -69,8 +69,9 @@ fn as_many_as_are_allowed_are_filled_at_a_time() {
     assert_eq!(fill(3, 5), 3);
 }
 
-/// An OSD is back whose copy of 30 objects, which have a clone each now, is too old for the log: it is about to be compared, so
-/// many objects at a time, at an OSD that has no turn for anything in the background for minutes.
+/// An OSD is back whose copy of 30 objects, which have a clone each now, is too old for the log: it is about
+/// to be compared, so many objects at a time, at an OSD that has no turn for anything in the background for
+/// minutes.
 fn about_to_compare(at_a_time: usize) -> Cluster {
     let mut c = Cluster::new(3, 3, 2, 1);
     (c.options.log_entries, c.options.log_entries_total, c.options.scan_max) = ((4, 4), 4, at_a_time);

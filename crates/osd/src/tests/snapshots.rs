@@ -1,4 +1,5 @@
-//! Snapshots against a plain model: whatever is done, and whoever dies, each snapshot shows what was there when it was taken.
+//! Snapshots against a plain model: whatever is done, and whoever dies, each snapshot shows what was there
+//! when it was taken.
 
 use super::cluster::{Cluster, POOL, append, write_full};
 use crate::object::ObjectInfo;

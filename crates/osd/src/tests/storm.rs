@@ -1,4 +1,5 @@
-//! Random failures: whatever happens, each append that was acknowledged is there exactly once, in its place, on all replicas.
+//! Random failures: whatever happens, each append that was acknowledged is there exactly once, in its place,
+//! on all replicas.
 
 use super::cluster::{Cluster, POOL, append};
 use maps::Epoch;

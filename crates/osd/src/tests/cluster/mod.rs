@@ -1,4 +1,5 @@
-//! Several OSDs with a monitor that only keeps a map, a network of constant delay and disks that end in order.
+//! Several OSDs with a monitor that only keeps a map, a network of constant delay and disks that end in
+//! order.
 
 mod checks;
 mod client;
@@ -104,7 +105,8 @@ pub struct Cluster {
     /// Whether it ends merges that have begun, either way.
     pub tends_merges: bool,
     pub trace: bool,
-    /// Start all OSDs where the living ones can't answer: the newest version of an object may be on a dead one alone.
+    /// Start all OSDs where the living ones can't answer: the newest version of an object may be on a dead
+    /// one alone.
     pub rescue: bool,
     /// Delay of messages from one node to another, where it is not the usual one.
     pub latency: BTreeMap<(usize, usize), u64>,
