@@ -25,6 +25,7 @@ mod entry;
 mod features;
 mod health;
 mod log;
+mod map_share;
 mod map_spread;
 mod mds_service;
 mod mon;

@@ -16,38 +16,11 @@ use wire::EntityType;
 
 /// Of the OSDs that have asked for a change, this many times as many are told at once as of all.
 const ASKERS: usize = 4;
-/// The change that an OSD has asked for is in one of this many maps that follow.
-const AWAITED: u8 = 2;
-
-/// What a session has of OSD maps beside what its monitor sends it.
-#[derive(Debug, Default)]
-pub(crate) struct MapShare {
-    /// It exchanges heartbeats with other OSDs, which bring it new maps.
-    has_peers: bool,
-    /// It has asked for a change, and waits for this many maps.
-    awaits: u8,
-    /// The newest map that there was when it last reported.
-    newest_at_report: Epoch,
-}
-
-impl MapShare {
-    /// It was sent the newest map.
-    pub fn told(&mut self) {
-        self.awaits = self.awaits.saturating_sub(1);
-    }
-
-    /// It has reported with map `has`, while `newest` is the newest. Returns true if it lacks a map that was
-    /// there at its last report.
-    fn reported(&mut self, has: Epoch, newest: Epoch) -> bool {
-        has < std::mem::replace(&mut self.newest_at_report, newest)
-    }
-}
-
 impl Session {
     /// True if this is an OSD that other OSDs tell of new maps.
     fn shares_maps(&self) -> bool {
         let follows = self.subs.get("osdmap").is_some_and(|sub| sub.end == SubEnd::Never);
-        follows && self.is(EntityType::OSD) && self.map_share.has_peers
+        follows && self.is(EntityType::OSD) && self.map_share.has_peers()
     }
 }
 
@@ -65,7 +38,7 @@ impl Sessions {
         for n in 0..at_once {
             others.remove(&sharing[(first + n * sharing.len() / at_once) % sharing.len()]);
         }
-        let awaits = |conn: &&ConnId| self.get(**conn).is_some_and(|session| session.map_share.awaits > 0);
+        let awaits = |conn: &&ConnId| self.get(**conn).is_some_and(|session| session.map_share.awaits());
         let askers: Vec<ConnId> = others.iter().filter(awaits).take(at_once * ASKERS).copied().collect();
         others.retain(|conn| !askers.contains(conn));
         others
@@ -80,7 +53,7 @@ impl<S: Storage> Mon<S> {
         let Some(session) = self.sessions.get_mut(conn).filter(is_osd) else { return };
         let has = match body {
             Body::Peer(peer::Body::PgStats(m)) => {
-                session.map_share.has_peers = !m.heartbeat_peers.is_empty();
+                session.map_share.peers(!m.heartbeat_peers.is_empty());
                 m.epoch
             }
             Body::Peer(
@@ -89,7 +62,7 @@ impl<S: Storage> Mon<S> {
                 | peer::Body::OsdFailure(_)
                 | peer::Body::OsdPgTemp(_),
             ) => {
-                session.map_share.awaits = AWAITED;
+                session.map_share.asked();
                 return;
             }
             _ => return,

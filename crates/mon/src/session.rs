@@ -1,6 +1,6 @@
 //! Sessions of clients and daemons, and what each subscribed to.
 
-use crate::map_spread::MapShare;
+use crate::map_share::MapShare;
 use auth::{MonCap, Perm};
 use maps::FsMap;
 use node::{ConnId, Peer};

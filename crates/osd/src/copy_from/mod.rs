@@ -9,7 +9,7 @@
 //!
 //! What was asked is asked again with every new map and after a lost connection; answers to an earlier
 //! question are not known any more. The questions overtake what waits for the source object, so that two
-//! copies in opposite directions do not wait for each other (`pg/client.rs`).
+//! copies in opposite directions do not wait for each other (`pg/client/queues.rs`).
 
 mod steps;
 
