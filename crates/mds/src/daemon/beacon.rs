@@ -1,5 +1,5 @@
 //! Our place in the MDS map: beacons to the monitors, and the steps from a standby to an active rank
-//! (PROTOCOL.md 6.6). The monitors decide; we ask for the next state when the rank has reached it.
+//! (docs/protocol.md 6.6). The monitors decide; we ask for the next state when the rank has reached it.
 
 use super::{Mds, MdsMap, Now, Out, Output, Rank, RankConfig, Stage};
 use maps::{Epoch, Fscid, MdsInfo, MdsRank, MdsState};

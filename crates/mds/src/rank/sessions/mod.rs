@@ -1,7 +1,7 @@
 //! Sessions of clients: their stored records, what they hold, and what is to be sent to them.
 //!
 //! Everything for one client leaves in the order in which it was decided, and each message only when the
-//! events that it shows are durable (DESIGN, decision 5). So a client never sees a grant before the
+//! events that it shows are durable (docs/design.md, decision 5). So a client never sees a grant before the
 //! revocation that was decided earlier, and never learns of a change that a crash could undo.
 
 mod lifecycle;
