@@ -19,7 +19,8 @@ impl fmt::Display for ArgError {
 
 impl std::error::Error for ArgError {}
 
-/// The arguments of a known command. Types, ranges, choices and presence were checked; getters may be trusted.
+/// The arguments of a known command. Types, ranges, choices and presence were checked; getters may be
+/// trusted.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Args {
     values: Map<String, Value>,
@@ -72,8 +73,8 @@ impl Args {
         self.values.get(name).map(text_of).unwrap_or_default()
     }
 
-    /// All arguments as texts, lists joined: what a capability's conditions look at. Capabilities that come as pairs
-    /// (`caps`: service, capability, …) also appear as `caps_SERVICE`.
+    /// All arguments as texts, lists joined: what a capability's conditions look at. Capabilities that come
+    /// as pairs (`caps`: service, capability, …) also appear as `caps_SERVICE`.
     pub fn texts(&self) -> BTreeMap<String, String> {
         let mut out: BTreeMap<_, _> =
             self.values.keys().map(|name| (name.clone(), self.list(name).join(" "))).collect();

@@ -1,5 +1,5 @@
-//! The monitor's command table: one line a command, from which come clients' help and validation, the permission check
-//! and the exhaustive dispatch in the monitor.
+//! The monitor's command table: one line a command, from which come clients' help and validation, the
+//! permission check and the exhaustive dispatch in the monitor.
 
 use crate::sig::{Word, parse};
 

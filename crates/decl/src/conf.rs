@@ -1,5 +1,5 @@
-//! Configuration files as Ceph writes them: INI with `[global]`, `[osd]`, `[osd.0]` sections, where blanks, dashes and
-//! underscores in a key mean the same.
+//! Configuration files as Ceph writes them: INI with `[global]`, `[osd]`, `[osd.0]` sections, where blanks,
+//! dashes and underscores in a key mean the same.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -66,8 +66,8 @@ impl Conf {
         Ok(out)
     }
 
-    /// The value of `key` for `name`: of `[type.id]`, else `[type]`, else `[global]`; `$name`, `$type`, `$id` and
-    /// `$cluster` are filled in.
+    /// The value of `key` for `name`: of `[type.id]`, else `[type]`, else `[global]`; `$name`, `$type`, `$id`
+    /// and `$cluster` are filled in.
     pub fn get(&self, name: &EntityName, key: &str) -> Option<String> {
         let key = normal(key);
         let own = name.to_string();

@@ -16,8 +16,8 @@ pub fn descriptions() -> Value {
     Value::Object(out)
 }
 
-/// Commands of a daemon itself (admin socket, `ceph tell`): signatures in the notation of [`crate::sig`], and help. After
-/// the monitors' own table where `with_table`, as far as that has no command of the same name.
+/// Commands of a daemon itself (admin socket, `ceph tell`): signatures in the notation of [`crate::sig`], and
+/// help. After the monitors' own table where `with_table`, as far as that has no command of the same name.
 pub fn local_descriptions(commands: &[(&'static str, &str)], module: &str, with_table: bool) -> Value {
     let mut out = Map::new();
     let own: Vec<String> = commands.iter().map(|(signature, _)| prefix(signature)).collect();

@@ -29,7 +29,8 @@ impl Severity {
 
 macro_rules! codes {
     ($($name:ident = $text:literal $severity:ident $advice:literal;)*) => {
-        /// A condition that an administrator should know of. Names are Ceph's, for the tools that match on them.
+        /// A condition that an administrator should know of. Names are Ceph's, for the tools that match on
+        /// them.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
         pub enum Code { $( #[doc = $advice] $name ),* }
 

@@ -1,8 +1,8 @@
-//! Options, commands and health codes: each declared once, with everything that is said of it anywhere (validation,
-//! help, defaults, what to do).
+//! Options, commands and health codes: each declared once, with everything that is said of it anywhere
+//! (validation, help, defaults, what to do).
 //!
-//! Entry points: [`commands::Cmd`] and [`args::Args`] (an administrator's command line, checked), [`options`] (names,
-//! types and defaults), [`health::Code`].
+//! Entry points: [`commands::Cmd`] and [`args::Args`] (an administrator's command line, checked), [`options`]
+//! (names, types and defaults), [`health::Code`].
 
 pub mod args;
 pub mod commands;

@@ -1,4 +1,5 @@
-//! Options of daemons, each with type, default and meaning; names and defaults are Ceph's where it has the option.
+//! Options of daemons, each with type, default and meaning; names and defaults are Ceph's where it has the
+//! option.
 
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The options of a running daemon, in layers: what an administrator told this process (`ceph tell NAME config set`) over
-//! the configuration file over what the monitors store over the defaults.
+//! The options of a running daemon, in layers: what an administrator told this process (`ceph tell NAME
+//! config set`) over the configuration file over what the monitors store over the defaults.
 
 use crate::options::{self, OptionDecl};
 use serde_json::{Map, Value, json};
@@ -46,7 +46,8 @@ impl Settings {
         [("override", &self.told), ("file", &self.file), ("mon", &self.central)]
     }
 
-    /// What is set for an option, and by which layer. A value that is not of the option's type does not count.
+    /// What is set for an option, and by which layer. A value that is not of the option's type does not
+    /// count.
     pub fn set_value(&self, name: &str) -> Option<(&str, &'static str)> {
         let fits = |value: &str| options::find(name).is_none_or(|o| o.check(value).is_ok());
         let found = self.layers().into_iter().filter_map(|(layer, values)| Some((values.get(name)?, layer)));
@@ -95,8 +96,8 @@ impl Settings {
         out
     }
 
-    /// A command of the admin socket or `ceph tell`; `None` where it is none on options. [`Self::get`] may give other
-    /// values afterwards.
+    /// A command of the admin socket or `ceph tell`; `None` where it is none on options. [`Self::get`] may
+    /// give other values afterwards.
     pub fn command(&mut self, command: &Value) -> Option<Outcome> {
         let prefix = command["prefix"].as_str()?;
         let var = options::normalize(command["var"].as_str().unwrap_or_default());

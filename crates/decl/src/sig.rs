@@ -1,8 +1,9 @@
 //! The notation of command signatures, and its parser.
 //!
-//! A signature is a list of words. A bare word is part of the prefix (`osd pool create`); a word with a colon declares
-//! an argument: `name:kind`, where a trailing `?` makes it optional, `*` repeatable, `[range]` bounds a number,
-//! `(a|b)` lists the choices and `/chars/` the characters allowed (`/n/` is names, `/e/` names and `=`).
+//! A signature is a list of words. A bare word is part of the prefix (`osd pool create`); a word with a colon
+//! declares an argument: `name:kind`, where a trailing `?` makes it optional, `*` repeatable, `[range]`
+//! bounds a number, `(a|b)` lists the choices and `/chars/` the characters allowed (`/n/` is names, `/e/`
+//! names and `=`).
 
 /// The type of an argument, in the vocabulary of Ceph's clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,7 +100,8 @@ pub enum Word {
     Param(Param),
 }
 
-/// Parses a signature. Panics on one that is written wrong: signatures are ours, and a test reads all of them.
+/// Parses a signature. Panics on one that is written wrong: signatures are ours, and a test reads all of
+/// them.
 pub fn parse(signature: &'static str) -> Vec<Word> {
     signature.split_whitespace().map(parse_word).collect()
 }

@@ -10,8 +10,9 @@ use wire::{Decode, DecodeError, Encode, Reader, Sample, Utime, Writer};
 
 /// The key of an entry in its fragment: the name, and the last snapshot that the entry is in.
 ///
-/// Keys sort by the lower 24 bits of the name's hash, then by name, which is the order in which clients page through a
-/// directory: a page is one range scan of the omap. The live entry of a name comes first, then its snapshots.
+/// Keys sort by the lower 24 bits of the name's hash, then by name, which is the order in which clients page
+/// through a directory: a page is one range scan of the omap. The live entry of a name comes first, then its
+/// snapshots.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct DentryKey {
     /// Lower 24 bits of the name's hash.
@@ -41,8 +42,8 @@ impl DentryKey {
         self.snap == SnapId::HEAD
     }
 
-    /// The omap key: six hex digits, `_`, the name. The entry of a snapshot adds a zero byte, which no name has, and
-    /// the snapshot in 16 hex digits.
+    /// The omap key: six hex digits, `_`, the name. The entry of a snapshot adds a zero byte, which no name
+    /// has, and the snapshot in 16 hex digits.
     pub fn to_omap(&self) -> Vec<u8> {
         let mut key = format!("{:06x}_", self.hash).into_bytes();
         key.extend_from_slice(&self.name);
@@ -200,7 +201,8 @@ sparse_structs! {
         pub version: u64,
         /// The last journal event that this commit contains.
         pub event: u64,
-        /// Statistics of the fragment's own entries; filled by directories on several ranks, as the next three are.
+        /// Statistics of the fragment's own entries; filled by directories on several ranks, as the next
+        /// three are.
         pub stat: DirStat,
         /// The part of `stat` that the inode's `dirstat` already contains.
         pub accounted_stat: DirStat,
@@ -210,8 +212,8 @@ sparse_structs! {
         pub accounted: NestStat,
         /// Entries of snapshots removed up to this one are purged; filled by snapshots.
         pub purged_to: SnapId,
-        /// The directory's ancestors, nearest first; they may have moved since. Filled by scrub, which finds the place
-        /// of a lost directory by it.
+        /// The directory's ancestors, nearest first; they may have moved since. Filled by scrub, which finds
+        /// the place of a lost directory by it.
         pub trace: Vec<Ancestor>,
         /// `version` at the last scrub; filled by scrub.
         pub scrubbed_version: u64,

@@ -1,5 +1,5 @@
-//! A journal event: everything that one operation changed, as after-images, so that replay applies it again without
-//! knowing the operation and without harm when it was already applied.
+//! A journal event: everything that one operation changed, as after-images, so that replay applies it again
+//! without knowing the operation and without harm when it was already applied.
 
 use crate::tables::{LockRecord, SessionRecord};
 use crate::{Dentry, DentryKey, DirFrag, Ino, InoRange, InodeData, PreparedTxn, SnapRecord, TxnId};
@@ -15,7 +15,8 @@ wire::wire_structs! {
         pub dir: DirFrag,
         /// The rank that has the authority.
         pub rank: MdsRank,
-        /// The rank that gets it or gave it, while a migration is not decided. Filled by migration of subtrees.
+        /// The rank that gets it or gave it, while a migration is not decided. Filled by migration of
+        /// subtrees.
         pub other: Option<MdsRank>,
     }
 }
@@ -129,7 +130,8 @@ updates! {
         /// All of them.
         subtrees: Vec<Subtree>,
     }
-    /// The rank goes on, or went on, without these clients: their cached state is in doubt, that of all others is not.
+    /// The rank goes on, or went on, without these clients: their cached state is in doubt, that of all
+    /// others is not.
     10 = Absent {
         /// Their global ids.
         clients: Vec<u64>,
@@ -148,7 +150,8 @@ updates! {
         /// All of them.
         free: Vec<InoRange>,
     }
-    /// The file locks of a client on an inode are now these. Filled by locks that survive a restart of the rank.
+    /// The file locks of a client on an inode are now these. Filled by locks that survive a restart of the
+    /// rank.
     13 = Locks {
         /// Its global id.
         client: u64,
@@ -164,7 +167,8 @@ updates! {
         /// The entry.
         record: Option<Box<SnapRecord>>,
     }
-    /// This rank's part of a transaction is prepared. Filled by operations over several ranks, as the next two are.
+    /// This rank's part of a transaction is prepared. Filled by operations over several ranks, as the next
+    /// two are.
     15 = Prepare {
         /// The transaction.
         txn: TxnId,

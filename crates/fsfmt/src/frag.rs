@@ -1,13 +1,13 @@
-//! Directory fragments: a directory's entries are divided by the lower 24 bits of their names' hashes, and the
-//! inode's fragment tree tells how. Clients compute the same, so the numbers are Ceph's.
+//! Directory fragments: a directory's entries are divided by the lower 24 bits of their names' hashes, and
+//! the inode's fragment tree tells how. Clients compute the same, so the numbers are Ceph's.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use stdx::Rng;
 use wire::{Decode, DecodeError, Encode, Reader, Sample, Writer};
 
-/// A fragment: all hashes of 24 bits that begin with a prefix. Encoded as length of the prefix << 24 | prefix, which
-/// stands at the top of the lower 24 bits.
+/// A fragment: all hashes of 24 bits that begin with a prefix. Encoded as length of the prefix << 24 |
+/// prefix, which stands at the top of the lower 24 bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Frag(u32);
 

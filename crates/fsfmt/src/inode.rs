@@ -48,13 +48,15 @@ sparse_structs! {
         pub truncate_seq: u32,
         /// The size that the last truncation set; `u64::MAX` before the first.
         pub truncate_size: u64,
-        /// A truncation is under way: objects up to this size must be cut down to `truncate_size`. 0 if none is.
+        /// A truncation is under way: objects up to this size must be cut down to `truncate_size`. 0 if none
+        /// is.
         pub truncate_from: u64,
         /// Counts explicit settings of mtime and atime.
         pub time_warp_seq: u32,
         /// Counts changes, for NFS.
         pub change_attr: u64,
-        /// The largest size that any client was ever allowed to write up to: a purge removes objects up to it.
+        /// The largest size that any client was ever allowed to write up to: a purge removes objects up to
+        /// it.
         pub max_size_ever: u64,
         /// Clients that may write, or hold a file lock.
         pub ranges: BTreeMap<u64, ClientRange>,
@@ -74,8 +76,8 @@ sparse_structs! {
         pub old_inodes: BTreeMap<SnapId, OldInode>,
         /// The realm that this directory is the root of; filled by snapshots.
         pub own_realm: Option<Box<Realm>>,
-        /// The realm of an inode that does not belong to its directory's: one with several links, or moved out of a
-        /// realm whose snapshots have it. 0 for all others. Filled by snapshots.
+        /// The realm of an inode that does not belong to its directory's: one with several links, or moved
+        /// out of a realm whose snapshots have it. 0 for all others. Filled by snapshots.
         pub realm: Ino,
         /// The user's wish for the rank that serves a directory; filled by several ranks.
         pub pin: Pin,

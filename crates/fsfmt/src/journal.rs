@@ -1,5 +1,6 @@
-//! The journal: numbered objects, each a row of framed events. An object number is never used twice; each object is
-//! filled from its start by writes of which only one is in flight, so that the journal ends where the frames do.
+//! The journal: numbered objects, each a row of framed events. An object number is never used twice; each
+//! object is filled from its start by writes of which only one is in flight, so that the journal ends where
+//! the frames do.
 //!
 //! ```text
 //! frame:  u32 magic | u32 length of the event | u64 seq | u32 crc32c of length, seq and event | event

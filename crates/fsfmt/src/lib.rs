@@ -1,9 +1,9 @@
-//! Stored formats of the metadata server, each with a version header (DESIGN, decisions 9 and 10).
+//! Stored formats of the metadata server, each with a version header (docs/design.md, decisions 9 and 10).
 //!
-//! A directory fragment is one object of the metadata pool, `INO.FRAG` in hex, whose omap holds a [`Dentry`] for each
-//! name under a key that sorts as `readdir` pages ([`DentryKey`]). Inodes are embedded in their primary dentry. The
-//! journal is a row of objects with framed [`Event`]s ([`journal`]). Tables are small objects of their own
-//! ([`tables`]). `tests/golden` has a sample of each structure.
+//! A directory fragment is one object of the metadata pool, `INO.FRAG` in hex, whose omap holds a [`Dentry`]
+//! for each name under a key that sorts as `readdir` pages ([`DentryKey`]). Inodes are embedded in their
+//! primary dentry. The journal is a row of objects with framed [`Event`]s ([`journal`]). Tables are small
+//! objects of their own ([`tables`]). `tests/golden` has a sample of each structure.
 
 mod dentry;
 mod event;

@@ -96,8 +96,8 @@ wire::wire_structs! {
         pub name: Vec<u8>,
         /// The inode's version when this was written; the higher one is right.
         pub version: u64,
-        /// The directory's own ancestors, nearest first; they may have moved since. Filled by scrub and by discovery
-        /// between ranks.
+        /// The directory's own ancestors, nearest first; they may have moved since. Filled by scrub and by
+        /// discovery between ranks.
         pub ancestors: Vec<Ancestor>,
     }
 }

@@ -1,4 +1,5 @@
-//! Snapshots as they are stored: realms, states of inodes that snapshots keep, and the table of all snapshots.
+//! Snapshots as they are stored: realms, states of inodes that snapshots keep, and the table of all
+//! snapshots.
 
 use crate::sparse::sparse_structs;
 use crate::{DirStat, Ino, NestStat, PackedData, Quota, TxnId};

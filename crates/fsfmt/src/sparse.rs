@@ -4,9 +4,9 @@
 //! | u8 version | u8 oldest reader | u32 length | mask | the fields whose bit is set, in order |
 //! ```
 //!
-//! Bit N of the mask stands for field N. A field with its default takes no bytes, so a field that nothing fills yet
-//! costs nothing in the journal. Later versions append fields; an older reader skips them by the length. A field is
-//! never removed or moved.
+//! Bit N of the mask stands for field N. A field with its default takes no bytes, so a field that nothing
+//! fills yet costs nothing in the journal. Later versions append fields; an older reader skips them by the
+//! length. A field is never removed or moved.
 
 macro_rules! sparse_structs {
     ($( $(#[$meta:meta])* pub struct $name:ident[v $version:literal / $compat:literal, $mask:ty] {

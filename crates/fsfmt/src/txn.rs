@@ -1,5 +1,5 @@
-//! Transactions that change what two or more ranks are authoritative for. Each participant journals its part with
-//! [`Update::Prepare`]; the part takes effect with [`Update::Commit`], or never with [`Update::Abort`].
+//! Transactions that change what two or more ranks are authoritative for. Each participant journals its part
+//! with [`Update::Prepare`]; the part takes effect with [`Update::Commit`], or never with [`Update::Abort`].
 
 use crate::Update;
 use maps::MdsRank;

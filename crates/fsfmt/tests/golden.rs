@@ -1,8 +1,9 @@
-//! Golden samples: bytes that this version and all later ones must read, each with the value that they stand for.
+//! Golden samples: bytes that this version and all later ones must read, each with the value that they stand
+//! for.
 //!
-//! `tests/golden/NAME.txt` has a pair of lines for each sample: the bytes in hex, and the decoded value. A test that
-//! fails here found a change of a stored format. While nothing is released, samples may be made again
-//! (`FSFMT_GOLDEN=write cargo test -p fsfmt --test golden`), with a line in the changelog that says so.
+//! `tests/golden/NAME.txt` has a pair of lines for each sample: the bytes in hex, and the decoded value. A
+//! test that fails here found a change of a stored format. While nothing is released, samples may be made
+//! again (`FSFMT_GOLDEN=write cargo test -p fsfmt --test golden`), with a line in the changelog that says so.
 
 use fsfmt::journal::JournalHeader;
 use fsfmt::tables::{InoTable, LockRecord, SessionRecord};

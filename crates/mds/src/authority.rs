@@ -34,7 +34,8 @@ impl SubtreeMap {
         Self { own, roots: BTreeMap::new(), is_sole: true }
     }
 
-    /// Takes over the journal's subtrees. One that is not this rank's is an error: no version serves several ranks yet.
+    /// Takes over the journal's subtrees. One that is not this rank's is an error: no version serves several
+    /// ranks yet.
     pub fn set(&mut self, subtrees: Vec<Subtree>) -> Result<(), String> {
         let is_own = |s: &Subtree| s.rank == self.own && s.other.is_none();
         if let Some(foreign) = subtrees.iter().find(|s| !is_own(s)) {

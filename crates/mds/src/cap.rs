@@ -1,5 +1,5 @@
-//! One holder's capability on one inode: the bits that it was told, may still hold and wants (PROTOCOL.md
-//! 6.5).
+//! One holder's capability on one inode: the bits that it was told, may still hold and wants
+//! (docs/protocol.md 6.5).
 //!
 //! Each message about a cap carries the next `seq`. Until the client has confirmed a message, it may hold
 //! what any message since the last confirmed one gave it; so a revocation is complete only when its `seq` is

@@ -1,4 +1,5 @@
-//! POSIX and flock locks on one file. Each owner holds at most one mode on a byte; what it sets replaces what it had.
+//! POSIX and flock locks on one file. Each owner holds at most one mode on a byte; what it sets replaces what
+//! it had.
 
 use crate::types::ClientId;
 use msgs::FileLock;
@@ -10,7 +11,8 @@ pub struct Owner {
     pub client: ClientId,
     /// Within the client.
     pub owner: u64,
-    /// Process; told to others, and part of the identity only where `owner` is of the old kind (top bit clear).
+    /// Process; told to others, and part of the identity only where `owner` is of the old kind (top bit
+    /// clear).
     pub pid: u64,
 }
 

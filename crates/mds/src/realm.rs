@@ -1,6 +1,6 @@
-//! Snapshot realms: which snapshots cover an inode. A realm begins at a directory that has, or had, snapshots of its
-//! own; an inode belongs to the nearest realm above it. There are no snapshots yet, so the root's realm, which is
-//! empty, is the answer for all.
+//! Snapshot realms: which snapshots cover an inode. A realm begins at a directory that has, or had, snapshots
+//! of its own; an inode belongs to the nearest realm above it. There are no snapshots yet, so the root's
+//! realm, which is empty, is the answer for all.
 
 use crate::cache::{Cache, Inode};
 use fsfmt::Ino;

@@ -89,8 +89,8 @@ pub enum Need {
     Truncated(InodeKey),
     /// A file lock must become free.
     Lock(InodeKey),
-    /// Another rank has the authority over a fragment: a replica of it, or the client asks that rank. Never with one
-    /// rank, as the next two are.
+    /// Another rank has the authority over a fragment: a replica of it, or the client asks that rank. Never
+    /// with one rank, as the next two are.
     Remote(MdsRank, DirFrag),
     /// The migration of a fragment must be decided.
     Thaw(DirFrag),

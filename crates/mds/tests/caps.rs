@@ -329,7 +329,8 @@ fn a_release_that_an_answer_has_overtaken_gives_back_what_came_before() {
     let tid = w.start(B, getattr("f", cap::FILE_SHARED));
     w.quiet();
     assert!(!w.clients[&B].replies.contains_key(&tid), "A has write bits");
-    // A gives the cap back, but has asked for something before: the answer brings it again, without what was revoked.
+    // A gives the cap back, but has asked for something before: the answer brings it again, without what was
+    // revoked.
     w.call(A, lookup("f"));
     let item = msgs::CapReleaseItem { ino: f, cap_id: first.cap_id, migrate_seq: 0, seq: first.issue_seq };
     w.send(A, 0, msgs::ClientCapRelease { caps: vec![item], ..Default::default() });

@@ -1,5 +1,5 @@
-//! Bytes that an operation costs in the journal: each changed inode is in its event whole, so a field that every
-//! inode encodes is paid twice for each create.
+//! Bytes that an operation costs in the journal: each changed inode is in its event whole, so a field that
+//! every inode encodes is paid twice for each create.
 
 mod world;
 

@@ -1,5 +1,5 @@
-//! A restart of the rank while some clients don't come back: the others go on at once, and whatever the missing ones may
-//! hold is theirs until they come or are evicted.
+//! A restart of the rank while some clients don't come back: the others go on at once, and whatever the
+//! missing ones may hold is theirs until they come or are evicted.
 
 mod world;
 
@@ -319,7 +319,8 @@ fn room_to_write_that_was_given_and_not_heard_of_is_told_when_it_is_asked_for_ag
     }
 }
 
-/// A's request goes down with the rank; B finds it carried out or not, and does `then` where it was, before A comes again.
+/// A's request goes down with the rank; B finds it carried out or not, and does `then` where it was, before A
+/// comes again.
 fn overtaken(
     seed: u64,
     asked: msgs::ClientRequest,

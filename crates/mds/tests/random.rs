@@ -1,5 +1,6 @@
-//! Random operations of one client against a naive model: with a roomy and a tiny cache and journal, and with crashes
-//! at any point, after which the client sends again what was not answered. Each operation must take effect once.
+//! Random operations of one client against a naive model: with a roomy and a tiny cache and journal, and with
+//! crashes at any point, after which the client sends again what was not answered. Each operation must take
+//! effect once.
 
 mod world;
 

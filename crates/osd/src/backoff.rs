@@ -1,5 +1,5 @@
 //! Backoffs: a client is told to keep to itself what it wants of objects that can't be served for long, so
-//! that it does not take the memory that other requests need (PROTOCOL.md 5.7).
+//! that it does not take the memory that other requests need (docs/protocol.md 5.7).
 //!
 //! What was dropped is sent again when the client is told that the backoff has ended. Until the client has
 //! acknowledged a backoff, what comes of the range was sent before the client knew, and is dropped too, even

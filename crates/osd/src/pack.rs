@@ -1,5 +1,5 @@
 //! Transactions on the way to replicas: the steps without their payload, and the payload as buffers that are
-//! shared with the local transaction and the socket (DESIGN, decision 1).
+//! shared with the local transaction and the socket (docs/design.md, decision 1).
 
 use stdx::{Buf, Bufs};
 use store::{Transaction, TxnOp};

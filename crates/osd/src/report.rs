@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::EntityType;
 
-/// Feature bits that we claim to monitors, those of PROTOCOL.md 1.5.
+/// Feature bits that we claim to monitors, those of docs/protocol.md 1.5.
 const FEATURES: u64 = 0x3f01_cfbd_7ffd_ffff;
 /// One TiB weighs 1.0, which is 65536.
 const WEIGHT_SHIFT: u32 = 40 - 16;

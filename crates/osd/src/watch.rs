@@ -1,4 +1,4 @@
-//! Watches and notifications of one PG's objects, at its primary (PROTOCOL.md 5.6).
+//! Watches and notifications of one PG's objects, at its primary (docs/protocol.md 5.6).
 //!
 //! Who watches an object is part of the object, in an xattr of its own: [`StoredWatch`]. This is the rest,
 //! which ends with the primary's term: the connections on which watchers are reached, when they were last

@@ -37,7 +37,8 @@ wire_structs! {
         pub stats: ObjectStatSum,
         /// OSDs that it waits for while peering.
         pub blocked_by: Vec<OsdId>,
-        /// Removed snapshots that no clone of it shows any more, as far as the map still has them in its queue.
+        /// Removed snapshots that no clone of it shows any more, as far as the map still has them in its
+        /// queue.
         pub purged_snaps: IntervalSet = since 2,
         /// Removed snapshots of which clones may be left.
         pub snap_trim_queue: u64 = since 2,
@@ -107,7 +108,8 @@ pub mod pg_state {
 }
 
 wire::messages! {
-    /// First message of a daemon on a connection to another daemon: which one it is. An OSD names its id, an MDS its gid.
+    /// First message of a daemon on a connection to another daemon: which one it is. An OSD names its id, an
+    /// MDS its gid.
     pub struct Hello = 0xe100 "hello" [v 1/1] {
         /// Of the cluster; another one ends the connection.
         pub fsid: Uuid,
@@ -269,7 +271,8 @@ wire::messages! {
         pub pg_temp: BTreeMap<PgId, Vec<OsdId>>,
     }
 
-    /// Monitor to OSDs and MDSs: another monitor leads from now on. What only leaders remember must be told again.
+    /// Monitor to OSDs and MDSs: another monitor leads from now on. What only leaders remember must be told
+    /// again.
     pub struct MonLeader = 0xe10b "mon_leader" [v 1/1] {
         /// Grows with each.
         pub term: u64,

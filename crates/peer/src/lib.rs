@@ -1,8 +1,9 @@
-//! Messages between our own daemons: monitors, OSDs and metadata servers. Clients never see them, so their form is ours;
-//! every one has a version, and fields that come later are marked `= since N`.
+//! Messages between our own daemons: monitors, OSDs and metadata servers. Clients never see them, so their
+//! form is ours; every one has a version, and fields that come later are marked `= since N`.
 //!
-//! A role that needs a new message adds it to its module ([`mon`], [`osd`], [`mds`]) and to [`Body`], with the next free
-//! number of its range: 0xe000 monitors, 0xe100 to and from monitors, 0xe200 OSDs, 0xe300 metadata servers.
+//! A role that needs a new message adds it to its module ([`mon`], [`osd`], [`mds`]) and to [`Body`], with
+//! the next free number of its range: 0xe000 monitors, 0xe100 to and from monitors, 0xe200 OSDs, 0xe300
+//! metadata servers.
 
 pub mod daemon;
 pub mod mds;

@@ -1,6 +1,7 @@
-//! Messages between metadata servers: discovery of paths, transactions, capabilities of replicas, migration of
-//! subtrees, load, and requests to the rank that keeps a table. Updates, inodes and entries travel encoded: their
-//! structures are the metadata server's stored formats (crate `fsfmt`), which have versions of their own.
+//! Messages between metadata servers: discovery of paths, transactions, capabilities of replicas, migration
+//! of subtrees, load, and requests to the rank that keeps a table. Updates, inodes and entries travel
+//! encoded: their structures are the metadata server's stored formats (crate `fsfmt`), which have versions of
+//! their own.
 //!
 //! Nobody sends them yet: a file system has one rank.
 

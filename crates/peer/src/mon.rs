@@ -1,4 +1,5 @@
-//! Between monitors. What consensus says travels as blobs of it; what each blob means is the monitor's business.
+//! Between monitors. What consensus says travels as blobs of it; what each blob means is the monitor's
+//! business.
 
 use std::collections::BTreeMap;
 use wire::{AddrVec, EntityId, RawMsg, Uuid};
@@ -10,7 +11,8 @@ wire::messages! {
         pub fsid: Uuid,
         /// Name of the sender.
         pub name: String,
-        /// Number of the sender's store, drawn when it was made: a monitor that lost its store is somebody else.
+        /// Number of the sender's store, drawn when it was made: a monitor that lost its store is somebody
+        /// else.
         pub store: u64,
         /// Whether that store has no cluster in it yet.
         pub empty: bool,
@@ -58,8 +60,8 @@ wire::messages! {
     pub struct MonForwardReply = 0xe003 "mon_forward_reply" [v 1/1] {
         /// As in the request.
         pub session: u64,
-        /// Index in the log that the session's monitor must have reached before it passes the message on, so that the session sees
-        /// no map that is older than the answer.
+        /// Index in the log that the session's monitor must have reached before it passes the message on, so
+        /// that the session sees no map that is older than the answer.
         pub version: u64,
         /// The message for it.
         pub msg: ForwardedMsg,

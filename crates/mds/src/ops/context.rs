@@ -255,8 +255,8 @@ fn components(path: &FilePath) -> Result<Vec<&[u8]>, Stop> {
     Ok(names)
 }
 
-/// How far a client may write that asks for `asked` bytes of a file of `size` bytes: in growing steps, so that a writer
-/// rarely asks.
+/// How far a client may write that asks for `asked` bytes of a file of `size` bytes: in growing steps, so
+/// that a writer rarely asks.
 pub fn max_size_step(size: u64, asked: u64, most: u64) -> u64 {
     const STEP: u64 = 4 << 20;
     let wish = asked.max(size.saturating_mul(2)).max(size.saturating_add(1));

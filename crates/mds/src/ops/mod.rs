@@ -1,5 +1,6 @@
-//! The metadata operations, one file each. `prepare` reads and decides; it changes nothing and may be started again any
-//! number of times. What it decides is a [`Plan`]: after-images for one journal event, and what to answer.
+//! The metadata operations, one file each. `prepare` reads and decides; it changes nothing and may be started
+//! again any number of times. What it decides is a [`Plan`]: after-images for one journal event, and what to
+//! answer.
 
 mod context;
 mod draft;
@@ -31,8 +32,8 @@ use wire::Errno;
 pub struct Plan {
     /// This rank's changes, journaled as one event.
     pub local: Vec<Update>,
-    /// Changes of what other ranks have the authority over. With some, the operation becomes a transaction of all of
-    /// them; with one rank there are none.
+    /// Changes of what other ranks have the authority over. With some, the operation becomes a transaction of
+    /// all of them; with one rank there are none.
     pub remote: BTreeMap<MdsRank, Vec<Update>>,
     /// The inode that it makes, or 0.
     pub created: Ino,
@@ -134,8 +135,8 @@ pub fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     }
 }
 
-/// A request that comes again after it was carried out, because its answer was lost with a former life of ours: the
-/// answer is made from what is there now, which others may have changed since. It never fails.
+/// A request that comes again after it was carried out, because its answer was lost with a former life of
+/// ours: the answer is made from what is there now, which others may have changed since. It never fails.
 fn replayed(cx: &Cx<'_>, created: Ino) -> Result<Plan, Stop> {
     let mut reply = match what_is_left(cx, created) {
         Err(Stop::Fail(_)) => Reply::default(),

@@ -18,7 +18,8 @@ mod flag {
     pub const DIRECTORY: u32 = 0o200_000;
 }
 
-/// Whether it opens a file to change it: then it must be allowed what changes need, though the operation's number does not say so.
+/// Whether it opens a file to change it: then it must be allowed what changes need, though the operation's
+/// number does not say so.
 pub(super) fn changes(request: &ClientRequest) -> bool {
     let flags = || request.args.get::<OpenArgs>().flags;
     request.op == MdsOp::OPEN && flags() & (flag::ACCESS | flag::TRUNC) != 0

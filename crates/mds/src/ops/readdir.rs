@@ -1,4 +1,5 @@
-//! READDIR: a page of a directory in order of hash and name. A page is a range of the omap, merged with what is cached.
+//! READDIR: a page of a directory in order of hash and name. A page is a range of the omap, merged with what
+//! is cached.
 
 use super::{Cx, Extra, Plan, Reply};
 use crate::types::{Need, Stop};
@@ -87,7 +88,8 @@ fn page(cx: &Cx<'_>, dir: DirFrag, start: &Bound<DentryKey>, most: usize) -> Res
     Ok((entries, until.is_none()))
 }
 
-/// How far behind `start` the cache has no gaps: to an entry, or to the end; a page is fetched where it has none.
+/// How far behind `start` the cache has no gaps: to an entry, or to the end; a page is fetched where it has
+/// none.
 fn reach(cx: &Cx<'_>, dir: DirFrag, start: &Bound<DentryKey>) -> Result<Option<DentryKey>, Stop> {
     let after = match start {
         Bound::Unbounded => Vec::new(),

@@ -16,8 +16,8 @@ const ALL_FILE: u32 = cap::FILE_SHARED
     | cap::FILE_BUFFER
     | cap::FILE_LAZYIO;
 
-/// Sets a file's size. Nobody may hold anything of its data meanwhile; what lies beyond a smaller size is removed from
-/// the objects after the event is durable, and until then nobody may read or write.
+/// Sets a file's size. Nobody may hold anything of its data meanwhile; what lies beyond a smaller size is
+/// removed from the objects after the event is durable, and until then nobody may read or write.
 pub(super) fn truncate(cx: &Cx<'_>, draft: &mut Draft<'_>, ino: InodeKey, size: u64) -> Result<(), Stop> {
     let inode = cx.inode(ino)?;
     if inode.data.truncate_from > 0 {
@@ -64,7 +64,8 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     cx.finish(Plan { local: draft.finish(), reply, touched: vec![ino], ..Plan::default() })
 }
 
-/// Others must forget what changes, and the client itself must first flush what it has changed without asking.
+/// Others must forget what changes, and the client itself must first flush what it has changed without
+/// asking.
 fn revoke_for(cx: &Cx<'_>, ino: InodeKey, mask: u32) {
     if mask & (bit::MODE | bit::UID | bit::GID | bit::BTIME | bit::KILL_SGUID) != 0 {
         cx.revoke_others(ino, cap::AUTH_SHARED);

@@ -7,8 +7,8 @@ use fsfmt::{Ino, InodeKey};
 use msgs::{MdsOp, cap};
 use wire::Errno;
 
-/// Takes a name away from what it leads to. An inode that loses its primary name becomes a stray: until the last cap on
-/// it is gone, or for as long as other names lead to it.
+/// Takes a name away from what it leads to. An inode that loses its primary name becomes a stray: until the
+/// last cap on it is gone, or for as long as other names lead to it.
 pub(super) fn drop_name(
     cx: &Cx<'_>,
     draft: &mut Draft<'_>,

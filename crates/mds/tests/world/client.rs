@@ -1,5 +1,5 @@
-//! A scripted client: it keeps what it is given, gives back what is revoked (flushing first what it changed) and
-//! builds requests.
+//! A scripted client: it keeps what it is given, gives back what is revoked (flushing first what it changed)
+//! and builds requests.
 
 use msgs::{
     Body, CapReconnect, Caps, ClientCaps, ClientReconnect, ClientReply, ClientRequest, FilePath, InodeStat,

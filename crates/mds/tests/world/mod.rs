@@ -1,5 +1,5 @@
-//! A rank with objects in memory and scripted clients. Object operations end in random order (but in order on each
-//! object); a crash keeps or loses each one in flight.
+//! A rank with objects in memory and scripted clients. Object operations end in random order (but in order on
+//! each object); a crash keeps or loses each one in flight.
 
 #![allow(dead_code)]
 
@@ -240,8 +240,8 @@ impl World {
         Ok(out)
     }
 
-    /// The process dies: each operation in flight is kept or lost, in order on each object. A new process takes over,
-    /// the clients in `back` come back with their caps, and the others are evicted.
+    /// The process dies: each operation in flight is kept or lost, in order on each object. A new process
+    /// takes over, the clients in `back` come back with their caps, and the others are evicted.
     pub fn crash(&mut self, back: &[u64]) {
         self.restart(back);
         if self.clients.len() > back.len() {
@@ -293,7 +293,8 @@ impl World {
         assert_eq!(self.rank.stage(), Stage::Active, "nobody is waited for");
     }
 
-    /// A client claims what it holds; what was not answered it asks again, as real clients do before their claims.
+    /// A client claims what it holds; what was not answered it asks again, as real clients do before their
+    /// claims.
     pub fn come_back(&mut self, id: u64) {
         for (tid, request) in self.clients[&id].unanswered.clone() {
             self.send(id, tid, request);

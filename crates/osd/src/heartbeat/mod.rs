@@ -1,5 +1,5 @@
 //! Who is alive: pings between OSDs that share PGs, reports to the monitor, and the promises that pings carry
-//! (paper, 5.4; DESIGN, decision 7).
+//! (paper, 5.4; docs/design.md, decision 7).
 //!
 //! Silence is judged by what an OSD's event loop has said: answers to pings, and every other message. It
 //! counts from the last word, but only once a ping has gone unanswered for half of it: who stood still

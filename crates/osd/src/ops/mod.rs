@@ -1,4 +1,4 @@
-//! Object operations: a vector of them is one atomic step (PROTOCOL.md 5.4).
+//! Object operations: a vector of them is one atomic step (docs/protocol.md 5.4).
 //!
 //! Execution is in two parts. [`Loads::of`] says what of the object's stored state a vector looks at; once
 //! that is loaded, [`execute`] is a pure function from state and vector to results and store operations.

@@ -1,10 +1,11 @@
 //! Data that goes ahead of its update, so that no member has to hold all of it in memory at once.
 //!
-//! The primary sends what an update writes, if that is much, in parts before the update, on the same connection. A member writes each
-//! part at once to an object of that update's own, which needs nothing but its disk and is not the PG's: nobody reads, lists or
-//! compares it. The update takes the blocks over from there and removes it, in one transaction with everything else; it is durable
-//! after all parts, because transactions are in the order in which they were submitted. What no update came for goes with
-//! the round of peering, or at the next start.
+//! The primary sends what an update writes, if that is much, in parts before the update, on the same
+//! connection. A member writes each part at once to an object of that update's own, which needs nothing but
+//! its disk and is not the PG's: nobody reads, lists or compares it. The update takes the blocks over from
+//! there and removes it, in one transaction with everything else; it is durable after all parts, because
+//! transactions are in the order in which they were submitted. What no update came for goes with the round of
+//! peering, or at the next start.
 
 use super::Pg;
 use super::meta::ahead_key;
@@ -19,7 +20,8 @@ use store::{ObjectKey, Refusal, Transaction, TxnOp};
 
 /// Members of this feature level take data ahead of updates.
 const LEVEL: u32 = 3;
-/// What has fewer bytes of whole blocks goes with the update: stores put it into their log, so that it is bounded there.
+/// What has fewer bytes of whole blocks goes with the update: stores put it into their log, so that it is
+/// bounded there.
 const LEAST: usize = 64 << 10;
 
 /// Of a member: what has come for the next update.
@@ -48,7 +50,8 @@ impl Sent {
     }
 }
 
-/// A transaction that writes more than `most` bytes, without those that go ahead; members find them in `object`.
+/// A transaction that writes more than `most` bytes, without those that go ahead; members find them in
+/// `object`.
 fn in_parts(txn: &Transaction, object: &ObjectKey, most: u64, least: usize) -> Option<(Transaction, Bufs)> {
     let bytes = |op: &TxnOp| if let TxnOp::Write(_, _, data) = op { data.len() as u64 } else { 0 };
     if txn.ops.iter().map(bytes).sum::<u64>() <= most {
@@ -64,8 +67,8 @@ fn in_parts(txn: &Transaction, object: &ObjectKey, most: u64, least: usize) -> O
     (!ahead.is_empty()).then_some((Transaction { ops }, ahead))
 }
 
-/// A write whose whole blocks go ahead if they have `least` bytes. They lie there as they will in the object, in blocks of their own, so that
-/// nothing is copied.
+/// A write whose whole blocks go ahead if they have `least` bytes. They lie there as they will in the object,
+/// in blocks of their own, so that nothing is copied.
 fn part(
     key: &ObjectKey,
     offset: u64,
@@ -162,8 +165,8 @@ impl Pg {
         }
     }
 
-    /// Takes over what has come for an update that needs so many bytes: the object that goes with it, if there is one, and whether
-    /// there was room. `None` where not all of it is here.
+    /// Takes over what has come for an update that needs so many bytes: the object that goes with it, if
+    /// there is one, and whether there was room. `None` where not all of it is here.
     pub(super) fn take_ahead(&mut self, version: EVersion, bytes: u64) -> Option<(Option<TxnOp>, bool)> {
         if bytes == 0 {
             return Some((self.ahead.take().map(|ahead| TxnOp::Remove(ahead.object)), true));

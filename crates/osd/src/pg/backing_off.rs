@@ -98,7 +98,8 @@ impl Pg {
     }
 }
 
-/// Whether who is at the other end of a connection holds back what it is asked to. Other OSDs have nothing that they could hold back.
+/// Whether who is at the other end of a connection holds back what it is asked to. Other OSDs have nothing
+/// that they could hold back.
 fn understands(core: &Core, conn: ConnId) -> bool {
     let session = core.session(conn);
     session.is_some_and(|s| !s.is_osd() && are_understood(s.peer().features))

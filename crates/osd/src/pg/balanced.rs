@@ -1,10 +1,15 @@
-//! Reads that another member than the primary answers, where a client lets it (BALANCE_READS, LOCALIZE_READS).
+//! Reads that another member than the primary answers, where a client lets it (BALANCE_READS,
+//! LOCALIZE_READS).
 //!
 //! It shows what the primary would, or says EAGAIN, with which the client goes to the primary:
-//! - It serves while all other members' promises hold, as the primary does: whoever begins a new interval waits until they are over.
-//! - The primary has said that it is active in this round. Before, the one of an earlier interval may still show older content.
-//! - What is shown is known to have been durable on all members: of the object nothing is logged behind `sure_to`, so nobody can take it back.
-//! - No acknowledged update is missing: all are durable on all members, here too; and the object is complete here.
+//! - It serves while all other members' promises hold, as the primary does: whoever begins a new interval
+//!   waits until they are over.
+//! - The primary has said that it is active in this round. Before, the one of an earlier interval may still
+//!   show older content.
+//! - What is shown is known to have been durable on all members: of the object nothing is logged behind
+//!   `sure_to`, so nobody can take it back.
+//! - No acknowledged update is missing: all are durable on all members, here too; and the object is complete
+//!   here.
 
 use super::Pg;
 use super::request::ClientOp;
@@ -16,8 +21,8 @@ use msgs::errno::EAGAIN;
 use msgs::{Op, OsdOp, OsdOpReply, osd_flag};
 use store::ObjectKey;
 
-/// Whether a client lets any member answer. Never a write: one that was carried out already is known by its number, and begins
-/// with another after EAGAIN.
+/// Whether a client lets any member answer. Never a write: one that was carried out already is known by its
+/// number, and begins with another after EAGAIN.
 pub fn may_be_balanced(request: &OsdOp) -> bool {
     request.flags & (osd_flag::BALANCE_READS | osd_flag::LOCALIZE_READS) != 0 && !may_write(request)
 }
@@ -44,7 +49,8 @@ impl Pg {
         self.load(core, op);
     }
 
-    /// All is loaded. What was read at different times is one state only where no update of the object has come meanwhile.
+    /// All is loaded. What was read at different times is one state only where no update of the object has
+    /// come meanwhile.
     pub(super) fn finish_balanced(&mut self, core: &mut Core, op: ClientOp, since: EVersion) {
         let (key, target) = (op.key.clone(), op.target.clone());
         let same = !self.log.has_since(since, &key);

@@ -56,10 +56,12 @@ wire_structs! {
         pub history: History,
         /// Usage.
         pub stats: Stats,
-        /// Updates up to here were durable, with their objects, on all members of the acting set of their time.
+        /// Updates up to here were durable, with their objects, on all members of the acting set of their
+        /// time.
         pub sure_to: EVersion = since 2,
-        /// The first update since the copy last took part in an active PG that was logged without its objects for lack of room, and still is;
-        /// 0 where there is none. Nobody was answered about it or what is behind it, but for deletions that all members have.
+        /// The first update since the copy last took part in an active PG that was logged without its objects
+        /// for lack of room, and still is; 0 where there is none. Nobody was answered about it or what is
+        /// behind it, but for deletions that all members have.
         pub short_of: EVersion = since 3,
         /// Whether from there on the log tells of nothing that is here, so that it can be forgotten.
         pub forgettable: bool = since 3,
@@ -129,7 +131,8 @@ impl Stats {
         self.written_bytes += delta.written;
     }
 
-    /// 1 / 2^`bits` of it, for a PG that was split off. Which objects are where nobody has counted; the sum stays right.
+    /// 1 / 2^`bits` of it, for a PG that was split off. Which objects are where nobody has counted; the sum
+    /// stays right.
     pub fn part(&self, bits: u32) -> Self {
         let part = |all: i64| all >> bits.min(63);
         let (objects, bytes, clones) = (part(self.objects), part(self.bytes), part(self.clones));
@@ -170,8 +173,8 @@ pub struct Delta {
     pub internal: bool,
 }
 
-/// Adds another OSD's knowledge of the past: intervals are facts, so those that begin in an epoch that is not covered here are
-/// simply added. Whether that changed anything.
+/// Adds another OSD's knowledge of the past: intervals are facts, so those that begin in an epoch that is not
+/// covered here are simply added. Whether that changed anything.
 pub fn merge_past(mine: &mut Vec<Interval>, theirs: &[Interval]) -> bool {
     let known: BTreeSet<Epoch> = mine.iter().map(|i| i.first).collect();
     let covered = |e: Epoch| mine.iter().any(|i| i.first <= e && e <= i.last);
@@ -191,8 +194,9 @@ pub fn add_past(past: &mut Vec<Interval>, ended: Interval, clean: Epoch) {
     trim_past(past, clean);
 }
 
-/// Of the intervals with the same members the newest tells all: who has to be heard, and until when they may have served. So the past
-/// of a PG that does not get clean while OSDs come and go has no more intervals than there were sets of members.
+/// Of the intervals with the same members the newest tells all: who has to be heard, and until when they may
+/// have served. So the past of a PG that does not get clean while OSDs come and go has no more intervals than
+/// there were sets of members.
 fn keep_newest(past: &mut Vec<Interval>) {
     let mut seen = BTreeSet::new();
     let newest: BTreeSet<Epoch> =
@@ -200,7 +204,8 @@ fn keep_newest(past: &mut Vec<Interval>) {
     past.retain(|i| newest.contains(&i.first));
 }
 
-/// Forgets the intervals that ended before `clean`: everything that they wrote is on all members that were clean then.
+/// Forgets the intervals that ended before `clean`: everything that they wrote is on all members that were
+/// clean then.
 pub fn trim_past(past: &mut Vec<Interval>, clean: Epoch) {
     past.retain(|i| i.last >= clean);
 }

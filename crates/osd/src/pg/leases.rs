@@ -6,7 +6,8 @@ use crate::core::Core;
 use maps::{Epoch, OsdId};
 use stdx::Instant;
 
-/// A promise of ours to a member of an earlier interval. It serves reads until then, unless it is known to be dead.
+/// A promise of ours to a member of an earlier interval. It serves reads until then, unless it is known to be
+/// dead.
 #[derive(Clone, Copy, Debug)]
 struct PriorLease {
     osd: OsdId,
@@ -30,7 +31,8 @@ pub struct Leases {
 }
 
 impl Leases {
-    /// An interval ends whose members were these, with their incarnations: what we promised to them binds the next primary.
+    /// An interval ends whose members were these, with their incarnations: what we promised to them binds the
+    /// next primary.
     pub fn remember(&mut self, core: &Core, members: impl Iterator<Item = (OsdId, Epoch)>) {
         self.prior.retain(|l| l.until > core.now().mono);
         for (osd, up_from) in members.filter(|(osd, _)| *osd != core.id()) {
@@ -41,7 +43,8 @@ impl Leases {
         }
     }
 
-    /// After a start we do not remember our promises: every member of our past may have one of the greatest length.
+    /// After a start we do not remember our promises: every member of our past may have one of the greatest
+    /// length.
     pub fn assume(&mut self, core: &Core, members: &Members) {
         let until = core.now().mono + core.options().read_lease;
         let past = members.past.iter().flat_map(|i| i.acting.iter().copied());
@@ -53,8 +56,9 @@ impl Leases {
         }
     }
 
-    /// Nanoseconds for which a member of an earlier interval may still rely on our promises. Members of this interval
-    /// (`acting`) do not count: the primary can't begin before they have answered it, and with that they have stopped serving.
+    /// Nanoseconds for which a member of an earlier interval may still rely on our promises. Members of this
+    /// interval (`acting`) do not count: the primary can't begin before they have answered it, and with that
+    /// they have stopped serving.
     pub fn left(&self, core: &Core, acting: &[OsdId]) -> u64 {
         let relies = |l: &&PriorLease| !core.is_gone(l.osd, l.up_from) && !acting.contains(&l.osd);
         let open = self.prior.iter().filter(|l| l.until > core.now().mono).filter(relies);

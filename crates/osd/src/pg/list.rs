@@ -1,4 +1,4 @@
-//! PGNLS: a PG's objects in the order of their reversed hashes, page by page (PROTOCOL.md 5.8).
+//! PGNLS: a PG's objects in the order of their reversed hashes, page by page (docs/protocol.md 5.8).
 
 use super::Pg;
 use super::request::{ClientOp, Stage};
@@ -186,8 +186,8 @@ impl Pg {
     }
 }
 
-/// Whether a listing has come to where another PG's objects are: the PG has split since its client asked. It goes on there, at just this
-/// place; the end of what is left of the PG lies before it.
+/// Whether a listing has come to where another PG's objects are: the PG has split since its client asked. It
+/// goes on there, at just this place; the end of what is left of the PG lies before it.
 fn is_elsewhere(id: PgId, map: &OsdMap, cursor: &HObject) -> bool {
     let home = |pool: &Pool| pool.raw_pg_to_pg(PgId::new(id.pool, cursor.hash));
     !cursor.max && cursor.pool == id.pool && map.pools.get(&id.pool).is_some_and(|pool| home(pool) != id)

@@ -1,8 +1,9 @@
-//! A PG's log: the newest updates in order, with what a resent request must be answered; and the set of objects that
-//! the log tells of and that are not here yet.
+//! A PG's log: the newest updates in order, with what a resent request must be answered; and the set of
+//! objects that the log tells of and that are not here yet.
 //!
 //! Two logs of one PG agree up to some version, their common point; what one of them has behind it was never
-//! acknowledged and diverges. [`PgLog::rewind`] drops such entries, [`PgLog::extend`] takes over the authority's.
+//! acknowledged and diverges. [`PgLog::rewind`] drops such entries, [`PgLog::extend`] takes over the
+//! authority's.
 
 use super::log_kept::{Kept, Requests, push};
 use crate::object::at_snap;
@@ -58,8 +59,8 @@ wire_structs! {
         pub mtime: Utime,
         /// Clones of the object that came or went with it, in the same transaction.
         pub clones: Vec<CloneChange> = since 2,
-        /// It takes the object back to before this entry: what was asked for with that one and later ones of the object is to be
-        /// asked for again. 0 for none.
+        /// It takes the object back to before this entry: what was asked for with that one and later ones of
+        /// the object is to be asked for again. 0 for none.
         pub undoes: EVersion = since 3,
     }
 
@@ -112,7 +113,8 @@ pub type Missing = BTreeMap<ObjectKey, EVersion>;
 pub struct PgLog {
     /// Everything up to here is cut off.
     tail: EVersion,
-    /// Everything up to here is known. That may be behind the last entry: after a split the newest entries may be another PG's.
+    /// Everything up to here is known. That may be behind the last entry: after a split the newest entries
+    /// may be another PG's.
     head: EVersion,
     entries: VecDeque<Kept>,
     dups: VecDeque<Dup>,
@@ -202,7 +204,8 @@ impl PgLog {
         self.entries.range(at..).any(|e| e.is_of(object))
     }
 
-    /// Whether an update of this version is, or was, part of this log's history: its tail, its head, or one of the entries.
+    /// Whether an update of this version is, or was, part of this log's history: its tail, its head, or one
+    /// of the entries.
     pub fn contains(&self, version: EVersion) -> bool {
         version == self.tail
             || version == self.head
@@ -258,8 +261,9 @@ impl PgLog {
         })
     }
 
-    /// Cuts off the oldest entries up to `to` while there are more than `keep`; their answers stay as dups, of which the
-    /// newest `keep` stay. Gives the versions cut off, the dups made of them, and the versions of dups forgotten.
+    /// Cuts off the oldest entries up to `to` while there are more than `keep`; their answers stay as dups,
+    /// of which the newest `keep` stay. Gives the versions cut off, the dups made of them, and the versions
+    /// of dups forgotten.
     pub fn trim(&mut self, to: EVersion, keep: usize) -> (Vec<EVersion>, Vec<Dup>, Vec<EVersion>) {
         let (mut cut, mut made, mut forgotten) = (Vec::new(), Vec::new(), Vec::new());
         while self.entries.len() > keep && self.entries.front().is_some_and(|e| e.version <= to) {
@@ -281,8 +285,8 @@ impl PgLog {
         (cut, made, forgotten)
     }
 
-    /// The newest version that both logs have, where this one reaches back to `other`'s tail; `None` where the histories
-    /// have nothing in common that is still logged, so that only a resync helps.
+    /// The newest version that both logs have, where this one reaches back to `other`'s tail; `None` where
+    /// the histories have nothing in common that is still logged, so that only a resync helps.
     pub fn common_point(&self, other: &Self) -> Option<EVersion> {
         if self.head() < other.tail || other.head() < self.tail {
             return None;
@@ -294,8 +298,8 @@ impl PgLog {
         Some(newest.max(self.tail))
     }
 
-    /// Drops the entries behind `to`, which no authority knows. Their objects' content here is not to be used: it is
-    /// missing at the version before, or must go where there was none.
+    /// Drops the entries behind `to`, which no authority knows. Their objects' content here is not to be
+    /// used: it is missing at the version before, or must go where there was none.
     pub fn rewind(&mut self, to: EVersion, missing: &mut Missing) -> Rewound {
         let mut out = Rewound::default();
         let keep = self.entries.partition_point(|e| e.version <= to);
@@ -324,7 +328,8 @@ impl PgLog {
         out
     }
 
-    /// Appends the authority's entries, up to its `head`. Objects that they removed are to be removed here too: they are given back.
+    /// Appends the authority's entries, up to its `head`. Objects that they removed are to be removed here
+    /// too: they are given back.
     pub fn extend(
         &mut self,
         entries: impl IntoIterator<Item = Entry>,
@@ -340,7 +345,8 @@ impl PgLog {
         remove
     }
 
-    /// Takes out what is about objects whose hash `goes` elsewhere: a log of the same history, as the other PG has it.
+    /// Takes out what is about objects whose hash `goes` elsewhere: a log of the same history, as the other
+    /// PG has it.
     pub fn split_off(&mut self, goes: impl Fn(u32) -> bool) -> Self {
         let (theirs, ours) = std::mem::take(&mut self.entries).into_iter().partition(|e| goes(e.hash));
         let (dups, our_dups) = std::mem::take(&mut self.dups).into_iter().partition(|d| goes(d.hash));
@@ -352,9 +358,9 @@ impl PgLog {
         Self::new(tail, entries(theirs), dups).known_to(head)
     }
 
-    /// The log of PGs that have become one, `head` being its first version: nothing is left of their entries but what repeated
-    /// requests are answered, of each PG the newest `keep`. Versions of two PGs may be the same, so these get new ones, in the
-    /// old order.
+    /// The log of PGs that have become one, `head` being its first version: nothing is left of their entries
+    /// but what repeated requests are answered, of each PG the newest `keep`. Versions of two PGs may be the
+    /// same, so these get new ones, in the old order.
     pub fn merged(logs: impl IntoIterator<Item = Self>, head: EVersion, keep: usize) -> Self {
         let kept = |log: Self| {
             let beyond = (log.dups.len() + log.entries.len()).saturating_sub(keep);
@@ -508,7 +514,8 @@ mod tests {
 
     #[test]
     fn logs_of_a_pg_that_was_split_still_have_their_history_in_common() {
-        // One has cut off more, the other has an entry that nobody else has; nothing of either is the child's.
+        // One has cut off more, the other has an entry that nobody else has; nothing of either is the
+        // child's.
         let (old, old_child) = parted(5, &[(v(1, 6), 0), (v(1, 7), 0), (v(1, 8), 0), (v(1, 9), 0)]);
         let (new, new_child) = parted(8, &[(v(2, 9), 0), (v(2, 10), 0)]);
         assert_eq!(old.common_point(&new), Some(v(1, 8)));

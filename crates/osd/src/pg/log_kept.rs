@@ -1,5 +1,6 @@
-//! A log as it is kept in memory. There are some ten thousand entries and as many dups on each OSD, so they take as little as they can: what most
-//! entries do not have takes no room, queues have little to spare, and requests are found by a hash of theirs.
+//! A log as it is kept in memory. There are some ten thousand entries and as many dups on each OSD, so they
+//! take as little as they can: what most entries do not have takes no room, queues have little to spare, and
+//! requests are found by a hash of theirs.
 
 use super::log::{Answer, CloneChange, Entry};
 use maps::{EVersion, ReqId};
@@ -103,7 +104,8 @@ impl Kept {
     }
 }
 
-/// Appends, with little room to spare: what a queue has room for it has all in use in the course of time, and each PG has two.
+/// Appends, with little room to spare: what a queue has room for it has all in use in the course of time, and
+/// each PG has two.
 pub(super) fn push<T>(queue: &mut VecDeque<T>, item: T) {
     if queue.len() == queue.capacity() {
         queue.reserve_exact(queue.len() / 8 + 8);
@@ -111,7 +113,8 @@ pub(super) fn push<T>(queue: &mut VecDeque<T>, item: T) {
     queue.push_back(item);
 }
 
-/// Versions of requests, by a hash of theirs. Others may have the same: whoever finds one must look whose it is.
+/// Versions of requests, by a hash of theirs. Others may have the same: whoever finds one must look whose it
+/// is.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Requests(BTreeSet<(u64, EVersion)>);
 

@@ -18,7 +18,8 @@ impl Members {
         let pool = map.pools.get(&pgid.pool).filter(|p| pgid.seed < p.pg_num)?;
         let placed = map.pg_up_acting(pgid);
         let mut acting: Vec<OsdId> = placed.acting.into_iter().filter(|o| o.is_some()).collect();
-        // The primary is the first of ours; affinity and primary_temp may choose another one than the map's first.
+        // The primary is the first of ours; affinity and primary_temp may choose another one than the map's
+        // first.
         if let Some(at) = acting.iter().position(|o| Some(*o) == placed.acting_primary) {
             acting[..=at].rotate_right(1);
         }
@@ -35,8 +36,8 @@ impl Members {
         })
     }
 
-    /// Whether the PG is about to be merged with another one. No update is ordered in such an interval and no client served, so
-    /// that what both have been written is known when it ends.
+    /// Whether the PG is about to be merged with another one. No update is ordered in such an interval and no
+    /// client served, so that what both have been written is known when it ends.
     pub fn is_premerge(&self) -> bool {
         self.grain & PREMERGE != 0
     }
@@ -52,8 +53,9 @@ impl Members {
         of(self) == of(next)
     }
 
-    /// The interval that ended with `old`, the last map of it. Writes can have been acknowledged only if there were enough
-    /// members and the primary had the monitors record that it was up, which it does before it activates.
+    /// The interval that ended with `old`, the last map of it. Writes can have been acknowledged only if
+    /// there were enough members and the primary had the monitors record that it was up, which it does before
+    /// it activates.
     fn ended(&self, old: &OsdMap) -> Interval {
         let recorded =
             self.acting.first().and_then(|p| old.osd(*p)).is_some_and(|o| o.info.up_thru >= self.interval);
@@ -84,7 +86,8 @@ pub fn up_from(map: &OsdMap, osd: OsdId) -> Epoch {
 }
 
 impl Pg {
-    /// Takes the next map. `true` where a new interval begins; then [`Pg::begin`] is to be called once the newest map is reached.
+    /// Takes the next map. `true` where a new interval begins; then [`Pg::begin`] is to be called once the
+    /// newest map is reached.
     pub fn advance(&mut self, core: &mut Core, next: Members, old: &OsdMap) -> bool {
         let before: Vec<_> = self.lease_holders().collect();
         let (bits, next_bits) = (self.members.bits(), next.bits());
@@ -108,7 +111,8 @@ impl Pg {
         true
     }
 
-    /// With the next map the PG is a part of another one. Until that one has taken over what is known of it, it is kept as it ended.
+    /// With the next map the PG is a part of another one. Until that one has taken over what is known of it,
+    /// it is kept as it ended.
     pub fn end(&mut self, core: &mut Core, old: &OsdMap) {
         let ended = self.members.ended(old);
         let before: Vec<_> = self.lease_holders().collect();

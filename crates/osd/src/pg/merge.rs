@@ -1,13 +1,14 @@
 //! PGs become one, because their pool has fewer than before.
 //!
-//! Before that the monitors have both take no requests (`premerge`) until both are clean on the same OSDs. The map that
-//! merges them says what their newest updates were. Objects stay where they are: the PG's range of keys becomes wider. Who has both
-//! copies exactly so has a whole copy of what they become: its log begins where it ends, at a version that follows from those two alone.
-//! Any other copy lacks something that no log tells of, so it is compared object by object, like one that is too old for the log; it
-//! never counts as an authority.
+//! Before that the monitors have both take no requests (`premerge`) until both are clean on the same OSDs.
+//! The map that merges them says what their newest updates were. Objects stay where they are: the PG's range
+//! of keys becomes wider. Who has both copies exactly so has a whole copy of what they become: its log begins
+//! where it ends, at a version that follows from those two alone. Any other copy lacks something that no log
+//! tells of, so it is compared object by object, like one that is too old for the log; it never counts as an
+//! authority.
 //!
-//! As with splits the transaction that stores the map only marks the PGs, and a start that finds a mark carries on. The source's
-//! records go in the transaction that stores the target's.
+//! As with splits the transaction that stores the map only marks the PGs, and a start that finds a mark
+//! carries on. The source's records go in the transaction that stores the target's.
 
 use super::info::{Info, merge_past, trim_past};
 use super::log::PgLog;
@@ -22,8 +23,8 @@ use node::Level;
 use store::{Transaction, TxnOp};
 
 impl Pg {
-    /// Makes one PG of what is here of it and of those that the newest map merges into it; some of them may not be here. `None` where
-    /// there was nothing of any, and this OSD is no member.
+    /// Makes one PG of what is here of it and of those that the newest map merges into it; some of them may
+    /// not be here. `None` where there was nothing of any, and this OSD is no member.
     pub fn merge(core: &mut Core, id: PgId, target: Option<Self>, sources: Vec<Self>) -> Option<Self> {
         let map = core.map().clone();
         let pool = map.pools.get(&id.pool)?;
@@ -105,7 +106,8 @@ fn knows<'a>(pool: &Pool, mut pgs: impl Iterator<Item = &'a Pg>) -> bool {
     is_last && pgs.all(|pg| pg.pg_num_before == Some(pool.pg_num + 1))
 }
 
-/// Whether copies are together all that was ever acknowledged to either PG: both were said to be ready to merge at just these versions.
+/// Whether copies are together all that was ever acknowledged to either PG: both were said to be ready to
+/// merge at just these versions.
 fn is_whole(pool: &Pool, target: Option<&Pg>, sources: &[Pg]) -> bool {
     let meta = &pool.last_pg_merge_meta;
     let (Some(target), [source]) = (target, sources) else { return false };
@@ -118,8 +120,9 @@ fn is_whole(pool: &Pool, target: Option<&Pg>, sources: &[Pg]) -> bool {
         && is_at(source, meta.source_version)
 }
 
-/// Behind all that either of the PGs was ever asked, and before anything that they will be asked as one: those who were ready said so in
-/// an epoch in which neither took requests. The same at all OSDs, whichever maps they have missed.
+/// Behind all that either of the PGs was ever asked, and before anything that they will be asked as one:
+/// those who were ready said so in an epoch in which neither took requests. The same at all OSDs, whichever
+/// maps they have missed.
 fn first_version(meta: &MergeMeta) -> EVersion {
     EVersion::new(meta.ready_epoch, meta.source_version.version + meta.target_version.version + 1)
 }

@@ -1,5 +1,5 @@
-//! How a PG's knowledge is stored: one object of a private pool for each PG, everything as omap entries, changed in the
-//! transactions of the objects that it tells of (DESIGN, decision 5).
+//! How a PG's knowledge is stored: one object of a private pool for each PG, everything as omap entries,
+//! changed in the transactions of the objects that it tells of (docs/design.md, decision 5).
 
 use super::info::{Info, Interval};
 use super::log::{Dup, Entry, Missing, PgLog};
@@ -18,7 +18,8 @@ pub const SNAP_POOL: i64 = -4;
 
 pub const INFO: &[u8] = b"info";
 pub const MEMBERS: &[u8] = b"members";
-/// The number of the pool's PGs before a split or merge that was decided on and not carried out; stores call it by what came first.
+/// The number of the pool's PGs before a split or merge that was decided on and not carried out; stores call
+/// it by what came first.
 pub const PG_NUM_BEFORE: &[u8] = b"split";
 /// A tool has begun to put a copy here and has not ended. It is read before `info`.
 pub const IMPORTING: &[u8] = b"importing";
@@ -44,8 +45,8 @@ wire_structs! {
         pub min_size: u8,
         /// Earlier intervals, since the PG was last clean.
         pub past: Vec<Interval>,
-        /// One more than the number of bits of the hash that tell its objects; 0 in records from before there were splits. And
-        /// 128 while the PG is about to be merged.
+        /// One more than the number of bits of the hash that tell its objects; 0 in records from before there
+        /// were splits. And 128 while the PG is about to be merged.
         pub grain: u8 = since 2,
     }
 }
@@ -93,8 +94,9 @@ pub fn ahead_key(pgid: PgId, round: u64, version: EVersion) -> ObjectKey {
     ObjectKey::private(TEMP_POOL, &format!("update/{pgid}/{round}/{version}"))
 }
 
-/// The object whose omap tells which clones of a pool may show a snapshot. It has each clone that is here under each snapshot that
-/// it shows, and may have more: who uses it looks at the head. It is the pool's, so that PGs may split.
+/// The object whose omap tells which clones of a pool may show a snapshot. It has each clone that is here
+/// under each snapshot that it shows, and may have more: who uses it looks at the head. It is the pool's, so
+/// that PGs may split.
 pub fn snap_index(pool: i64) -> ObjectKey {
     ObjectKey::private(SNAP_POOL, &pool.to_string())
 }
@@ -104,7 +106,8 @@ pub fn snap_prefix(snap: SnapId) -> Vec<u8> {
     snap.0.to_be_bytes().to_vec()
 }
 
-/// What the entries of a snapshot lie behind whose clones' keys are `from` or later: they are in the order of reversed hashes.
+/// What the entries of a snapshot lie behind whose clones' keys are `from` or later: they are in the order of
+/// reversed hashes.
 pub fn snap_entries_from(snap: SnapId, from: &ObjectKey) -> Vec<u8> {
     [snap_prefix(snap), from.hash.reverse_bits().to_be_bytes().to_vec()].concat()
 }
@@ -172,7 +175,8 @@ impl MetaChange {
         self.set.push((PG_NUM_BEFORE.to_vec(), Writer::encode(&pg_num)));
     }
 
-    /// It was split: entries, dups and missing objects that are another PG's now are gone, and so is the mark.
+    /// It was split: entries, dups and missing objects that are another PG's now are gone, and so is the
+    /// mark.
     pub fn split(&mut self, log: &PgLog, missing: &Missing) {
         self.remove.push(PG_NUM_BEFORE.to_vec());
         log.versions().for_each(|version| self.drop_entry(version));
@@ -259,7 +263,8 @@ pub struct Loader {
     stored: Stored,
     entries: Vec<Entry>,
     dups: Vec<Dup>,
-    /// There is only a part of the PG, and what is known of it is not read: its import was begun and has not ended.
+    /// There is only a part of the PG, and what is known of it is not read: its import was begun and has not
+    /// ended.
     pub importing: bool,
 }
 

@@ -1,7 +1,8 @@
 //! One placement group on one OSD: peering, replication, client operations, recovery.
 //!
-//! Reading path: [`state`] (all transitions), [`membership`] (intervals), [`peering`] (the primary), [`replica`] (the others),
-//! [`client`], [`replicate`] and [`ahead`] (operations), [`trim`] (snapshots that were removed), [`transfer`], [`recovery`] and [`backfill`] (copies of objects).
+//! Reading path: [`state`] (all transitions), [`membership`] (intervals), [`peering`] (the primary),
+//! [`replica`] (the others), [`client`], [`replicate`] and [`ahead`] (operations), [`trim`] (snapshots that
+//! were removed), [`transfer`], [`recovery`] and [`backfill`] (copies of objects).
 
 pub mod ahead;
 mod append;
@@ -76,7 +77,8 @@ pub struct Pg {
     missing: Missing,
     /// Whether anything of it is stored.
     stored: bool,
-    /// It is to be split or merged, and had so many PGs in its pool before; range, log and the rest are still from then.
+    /// It is to be split or merged, and had so many PGs in its pool before; range, log and the rest are still
+    /// from then.
     pg_num_before: Option<u32>,
     /// This round of peering.
     round: PeeringRound,
@@ -98,7 +100,8 @@ pub struct Pg {
     trim: trim::SnapTrim,
     /// The comparison of all copies.
     scrub: scrub::Scrub,
-    /// Not primary: objects for which there was no room since the activation, each with the first update of it that is not here.
+    /// Not primary: objects for which there was no room since the activation, each with the first update of
+    /// it that is not here.
     refused: BTreeMap<ObjectKey, EVersion>,
     /// Not primary: data that has come for the next update.
     ahead: Option<ahead::Ahead>,
@@ -258,7 +261,8 @@ impl Pg {
         self.leases.left(core, &self.members.acting)
     }
 
-    /// Whether we may serve reads: every other member has promised within its lease that it knows of no newer interval.
+    /// Whether we may serve reads: every other member has promised within its lease that it knows of no newer
+    /// interval.
     pub fn has_lease(&self, core: &Core) -> bool {
         self.members.acting.iter().all(|o| *o == core.id() || core.lease_from(*o))
     }

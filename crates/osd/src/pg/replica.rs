@@ -56,7 +56,8 @@ impl Pg {
             log: Writer::encode(&entries),
             missing: Writer::encode(&self.missing),
         };
-        // What others take from our log is to be durable here: were it lost, all of them would look for its objects in vain.
+        // What others take from our log is to be durable here: were it lost, all of them would look for its
+        // objects in vain.
         let reply = Msg::new(tid, peer::Body::from(body));
         core.submit_own(Transaction::default(), CommitFor::Send { conn, msg: Box::new(reply) });
     }
@@ -146,7 +147,8 @@ impl Pg {
             return;
         }
         if msg.version.version > self.info.last_update.version + 1 {
-            // An update before it was lost with its connection; the primary has seen that too and peers again.
+            // An update before it was lost with its connection; the primary has seen that too and peers
+            // again.
             return self.gap_seen(core, msg.version);
         }
         if let Err(error) = self.take_rep_op(core, conn, tid, msg) {
@@ -175,7 +177,8 @@ impl Pg {
         }
         let Some((end_of_ahead, had_room)) = self.take_ahead(version, bytes_ahead) else {
             if !self.has_begun_ahead(version) {
-                // It came before what this follows, over a newer connection; the primary has seen that too and peers again.
+                // It came before what this follows, over a newer connection; the primary has seen that too
+                // and peers again.
                 self.gap_seen(core, version);
                 return Ok(());
             }
@@ -224,8 +227,8 @@ impl Pg {
             && self.primary() == Some(from)
     }
 
-    /// The copy is about to be removed: from now on it counts for nothing. Should we become a member before it is gone, it is
-    /// compared object by object like any that is too old.
+    /// The copy is about to be removed: from now on it counts for nothing. Should we become a member before
+    /// it is gone, it is compared object by object like any that is too old.
     pub fn give_up(&mut self, core: &mut Core) {
         self.log = PgLog::default();
         self.missing.clear();

@@ -1,5 +1,5 @@
-//! The primary's half of replication: an update goes to all members at once and is answered when all have it on stable
-//! storage (paper, 5.2 and 5.3).
+//! The primary's half of replication: an update goes to all members at once and is answered when all have it
+//! on stable storage (paper, 5.2 and 5.3).
 
 use super::Pg;
 use super::ahead::Sent;
@@ -40,7 +40,8 @@ impl Pg {
         EVersion::new(core.epoch(), self.info.last_update.version + 1)
     }
 
-    /// Orders an update: submits it here and sends it to the others. Nothing has happened where the store refuses.
+    /// Orders an update: submits it here and sends it to the others. Nothing has happened where the store
+    /// refuses.
     pub fn replicate(
         &mut self,
         core: &mut Core,
@@ -89,7 +90,8 @@ impl Pg {
         let version = update.entry.version;
         let (whole, parted) = (Sent::whole(txn), self.in_parts(core, version, txn, log.len()));
         for osd in self.others(core) {
-            // A copy that is being compared gets what lies before the cursor; the comparison brings it the rest.
+            // A copy that is being compared gets what lies before the cursor; the comparison brings it the
+            // rest.
             let cursor = self.backfill.cursor(osd);
             let behind = cursor.is_some_and(|cursor| first_of(&update.entry.object) >= *cursor);
             // What is deleted goes there too: that may be what makes room for the comparison to go on.
@@ -100,7 +102,8 @@ impl Pg {
                 core.count("updates_in_parts", 1);
             }
             let sent = if behind { &Sent::whole(&Transaction::default()) } else { parted.unwrap_or(&whole) };
-            // Snapshots of one object are compared together: writes to it wait until all of them are on one side.
+            // Snapshots of one object are compared together: writes to it wait until all of them are on one
+            // side.
             let body = peer::RepOp {
                 head: self.head(core),
                 reqid: update.entry.reqid,
@@ -151,8 +154,8 @@ impl Pg {
             if let Some((op, reply)) = reply {
                 self.answer_by_id(core, op, *reply);
             }
-            // Requests that wait for it come before what was ordered later: a watch that goes on, say, before it ends with
-            // its object.
+            // Requests that wait for it come before what was ordered later: a watch that goes on, say, before
+            // it ends with its object.
             self.answer_waiting(core);
         }
         self.update_sure();
@@ -160,10 +163,10 @@ impl Pg {
         self.scrub_compare(core);
     }
 
-    /// Answers deletions that are durable behind updates that are not only because members had no space for them. Clients
-    /// that wait for them may be about to make space with the next one. Should those updates be undone, the deletions are not.
-    /// What was ordered before for their objects is answered first; repeated requests, and reads of what they leave, do not
-    /// wait either.
+    /// Answers deletions that are durable behind updates that are not only because members had no space for
+    /// them. Clients that wait for them may be about to make space with the next one. Should those updates be
+    /// undone, the deletions are not. What was ordered before for their objects is answered first; repeated
+    /// requests, and reads of what they leave, do not wait either.
     pub(super) fn answer_deletions(&mut self, core: &mut Core) {
         let early = self.replication.early_deletions();
         if early.is_empty() {

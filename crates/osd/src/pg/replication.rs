@@ -15,7 +15,8 @@ struct InFlight {
     object: ObjectKey,
     /// Members that have not made it durable, we ourselves included.
     waiting: BTreeSet<OsdId>,
-    /// Members that have logged it and had no space for these objects: it is durable there once they have been sent.
+    /// Members that have logged it and had no space for these objects: it is durable there once they have
+    /// been sent.
     lacking: BTreeMap<OsdId, Vec<ObjectKey>>,
     /// The update is a deletion, even of an object that did not exist.
     deletes: bool,
@@ -23,7 +24,8 @@ struct InFlight {
 }
 
 impl InFlight {
-    /// True if all members have logged it: it is durable there, or they have said that they have no space for its objects.
+    /// True if all members have logged it: it is durable there, or they have said that they have no space for
+    /// its objects.
     fn is_heard_of(&self) -> bool {
         self.waiting.iter().all(|osd| self.lacking.contains_key(osd))
     }
@@ -31,16 +33,16 @@ impl InFlight {
 
 /// The updates that this OSD has ordered as primary, and the versions up to which all members have them.
 ///
-/// Invariants: updates in flight have ascending versions behind `committed_to`; the oldest is not durable everywhere, or it
-/// would have been taken out; each of `last_write` is in flight.
+/// Invariants: updates in flight have ascending versions behind `committed_to`; the oldest is not durable
+/// everywhere, or it would have been taken out; each of `last_write` is in flight.
 #[derive(Debug, Default)]
 pub struct Replication {
     /// Updates that are not durable everywhere, oldest first.
     in_flight: VecDeque<InFlight>,
     /// All updates up to here are durable on all members.
     committed_to: EVersion,
-    /// All updates up to here are known to have been durable, with their objects, on all members at some time. Behind it,
-    /// after a change of members, an update may have its object on a single disk.
+    /// All updates up to here are known to have been durable, with their objects, on all members at some
+    /// time. Behind it, after a change of members, an update may have its object on a single disk.
     sure_to: EVersion,
     /// Nothing behind `sure_to` lacks its object on a member any more, so `sure_to` follows `committed_to`.
     tail_sure: bool,
@@ -173,8 +175,8 @@ impl Replication {
         lacking.flat_map(|(osd, keys)| keys.iter().map(|key| (*osd, key)))
     }
 
-    /// The updates of an object that a member had no space for and has now, oldest first. `is_missing` tells what it
-    /// still lacks.
+    /// The updates of an object that a member had no space for and has now, oldest first. `is_missing` tells
+    /// what it still lacks.
     pub fn arrived(
         &self,
         osd: OsdId,
@@ -196,8 +198,9 @@ impl Replication {
         arrived
     }
 
-    /// Objects whose deletion is durable behind updates that are not only because members had no space for them, each with
-    /// the version of the deletion. None of them has an update of its own that waits for space.
+    /// Objects whose deletion is durable behind updates that are not only because members had no space for
+    /// them, each with the version of the deletion. None of them has an update of its own that waits for
+    /// space.
     pub fn early_deletions(&self) -> BTreeMap<ObjectKey, EVersion> {
         if self.in_flight.front().is_none_or(|first| first.lacking.is_empty()) {
             return BTreeMap::new();

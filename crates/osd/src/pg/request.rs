@@ -137,7 +137,8 @@ impl ClientOp {
         !matches!(self.request.snapid, SnapId::HEAD | SnapId::DIR) && !self.writes
     }
 
-    /// The end of a watch that has not been heard of for too long. It is ordered as if its owner had asked for it.
+    /// The end of a watch that has not been heard of for too long. It is ordered as if its owner had asked
+    /// for it.
     pub fn expiry(watcher: Watcher, key: ObjectKey, now: stdx::Now) -> Self {
         let (cookie, client) = watcher;
         let end = Op::Watch { cookie, ver: 0, op: watch_op::UNWATCH, generation: 0, timeout: 0 };

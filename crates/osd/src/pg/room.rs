@@ -1,9 +1,10 @@
 //! Room: what becomes of an update or an object where there is none for it.
 //!
-//! The map's full ratio stops clients long before a store is full, but it may come too late, and disks differ in size. Nothing
-//! may stop or be lost then. A member that has no room for an update logs it and counts its objects as missing, so that what
-//! follows, above all what frees space, goes on; they are sent to it when there is room, and only then is the
-//! update durable on all members and answered. Recovery waits and tries again; deletions need not wait for it.
+//! The map's full ratio stops clients long before a store is full, but it may come too late, and disks differ
+//! in size. Nothing may stop or be lost then. A member that has no room for an update logs it and counts its
+//! objects as missing, so that what follows, above all what frees space, goes on; they are sent to it when
+//! there is room, and only then is the update durable on all members and answered. Recovery waits and tries
+//! again; deletions need not wait for it.
 
 use super::Pg;
 use super::info::Delta;
@@ -34,15 +35,16 @@ enum Room {
     Refuse(i32),
 }
 
-/// Whether so much of the store is used that nothing may grow: the map says full before, but may come too late
-/// (`osd_failsafe_full_ratio` of Ceph's OSDs, 0.97).
+/// Whether so much of the store is used that nothing may grow: the map says full before, but may come too
+/// late (`osd_failsafe_full_ratio` of Ceph's OSDs, 0.97).
 fn is_failsafe_full(core: &Core) -> bool {
     let usage = core.usage();
     usage.available < usage.total / 100 * 3
 }
 
-/// Whether a client may let the PG grow so. Only growth is refused: data, objects, and omap where the store itself is as good
-/// as full. Clients hold writes back themselves while the map says full, except those who ask to try.
+/// Whether a client may let the PG grow so. Only growth is refused: data, objects, and omap where the store
+/// itself is as good as full. Clients hold writes back themselves while the map says full, except those who
+/// ask to try.
 fn room_for(core: &Core, pool: i64, op: &ClientOp, delta: &Delta, txn: &[TxnOp]) -> Room {
     let grows = delta.bytes > 0 || delta.objects > 0;
     let with_omap = grows || txn.iter().any(|op| matches!(op, TxnOp::OmapSet(..)));
@@ -85,8 +87,8 @@ impl Pg {
         None
     }
 
-    /// Whether our store would refuse an update. The log entry and the rest of the PG's knowledge must fit too; a page of
-    /// it is more than they take.
+    /// Whether our store would refuse an update. The log entry and the rest of the PG's knowledge must fit
+    /// too; a page of it is more than they take.
     pub(super) fn would_refuse(&self, core: &Core, txn: &Transaction, update: usize) -> Option<Refusal> {
         let removes = |op: &TxnOp| {
             matches!(
@@ -96,13 +98,15 @@ impl Pg {
         };
         let brings = |op: &TxnOp| matches!(op, TxnOp::Write(..) | TxnOp::Clone(..) | TxnOp::CloneRange(..));
         let frees = txn.ops.iter().any(removes) && !txn.ops.iter().any(brings);
-        // What clients may not take: maps and the rest of the OSD's own records go on where nothing else does. An OSD that was away
-        // takes the maps of that time at once, some hundred, each with a block of its own.
+        // What clients may not take: maps and the rest of the OSD's own records go on where nothing else
+        // does. An OSD that was away takes the maps of that time at once, some hundred, each with a block of
+        // its own.
         let own = if frees { 0 } else { (core.usage().total / 256).clamp(4 << 20, 16 << 20) };
         core.would_refuse(txn, RECORDS + update, own)
     }
 
-    /// Whether an update is a change to what is not here: an earlier one had no room, and the primary did not know yet.
+    /// Whether an update is a change to what is not here: an earlier one had no room, and the primary did not
+    /// know yet.
     pub(super) fn lacks_base(&self, entry: &Entry) -> bool {
         let changes = entry.changes();
         let lacks = |key: &ObjectKey| self.missing.contains_key(key);
@@ -138,8 +142,8 @@ impl Pg {
         (self.info.short_of, self.info.forgettable) = Default::default();
     }
 
-    /// Forgets what only the log tells of, for lack of room: nobody was answered about it, and should the others lose it too, it must not
-    /// be looked for. The objects are here as they were before.
+    /// Forgets what only the log tells of, for lack of room: nobody was answered about it, and should the
+    /// others lose it too, it must not be looked for. The objects are here as they were before.
     pub(super) fn forget_refused(&mut self, core: &mut Core) {
         if !self.info.forgettable {
             return;
@@ -163,8 +167,8 @@ impl Pg {
         self.submit(core, Vec::new(), change, CommitFor::Nothing);
     }
 
-    /// Whether a request that deletes an object need not wait until all members have it: one that lacks it has no room for it,
-    /// and it is not on its way there.
+    /// Whether a request that deletes an object need not wait until all members have it: one that lacks it
+    /// has no room for it, and it is not on its way there.
     pub(super) fn may_delete_first(&self, core: &Core, op: &ClientOp) -> bool {
         let compared =
             self.scrub.holds(&op.key, true) && !stdx::mutants::is_active("osd_deletes_what_it_compares");
@@ -179,8 +183,8 @@ impl Pg {
         })
     }
 
-    /// What clients that wait delete, and we neither have nor have room for. Nothing while there is a deletion that we can
-    /// carry out: it comes first, and may make room.
+    /// What clients that wait delete, and we neither have nor have room for. Nothing while there is a
+    /// deletion that we can carry out: it comes first, and may make room.
     pub(super) fn deletes_without_room(&self, core: &Core) -> Vec<&ObjectKey> {
         if !core.is_out_of_space(core.id()) {
             return Vec::new();
@@ -196,8 +200,9 @@ impl Pg {
         lacking
     }
 
-    /// The request for an object that whoever has the object would have to carry out next: what is only to be answered again
-    /// has its place in the log, and whoever has the object can let it be read, unless nobody may see it yet.
+    /// The request for an object that whoever has the object would have to carry out next: what is only to be
+    /// answered again has its place in the log, and whoever has the object can let it be read, unless nobody
+    /// may see it yet.
     fn next_in_turn(&self, key: &ObjectKey) -> Option<&ClientOp> {
         let unsure =
             |missing: &Missing| missing.get(key).is_some_and(|need| *need > self.replication.sure_to());
@@ -211,9 +216,9 @@ impl Pg {
         op.writes && self.log.find(&op.reqid).is_some()
     }
 
-    /// Has a deletion pass requests for its object that are only to be answered again, once all members have what it leaves: they have
-    /// their place in the log before it, and where there is no room, what they wait for may need the deletion. Whether there is
-    /// one that can be carried out.
+    /// Has a deletion pass requests for its object that are only to be answered again, once all members have
+    /// what it leaves: they have their place in the log before it, and where there is no room, what they wait
+    /// for may need the deletion. Whether there is one that can be carried out.
     pub(super) fn deletion_passes(&mut self, core: &Core, key: &ObjectKey) -> bool {
         let next = self.requests.queue(key).enumerate().find(|(_, op)| !self.is_repeat(op));
         let passing = next.filter(|(_, op)| self.may_delete_first(core, op)).map(|(at, _)| at);
@@ -222,8 +227,9 @@ impl Pg {
         true
     }
 
-    /// A member has logged an update and had no room for its objects. They are sent to it as soon as there is some; until then
-    /// the update is not durable there and nobody is answered. What frees space goes on meanwhile.
+    /// A member has logged an update and had no room for its objects. They are sent to it as soon as there is
+    /// some; until then the update is not durable there and nobody is answered. What frees space goes on
+    /// meanwhile.
     pub(super) fn on_no_room(&mut self, core: &mut Core, osd: OsdId, version: EVersion) {
         let Some(head) = self.replication.object_of(version) else { return };
         // What was ordered for the object since is lacking there too, or has removed it again.
@@ -244,15 +250,16 @@ impl Pg {
         self.scrub_compare(core);
     }
 
-    /// Something of an object has arrived at a member, or is not wanted there any more: updates of it that the member had no room for
-    /// may be durable.
+    /// Something of an object has arrived at a member, or is not wanted there any more: updates of it that
+    /// the member had no room for may be durable.
     pub fn lacking_arrived(&mut self, core: &mut Core, osd: OsdId, object: &ObjectKey) {
         for version in self.replication.arrived(osd, object, |key| self.round.is_missing(osd, key)) {
             self.durable_at(core, osd, version);
         }
     }
 
-    /// A member, or we ourselves, had no room for an object that was on its way: it is sent again after a while.
+    /// A member, or we ourselves, had no room for an object that was on its way: it is sent again after a
+    /// while.
     pub fn on_sent_without_room(&mut self, core: &mut Core, osd: OsdId, key: &ObjectKey) {
         core.recovery_ended(1);
         core.out_of_space(osd);

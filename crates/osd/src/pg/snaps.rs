@@ -11,8 +11,9 @@ use msgs::{Op, OsdOp, osd_flag};
 use store::ObjectKey;
 
 impl Pg {
-    /// The snapshots that a write preserves: the pool's own, or those that the client names; without those that were removed
-    /// since the client learned of them, which would come back as clones that nobody ever trims.
+    /// The snapshots that a write preserves: the pool's own, or those that the client names; without those
+    /// that were removed since the client learned of them, which would come back as clones that nobody ever
+    /// trims.
     pub(super) fn snap_context(&self, core: &Core, request: &OsdOp) -> SnapContext {
         let pool = core.map().pools.get(&self.id.pool).filter(|pool| pool.has_flag(pool_flags::POOL_SNAPS));
         let mut context = match pool.filter(|_| request.flags & osd_flag::ENFORCE_SNAPC == 0) {
@@ -27,7 +28,8 @@ impl Pg {
         context
     }
 
-    /// Finds what each ROLLBACK of a request goes back to. Puts the request back if one of these must be completed first.
+    /// Finds what each ROLLBACK of a request goes back to. Puts the request back if one of these must be
+    /// completed first.
     pub(super) fn unless_sources_lack(&mut self, core: &mut Core, mut op: ClientOp) -> Option<ClientOp> {
         let key = op.key.clone();
         let mut clones: Vec<ObjectKey> = op.trim.iter().map(|clone| at_snap(&key, clone.0)).collect();
@@ -46,7 +48,8 @@ impl Pg {
         }
     }
 
-    /// The first state of an object, head or clone, that must be recovered before anybody is told again of an update of it.
+    /// The first state of an object, head or clone, that must be recovered before anybody is told again of an
+    /// update of it.
     pub(super) fn lacking_state(&self, head: &ObjectKey) -> Option<ObjectKey> {
         let range = first_of(head)..head.clone();
         let members = self.members_copies();

@@ -1,12 +1,13 @@
 //! A PG becomes several, because its pool has more PGs than before.
 //!
-//! Objects stay where they are: a PG is a range of keys, and its children are parts of that range. Each OSD that has a copy, or
-//! remembers the PG, parts its own: log, missing objects and statistics. The past is all children's. What follows is like any
-//! change of members: the interval has ended, and each of the PGs peers for itself.
+//! Objects stay where they are: a PG is a range of keys, and its children are parts of that range. Each OSD
+//! that has a copy, or remembers the PG, parts its own: log, missing objects and statistics. The past is all
+//! children's. What follows is like any change of members: the interval has ended, and each of the PGs peers
+//! for itself.
 //!
 //! A PG's records are too long to be parted in the transaction that stores the map. That one only marks them
-//! ([`MetaChange::pg_num_before`](super::meta::MetaChange::pg_num_before)), and the parts follow in a transaction for each PG; a start
-//! that finds the mark carries on from there.
+//! ([`MetaChange::pg_num_before`](super::meta::MetaChange::pg_num_before)), and the parts follow in a
+//! transaction for each PG; a start that finds the mark carries on from there.
 
 use super::info::Info;
 use super::log::Missing;

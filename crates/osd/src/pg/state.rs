@@ -39,8 +39,8 @@ use State::{
     SelfBackfill, Stray, WaitUpThru,
 };
 
-/// Every transition, with what brings it about. From each state a new interval leads to `Reset`; so does, at the primary, a
-/// connection that was lost with something unanswered on it.
+/// Every transition, with what brings it about. From each state a new interval leads to `Reset`; so does, at
+/// the primary, a connection that was lost with something unanswered on it.
 pub const TRANSITIONS: &[(State, State, &str)] = &[
     (Reset, GetInfo, "we are primary"),
     (Reset, Stray, "we are not"),

@@ -2,7 +2,8 @@
 
 /// Whether a PG is to be reported, and how often it was.
 ///
-/// Invariant: a change stays marked until a report is made; each report has a higher number than the one before.
+/// Invariant: a change stays marked until a report is made; each report has a higher number than the one
+/// before.
 #[derive(Debug)]
 pub struct Stats {
     changed: bool,

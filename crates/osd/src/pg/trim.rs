@@ -1,9 +1,10 @@
-//! Snapshot trimming: what shows only removed snapshots goes, in the background, one clone after another, each by an update of its
-//! head like a client's.
+//! Snapshot trimming: what shows only removed snapshots goes, in the background, one clone after another,
+//! each by an update of its head like a client's.
 //!
-//! The map's queue of removed snapshots says what is to be done; the index of clones by snapshot says where. Nothing else is
-//! remembered: a new primary looks through its own index again. A snapshot that the index has nothing of any more is reported
-//! as purged; when all PGs of the pool have said so, the monitors take it out of the queue.
+//! The map's queue of removed snapshots says what is to be done; the index of clones by snapshot says where.
+//! Nothing else is remembered: a new primary looks through its own index again. A snapshot that the index has
+//! nothing of any more is reported as purged; when all PGs of the pool have said so, the monitors take it out
+//! of the queue.
 
 use super::Pg;
 use super::info::Delta;
@@ -260,8 +261,8 @@ impl Pg {
         self.run_queue(core, &head);
     }
 
-    /// A clone is trimmed, durably on all members. The next one waits for as long as it took, so that trimming leaves half
-    /// of the time to others, however slow the disks are.
+    /// A clone is trimmed, durably on all members. The next one waits for as long as it took, so that
+    /// trimming leaves half of the time to others, however slow the disks are.
     pub(super) fn trim_done(&mut self, core: &mut Core, op: &ClientOp, result: i32) {
         self.trim.in_flight -= 1;
         if result < 0 {

@@ -8,7 +8,8 @@ use msgs::Op;
 use msgs::op::watch_op;
 
 impl Pg {
-    /// What follows for watches from a request that is answered now: what clients are told before the answer and after it.
+    /// What follows for watches from a request that is answered now: what clients are told before the answer
+    /// and after it.
     pub(super) fn carry_out_effects(
         &mut self,
         core: &Core,

@@ -1,6 +1,6 @@
-//! Granting and revoking capabilities (docs/protocol.md 6.5). There are no lock states: what a client may have
-//! follows from what all clients want ([`crate::cap::policy`]), from what operations under way revoke, and
-//! from what others still hold.
+//! Granting and revoking capabilities (docs/protocol.md 6.5). There are no lock states: what a client may
+//! have follows from what all clients want ([`crate::cap::policy`]), from what operations under way revoke,
+//! and from what others still hold.
 
 mod flush;
 mod holders;

@@ -1,6 +1,6 @@
-//! Running operations (docs/design.md, decision 8): `prepare` reads the cache and either lacks something, fails or
-//! has a plan. What it lacks is fetched and it starts again from scratch. A plan is carried out at once: its
-//! event is journaled and applied, its reply queued behind the event.
+//! Running operations (docs/design.md, decision 8): `prepare` reads the cache and either lacks something,
+//! fails or has a plan. What it lacks is fetched and it starts again from scratch. A plan is carried out at
+//! once: its event is journaled and applied, its reply queued behind the event.
 
 mod op;
 mod reply;

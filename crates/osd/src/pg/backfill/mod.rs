@@ -1,8 +1,10 @@
-//! MemberBackfill: a copy that is too old for the log is compared with a complete one, object by object in the order of keys.
+//! MemberBackfill: a copy that is too old for the log is compared with a complete one, object by object in
+//! the order of keys.
 //!
-//! A member's copy takes updates of objects before the cursor as any other; of those behind it only the log entry, because the
-//! comparison will bring the object. Writes to objects that are being compared wait. Until the end the copy is marked
-//! incomplete on its disk, counts neither for `min_size` nor as an authority, and begins anew after an interruption.
+//! A member's copy takes updates of objects before the cursor as any other; of those behind it only the log
+//! entry, because the comparison will bring the object. Writes to objects that are being compared wait. Until
+//! the end the copy is marked incomplete on its disk, counts neither for `min_size` nor as an authority, and
+//! begins anew after an interruption.
 
 use crate::completion::{CommitFor, ReadFor};
 use crate::core::Core;
@@ -60,7 +62,8 @@ pub struct MemberBackfill {
     ending: bool,
     /// There was no room for an object: what is being compared is compared again when there is some.
     failed: bool,
-    /// A client waits for what is being compared: it is sent as fast as can be. Asked anew once it is known how far a step goes.
+    /// A client waits for what is being compared: it is sent as fast as can be. Asked anew once it is known
+    /// how far a step goes.
     hurry: bool,
 }
 
@@ -98,8 +101,8 @@ impl MemberBackfill {
         holds
     }
 
-    /// Whether writes to an object must wait: it is being compared, or its head has not been and a clone has, so that the
-    /// member has only a part of what a write changes.
+    /// Whether writes to an object must wait: it is being compared, or its head has not been and a clone has,
+    /// so that the member has only a part of what a write changes.
     pub fn holds(&self, key: &ObjectKey) -> bool {
         let bound = self.bound.as_ref().unwrap_or(&self.cursor);
         self.cursor <= head_of(key) && first_of(key) < *bound
@@ -140,8 +143,8 @@ pub struct SelfBackfill {
     fetching: BTreeSet<ObjectKey>,
 }
 
-/// Where a step that begins at a cursor ends so that it has an object's clones with its head: before this object, or after it
-/// where it is the first.
+/// Where a step that begins at a cursor ends so that it has an object's clones with its head: before this
+/// object, or after it where it is the first.
 fn before(cursor: &ObjectKey, key: &ObjectKey) -> ObjectKey {
     let first = first_of(key);
     if first > *cursor { first } else { successor(&head_of(key)) }
@@ -149,8 +152,8 @@ fn before(cursor: &ObjectKey, key: &ObjectKey) -> ObjectKey {
 
 /// The copies of a PG that are compared object by object. It ends with the round of peering.
 ///
-/// Invariants: no key before a cursor differs; only what was compared is sent, and the comparison ends when all of it has
-/// arrived.
+/// Invariants: no key before a cursor differs; only what was compared is sent, and the comparison ends when
+/// all of it has arrived.
 #[derive(Debug, Default)]
 pub struct Backfill {
     /// As primary: the members' copies that are filled.
@@ -192,7 +195,8 @@ impl Backfill {
         self.members.get(&osd).is_some_and(|member| member.holds(key))
     }
 
-    /// The part of a range of keys that is not known to be equal at a member; `None` if its copy is not being filled.
+    /// The part of a range of keys that is not known to be equal at a member; `None` if its copy is not being
+    /// filled.
     pub fn part_left(&self, osd: OsdId, range: &(ObjectKey, ObjectKey)) -> Option<f64> {
         self.members.get(&osd).map(|member| member.part_left(range))
     }
@@ -202,8 +206,8 @@ impl Backfill {
         self.members.iter().filter(|(_, member)| member.is_to_be_sent()).map(|(osd, _)| *osd).collect()
     }
 
-    /// A client waits for an object: what holds it is sent as fast as can be. Gives the members to which something is to be
-    /// sent for that.
+    /// A client waits for an object: what holds it is sent as fast as can be. Gives the members to which
+    /// something is to be sent for that.
     pub fn hurry(&mut self, key: &ObjectKey) -> Vec<OsdId> {
         let waited_for = self.members.iter_mut().filter_map(|(osd, member)| {
             let waited_for = member.is_waited_for(key);
@@ -362,8 +366,9 @@ impl Pg {
         members.filter(|(osd, m)| m.is_to_be_compared() && !core.is_out_of_space(**osd)).map(|(osd, _)| *osd)
     }
 
-    /// Begins or goes on with the comparison of members' copies. Between two steps nothing waits for it but writes to an object of
-    /// which only clones were compared, so this is where it keeps to its pace; a step that clients wait for is done as fast as can be.
+    /// Begins or goes on with the comparison of members' copies. Between two steps nothing waits for it but
+    /// writes to an object of which only clones were compared, so this is where it keeps to its pace; a step
+    /// that clients wait for is done as fast as can be.
     pub fn backfill_members(&mut self, core: &mut Core) {
         for osd in self.to_be_compared(core).collect::<Vec<_>>() {
             let Some(member) = self.backfill.members.get_mut(&osd) else { continue };

@@ -42,8 +42,8 @@ impl Pg {
         self.take_outcome(core, op, outcome);
     }
 
-    /// Puts a request back if its object must be recovered first after all: a comparison has begun while the request was
-    /// loading, and must not miss what the request changes.
+    /// Puts a request back if its object must be recovered first after all: a comparison has begun while the
+    /// request was loading, and must not miss what the request changes.
     fn unless_compared(&mut self, core: &mut Core, mut op: ClientOp) -> Option<ClientOp> {
         let states = [&op.key, &op.target];
         let lacking = states.into_iter().find(|key| self.must_recover_first(key, op.writes)).cloned();

@@ -11,7 +11,8 @@ use node::Level;
 use store::{ReadReply, StoreError};
 
 impl Pg {
-    /// Loads what the request needs. For a request about a snapshot that is the head first, which tells what shows the snapshot.
+    /// Loads what the request needs. For a request about a snapshot that is the head first, which tells what
+    /// shows the snapshot.
     pub(in crate::pg) fn load(&mut self, core: &mut Core, mut op: ClientOp) {
         op.target = op.key.clone();
         op.resolving = op.at_snapshot();

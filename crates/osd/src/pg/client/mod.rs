@@ -1,10 +1,11 @@
 //! Client requests at the primary.
 //!
-//! Requests for one object run strictly in their order of arrival; each sees the effect of those before it at once. A reply
-//! waits until everything that it observed, and all earlier log entries, are durable on every member (docs/design.md,
-//! decision 5). Exception: deletions may overtake updates that wait for free space.
+//! Requests for one object run strictly in their order of arrival; each sees the effect of those before it at
+//! once. A reply waits until everything that it observed, and all earlier log entries, are durable on every
+//! member (docs/design.md, decision 5). Exception: deletions may overtake updates that wait for free space.
 //!
-//! Reading path: arrival and turn (here), [`load`], [`execute`], [`order`], [`answer`]. [`queues`] has the requests.
+//! Reading path: arrival and turn (here), [`load`], [`execute`], [`order`], [`answer`]. [`queues`] has the
+//! requests.
 
 mod answer;
 mod execute;
@@ -71,7 +72,8 @@ impl Pg {
         self.requests.clear();
     }
 
-    /// A client's connection is gone: the client will ask again on another. Updates that are ordered go on, unanswered.
+    /// A client's connection is gone: the client will ask again on another. Updates that are ordered go on,
+    /// unanswered.
     pub fn on_client_gone(&mut self, core: &mut Core, conn: ConnId) {
         self.watches.disconnected(core.now().mono, conn);
         // Watchers of an object that it deletes are told all the same.
@@ -84,7 +86,8 @@ impl Pg {
         }
     }
 
-    /// Starts a request that waits and is in no queue. It may have been answered, or have started, by what was started before.
+    /// Starts a request that waits and is in no queue. It may have been answered, or have started, by what
+    /// was started before.
     fn start(&mut self, core: &mut Core, id: u64) {
         if let Some(op) = self.requests.take(id) {
             self.enqueue(core, op);
@@ -159,7 +162,8 @@ impl Pg {
         Some((version, reply))
     }
 
-    /// Puts a request back that must wait for `key` to be complete, if that is so. Then it starts from scratch once it is.
+    /// Puts a request back that must wait for `key` to be complete, if that is so. Then it starts from
+    /// scratch once it is.
     pub(super) fn unless_lacking(
         &mut self,
         core: &mut Core,

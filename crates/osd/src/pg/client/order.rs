@@ -15,7 +15,8 @@ use store::{Refusal, TxnOp};
 use wire::{EntityId, EntityType, Utime};
 
 impl Pg {
-    /// Gives a request that changes something, or that failed and must fail again when repeated, its place in the log.
+    /// Gives a request that changes something, or that failed and must fail again when repeated, its place in
+    /// the log.
     pub(super) fn order(&mut self, core: &mut Core, mut op: ClientOp, mut outcome: Outcome) {
         let version = self.next_version(core);
         let mut reply = self.reply_of(core, &op, &outcome);
@@ -119,7 +120,8 @@ fn stamp(outcome: &mut Outcome, version: EVersion, user_version: u64, mtime: Uti
     }
 }
 
-/// What the log keeps of an operation's result: output only where it is small, as that of successful writes is.
+/// What the log keeps of an operation's result: output only where it is small, as that of successful writes
+/// is.
 fn logged(op: &OpResult) -> (i32, Vec<u8>) {
     let data = if op.data.len() > MAX_WRITE_OUTPUT { Vec::new() } else { op.data.to_vec() };
     (op.rval, data)

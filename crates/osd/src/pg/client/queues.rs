@@ -1,5 +1,5 @@
-//! The requests of a PG that are not answered: by their number, in the queues of their objects, and in the line of
-//! those that wait for what they saw to be durable.
+//! The requests of a PG that are not answered: by their number, in the queues of their objects, and in the
+//! line of those that wait for what they saw to be durable.
 
 use crate::ops::Loaded;
 use crate::pg::request::{ClientOp, Reply, Stage};
@@ -11,11 +11,11 @@ use store::ObjectKey;
 
 /// The requests of a PG that are not answered.
 ///
-/// A step takes its request out, works on it, and puts it back or ends it. Meanwhile nobody finds the request here; so it
-/// is put back before anything is done that may start other requests.
+/// A step takes its request out, works on it, and puts it back or ends it. Meanwhile nobody finds the request
+/// here; so it is put back before anything is done that may start other requests.
 ///
-/// Invariants between two inputs: no request is out; a queue holds only requests of its object, each at most once; whoever
-/// waits for durability is in that stage and has its reply.
+/// Invariants between two inputs: no request is out; a queue holds only requests of its object, each at most
+/// once; whoever waits for durability is in that stage and has its reply.
 #[derive(Debug, Default)]
 pub struct RequestQueues {
     ops: BTreeMap<u64, ClientOp>,
@@ -200,8 +200,8 @@ impl RequestQueues {
         });
     }
 
-    /// A connection is gone: drops its requests, but for those that `goes_on` chooses, which are answered to nobody. Gives
-    /// the objects whose queues have moved on.
+    /// A connection is gone: drops its requests, but for those that `goes_on` chooses, which are answered to
+    /// nobody. Gives the objects whose queues have moved on.
     pub fn drop_client(&mut self, conn: ConnId, goes_on: impl Fn(&ClientOp) -> bool) -> Vec<ObjectKey> {
         let mut objects = Vec::new();
         for id in self.ids(|op| op.conn == Some(conn)) {

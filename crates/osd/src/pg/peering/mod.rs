@@ -1,9 +1,10 @@
 //! The primary's way to agreement: who may know what, whose log is right, what everybody lacks (paper, 5.5).
 //!
-//! Why it is sound: a write is acknowledged only when it is durable on the whole acting set, in an interval whose primary had
-//! the monitors record that it was up. So at least one member of each interval that may have been written in must answer,
-//! and those who took part in the last activation have logged all that was acknowledged; of them the one is followed that can serve most.
-//! Everybody takes over only what is durable where it comes from: a log that tells of objects must not outlive them.
+//! Why it is sound: a write is acknowledged only when it is durable on the whole acting set, in an interval
+//! whose primary had the monitors record that it was up. So at least one member of each interval that may
+//! have been written in must answer, and those who took part in the last activation have logged all that was
+//! acknowledged; of them the one is followed that can serve most. Everybody takes over only what is durable
+//! where it comes from: a log that tells of objects must not outlive them.
 
 pub mod round;
 
@@ -51,8 +52,8 @@ wire_structs! {
 }
 
 impl Pg {
-    /// Who may know of writes since the PG was last active; and who is down where all members of an interval are, unless they were
-    /// all declared lost since.
+    /// Who may know of writes since the PG was last active; and who is down where all members of an interval
+    /// are, unless they were all declared lost since.
     fn prior_set(&self, core: &Core) -> (BTreeSet<OsdId>, Vec<OsdId>) {
         let (mut probe, mut blocked) = (BTreeSet::new(), Vec::new());
         probe.extend(self.members.acting.iter().chain(&self.members.up));
@@ -86,7 +87,8 @@ impl Pg {
         core.send_osd(osd, self.round.number(), peer::Body::from(body));
     }
 
-    /// Takes what another OSD says of its copy: as an answer (its tid is our round), or because it saw a new primary.
+    /// Takes what another OSD says of its copy: as an answer (its tid is our round), or because it saw a new
+    /// primary.
     pub fn on_notice(&mut self, core: &mut Core, from: OsdId, tid: u64, exists: bool, notice: Notice) {
         if !self.is_primary(core) || tid != 0 && !self.round.take_answer(from, tid) {
             return;
@@ -116,7 +118,8 @@ impl Pg {
         }
     }
 
-    /// Whoever took part before the PG was last active has not been asked, but may have what its members have only heard of and nobody else has.
+    /// Whoever took part before the PG was last active has not been asked, but may have what its members have
+    /// only heard of and nobody else has.
     fn found_another_copy(&mut self, core: &mut Core, from: OsdId, copy: PeerCopy) {
         let lacking = &self.missing;
         if self.recovery.found(|key| lacking.contains_key(key)) {
@@ -131,7 +134,8 @@ impl Pg {
             return;
         }
         if self.info.history.epoch_created == Epoch(0) {
-            // We have never heard of its past; somebody who has will report as soon as it sees that we are primary.
+            // We have never heard of its past; somebody who has will report as soon as it sees that we are
+            // primary.
             return;
         }
         if !self.round.blocked_by().is_empty() {
@@ -155,12 +159,13 @@ impl Pg {
         }
     }
 
-    /// The best copy: complete, of the newest activation, with the newest update that it had room for, then the longest log, then
-    /// ours. All of them have logged what was acknowledged, so none is wrong.
+    /// The best copy: complete, of the newest activation, with the newest update that it had room for, then
+    /// the longest log, then ours. All of them have logged what was acknowledged, so none is wrong.
     fn choose_authority(&self, us: OsdId) -> Option<OsdId> {
         let copies = self.round.copies().filter(|(_, c)| c.exists()).map(|(osd, c)| (osd, c.info()));
         let all: Vec<(OsdId, &Info)> = std::iter::once((us, &self.info)).chain(copies).collect();
-        // A copy that is being backfilled took part in activations too, and so knows which of the others are too old.
+        // A copy that is being backfilled took part in activations too, and so knows which of the others are
+        // too old.
         let started = all.iter().map(|(_, i)| i.last_epoch_started).max()?;
         let started = started.max(self.info.history.last_epoch_started);
         let able = all.into_iter().filter(|(_, i)| !i.incomplete && i.last_epoch_started >= started);
@@ -209,8 +214,9 @@ impl Pg {
         }
     }
 
-    /// Who should serve the PG: those whom CRUSH wants and who can at once, the first of them first; where they are too few
-    /// also others who can, until those are filled. That way a PG is served by as many copies as ever while it moves.
+    /// Who should serve the PG: those whom CRUSH wants and who can at once, the first of them first; where
+    /// they are too few also others who can, until those are filled. That way a PG is served by as many
+    /// copies as ever while it moves.
     fn choose_acting(&self, core: &Core, best: &Info) -> Vec<OsdId> {
         let Members { up, acting, size, .. } = &self.members;
         if best.is_empty() {
@@ -233,9 +239,9 @@ impl Pg {
         want
     }
 
-    /// Which of those who should serve is to be primary: the first; but another while that one lacks objects and has no room for
-    /// them. It could not even remove them, nor let anybody read them. Where each of them lacks something, whoever leads goes on,
-    /// until a client deletes what it lacks: then one who has that.
+    /// Which of those who should serve is to be primary: the first; but another while that one lacks objects
+    /// and has no room for them. It could not even remove them, nor let anybody read them. Where each of them
+    /// lacks something, whoever leads goes on, until a client deletes what it lacks: then one who has that.
     fn who_leads(&self, core: &Core, want: &[OsdId]) -> usize {
         let us = core.id();
         let lacks = |osd: &OsdId| match self.round.copy(*osd) {
@@ -279,7 +285,8 @@ impl Pg {
         differs
     }
 
-    /// While the PG is served: whether others should serve it by now, because copies have been filled. Then the monitors are asked.
+    /// While the PG is served: whether others should serve it by now, because copies have been filled. Then
+    /// the monitors are asked.
     pub fn follow_acting(&self, core: &mut Core) -> bool {
         let Members { up, acting, size, .. } = &self.members;
         let settled = acting == up
@@ -319,7 +326,8 @@ impl Pg {
         }
     }
 
-    /// Drops what diverges behind `common`, appends what the authority has there, up to its `head`; collects what that changes.
+    /// Drops what diverges behind `common`, appends what the authority has there, up to its `head`; collects
+    /// what that changes.
     pub fn merge_log(
         &mut self,
         common: EVersion,
@@ -375,7 +383,8 @@ impl Pg {
         self.check_up_thru(core);
     }
 
-    /// Goes on once the map says that we were up in this interval; only then can others know that we may have been active.
+    /// Goes on once the map says that we were up in this interval; only then can others know that we may have
+    /// been active.
     pub fn check_up_thru(&mut self, core: &mut Core) {
         let up_thru = core.map().osd(core.id()).map_or(Epoch(0), |o| o.info.up_thru);
         if up_thru >= self.members.interval {
@@ -388,8 +397,8 @@ impl Pg {
         }
     }
 
-    /// Makes durable here what is right. The members are told afterwards: what they take from our log must not be lost with us, or all
-    /// of them would look for its objects in vain.
+    /// Makes durable here what is right. The members are told afterwards: what they take from our log must
+    /// not be lost with us, or all of them would look for its objects in vain.
     fn activate(&mut self, core: &mut Core) {
         self.set_state(core, State::Activating);
         // Only where writes may follow: an OSD that could not serve must not outrank those who could.
@@ -450,7 +459,8 @@ impl Pg {
         self.check_activated(core);
     }
 
-    /// Goes on once all members agree durably and no member of an earlier interval can believe that it may serve reads.
+    /// Goes on once all members agree durably and no member of an earlier interval can believe that it may
+    /// serve reads.
     pub fn check_activated(&mut self, core: &mut Core) {
         let all = self.others(core).iter().all(|o| self.round.has_activated(*o));
         if self.state != State::Activating || !self.round.is_activated() || !all || !self.lease_is_over(core)
@@ -487,8 +497,8 @@ impl Pg {
         all.into_iter().flatten().min()
     }
 
-    /// Whether we need not wait for members of earlier intervals. What was told as a time to wait counts until it is over, or until those
-    /// who may rely on it are known to be gone.
+    /// Whether we need not wait for members of earlier intervals. What was told as a time to wait counts
+    /// until it is over, or until those who may rely on it are known to be gone.
     fn lease_is_over(&self, core: &Core) -> bool {
         if core.now().mono >= self.leases.wait_until() {
             return true;
@@ -537,8 +547,8 @@ impl Pg {
                 false => self.check_clean(core),
             },
             State::Stray if came_or_went => self.notify_primary(core),
-            // Started again with the copy of a PG that moved away meanwhile: nothing else begins an interval that we are not
-            // a member of.
+            // Started again with the copy of a PG that moved away meanwhile: nothing else begins an interval
+            // that we are not a member of.
             State::Reset if !self.takes_part(core.id()) => self.begin(core),
             _ => {}
         }

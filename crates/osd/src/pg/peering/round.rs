@@ -65,7 +65,8 @@ impl PeerCopy {
         self.activated
     }
 
-    /// Finds out by our log what the copy lacks. False if the log does not tell: only backfill completes the copy.
+    /// Finds out by our log what the copy lacks. False if the log does not tell: only backfill completes the
+    /// copy.
     fn compare(&mut self, ours: &PgLog) -> bool {
         let common = match &mut self.log {
             _ if self.info.incomplete => None,
@@ -88,8 +89,8 @@ impl PeerCopy {
 
 /// One round of peering. A new interval, or a lost connection, begins the next one, with nothing known.
 ///
-/// Invariants: of an OSD that was asked for its description nothing is known until it has answered; strays are removed only
-/// by the round that found them.
+/// Invariants: of an OSD that was asked for its description nothing is known until it has answered; strays
+/// are removed only by the round that found them.
 #[derive(Debug, Default)]
 pub struct PeeringRound {
     /// Answers to another round are ignored. 0: the PG is new here, and no round has begun.
@@ -250,8 +251,9 @@ impl PeeringRound {
         self.repeer_at
     }
 
-    /// An update is sent to the members: what they lacked and it removes they lack no more, and what it leaves otherwise they
-    /// lack as it is then. They have no space for it, or it would have gone there first.
+    /// An update is sent to the members: what they lacked and it removes they lack no more, and what it
+    /// leaves otherwise they lack as it is then. They have no space for it, or it would have gone there
+    /// first.
     pub fn update_sent(&mut self, entry: &Entry) {
         for change in entry.changes() {
             for copy in self.copies.values_mut() {
@@ -264,8 +266,8 @@ impl PeeringRound {
         }
     }
 
-    /// A member has no space for the first of these updates of one object, and so lacks the others too. Gives the objects
-    /// that it lacks; `None` if nothing is known of it.
+    /// A member has no space for the first of these updates of one object, and so lacks the others too. Gives
+    /// the objects that it lacks; `None` if nothing is known of it.
     pub fn update_refused(
         &mut self,
         osd: OsdId,
@@ -293,8 +295,8 @@ impl PeeringRound {
         }
     }
 
-    /// A member has shown objects, so it has a copy. One that was made after the members came together was not there when
-    /// they were asked.
+    /// A member has shown objects, so it has a copy. One that was made after the members came together was
+    /// not there when they were asked.
     pub fn found_copy(&mut self, osd: OsdId) {
         if let Some(copy) = self.copies.get_mut(&osd) {
             copy.exists = true;

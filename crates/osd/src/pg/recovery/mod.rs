@@ -1,5 +1,5 @@
-//! Log-based recovery: what the log tells of and a copy lacks is fetched to the primary, then sent to the members; first what
-//! clients wait for (paper, 5.5).
+//! Log-based recovery: what the log tells of and a copy lacks is fetched to the primary, then sent to the
+//! members; first what clients wait for (paper, 5.5).
 
 pub mod reservation;
 pub mod transfer;
@@ -40,7 +40,8 @@ pub struct Pulling {
     charged: Charge,
 }
 
-/// Objects on their way, those that clients wait for, and those that nobody has. It ends with the round of peering.
+/// Objects on their way, those that clients wait for, and those that nobody has. It ends with the round of
+/// peering.
 ///
 /// Invariant: an object is pulled from one OSD at a time, and sent to a member once at a time.
 #[derive(Debug, Default)]
@@ -142,9 +143,10 @@ impl Pg {
         self.forget_slots(core);
     }
 
-    /// Whether an object must be complete on some copies before a request for it can be carried out: here; for a write on
-    /// all members, because it is sent as a change to what they have; and on all members too where its newest version may
-    /// be on a single disk only, because nobody may be shown what a single failure can take back.
+    /// Whether an object must be complete on some copies before a request for it can be carried out: here;
+    /// for a write on all members, because it is sent as a change to what they have; and on all members too
+    /// where its newest version may be on a single disk only, because nobody may be shown what a single
+    /// failure can take back.
     pub fn must_recover_first(&self, key: &ObjectKey, writes: bool) -> bool {
         let sure_to = self.replication.sure_to();
         let lacks = |(osd, copy): (OsdId, &PeerCopy)| {
@@ -154,14 +156,15 @@ impl Pg {
         self.lacks(key) || self.scrub.holds(key, writes) || self.members_copies().any(lacks)
     }
 
-    /// Whether an object is not durable here as it should be. What has just arrived may be lost again, while an update of it that is ordered
-    /// already outlives us at a member: then nobody has the state before, and nobody else the one after.
+    /// Whether an object is not durable here as it should be. What has just arrived may be lost again, while
+    /// an update of it that is ordered already outlives us at a member: then nobody has the state before, and
+    /// nobody else the one after.
     pub(in crate::pg) fn lacks(&self, key: &ObjectKey) -> bool {
         self.missing.contains_key(key) || self.recovery.is_pulling(key) && !takes_arriving_for_durable()
     }
 
-    /// Moves on what is known to be on all members, once nothing behind it lacks its object somewhere. `true` where that
-    /// has just become so.
+    /// Moves on what is known to be on all members, once nothing behind it lacks its object somewhere. `true`
+    /// where that has just become so.
     pub fn update_sure(&mut self) -> bool {
         if !self.state.is_active() {
             return false;
@@ -201,7 +204,8 @@ impl Pg {
             return;
         }
         while let Some(key) = self.recovery.urgent.pop_front() {
-            // Urgent ones may exceed the limit by as many as clients wait for; they are bounded by the requests held.
+            // Urgent ones may exceed the limit by as many as clients wait for; they are bounded by the
+            // requests held.
             self.recover_object(core, &key);
         }
         if self.has_slots(core) {
@@ -224,7 +228,8 @@ impl Pg {
         self.backfill_members(core);
     }
 
-    /// Whether an object is to be sent to a member now: it lacks it, has room as far as we know, and it is not on its way.
+    /// Whether an object is to be sent to a member now: it lacks it, has room as far as we know, and it is
+    /// not on its way.
     fn is_push_due(&self, core: &Core, osd: OsdId, key: &ObjectKey) -> bool {
         !self.recovery.is_pushing(osd, key) && !self.missing.contains_key(key) && !core.is_out_of_space(osd)
     }
@@ -363,7 +368,8 @@ impl Pg {
         }
     }
 
-    /// Nothing is missing on any copy, and those serve that should, as many as the pool wants: the past is forgotten.
+    /// Nothing is missing on any copy, and those serve that should, as many as the pool wants: the past is
+    /// forgotten.
     pub fn check_clean(&mut self, core: &mut Core) {
         if self.state != State::Active || !self.all_complete() {
             return;

@@ -1,8 +1,9 @@
 //! Reservations: a PG recovers when it has a slot of its primary and one of each member that lacks something.
 //!
-//! Slots are taken in one order: the primary's own, then those of members by their number. Who holds one waits only for
-//! later ones, so nobody waits in a circle. A member that is as good as full refuses to be filled; then all slots are given back, and
-//! asked for again after a while. What clients wait for needs no slot.
+//! Slots are taken in one order: the primary's own, then those of members by their number. Who holds one
+//! waits only for later ones, so nobody waits in a circle. A member that is as good as full refuses to be
+//! filled; then all slots are given back, and asked for again after a while. What clients wait for needs no
+//! slot.
 
 use crate::core::Core;
 use crate::pg::Pg;
@@ -34,7 +35,8 @@ impl Reservation {
 
 /// The reservations of a PG: as primary those that it needs, as a member the one that it was asked for.
 ///
-/// Invariant: it waits for one reservation at a time, first our own, then those of members in ascending order.
+/// Invariant: it waits for one reservation at a time, first our own, then those of members in ascending
+/// order.
 #[derive(Debug, Default)]
 pub struct Reservations {
     standing: Reservation,
@@ -55,13 +57,15 @@ impl Reservations {
     }
 }
 
-/// How urgent it is, as Ceph orders it: PGs that cannot serve, those with too few copies, those whose copies are elsewhere.
+/// How urgent it is, as Ceph orders it: PGs that cannot serve, those with too few copies, those whose copies
+/// are elsewhere.
 const INACTIVE: u8 = 3;
 const DEGRADED: u8 = 2;
 const MISPLACED: u8 = 1;
 
 impl Pg {
-    /// Whether the PG may recover. Asks for slots where there is something to do, and gives them back where not.
+    /// Whether the PG may recover. Asks for slots where there is something to do, and gives them back where
+    /// not.
     pub(in crate::pg) fn has_slots(&mut self, core: &mut Core) -> bool {
         if !self.has_work(core) {
             self.give_slots_back(core);
@@ -203,8 +207,8 @@ impl Pg {
         core.send(conn, tid, peer::Body::from(body));
     }
 
-    /// A connection is gone on which one of our slots may have been asked for. What was to be said on it is lost, also that the
-    /// slot is needed no more; the primary knows, and begins anew if it still needs it.
+    /// A connection is gone on which one of our slots may have been asked for. What was to be said on it is
+    /// lost, also that the slot is needed no more; the primary knows, and begins anew if it still needs it.
     pub fn on_reserver_gone(&mut self, core: &mut Core, conn: ConnId) {
         if self.reservations.asked_by.is_some_and(|(asked_on, _)| asked_on == conn) {
             self.reservations.asked_by = None;

@@ -1,7 +1,8 @@
 //! Whole objects on their way from one OSD to another, in parts, each acknowledged when it is durable.
 //!
-//! The sender is the primary that completes a member's copy, or the holder of an object that the primary asked for. An object in
-//! several parts is put together under another key and takes its place with the last part, so that a copy is never torn.
+//! The sender is the primary that completes a member's copy, or the holder of an object that the primary
+//! asked for. An object in several parts is put together under another key and takes its place with the last
+//! part, so that a copy is never torn.
 
 use crate::completion::{CommitFor, ReadFor};
 use crate::core::Core;
@@ -32,7 +33,8 @@ wire_structs! {
 }
 
 impl PartAttributes {
-    /// Has recovery pay for a part: for all of the object's data with the first one, of which `charged` was paid, and for entries.
+    /// Has recovery pay for a part: for all of the object's data with the first one, of which `charged` was
+    /// paid, and for entries.
     fn pay(&self, core: &mut Core, charged: Option<&mut Charge>) {
         if let Some(charged) = charged {
             core.recovered_object_has(self.size, charged);
@@ -256,13 +258,15 @@ impl Pg {
     pub fn on_push(&mut self, core: &mut Core, conn: ConnId, tid: u64, msg: &peer::Push) {
         let key = key_of(&msg.object);
         let pulled = self.recovery.pulls.get(&key).is_some_and(|p| p.tid == tid);
-        // A part that was sent before the last activation may come late on an old connection; newer ones have higher numbers.
+        // A part that was sent before the last activation may come late on an old connection; newer ones have
+        // higher numbers.
         let from_primary = self.round.activation() != 0 && tid > self.round.activation();
         if !self.is_current(msg.head.interval) || !pulled && !from_primary {
             return;
         }
         if !pulled && !msg.deleted && msg.version > self.info.last_update {
-            // The update that left it so was lost with its connection; the primary has seen that too and peers again.
+            // The update that left it so was lost with its connection; the primary has seen that too and
+            // peers again.
             return self.gap_seen(core, msg.version);
         }
         let Ok(attributes) = Reader::new(&msg.attributes).get::<PartAttributes>() else {
@@ -309,8 +313,9 @@ impl Pg {
 }
 
 impl Pg {
-    /// A clone comes: enters it into the index, before it is whole, because the index may have too much but never too little. So
-    /// with the clones of a head, which may take the place of one that was trimmed under updates that nobody else has.
+    /// A clone comes: enters it into the index, before it is whole, because the index may have too much but
+    /// never too little. So with the clones of a head, which may take the place of one that was trimmed under
+    /// updates that nobody else has.
     fn index_part(&self, core: &Core, key: &ObjectKey, part: &PartAttributes) -> Vec<TxnOp> {
         let info = part.attrs.iter().find(|(name, _)| name == INFO_ATTR);
         let Some(info) = info.and_then(|(_, value)| ObjectInfo::parse(value)) else { return Vec::new() };

@@ -1,5 +1,6 @@
-//! Objects whose newest version nobody has who answers, and what a person may decide of them once everybody who may have it has
-//! answered or was declared lost: that they go back to what the primary has of them, or that they are gone.
+//! Objects whose newest version nobody has who answers, and what a person may decide of them once everybody
+//! who may have it has answered or was declared lost: that they go back to what the primary has of them, or
+//! that they are gone.
 
 use crate::completion::{CommitFor, ReadFor};
 use crate::core::Core;
@@ -15,7 +16,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use store::{ObjectKey, Read, ReadReply, StoreError, TxnOp};
 
-/// From which level on OSDs know entries that undo others. One below it would answer a repeated request as if it had been carried out.
+/// From which level on OSDs know entries that undo others. One below it would answer a repeated request as if
+/// it had been carried out.
 const UNDOING: u32 = 4;
 
 /// Why not: an errno and what to say.
@@ -87,7 +89,8 @@ impl Pg {
         })
     }
 
-    /// A person gives up what nobody has: the objects go back to the version that is here, or are deleted. Says how many.
+    /// A person gives up what nobody has: the objects go back to the version that is here, or are deleted.
+    /// Says how many.
     pub fn mark_unfound_lost(&mut self, core: &mut Core, delete: bool) -> Result<String, Refusal> {
         if !self.is_primary(core) || self.state != State::Active || self.members.is_premerge() {
             return Err((EAGAIN, format!("pg {} is not active with this OSD as its primary", self.id)));
@@ -129,8 +132,9 @@ impl Pg {
         Ok(said)
     }
 
-    /// Nobody has an object that we had no room for: nobody was told of it either, so that it goes back to what is here by itself, and
-    /// clients ask again. Not where clones of it came or went, or an OSD of an older version takes part.
+    /// Nobody has an object that we had no room for: nobody was told of it either, so that it goes back to
+    /// what is here by itself, and clients ask again. Not where clones of it came or went, or an OSD of an
+    /// older version takes part.
     pub(in crate::pg) fn undo_refused(&mut self, core: &mut Core, key: &ObjectKey) {
         let Some(first) = self.refused.get(key).copied() else { return };
         let older = self.round.copies().any(|(_, copy)| copy.exists() && copy.feature_level() < UNDOING);
@@ -175,8 +179,8 @@ impl Pg {
         }
     }
 
-    /// Logs the decision as updates of our own. A new round of peering brings them to the others, who find these objects missing at
-    /// their new versions, and so takes them from here.
+    /// Logs the decision as updates of our own. A new round of peering brings them to the others, who find
+    /// these objects missing at their new versions, and so takes them from here.
     fn give_up_unfound(&mut self, core: &mut Core) {
         let Reverting { found, undoes, .. } = std::mem::take(&mut self.recovery.reverting);
         let (mut change, mut ops) = (MetaChange::default(), Vec::new());

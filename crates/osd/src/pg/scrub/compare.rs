@@ -1,7 +1,9 @@
-//! What copies of the same objects tell when they are laid side by side: which are damaged, and which one is right.
+//! What copies of the same objects tell when they are laid side by side: which are damaged, and which one is
+//! right.
 //!
-//! A copy whose own checksums fail is never right. Of those that can be read, the newest version is, and among copies of that
-//! version the content that most of them have. Where there is no such majority nobody is right: a person has to decide.
+//! A copy whose own checksums fail is never right. Of those that can be read, the newest version is, and
+//! among copies of that version the content that most of them have. Where there is no such majority nobody is
+//! right: a person has to decide.
 
 use crate::object::{INFO_ATTR, ObjectInfo, head_of};
 use crate::pg::scrub::map::Scanned;

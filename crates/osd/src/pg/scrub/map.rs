@@ -1,5 +1,6 @@
-//! What a copy has between two keys, for scrub: an OSD looks at one object of its own after the other. A light look takes
-//! size, xattrs and versions; a deep one reads data and omap from the device, past all caches, and gives their checksums.
+//! What a copy has between two keys, for scrub: an OSD looks at one object of its own after the other. A
+//! light look takes size, xattrs and versions; a deep one reads data and omap from the device, past all
+//! caches, and gives their checksums.
 
 use crate::completion::ReadFor;
 use crate::core::Core;

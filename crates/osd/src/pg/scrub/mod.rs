@@ -1,11 +1,14 @@
-//! Scrub at the primary: chunk after chunk of the PG's keys is looked at on all members (`scrub_map`) and compared
-//! (`scrub_compare`); copies that are damaged are replaced by one that is right, by recovery, and the chunk is looked at again.
+//! Scrub at the primary: chunk after chunk of the PG's keys is looked at on all members (`scrub_map`) and
+//! compared (`scrub_compare`); copies that are damaged are replaced by one that is right, by recovery, and
+//! the chunk is looked at again.
 //!
-//! Members apply updates in the primary's order, and each look sees what was ordered before it; so it is enough that no
-//! update of the chunk is ordered between the question and the last answer. Updates do not wait for that long: the first ones
-//! that come make the chunk be given up and tried again later, smaller; only when that has happened too often they wait.
+//! Members apply updates in the primary's order, and each look sees what was ordered before it; so it is
+//! enough that no update of the chunk is ordered between the question and the last answer. Updates do not
+//! wait for that long: the first ones that come make the chunk be given up and tried again later, smaller;
+//! only when that has happened too often they wait.
 //!
-//! A request that can't be carried out because our own copy is damaged has its object compared at once, in the same way.
+//! A request that can't be carried out because our own copy is damaged has its object compared at once, in
+//! the same way.
 
 pub mod compare;
 mod ls;
@@ -217,8 +220,8 @@ impl Scrub {
         self.record.join(&other.record);
     }
 
-    /// Whether a request for an object must wait: updates of what is being compared, and everything about an object that is
-    /// looked at for a request's sake.
+    /// Whether a request for an object must wait: updates of what is being compared, and everything about an
+    /// object that is looked at for a request's sake.
     pub fn holds(&self, key: &ObjectKey, writes: bool) -> bool {
         let inside = |check: &Check| {
             (writes || check.purpose == Purpose::Object) && check.from <= *key && *key < check.until
@@ -304,8 +307,9 @@ impl Pg {
         }
     }
 
-    /// Whether damage is on record of which no scrub of this membership knows. A disk that could not be read may be well again, an
-    /// object may have been written anew or be gone: without looking, the PG would be called inconsistent until its next turn.
+    /// Whether damage is on record of which no scrub of this membership knows. A disk that could not be read
+    /// may be well again, an object may have been written anew or be gone: without looking, the PG would be
+    /// called inconsistent until its next turn.
     fn scrub_to_confirm(&self) -> bool {
         let found = &self.scrub.found;
         self.scrub.record.errors() > 0 && (found.unconfirmed || found.interval != self.members.interval)
@@ -539,8 +543,9 @@ impl Pg {
         self.scrub_compare(core);
     }
 
-    /// Compares what all members have, once they have answered and what was ordered before has reached all of them: who has not heard of an update,
-    /// because it was lost with a connection, has another state, and rightly. Who has no room for it has said so.
+    /// Compares what all members have, once they have answered and what was ordered before has reached all of
+    /// them: who has not heard of an update, because it was lost with a connection, has another state, and
+    /// rightly. Who has no room for it has said so.
     pub(in crate::pg) fn scrub_compare(&mut self, core: &mut Core) {
         let Some(check) = self.scrub.check.take_if(|check| check.waiting.is_empty()) else { return };
         let inside = |key: &ObjectKey| check.from <= *key && *key < check.until;
@@ -688,7 +693,8 @@ impl Pg {
 
 /// A request that our own copy is in the way of.
 impl Pg {
-    /// Has the object of a request compared with the other copies, once. Gives the request back if that is of no use.
+    /// Has the object of a request compared with the other copies, once. Gives the request back if that is of
+    /// no use.
     pub(in crate::pg) fn unless_checked_first(
         &mut self,
         core: &mut Core,
