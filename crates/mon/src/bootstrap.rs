@@ -2,8 +2,8 @@
 
 use crate::config::MonConfig;
 use crate::crush_edit;
-use crate::edit::option;
 use crate::entry::Change;
+use crate::options::option;
 use crate::state::State;
 use auth::{EntityAuth, RotatingKeys};
 use maps::{Epoch, FsMap, MonMap, NacreMap, OsdMap, OsdMapIncremental};

@@ -1,11 +1,12 @@
-//! The CRUSH map as the monitor sees it: the first one, where items are, and devices put into place. The changes themselves
-//! are `crush`'s: they keep sums of weights, shadow trees of device classes and weight sets right.
+//! The CRUSH map as the monitor sees it: the first one, where items are, and devices put into place. The
+//! changes themselves are `crush`'s: they keep sums of weights, shadow trees of device classes and weight
+//! sets right.
 
 use crush::{CrushError, CrushMap};
 use std::collections::BTreeMap;
 
-/// The map of a new cluster: root `default` and rule `replicated_rule`, which spreads copies over buckets of type
-/// `failure_domain` (0 for OSDs).
+/// The map of a new cluster: root `default` and rule `replicated_rule`, which spreads copies over buckets of
+/// type `failure_domain` (0 for OSDs).
 pub fn initial(failure_domain: u16) -> CrushMap {
     let mut map = CrushMap::new_default_types();
     map.add_bucket("default", "root").expect("an empty map has room");
@@ -26,8 +27,8 @@ pub fn weight(map: &CrushMap, item: i32) -> Option<u32> {
     map.parent_of(item).map(|_| map.weight_of(item))
 }
 
-/// Puts a device with `weight` where `location` (type to name) says; buckets that are missing are made. One that is
-/// elsewhere is moved.
+/// Puts a device with `weight` where `location` (type to name) says; buckets that are missing are made. One
+/// that is elsewhere is moved.
 pub fn place(
     map: &mut CrushMap,
     item: i32,

@@ -1,11 +1,11 @@
-//! A decision in the making: handlers read the proposed state and describe the next one; nothing takes effect before the
-//! log has committed it.
+//! A decision in the making: handlers read the proposed state and describe the next one; nothing takes effect
+//! before the log has committed it.
 
-use crate::commands::Failure;
-use crate::config::{FromOption, MonConfig, Target, lookup};
+use crate::config::MonConfig;
 use crate::entry::Change;
-use crate::soft::Soft;
+use crate::options::FromOption;
 use crate::state::State;
+use crate::view::View;
 use crush::CrushMap;
 use maps::{FsMap, Fscid, NacreMap, OsdMap, OsdMapIncremental, Pool};
 use stdx::{Now, Rng};
@@ -18,11 +18,11 @@ const NAME: usize = 1024;
 pub struct Edit<'a> {
     /// The state with everything proposed so far.
     pub base: &'a State,
-    /// Statistics; only read.
-    pub soft: &'a Soft,
-    /// Of this monitor.
+    /// The same state with what this monitor knows besides.
+    pub view: View<'a>,
+    /// This monitor's configuration.
     pub config: &'a MonConfig,
-    /// Now.
+    /// The time of the decision.
     pub now: Now,
     /// For keys.
     pub rng: &'a mut Rng,
@@ -33,26 +33,22 @@ pub struct Edit<'a> {
     fs: Option<Box<FsMap>>,
     /// Lines for the cluster log once it is committed.
     pub notes: Vec<String>,
-    /// What has come of a command, also where it found nothing to change or was refused: what comes of it again later, late, must not find
-    /// something.
-    pub came_to: Option<Result<(), Failure>>,
 }
 
 impl<'a> Edit<'a> {
     /// An edit that changes nothing yet.
-    pub fn new(base: &'a State, soft: &'a Soft, config: &'a MonConfig, now: Now, rng: &'a mut Rng) -> Self {
+    pub fn new(view: View<'a>, rng: &'a mut Rng) -> Self {
         Self {
-            base,
-            soft,
-            config,
-            now,
+            base: view.state,
+            view,
+            config: view.config,
+            now: view.now,
             rng,
             changes: Vec::new(),
             osd: None,
             crush: None,
             fs: None,
             notes: Vec::new(),
-            came_to: None,
         }
     }
 
@@ -68,19 +64,7 @@ impl<'a> Edit<'a> {
 
     /// An option as monitors see it.
     pub fn option<T: FromOption>(&self, name: &str) -> T {
-        option(self.config, self.base, name)
-    }
-
-    /// What is wrong in the state that the edit starts from.
-    pub(crate) fn health(&self) -> Vec<crate::health::Check> {
-        let view = crate::commands::View {
-            state: self.base,
-            soft: self.soft,
-            sessions: &crate::session::Sessions::default(),
-            config: self.config,
-            now: self.now,
-        };
-        crate::health::checks(&view)
+        self.view.option(name)
     }
 
     /// Adds a change that is no map.
@@ -208,20 +192,4 @@ impl<'a> Edit<'a> {
         }
         changes
     }
-}
-
-/// An option as monitors see it.
-pub fn option<T: FromOption>(config: &MonConfig, state: &State, name: &str) -> T {
-    option_of(config, state, &config.target(), name)
-}
-
-/// An option of Ceph's manager, whose work the leader does.
-pub(crate) fn mgr_option<T: FromOption>(config: &MonConfig, state: &State, name: &str) -> T {
-    option_of(config, state, &Target::named("mgr"), name)
-}
-
-fn option_of<T: FromOption>(config: &MonConfig, state: &State, target: &Target, name: &str) -> T {
-    let text = lookup(&config.options, &state.config, target, name);
-    let default = || decl::options::find(name).and_then(|o| T::from_option(o.default));
-    T::from_option(&text).or_else(default).expect("a declared option has a default of its type")
 }

@@ -5,7 +5,7 @@ use maps::{FsMap, MonMap, NacreMap};
 use std::collections::BTreeMap;
 use stdx::Rng;
 use wire::{
-    Decode, DecodeError, Encode, EntityName, EntityType, Reader, Sample, Utime, Writer, wire_structs,
+    Decode, DecodeError, Encode, EntityName, EntityType, Errno, Reader, Sample, Utime, Writer, wire_structs,
 };
 
 wire_structs! {
@@ -22,8 +22,8 @@ wire_structs! {
     }
 }
 
-/// One change of the replicated state. Each holds the new content, not the request that led to it: applying needs no
-/// decision, so replicas can't differ.
+/// One change of the replicated state. Each holds the new content, not the request that led to it: applying
+/// needs no decision, so replicas can't differ.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Change {
     /// The next OSD map, as an encoded incremental, and the map of our own that belongs to the same epoch.
@@ -51,11 +51,12 @@ pub enum Change {
     Metadata(EntityName, Option<BTreeMap<String, String>>),
     /// Which stores vote, with the names of the monitors that they belong to.
     Voters(BTreeMap<u64, String>),
-    /// The entry carries out the command with this tid of the client with this global id: sent again, it is not carried out again.
+    /// The entry carries out the command with this tid of the client with this global id: sent again, it is
+    /// not carried out again.
     Done(u64, u64),
-    /// The command with this tid of the client with this global id was refused, with this errno (positive) and text: sent again, it is not
-    /// carried out either.
-    Refused(u64, u64, i32, String),
+    /// The command with this tid of the client with this global id was refused, with this errno (positive)
+    /// and text: sent again, it is not carried out either.
+    Refused(u64, u64, Errno, String),
     /// Lines of the cluster log; then those with numbers before `first` are dropped.
     Log {
         /// The oldest line that is kept.

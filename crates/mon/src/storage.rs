@@ -1,5 +1,5 @@
-//! What the monitor needs of an object store, so that tests can put one in its place that completes at once or
-//! crashes where they want.
+//! What the monitor needs of an object store, so that tests can put one in its place that completes at once
+//! or crashes where they want.
 
 use node::{DiskOpId, DiskResult};
 use store::{Read, ReadId, StoreOut, Transaction, TxnId};

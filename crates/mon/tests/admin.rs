@@ -1,5 +1,5 @@
-//! What administrators do to a running cluster: mutes, crash reports, options with masks and history, CRUSH editing, flags of
-//! single OSDs, watching the cluster log.
+//! What administrators do to a running cluster: mutes, crash reports, options with masks and history, CRUSH
+//! editing, flags of single OSDs, watching the cluster log.
 
 mod support;
 

@@ -6,7 +6,8 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use support::{Rig, osdmap, report_clean, three_osds};
 
-/// Recorded from a cluster of Ceph 16.2.15: command to the paths of its JSON. `*` stands for keys that are data.
+/// Recorded from a cluster of Ceph 16.2.15: command to the paths of its JSON. `*` stands for keys that are
+/// data.
 const REFERENCE: &str = include_str!("data/reference-keys.json");
 
 /// Paths that only the reference has, each with the reason.
@@ -469,7 +470,8 @@ fn published(rig: &Rig) -> std::sync::Arc<auth::ServerKeys> {
     keys.expect("published at the start")
 }
 
-/// With a clock that jumps, current and next key end at once: daemons, who can't know what comes after, are called back for it.
+/// With a clock that jumps, current and next key end at once: daemons, who can't know what comes after, are
+/// called back for it.
 #[test]
 fn daemons_are_called_back_where_they_do_not_know_the_current_key() {
     let (mut rig, conns) = three_osds();

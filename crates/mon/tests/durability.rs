@@ -280,7 +280,8 @@ fn thousands_of_changes_at_once_go_to_a_small_disk_in_pieces() {
     assert!(rig.disk.entries() < 2000, "{}", rig.disk.entries());
 }
 
-/// What is refused, or has a name that the store can't keep, must not end all monitors at their next checkpoint.
+/// What is refused, or has a name that the store can't keep, must not end all monitors at their next
+/// checkpoint.
 #[test]
 fn long_names_and_long_refusals_are_no_burden() {
     let mut rig = Rig::new();
@@ -306,7 +307,8 @@ fn long_names_and_long_refusals_are_no_burden() {
     assert_eq!(rig.ok(r#"{"prefix":"config-key get","key":"k"}"#), "99");
 }
 
-/// A client asks another monitor where its own does not answer; what that one had of it may come to the leader later.
+/// A client asks another monitor where its own does not answer; what that one had of it may come to the
+/// leader later.
 #[test]
 fn a_command_that_comes_late_once_more_finds_nothing_to_do() {
     let mut rig = Rig::new();

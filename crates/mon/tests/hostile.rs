@@ -1,6 +1,6 @@
-//! What authenticated strangers may send: well-formed messages and commands with any values. None of them ends a monitor, and
-//! what they leave is a state that can be stored, loaded and shown.
-//! `NACRE_HOSTILE=20000 cargo test -p mon --test hostile` sends more of them.
+//! What authenticated strangers may send: well-formed messages and commands with any values. None of them
+//! ends a monitor, and what they leave is a state that can be stored, loaded and shown. `NACRE_HOSTILE=20000
+//! cargo test -p mon --test hostile` sends more of them.
 
 mod support;
 
@@ -28,7 +28,8 @@ fn messages_with_any_content_end_no_monitor() {
             for body in msgs::Body::samples(&mut rng) {
                 rig.send(conn, rng.below(5), body);
             }
-            // Daemons hold keys of the cluster; a client's messages of their kinds are refused whatever is in them.
+            // Daemons hold keys of the cluster; a client's messages of their kinds are refused whatever is in
+            // them.
             if who.starts_with("client") {
                 for body in peer::Body::samples(&mut rng) {
                     rig.send(conn, rng.below(5), body);

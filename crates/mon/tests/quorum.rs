@@ -1,4 +1,5 @@
-//! Several monitors: they find one another, decide together, replace their leader, take in new ones and those who lost everything.
+//! Several monitors: they find one another, decide together, replace their leader, take in new ones and those
+//! who lost everything.
 
 mod support;
 

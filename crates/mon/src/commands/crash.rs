@@ -1,85 +1,27 @@
-//! Reports of crashed daemons: filed by whoever finds them, shown until somebody archives them. They are kept in the store
-//! of small values under the keys that Ceph's manager uses.
+//! Reports of crashed daemons: filed by whoever finds them, listed until somebody archives them.
 
-use super::format::{answer, pretty};
-use super::table::{Align::L, Table};
-use super::{Failure, Outcome, View, invalid, missing, output, said};
+use crate::commands::reply::{Outcome, answer, output, said};
+use crate::commands::table::Align::L;
+use crate::commands::table::Table;
+use crate::domain::crash::{PREFIX, Report, parse_stamp, reports};
 use crate::edit::Edit;
 use crate::entry::Change;
+use crate::failure::{Failure, invalid, missing};
+use crate::text::pretty;
+use crate::view::View;
 use decl::Args;
-use msgs::errno;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use wire::Utime;
-
-/// Before a report's id.
-pub const PREFIX: &str = "mgr/crash/crash/";
+use wire::{Errno, Utime};
 
 /// Bytes of the longest report.
 const MAX_REPORT: usize = 65_536;
 
 const DAY: u64 = 86_400;
 
-/// One report.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Report {
-    json: Value,
-}
-
-impl Report {
-    fn text(&self, key: &str) -> &str {
-        self.json[key].as_str().unwrap_or_default()
-    }
-
-    /// When it happened, in seconds since 1970; 0 where the report does not say.
-    pub fn stamp(&self) -> u64 {
-        parse_stamp(self.text("timestamp")).unwrap_or(0)
-    }
-
-    /// Whether somebody has looked at it.
-    pub fn is_archived(&self) -> bool {
-        !self.json["archived"].is_null()
-    }
-
-    /// Who crashed where and when.
-    pub fn line(&self) -> String {
-        let (entity, host) = (self.text("entity_name"), self.text("utsname_hostname"));
-        format!("{entity} crashed on host {host} at {}", self.text("timestamp"))
-    }
-
-    fn key(&self) -> String {
-        format!("{PREFIX}{}", self.text("crash_id"))
-    }
-
-    fn store(&self, edit: &mut Edit<'_>) {
-        edit.push(Change::Kv(self.key(), Some(self.json.to_string().into_bytes())));
-    }
-}
-
-/// Seconds since 1970 of `2026-11-22T00:20:11.566164Z`, also with a blank for the T.
-fn parse_stamp(text: &str) -> Option<u64> {
-    let number = |range: std::ops::Range<usize>| text.get(range)?.parse::<i64>().ok();
-    let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
-    let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);
-    // Days of the civil calendar, counted in years that begin in March.
-    let shifted = if month > 2 { year } else { year - 1 };
-    let day_of_year = (153 * (month + if month > 2 { -3 } else { 9 }) + 2) / 5 + day - 1;
-    let days = 365 * shifted + shifted / 4 - shifted / 100 + shifted / 400 + day_of_year - 719_468;
-    u64::try_from(days * 86_400 + hour * 3600 + minute * 60 + second).ok()
-}
-
-/// All reports, oldest first.
-pub fn reports(kv: &BTreeMap<String, Vec<u8>>) -> Vec<Report> {
-    let mine = kv.range(PREFIX.to_owned()..).take_while(|(k, _)| k.starts_with(PREFIX));
-    let mut out: Vec<Report> =
-        mine.filter_map(|(_, v)| Some(Report { json: serde_json::from_slice(v).ok()? })).collect();
-    out.sort_by(|a, b| a.text("timestamp").cmp(b.text("timestamp")));
-    out
-}
-
 fn find(kv: &BTreeMap<String, Vec<u8>>, id: &str) -> Result<Report, Failure> {
     let found = kv.get(&format!("{PREFIX}{id}")).and_then(|v| serde_json::from_slice(v).ok());
-    found.map_or_else(|| missing(format!("crash info: {id} not found")), |json| Ok(Report { json }))
+    found.map_or_else(|| missing(format!("crash info: {id} not found")), |json| Ok(Report::new(json)))
 }
 
 fn list(view: &View<'_>, args: &Args, keep: impl Fn(&Report) -> bool) -> Outcome {
@@ -95,7 +37,7 @@ fn list(view: &View<'_>, args: &Args, keep: impl Fn(&Report) -> bool) -> Outcome
         }
         t.render()
     };
-    answer(args, || all.iter().map(|r| r.json.clone()).collect(), plain)
+    answer(args, || all.iter().map(|r| r.json().clone()).collect(), plain)
 }
 
 pub fn ls(view: &View<'_>, args: &Args) -> Outcome {
@@ -107,7 +49,7 @@ pub fn ls_new(view: &View<'_>, args: &Args) -> Outcome {
 }
 
 pub fn info(view: &View<'_>, args: &Args) -> Outcome {
-    output(pretty(&find(&view.state.kv, args.str("id"))?.json))
+    output(pretty(find(&view.state.kv, args.str("id"))?.json()))
 }
 
 pub fn stat(view: &View<'_>, _: &Args) -> Outcome {
@@ -125,12 +67,12 @@ pub fn stat(view: &View<'_>, _: &Args) -> Outcome {
 
 pub fn post(edit: &mut Edit<'_>, _: &Args, input: &[u8]) -> Outcome {
     if input.len() > MAX_REPORT {
-        return Err(Failure::new(errno::EFBIG, format!("a crash report has at most {MAX_REPORT} bytes")));
+        return Err(Failure::new(Errno::EFBIG, format!("a crash report has at most {MAX_REPORT} bytes")));
     }
     let Ok(json) = serde_json::from_slice::<Value>(input) else {
         return invalid("give a crash report as JSON with -i");
     };
-    let report = Report { json };
+    let report = Report::new(json);
     let id = report.text("crash_id");
     if id.is_empty() || id.contains(['/', '\0']) || parse_stamp(report.text("timestamp")).is_none() {
         return invalid("a crash report has a `crash_id` and a `timestamp` (2026-11-22T00:20:11Z)");
@@ -144,7 +86,7 @@ pub fn post(edit: &mut Edit<'_>, _: &Args, input: &[u8]) -> Outcome {
 
 fn archive_one(edit: &mut Edit<'_>, mut report: Report) {
     let stamp: Utime = edit.now.wall.into();
-    report.json["archived"] = stamp.iso8601().replace('T', " ").replace("+0000", "").into();
+    report.archive(stamp);
     report.store(edit);
 }
 
@@ -180,17 +122,4 @@ pub fn prune(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
         }
     }
     said("")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stamps_are_seconds_since_1970() {
-        assert_eq!(parse_stamp("1970-01-01T00:00:00Z"), Some(0));
-        assert_eq!(parse_stamp("2026-11-22T00:20:11.566164Z"), Some(1_795_306_811));
-        assert_eq!(parse_stamp("2024-02-29 12:00:00"), Some(1_709_208_000));
-        assert_eq!(parse_stamp("yesterday"), None);
-    }
 }

@@ -1,8 +1,10 @@
 //! The devices that daemons store on, as their metadata tell: `device_ids` is a list of `DEV=ID`.
 
-use super::format::{answer, structured};
-use super::table::{Align::L, Table};
-use super::{Outcome, View, missing};
+use crate::commands::reply::{Outcome, answer, structured};
+use crate::commands::table::Align::L;
+use crate::commands::table::Table;
+use crate::failure::missing;
+use crate::view::View;
 use decl::Args;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,7 +73,7 @@ pub fn ls_by_daemon(view: &View<'_>, args: &Args) -> Outcome {
     let known = EntityName::parse(who).is_some();
     match known {
         true => list(view, args, |d| d.daemons.contains(who)),
-        false => super::invalid(format!("{who} not a valid daemon name: write TYPE.ID, as osd.0")),
+        false => crate::failure::invalid(format!("{who} not a valid daemon name: write TYPE.ID, as osd.0")),
     }
 }
 

@@ -1,67 +1,17 @@
 //! `df`: space by device class and by pool.
 
-use super::format::{answer, bytes, count, percent};
-use super::table::{Align::L, Align::R, Table};
-use super::{Outcome, View};
+use crate::commands::reply::{Outcome, answer};
+use crate::commands::table::Align::{L, R};
+use crate::commands::table::Table;
 use crate::crush_edit;
-use crate::pgstat::PgTable;
+use crate::domain::usage::{PoolUsage, pool_usage};
+use crate::pg_stats::PgTable;
+use crate::text::{bytes, count, percent};
+use crate::view::View;
 use decl::Args;
-use maps::{OsdId, OsdMap, StoreStatfs};
+use maps::{OsdMap, StoreStatfs};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-
-/// What a pool holds and may still take.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct PoolUsage {
-    /// Bytes of users.
-    pub stored: u64,
-    /// Bytes of omap, part of `stored`.
-    pub omap: u64,
-    /// Objects.
-    pub objects: u64,
-    /// Bytes on devices.
-    pub used: u64,
-    /// Bytes that users may still store.
-    pub max_avail: u64,
-    /// The same on devices.
-    pub raw_avail: u64,
-}
-
-/// The usage of a pool. What is still free is told by the OSD under its rule that will be full first.
-pub fn pool_usage(map: &OsdMap, pgs: &PgTable, id: i64) -> PoolUsage {
-    let Some(pool) = map.pools.get(&id) else { return PoolUsage::default() };
-    let sum = pgs.pool(id);
-    let size = u64::from(pool.size.max(1));
-    let stored = sum.stats.num_bytes.max(0) as u64;
-    let root = crush_edit::rule_root(&map.crush, u32::from(pool.crush_rule));
-    let devices = root.map(|r| crush_edit::devices(&map.crush, r)).unwrap_or_default();
-    let weight = |osd: i32| {
-        let entry = map.osd(OsdId(osd)).map_or(0, |o| if o.is_in() { o.weight } else { 0 });
-        f64::from(crush_edit::weight(&map.crush, osd).unwrap_or(0)) * f64::from(entry) / 65536.0
-    };
-    let total_weight: f64 = devices.iter().map(|d| weight(*d)).sum();
-    let free = |osd: i32| {
-        let stat = pgs.osd(OsdId(osd))?;
-        let keep = (stat.store.total as f64 * (1.0 - f64::from(map.full_ratio))) as u64;
-        let share = weight(osd) / total_weight;
-        (share > 0.0).then(|| stat.store.available.saturating_sub(keep) as f64 / share)
-    };
-    let raw = devices.iter().filter_map(|d| free(*d)).fold(f64::INFINITY, f64::min);
-    let raw_avail = if raw.is_finite() { raw as u64 } else { 0 };
-    let used = if sum.num_store > 0 {
-        (sum.store.allocated + sum.store.omap_allocated).max(0) as u64
-    } else {
-        stored * size
-    };
-    PoolUsage {
-        stored,
-        omap: sum.stats.num_omap_bytes.max(0) as u64,
-        objects: sum.stats.num_objects.max(0) as u64,
-        used,
-        max_avail: raw_avail / size,
-        raw_avail,
-    }
-}
 
 struct ClassSpace {
     name: String,
@@ -99,7 +49,7 @@ fn space_json(total: u64, avail: u64) -> Value {
 }
 
 fn df_json(view: &View<'_>, detail: bool) -> Value {
-    let (map, pgs) = (view.state.osdmap(), &view.soft.pgs);
+    let (map, pgs) = (view.state.osdmap(), &view.pgs);
     let space = pgs.space(map);
     let mut stats = space_json(space.total, space.available);
     for name in ["num_osds", "num_per_pool_osds", "num_per_pool_omap_osds"] {
@@ -134,7 +84,7 @@ fn pool_json(map: &OsdMap, pgs: &PgTable, id: i64, detail: bool) -> Value {
         put("data_bytes_used", u.used.saturating_sub(u.omap).into());
         put("omap_bytes_used", sum.store.omap_allocated.into());
     }
-    put("percent_used", super::format::number(used_ratio(&u)));
+    put("percent_used", crate::text::number(used_ratio(&u)));
     put("max_avail", u.max_avail.into());
     if detail {
         put("quota_objects", pool.quota_max_objects.into());
@@ -153,7 +103,7 @@ fn pool_json(map: &OsdMap, pgs: &PgTable, id: i64, detail: bool) -> Value {
 }
 
 fn df_text(view: &View<'_>, detail: bool) -> String {
-    let (map, pgs) = (view.state.osdmap(), &view.soft.pgs);
+    let (map, pgs) = (view.state.osdmap(), &view.pgs);
     let mut raw = Table::new(&[
         ("CLASS", L, L),
         ("SIZE", R, R),

@@ -1,177 +1,12 @@
-//! `status`, `health`, `version` and the counts of daemons.
+//! `ceph status`: the state of the cluster on one page.
 
-use super::format::{age, answer, bytes, count, percent, structured};
-use super::{Outcome, View, invalid, said};
-use crate::edit::Edit;
-use crate::entry::Change;
-use crate::health::{self, Health};
+use crate::commands::reply::{Outcome, answer};
+use crate::health::Health;
+use crate::text::{age, bytes, count, percent};
+use crate::view::View;
 use decl::Args;
 use maps::{Fscid, MdsState};
-use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
-use wire::EntityType;
-
-/// What `ceph version` prints, and what daemons say of themselves.
-pub fn version() -> String {
-    format!("nacre version {}", env!("CARGO_PKG_VERSION"))
-}
-
-pub fn version_cmd(_: &View<'_>, args: &Args) -> Outcome {
-    answer(args, || json!({ "version": version() }), || format!("{}\n", version()))
-}
-
-/// Versions of a kind of daemon, with how many have each.
-fn count_versions(view: &View<'_>, kind: &str) -> BTreeMap<String, u64> {
-    let mut out = BTreeMap::new();
-    if kind == "mon" {
-        out.insert(version(), view.state.monmap.mons.len() as u64);
-        return out;
-    }
-    let up: Vec<String> = match kind {
-        "osd" => view
-            .state
-            .osdmap()
-            .existing()
-            .filter(|(_, o)| o.is_up())
-            .map(|(id, _)| format!("osd.{id}"))
-            .collect(),
-        _ => mds_names(view).into_iter().map(|n| format!("mds.{n}")).collect(),
-    };
-    for name in up {
-        let found = wire::EntityName::parse(&name).and_then(|n| view.state.metadata.get(&n));
-        let version = found.and_then(|m| m.get("ceph_version")).cloned().unwrap_or_else(|| "unknown".into());
-        *out.entry(version).or_default() += 1;
-    }
-    out
-}
-
-fn mds_names(view: &View<'_>) -> Vec<String> {
-    let fsmap = &view.state.fsmap;
-    let ranks = fsmap.filesystems.values().flat_map(|f| f.mds_map.mds_info.values());
-    ranks.chain(fsmap.standby_daemons.values()).map(|i| i.name.clone()).collect()
-}
-
-pub fn versions_of(view: &View<'_>, args: &Args, kind: &str) -> Outcome {
-    structured(args, &json!(count_versions(view, kind)))
-}
-
-pub fn versions(view: &View<'_>, args: &Args) -> Outcome {
-    let mut out = Map::new();
-    let mut overall = BTreeMap::<String, u64>::new();
-    for kind in ["mon", "mgr", "osd", "mds"] {
-        let counts = if kind == "mgr" { BTreeMap::new() } else { count_versions(view, kind) };
-        counts.iter().for_each(|(v, n)| *overall.entry(v.clone()).or_default() += n);
-        out.insert(kind.into(), json!(counts));
-    }
-    out.insert("overall".into(), json!(overall));
-    structured(args, &Value::Object(out))
-}
-
-/// The feature bits that our daemons announce (PROTOCOL.md 1.5).
-const OUR_FEATURES: u64 = 0x3f01_cfbd_7ffd_ffff;
-
-pub fn features(view: &View<'_>, args: &Args) -> Outcome {
-    structured(args, &features_json(view))
-}
-
-/// Feature bits of daemons and clients that are connected, counted.
-pub fn features_json(view: &View<'_>) -> Value {
-    let mut counts: BTreeMap<&str, BTreeMap<u64, u64>> = BTreeMap::new();
-    for session in view.sessions.iter() {
-        let kind = session.peer.name.ty;
-        if kind != EntityType::MON {
-            *counts.entry(kind.name()).or_default().entry(session.peer.features).or_default() += 1;
-        }
-    }
-    let group = |features: &u64, num: &u64| json!({ "features": format!("{features:#x}"), "release": "luminous", "num": num });
-    let mut out = Map::new();
-    let mons = view.state.monmap.mons.len() as u64;
-    out.insert("mon".into(), json!([group(&OUR_FEATURES, &mons)]));
-    for (kind, by_bits) in counts {
-        out.insert(kind.into(), by_bits.iter().map(|(f, n)| group(f, n)).collect());
-    }
-    Value::Object(out)
-}
-
-pub fn health(view: &View<'_>, args: &Args) -> Outcome {
-    let health = Health::of(view);
-    let detail = args.str("detail") == "detail";
-    let plain = || {
-        let summaries: Vec<&str> = health.heard().map(|c| c.summary.as_str()).collect();
-        let mut out = health.status_line();
-        if !summaries.is_empty() {
-            out.push_str(&format!(" {}", summaries.join("; ")));
-        }
-        out.push('\n');
-        for c in health.checks.iter().filter(|_| detail) {
-            let muted = if health.is_muted(c) { "(MUTED) " } else { "" };
-            out.push_str(&format!("{muted}{} {}: {}\n", c.code.severity().tag(), c.code.name(), c.summary));
-            c.detail.iter().for_each(|d| out.push_str(&format!("    {d}\n")));
-            out.push_str(&format!("    to do: {}\n", c.code.advice()));
-        }
-        out
-    };
-    answer(args, || health.json(detail), plain)
-}
-
-/// Seconds of `90`, `5m`, `1h30m`, `2d`, `1w`.
-fn ttl(text: &str) -> Result<u64, String> {
-    let (mut total, mut number) = (0u64, None::<u64>);
-    for c in text.chars() {
-        let unit = match c {
-            '0'..='9' => {
-                let digit = u64::from(c as u8 - b'0');
-                number = Some(number.unwrap_or(0).saturating_mul(10).saturating_add(digit));
-                continue;
-            }
-            's' => 1,
-            'm' => 60,
-            'h' => 3600,
-            'd' => 86_400,
-            'w' => 604_800,
-            _ => return Err(format!("invalid duration: {text} (write 90, 5m, 1h, 2d or 1w)")),
-        };
-        let Some(n) = number.take() else {
-            return Err(format!("invalid duration: {text} (expected digit)"));
-        };
-        total = total.saturating_add(n.saturating_mul(unit));
-    }
-    match (total, number) {
-        (0, None) => Err(format!("invalid duration: {text} (expected digit)")),
-        (total, number) => Ok(total.saturating_add(number.unwrap_or(0))),
-    }
-}
-
-pub fn mute(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
-    let (code, sticky) = (args.str("code"), args.flag("sticky"));
-    let now = edit.now.wall.split().0;
-    let until = match args.opt_str("ttl").filter(|t| !t.is_empty()) {
-        Some(text) => Some(now.saturating_add(ttl(text).or_else(invalid)?)),
-        None => None,
-    };
-    let checks = edit.health();
-    let raised = checks.iter().find(|c| c.code.name() == code);
-    let known = decl::Code::ALL.iter().any(|c| c.name() == code);
-    let (summary, count) = match raised {
-        Some(check) => (check.summary.clone(), check.count as u64),
-        // A sticky mute may be made before there is something to mute.
-        None if sticky && known => (String::new(), 0),
-        None => return super::missing(format!("health alert {code} is not currently raised")),
-    };
-    let mute = health::Mute { sticky, summary, count, until };
-    edit.push(Change::Kv(format!("{}{code}", health::MUTES), Some(mute.encode())));
-    said("")
-}
-
-pub fn unmute(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
-    let wanted = args.opt_str("code").filter(|c| !c.is_empty());
-    for code in health::mutes(&edit.base.kv).into_keys() {
-        if wanted.is_none_or(|w| w == code) {
-            edit.push(Change::Kv(format!("{}{code}", health::MUTES), None));
-        }
-    }
-    said("")
-}
+use serde_json::{Value, json};
 
 pub fn status(view: &View<'_>, args: &Args) -> Outcome {
     answer(args, || status_json(view), || status_text(view))
@@ -191,7 +26,7 @@ struct Numbers {
 }
 
 fn numbers(view: &View<'_>) -> Numbers {
-    let (map, pgs) = (view.state.osdmap(), &view.soft.pgs);
+    let (map, pgs) = (view.state.osdmap(), &view.pgs);
     let (sum, space) = (pgs.total(), pgs.space(map));
     Numbers {
         osds: map.existing().count(),
@@ -214,10 +49,10 @@ pub fn status_json(view: &View<'_>) -> Value {
     json!({
         "fsid": state.monmap.fsid.to_string(),
         "health": Health::of(view).json(false),
-        "election_epoch": view.soft.quorum.epoch,
-        "quorum": view.soft.quorum.ranks(&state.monmap),
-        "quorum_names": view.soft.quorum.names,
-        "quorum_age": view.now.mono.since(view.soft.quorum.since).as_secs(),
+        "election_epoch": view.quorum.epoch(),
+        "quorum": view.quorum.ranks(&state.monmap),
+        "quorum_names": view.quorum.names(),
+        "quorum_age": view.now.mono.since(view.quorum.since()).as_secs(),
         "monmap": {
             "epoch": state.monmap.epoch,
             "min_mon_release_name": maps::release::name(state.monmap.min_mon_release),
@@ -241,7 +76,7 @@ pub fn status_json(view: &View<'_>) -> Value {
 }
 
 fn pgmap_json(view: &View<'_>, n: &Numbers) -> Value {
-    let pgs = &view.soft.pgs;
+    let pgs = &view.pgs;
     let states = pgs.by_state(view.state.osdmap());
     let states: Vec<Value> = states.iter().map(|(s, c)| json!({ "state_name": s, "count": c })).collect();
     let mut out = json!({
@@ -310,15 +145,15 @@ fn status_text(view: &View<'_>) -> String {
     for c in health.heard() {
         out.push_str(&format!("            {}\n", c.summary));
     }
-    let quorum = &view.soft.quorum;
+    let quorum = &view.quorum;
     let missing = quorum.missing(&state.monmap);
     let missing =
         if missing.is_empty() { String::new() } else { format!(", out of quorum: {}", missing.join(", ")) };
     out.push_str(&format!(
         " \n  services:\n    mon: {} daemons, quorum {} (age {}){missing}\n    mgr: not needed\n",
         state.monmap.mons.len(),
-        quorum.names.join(","),
-        age(view.now.mono.since(quorum.since).as_secs())
+        quorum.names().join(","),
+        age(view.now.mono.since(quorum.since()).as_secs())
     ));
     if !state.fsmap.filesystems.is_empty() || !state.fsmap.standby_daemons.is_empty() {
         out.push_str(&format!("    mds: {}\n", mds_line(view)));
@@ -374,16 +209,16 @@ fn data_text(view: &View<'_>, n: &Numbers, out: &mut String) {
         bytes(n.avail),
         bytes(n.total)
     ));
-    let states = view.soft.pgs.by_state(view.state.osdmap());
+    let states = view.pgs.by_state(view.state.osdmap());
     let mut lines = Vec::new();
     let unknown = states.iter().find(|(s, _)| s == "unknown").map_or(0, |(_, c)| *c);
-    let inactive = view.soft.pgs.pgs().values().filter(|s| s.state & peer::pg_state::ACTIVE == 0).count();
+    let inactive = view.pgs.pgs().values().filter(|s| s.state & peer::pg_state::ACTIVE == 0).count();
     for (bad, what) in [(unknown, "pgs unknown"), (inactive, "pgs not active")] {
         if bad > 0 {
             lines.push(format!("{:.3}% {what}", percent(bad as f64, n.pgs as f64)));
         }
     }
-    let sum = view.soft.pgs.total();
+    let sum = view.pgs.total();
     for (bad, what) in [(sum.num_objects_degraded, "degraded"), (sum.num_objects_misplaced, "misplaced")] {
         if bad > 0 {
             let share = percent(bad as f64, sum.num_object_copies as f64);
@@ -403,7 +238,7 @@ fn data_text(view: &View<'_>, n: &Numbers, out: &mut String) {
 }
 
 fn io_text(view: &View<'_>, out: &mut String) {
-    let r = view.soft.pgs.rates(view.now.mono);
+    let r = view.pgs.rates(view.now.mono);
     let mut client = Vec::new();
     if r.read_bytes > 0 || r.read_ops > 0 {
         client.push(format!("{}/s rd", bytes(r.read_bytes)));
@@ -426,18 +261,5 @@ fn io_text(view: &View<'_>, out: &mut String) {
             bytes(r.recover_bytes),
             count(r.recover_objects)
         ));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::ttl;
-
-    #[test]
-    fn times_have_units() {
-        assert_eq!(ttl("90"), Ok(90));
-        assert_eq!(ttl("1h30m"), Ok(5400));
-        assert_eq!(ttl("2d"), Ok(172_800));
-        assert!(ttl("nonsense").is_err() && ttl("h").is_err() && ttl("").is_err());
     }
 }

@@ -1,9 +1,11 @@
-//! Elections: first a question whether one would succeed, so that a monitor that was cut off disturbs nobody when it is back; then
-//! the vote.
+//! Elections: first a question whether one would succeed, so that a monitor that was cut off disturbs nobody
+//! when it is back; then the vote.
 
-use super::raft::{Leadership, Role};
-use super::replicate::Progress;
-use super::{Effect, Message, Position, Raft, VoterId};
+use crate::consensus::entries::Position;
+use crate::consensus::progress::Progress;
+use crate::consensus::raft::{Effect, Leadership, Raft, Role};
+use crate::consensus::voter::VoterId;
+use crate::consensus::wire_form::Message;
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::Instant;
 
@@ -13,7 +15,8 @@ impl Raft {
         self.leader = None;
         self.retry_election(now);
         if self.is_alone() {
-            // Nobody is told anything before the vote is durable, see `Leadership::mark`: it is written with the first entry.
+            // Nobody is told anything before the vote is durable, see `Leadership::mark`: it is written with
+            // the first entry.
             self.set_hard(self.term + 1, Some(self.own));
             return self.lead(now, out);
         }
@@ -27,7 +30,8 @@ impl Raft {
         others.into_iter().for_each(|to| ask(self, to, out));
     }
 
-    /// Leads no more, because its process ends: the voter that has most is asked to stand now instead of after a silence.
+    /// Leads no more, because its process ends: the voter that has most is asked to stand now instead of
+    /// after a silence.
     pub fn resign(&mut self, now: Instant, out: &mut Vec<Effect>) {
         let Role::Leader(l) = &self.role else { return };
         let voters = self.log.voters();
@@ -57,17 +61,6 @@ impl Raft {
         (self.leader, self.loyal_until) = (None, now);
         if stand && self.is_voter() {
             self.stand(now, out);
-        }
-    }
-
-    /// Whether a leader that this voter heard may still rely on it.
-    fn is_loyal(&self, now: Instant) -> bool {
-        if stdx::mutants::is_active("mon_votes_during_lease") {
-            return false;
-        }
-        match self.role {
-            Role::Leader(_) => self.lease_until().is_some_and(|until| now < until),
-            _ => now < self.loyal_until,
         }
     }
 

@@ -1,6 +1,7 @@
-//! The log in memory: entries since the last checkpoint that is still kept, and the set of voters that each prefix ends with.
+//! The log in memory: entries since the last checkpoint that is still kept, and the set of voters that each
+//! prefix ends with.
 
-use super::VoterId;
+use crate::consensus::voter::VoterId;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -123,8 +124,8 @@ impl Entries {
         out
     }
 
-    /// The last index up to which a log that has `term` at `index` can agree with this one: where to look next after a
-    /// leader's claim was wrong.
+    /// The last index up to which a log that has `term` at `index` can agree with this one: where to look
+    /// next after a leader's claim was wrong.
     pub fn hint(&self, index: u64) -> u64 {
         let last = self.last().index;
         if index > last {

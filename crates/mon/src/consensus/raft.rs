@@ -1,8 +1,9 @@
 //! The state, its inputs, and what is to be written.
 
-use super::entries::Entries;
-use super::replicate::Progress;
-use super::{Entry, Message, Position, VoterId, Voters};
+use crate::consensus::entries::{Entries, Entry, Position, Voters};
+use crate::consensus::progress::Progress;
+use crate::consensus::voter::VoterId;
+use crate::consensus::wire_form::Message;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +14,13 @@ use stdx::{Instant, Rng};
 pub struct Timing {
     /// Between two signs of life of a leader.
     pub heartbeat: Duration,
-    /// How long a voter that heard from a leader votes for nobody else. Also after which time without a quorum a leader steps down.
+    /// How long a voter that heard from a leader votes for nobody else. Also after which time without a
+    /// quorum a leader steps down.
     pub election_min: Duration,
     /// A voter that hears nothing stands for election after a time between `election_min` and this.
     pub election_max: Duration,
-    /// How long a leader may answer reads after what a quorum answered was *sent*. Shorter than `election_min` by more than the
-    /// clocks can drift apart.
+    /// How long a leader may answer reads after what a quorum answered was *sent*. Shorter than
+    /// `election_min` by more than the clocks can drift apart.
     pub lease: Duration,
 }
 
@@ -88,8 +90,8 @@ pub(super) struct Leadership {
     /// The commit index that peers were told last.
     pub commit_told: u64,
     pub since: Instant,
-    /// Its vote is durable with this change. One that is elected by itself alone may be told nothing of before: after a crash it
-    /// would begin the same term anew with other entries.
+    /// Its vote is durable with this change. One that is elected by itself alone may be told nothing of
+    /// before: after a crash it would begin the same term anew with other entries.
     pub mark: u64,
 }
 
@@ -279,7 +281,8 @@ impl Raft {
         self.hard_changed || self.truncate.is_some() || self.unsaved_from <= self.log.last().index
     }
 
-    /// What is to be written, given once. The owner takes the next one after it has said by [`Self::saved`] that this one is durable.
+    /// What is to be written, given once. The owner takes the next one after it has said by [`Self::saved`]
+    /// that this one is durable.
     pub fn take_unsaved(&mut self) -> Unsaved {
         let entries = self.log.batch(self.unsaved_from, usize::MAX, usize::MAX);
         self.unsaved_from = self.log.last().index + 1;
@@ -352,8 +355,8 @@ impl Raft {
         }
     }
 
-    /// The owner took over a snapshot that a leader sent, and writes it before anything that it takes from here on. Says `false`
-    /// where it covers nothing new: then the owner must not take it.
+    /// The owner took over a snapshot that a leader sent, and writes it before anything that it takes from
+    /// here on. Says `false` where it covers nothing new: then the owner must not take it.
     pub fn install(&mut self, base: Position, voters: Voters) -> bool {
         if base.index <= self.commit {
             return false;
@@ -394,8 +397,9 @@ impl Raft {
         self.wait_for_election(now, self.timing.election_min, self.timing.election_max);
     }
 
-    /// An election that nobody wins is soon tried again: that its votes were split or another voter was loyal for a moment longer
-    /// must not cost a whole timeout. Each time later, because votes may take long to become durable.
+    /// An election that nobody wins is soon tried again: that its votes were split or another voter was loyal
+    /// for a moment longer must not cost a whole timeout. Each time later, because votes may take long to
+    /// become durable.
     pub(super) fn retry_election(&mut self, now: Instant) {
         self.attempts = (self.attempts + 1).min(8);
         let least = (self.timing.heartbeat * (1 << self.attempts)).min(self.timing.election_min);

@@ -1,7 +1,10 @@
 //! What a leader does: brings entries to the others, counts who has them, keeps its lease.
 
-use super::raft::Role;
-use super::{Effect, Entry, Message, Position, Raft, VoterId, Voters};
+use crate::consensus::entries::{Entry, Position, Voters};
+use crate::consensus::progress::{Progress, ProgressState};
+use crate::consensus::raft::{Effect, Raft, Role};
+use crate::consensus::voter::VoterId;
+use crate::consensus::wire_form::Message;
 use std::sync::Arc;
 use stdx::Instant;
 
@@ -10,43 +13,17 @@ const BATCH: (usize, usize) = (256, 1 << 20);
 /// Entries on their way to one voter.
 const WINDOW: u64 = 1024;
 
-/// How far one peer is.
-#[derive(Clone, Debug)]
-pub(super) struct Progress {
-    /// The next entry to send.
-    pub next: u64,
-    /// Durable there up to here.
-    pub matched: u64,
-    pub state: ProgressState,
-    /// When the newest message that it has answered was sent.
-    pub acked: Option<Instant>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum ProgressState {
-    /// Looks for where the logs agree: one message with each heartbeat or answer.
-    Probing,
-    /// Entries are sent as they come.
-    Streaming,
-    /// The owner sends a snapshot.
-    Snapshot,
-}
-
-impl Progress {
-    pub fn new(next: u64) -> Self {
-        Self { next, matched: 0, state: ProgressState::Probing, acked: None }
-    }
-}
-
 impl Raft {
-    /// Appends an entry; `None` where this one does not lead. A new leader's owner proposes at once, if need be nothing: before an
-    /// entry of its own term is committed it does not know what is. `voters` may differ from the newest ones by one member, and only
-    /// when [`Self::may_change_voters`]. Sent by [`Self::flush`].
+    /// Appends an entry; `None` where this one does not lead. A new leader's owner proposes at once, if need
+    /// be nothing: before an entry of its own term is committed it does not know what is. `voters` may differ
+    /// from the newest ones by one member, and only when [`Self::may_change_voters`]. Sent by
+    /// [`Self::flush`].
     pub fn propose(&mut self, data: Arc<Vec<u8>>, voters: Option<Voters>) -> Option<u64> {
         let last = self.log.last().index;
         let Role::Leader(leading) = &mut self.role else { return None };
         if let Some(voters) = &voters {
-            // The ones that are gone stay until they have heard of it: they are told nothing new, but the end is theirs too.
+            // The ones that are gone stay until they have heard of it: they are told nothing new, but the end
+            // is theirs too.
             for new in voters.keys().filter(|v| **v != self.own) {
                 leading.peers.entry(*new).or_insert_with(|| Progress::new(last + 1));
             }
@@ -56,7 +33,8 @@ impl Raft {
         Some(at.index)
     }
 
-    /// Whether the next change of voters may be proposed: the last one is committed, and an entry of this term.
+    /// Whether the next change of voters may be proposed: the last one is committed, and an entry of this
+    /// term.
     pub fn may_change_voters(&self) -> bool {
         self.is_active() && self.log.voters_since() <= self.commit
     }
@@ -99,27 +77,8 @@ impl Raft {
         }
     }
 
-    /// Until when it may answer reads; `None` while it may not at all.
-    pub fn lease_until(&self) -> Option<Instant> {
-        let Role::Leader(l) = &self.role else { return None };
-        if self.is_alone() {
-            return Some(Instant(u64::MAX));
-        }
-        let acked = self.quorum_value(|id| match id == self.own {
-            true => Some(Instant(u64::MAX)),
-            false => l.peers.get(&id).and_then(|p| p.acked),
-        });
-        acked.map(|at| at + self.timing.lease)
-    }
-
-    /// Whether a read of what is committed now sees everything that anybody was ever told.
-    pub fn may_read(&self, now: Instant) -> bool {
-        let lease = self.lease_until().is_some_and(|until| now < until);
-        self.is_active() && (lease || stdx::mutants::is_active("mon_reads_without_lease"))
-    }
-
     /// The largest value that a quorum reaches.
-    fn quorum_value<T: Ord>(&self, value: impl Fn(VoterId) -> T) -> T {
+    pub(super) fn quorum_value<T: Ord>(&self, value: impl Fn(VoterId) -> T) -> T {
         let mut values: Vec<T> = self.log.voters().keys().map(|v| value(*v)).collect();
         values.sort_unstable();
         let index = values.len() - self.quorum();

@@ -1,6 +1,7 @@
-//! Random worlds of voters: messages are lost, delayed and overtake one another, processes die with what was not durable,
-//! clocks run at different speeds, voters come and go. At every step: one leader a term, committed entries never change, what was
-//! acknowledged stays, a read sees every write that was acknowledged before it began.
+//! Random worlds of voters: messages are lost, delayed and overtake one another, processes die with what was
+//! not durable, clocks run at different speeds, voters come and go. At every step: one leader a term,
+//! committed entries never change, what was acknowledged stays, a read sees every write that was acknowledged
+//! before it began.
 
 use super::*;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,9 +1,9 @@
 //! What monitors say to one another about elections and entries.
 
-use super::{Entry, Position};
+use crate::consensus::entries::{Entry, Position};
 
-/// One message. Terms are the sender's, except in a [`Message::PreVote`] and its granted reply: there it is the term that the
-/// sender would begin.
+/// One message. Terms are the sender's, except in a [`Message::PreVote`] and its granted reply: there it is
+/// the term that the sender would begin.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Message {
     /// Would you vote for me? Nothing is promised by asking or answering.
@@ -34,7 +34,8 @@ pub enum Message {
         /// Where it agrees: durable and equal to the leader's log up to here. Else where to look next.
         matched: u64,
     },
-    /// The sender led and does not any more: nobody owes it anything, and one voter is asked to stand at once.
+    /// The sender led and does not any more: nobody owes it anything, and one voter is asked to stand at
+    /// once.
     Resign {
         term: u64,
         /// Whether that is you.

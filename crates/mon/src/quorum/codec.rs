@@ -1,7 +1,7 @@
 //! Consensus messages as bytes. Entries travel as they are stored.
 
 use crate::consensus::{Entry, Message, Position};
-use crate::log::parse_entry;
+use crate::raft_log::parse_entry;
 use std::sync::Arc;
 use wire::{DecodeError, Reader, Writer, wire_structs};
 
@@ -46,7 +46,8 @@ pub fn encode(message: &Message) -> Vec<u8> {
     Writer::encode(&step)
 }
 
-/// The inverse, for a message that came from outside: entries follow one another from `prev` on, in terms that do not shrink.
+/// The inverse, for a message that came from outside: entries follow one another from `prev` on, in terms
+/// that do not shrink.
 pub fn decode(payload: &[u8]) -> Result<Message, DecodeError> {
     let mut r = Reader::new(payload);
     let Step { kind, term, position_term, position_index, index, sent, yes, entries } = r.get()?;

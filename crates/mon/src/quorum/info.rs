@@ -1,26 +1,55 @@
-//! What commands and health checks show of the quorum.
+//! The quorum as commands and health checks show it, and the clocks of its members.
 
 use maps::MonMap;
 use std::collections::BTreeMap;
 use stdx::Instant;
 
-/// As the leader sees it; elsewhere only who leads.
+/// A monitor's clock, seen from the leader.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(crate) struct ClockSkew {
+    /// Seconds by which it is ahead.
+    pub ahead_s: f64,
+    /// Seconds that a message takes there and back.
+    pub round_trip_s: f64,
+}
+
+/// The members of the quorum. The leader knows them all; other monitors know the leader and themselves.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct QuorumInfo {
-    /// Names of those who are in quorum, in order of their ranks.
-    pub names: Vec<String>,
-    /// Who leads; empty where nobody does.
-    pub leader: String,
-    /// Grows with each election; even, as clients expect of a finished one.
-    pub epoch: u64,
-    /// Since when these are in quorum.
-    pub since: Instant,
-    /// By how many seconds a monitor's clock is ahead of the leader's, and how long a message takes there and back.
-    pub clocks: BTreeMap<String, (f64, f64)>,
+pub(crate) struct QuorumInfo {
+    names: Vec<String>,
+    leader: String,
+    epoch: u64,
+    since: Instant,
+    clocks: BTreeMap<String, ClockSkew>,
 }
 
 impl QuorumInfo {
-    /// Ranks of those who are in quorum.
+    /// Names of the monitors in quorum, in order of their ranks.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The leader's name; empty if there is none.
+    pub fn leader(&self) -> &str {
+        &self.leader
+    }
+
+    /// Grows with each election; even, as clients expect of one that is over.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The moment since which this is the quorum.
+    pub fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// The clocks of the others in quorum, by name.
+    pub fn clocks(&self) -> &BTreeMap<String, ClockSkew> {
+        &self.clocks
+    }
+
+    /// Ranks of the monitors in quorum.
     pub fn ranks(&self, map: &MonMap) -> Vec<usize> {
         self.names.iter().filter_map(|name| map.rank_of(name)).collect()
     }
@@ -28,5 +57,24 @@ impl QuorumInfo {
     /// Monitors of the map that are not in quorum.
     pub fn missing(&self, map: &MonMap) -> Vec<String> {
         map.ranks.iter().filter(|name| !self.names.contains(name)).cloned().collect()
+    }
+
+    /// Notes who is in quorum now. Clocks of others are forgotten.
+    pub fn update(&mut self, now: Instant, names: Vec<String>, leader: String, epoch: u64) {
+        if (&self.names, &self.leader, self.epoch) != (&names, &leader, epoch) {
+            self.since = now;
+        }
+        self.clocks.retain(|name, _| names.contains(name));
+        (self.names, self.leader, self.epoch) = (names, leader, epoch);
+    }
+
+    /// Notes what a monitor's clock shows.
+    pub fn set_clock(&mut self, name: String, skew: ClockSkew) {
+        self.clocks.insert(name, skew);
+    }
+
+    /// An empty quorum that keeps what is known of clocks: another leader begins.
+    pub fn reset(&mut self) {
+        *self = Self { clocks: std::mem::take(&mut self.clocks), ..Self::default() };
     }
 }

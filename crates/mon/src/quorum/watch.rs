@@ -1,9 +1,8 @@
 //! What somebody may know who watches the messages between monitors: for checkers of the protocol.
 
-use super::codec;
-use crate::consensus::{Entry, Message, Timing};
+use crate::consensus::{Entry, Message};
+use crate::quorum::codec;
 use node::Body;
-use std::time::Duration;
 
 /// What a message between monitors says of its sender.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -57,9 +56,4 @@ pub fn seen(body: &Body) -> Option<Seen> {
         },
         _ => None,
     }
-}
-
-/// For how long a leader answers reads after what a quorum has heard was sent.
-pub fn read_lease() -> Duration {
-    Timing::default().lease
 }

@@ -1,5 +1,6 @@
-//! The cluster log: the last lines that daemons and monitors said to administrators. Lines are numbered from 1 and lie in segments
-//! of fixed numbers, so that a line that is added costs a row of the checkpoint and not the whole log.
+//! The cluster log: the last lines that daemons and monitors said to administrators. Lines are numbered from
+//! 1 and lie in segments of fixed numbers, so that a line that is added costs a row of the checkpoint and not
+//! the whole log.
 
 use msgs::LogEntry;
 use std::collections::BTreeMap;
@@ -43,8 +44,8 @@ impl ClusterLog {
         segment
     }
 
-    /// The number of the oldest line to keep, where at most `lines` and `bytes` are to be kept. Whole segments are dropped, never
-    /// the last one.
+    /// The number of the oldest line to keep, where at most `lines` and `bytes` are to be kept. Whole
+    /// segments are dropped, never the last one.
     pub fn keep_from(&self, lines: u64, bytes: usize) -> u64 {
         let (total, mut sum) = (self.total(), 0);
         let mut first = total + 1;
@@ -58,7 +59,8 @@ impl ClusterLog {
         first
     }
 
-    /// Drops the segments whose lines all come before number `first`, but for the last one. Gives their numbers.
+    /// Drops the segments whose lines all come before number `first`, but for the last one. Gives their
+    /// numbers.
     pub fn trim(&mut self, first: u64) -> Vec<u64> {
         let last = self.segments.keys().next_back().copied().unwrap_or(0);
         let end = (first.saturating_sub(1) / SEGMENT).min(last);

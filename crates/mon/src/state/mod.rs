@@ -1,22 +1,23 @@
 //! The replicated state: everything that monitors agree on. It changes only by [`State::apply`].
 //!
-//! It is cheap to clone (its parts are shared), because a proposal is decided on a copy that runs ahead of what is
-//! durable.
+//! It is cheap to clone (its parts are shared), because a proposal is decided on a copy that runs ahead of
+//! what is durable.
 
 mod cluster_log;
 mod osdmaps;
+mod row;
 mod rows;
 
 pub use cluster_log::ClusterLog;
 pub use osdmaps::OsdMaps;
-pub use rows::Row;
+pub use row::Row;
 
 use crate::entry::{Change, LogEntry};
 use auth::{EntityAuth, RotatingKeys};
 use maps::{FsMap, Fscid, MdsMap, MdsState, MonMap, OsdMap};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use wire::{DecodeError, EntityName, EntityType};
+use wire::{DecodeError, EntityName, EntityType, Errno};
 
 /// Commands whose being done is remembered.
 const DONE: usize = 1024;
@@ -25,7 +26,7 @@ const DONE: usize = 1024;
 const REFUSED: usize = 128;
 
 /// A command that was refused: client's global id and tid; errno (positive) and why.
-pub type Refused = ((u64, u64), (i32, String));
+pub type Refused = ((u64, u64), (Errno, String));
 
 /// What a daemon says of itself and its host.
 pub type Metadata = BTreeMap<String, String>;
@@ -37,7 +38,8 @@ pub struct State {
     pub version: u64,
     /// Term of that entry.
     pub term: u64,
-    /// Which stores vote in consensus, with the names of their monitors; none in stores of before there was more than one.
+    /// Which stores vote in consensus, with the names of their monitors; none in stores of before there was
+    /// more than one.
     pub voters: Arc<BTreeMap<u64, String>>,
     /// The last commands that were carried out and may change something: client's global id and tid.
     pub done: Arc<VecDeque<(u64, u64)>>,
@@ -49,8 +51,8 @@ pub struct State {
     pub osd: OsdMaps,
     /// File systems.
     pub fsmap: Arc<FsMap>,
-    /// The last map of each file system in which an MDS took clients back. A client that was away then must see it before
-    /// any later one: it claims what it holds only on such a map (ADR 0007).
+    /// The last map of each file system in which an MDS took clients back. A client that was away then must
+    /// see it before any later one: it claims what it holds only on such a map (ADR 0007).
     pub reconnect_maps: Arc<BTreeMap<Fscid, MdsMap>>,
     /// Keys.
     pub auth: Arc<BTreeMap<EntityName, EntityAuth>>,

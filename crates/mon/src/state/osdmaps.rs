@@ -1,5 +1,5 @@
-//! The history of the OSD map: the newest in full, the way to it in incrementals, and the oldest one kept in full, from
-//! which any between can be made again.
+//! The history of the OSD map: the newest in full, the way to it in incrementals, and the oldest one kept in
+//! full, from which any between can be made again.
 
 use maps::{Epoch, NacreMap, OsdMap, OsdMapIncremental};
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! A store in memory that knows the few operations that the log uses, and may hold back what is not durable yet.
+//! A store in memory that knows the few operations that the log uses, and may hold back what is not durable
+//! yet.
 
 use mon::Storage;
 use node::{DiskOpId, DiskResult};

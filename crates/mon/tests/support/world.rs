@@ -1,5 +1,5 @@
-//! Several monitors that hear one another at once, or not at all: connections are made without a handshake, messages arrive in the
-//! order in which they were sent.
+//! Several monitors that hear one another at once, or not at all: connections are made without a handshake,
+//! messages arrive in the order in which they were sent.
 
 use super::{Answer, Disk, EPOCH, FakeStore, config, name};
 use mon::{Mon, MonConfig};

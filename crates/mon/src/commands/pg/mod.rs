@@ -1,0 +1,5 @@
+//! Commands on placement groups.
+
+pub(super) mod json;
+pub(super) mod read;
+pub(super) mod scrub;

@@ -1,0 +1,154 @@
+//! Devices that are half dead: so slow, beside those of their kind, or with so many errors, that their OSDs
+//! are marked out by themselves. Such a device answers, so nobody reports it, and every write that has a copy
+//! on it waits for it.
+//!
+//! One at a time, and never so that too few are left: many slow devices at once are no defect of each, but
+//! load.
+
+use crate::crush_edit;
+use crate::pg_stats::{OsdStat, PgTable};
+use crate::state::State;
+use crate::volatile::periodic::Periodic;
+use maps::{OsdId, OsdMap};
+use peer::pg_state;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use stdx::Instant;
+use wire::{EntityName, EntityType};
+
+/// Why OSDs were marked out, by number; kept while they are out.
+pub const PREFIX: &str = "disk/out/";
+
+/// Between two looks.
+const PERIOD: Duration = Duration::from_secs(5);
+
+/// Commits that take longer are slow …
+const SLOW_MS: u32 = 500;
+
+/// … if they take so many times longer than the median of the others …
+const TIMES: u32 = 10;
+
+/// … who are at least so many …
+const OTHERS: usize = 3;
+
+/// … for so long: three windows of measurement.
+const SLOW_FOR: Duration = Duration::from_secs(90);
+
+/// So many reads refused by a device …
+const ERRORS: u32 = 10;
+
+/// … within so long, are too many.
+const ERRORS_IN: Duration = Duration::from_secs(600);
+
+/// Between two that are marked out.
+const BETWEEN: Duration = Duration::from_secs(600);
+
+/// What was seen of the devices; the leader's own.
+#[derive(Debug, Default)]
+pub(crate) struct Devices {
+    looked: Periodic,
+    slow_since: BTreeMap<OsdId, Instant>,
+    /// Errors that each had at the beginning of the time in which they count.
+    errors: BTreeMap<OsdId, (Instant, u32)>,
+    /// When one was last marked out.
+    last: Option<Instant>,
+}
+
+impl Devices {
+    /// Returns true and starts a new period if it is time to look.
+    pub fn begin_look(&mut self, now: Instant) -> bool {
+        let is_due = self.looked.is_due(now, PERIOD);
+        if is_due {
+            self.looked.done(now);
+        }
+        is_due
+    }
+
+    /// True if no OSD was marked out recently.
+    pub fn may_mark_out(&self, now: Instant) -> bool {
+        self.last.is_none_or(|at| now.since(at) >= BETWEEN)
+    }
+
+    /// An OSD was marked out.
+    pub fn marked_out(&mut self, now: Instant) {
+        self.last = Some(now);
+    }
+
+    /// What is wrong with the devices, of those with which it has been for long enough.
+    pub fn look(
+        &mut self,
+        now: Instant,
+        map: &OsdMap,
+        stats: &BTreeMap<OsdId, OsdStat>,
+    ) -> BTreeMap<OsdId, String> {
+        let serves = |osd: OsdId| map.is_up(osd) && map.is_in(osd);
+        let serving: Vec<(OsdId, &OsdStat)> =
+            stats.iter().filter(|(osd, _)| serves(**osd)).map(|(osd, stat)| (*osd, stat)).collect();
+        self.slow_since.retain(|osd, _| serves(*osd));
+        self.errors.retain(|osd, _| serves(*osd));
+        let mut found = BTreeMap::new();
+        for (osd, stat) in &serving {
+            let class = crush_edit::class(&map.crush, osd.0);
+            let others = serving.iter().filter(|(other, s)| {
+                other != osd && s.disk.commits > 0 && crush_edit::class(&map.crush, other.0) == class
+            });
+            let mut others: Vec<u32> = others.map(|(_, s)| s.disk.commit_ms).collect();
+            others.sort_unstable();
+            let usual = others.get(others.len() / 2).copied().unwrap_or_default();
+            let slow = stat.disk.commits > 0
+                && others.len() >= OTHERS
+                && stat.disk.commit_ms > SLOW_MS.max(usual.saturating_mul(TIMES));
+            if !slow {
+                self.slow_since.remove(osd);
+            } else if now.since(*self.slow_since.entry(*osd).or_insert(now)) >= SLOW_FOR {
+                let text = format!("writes take {} ms, those of its kind {usual} ms", stat.disk.commit_ms);
+                found.insert(*osd, text);
+            }
+            let errors = self.errors.entry(*osd).or_insert((now, stat.disk.errors));
+            if now.since(errors.0) >= ERRORS_IN || stat.disk.errors < errors.1 {
+                *errors = (now, stat.disk.errors);
+            }
+            let more = stat.disk.errors - errors.1;
+            if more >= ERRORS {
+                found.insert(*osd, format!("it refused {more} reads in {} s", now.since(errors.0).as_secs()));
+            }
+        }
+        found
+    }
+}
+
+/// The key under which it is noted why an OSD was marked out.
+pub(crate) fn key(osd: OsdId) -> String {
+    format!("{PREFIX}{osd}")
+}
+
+/// True if the cluster can do without one more of its OSDs: the rest is enough for all pools, and no data
+/// lacks copies.
+pub(crate) fn can_spare_one(map: &OsdMap, pgs: &PgTable, min_in_ratio: f64) -> bool {
+    let total = map.existing().count();
+    let left = map.existing().filter(|(_, o)| o.is_in()).count().saturating_sub(1);
+    let sizes = map.pools.values().map(|pool| usize::from(pool.size));
+    let unsound = pg_state::DEGRADED | pg_state::UNDERSIZED;
+    left as f64 / total.max(1) as f64 >= min_in_ratio
+        && left >= sizes.max().unwrap_or(0)
+        && pgs.pgs().values().all(|pg| pg.state & unsound == 0 && pg.state & pg_state::ACTIVE != 0)
+}
+
+/// What is noted of OSDs that were marked out.
+pub(crate) fn noted(state: &State) -> BTreeMap<OsdId, String> {
+    let mine = state.kv.range(PREFIX.to_owned()..).take_while(|(key, _)| key.starts_with(PREFIX));
+    mine.filter_map(|(key, text)| {
+        let osd = key[PREFIX.len()..].parse().ok().map(OsdId)?;
+        Some((osd, String::from_utf8_lossy(text).into_owned()))
+    })
+    .collect()
+}
+
+/// An OSD's device, for people.
+pub(crate) fn device_of(state: &State, osd: OsdId) -> String {
+    let metadata = state.metadata.get(&EntityName::new(EntityType::OSD, osd.0.to_string()));
+    let of = |key: &str| metadata.and_then(|m| m.get(key)).filter(|text| !text.is_empty()).cloned();
+    let host = of("hostname").unwrap_or_else(|| "unknown host".into());
+    let device = of("devices").map(|name| format!("/dev/{name}")).or_else(|| of("osd_data"));
+    format!("{} on {host}", device.unwrap_or_else(|| "unknown device".into()))
+}

@@ -1,0 +1,53 @@
+//! What the cluster uses that OSDs of older builds do not understand
+//! ([`NacreMap::feature_level`](maps::NacreMap::feature_level)). A level is raised when something of it is
+//! used for the first time, so that until then OSDs may go back to an older build; after that those below it
+//! are not let in any more. What an OSD can do it says when it boots, and that is kept with what it says of
+//! itself.
+
+use crate::edit::Edit;
+use crate::failure::Failure;
+use crate::state::State;
+use maps::OsdId;
+use wire::{EntityName, EntityType, Errno};
+
+/// The level at which OSDs can merge PGs. One below it would take the lower `pg_num` for the end of the PG
+/// and delete its objects.
+pub const MERGES: u32 = 2;
+
+/// Under which name an OSD's level is in its metadata.
+pub const KEY: &str = "feature_level";
+
+/// What an OSD said when it booted last; 1 for those that booted before anybody asked.
+fn of_osd(state: &State, osd: OsdId) -> u32 {
+    let metadata = state.metadata.get(&EntityName::new(EntityType::OSD, osd.0.to_string()));
+    metadata.and_then(|metadata| metadata.get(KEY)?.parse().ok()).unwrap_or(1)
+}
+
+/// Makes sure that all OSDs of the cluster can do what is about to be used, now and later.
+pub fn require(edit: &mut Edit<'_>, level: u32) -> Result<(), Failure> {
+    if edit.nacre_now().feature_level >= level {
+        return Ok(());
+    }
+    // Those that were never up hold nothing.
+    let counts = |osd: &maps::OsdEntry| osd.is_up() || osd.is_in() && osd.info.up_from.0 > 0;
+    let older = edit.osdmap().existing().filter(|(id, osd)| counts(osd) && of_osd(edit.base, *id) < level);
+    let older: Vec<String> = older.map(|(id, _)| format!("osd.{id}")).collect();
+    if !older.is_empty() {
+        let text = format!(
+            "OSDs of an older version don't understand this, and would lose data: upgrade and restart {} first",
+            older.join(", ")
+        );
+        return Err(Failure::new(Errno::EPERM, text));
+    }
+    edit.nacre().feature_level = level;
+    edit.notes.push(format!("OSDs of feature level {level} or newer are required from now on"));
+    Ok(())
+}
+
+/// Why an OSD that can do no more than `level` may not come up, where that is so.
+pub fn refusal(state: &State, osd: OsdId, level: u32) -> Option<String> {
+    let required = state.osd.nacre().feature_level;
+    (level < required).then(|| {
+        format!("osd.{osd} is of feature level {level}, the cluster uses {required}: upgrade it, an older version would lose data")
+    })
+}

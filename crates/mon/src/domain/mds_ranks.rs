@@ -1,0 +1,205 @@
+//! Ranks of metadata servers: beacons, failures, and who takes a rank.
+
+use crate::edit::Edit;
+use crate::entry::Change;
+use maps::{Epoch, Fscid, Gid, MdsInfo, MdsMap, MdsRank, MdsState};
+use std::time::Duration;
+use wire::{EntityName, EntityType, Utime};
+
+/// How long a failed MDS's address may not write: Ceph's `mds_blocklist_interval`.
+const BLOCKLIST: Duration = Duration::from_secs(24 * 3600);
+
+/// What an MDS is answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Answer {
+    /// Its beacon, as acknowledgement.
+    Ack,
+    /// The map without it.
+    Gone,
+}
+
+pub(crate) fn beacon(edit: &mut Edit<'_>, m: &peer::MdsBeacon) -> Answer {
+    if !edit.fsmap_now().mds_roles.contains_key(&m.gid) {
+        if m.state != MdsState::BOOT {
+            return Answer::Gone;
+        }
+        boot(edit, m);
+        assign(edit);
+        return Answer::Ack;
+    }
+    if m.state == MdsState::NULL || m.state == MdsState::STOPPED {
+        fail(edit, m.gid);
+        assign(edit);
+        return Answer::Ack;
+    }
+    let Some((fscid, info)) = find(edit.fsmap_now(), m.gid) else { return Answer::Gone };
+    let (old, laggy) = (info.state, info.laggy_since != Utime::default());
+    let Some(fscid) = fscid else { return Answer::Ack };
+    if m.state == MdsState::DAMAGED {
+        let rank = info.rank;
+        fail(edit, m.gid);
+        let fs = edit.filesystem(fscid);
+        fs.failed.remove(&rank);
+        fs.damaged.insert(rank);
+        return Answer::Ack;
+    }
+    let moves = m.state != old && m.seq > info.state_seq && may_move(old, m.state);
+    if moves || laggy {
+        let fs = edit.filesystem(fscid);
+        let info = fs.mds_info.get_mut(&m.gid).expect("was found there");
+        info.laggy_since = Utime::default();
+        if moves {
+            info.state = m.state;
+            info.state_seq = m.seq;
+            edit.notes.push(format!("mds.{} {} -> {}", m.name, old.name(), m.state.name()));
+        }
+    }
+    Answer::Ack
+}
+
+/// The steps that an MDS takes by itself.
+fn may_move(from: MdsState, to: MdsState) -> bool {
+    type S = MdsState;
+    match to {
+        S::ACTIVE => matches!(from, S::CREATING | S::STARTING | S::REJOIN | S::CLIENTREPLAY | S::RECONNECT),
+        S::CLIENTREPLAY => from == S::REJOIN,
+        S::REJOIN => matches!(from, S::RECONNECT | S::REPLAY),
+        S::RECONNECT => matches!(from, S::REPLAY | S::RESOLVE),
+        S::RESOLVE => from == S::REPLAY,
+        S::STOPPING => from == S::ACTIVE,
+        _ => false,
+    }
+}
+
+/// Where an MDS is: in a file system, or `None` for a standby.
+fn find(fsmap: &maps::FsMap, gid: Gid) -> Option<(Option<Fscid>, &MdsInfo)> {
+    let fscid = *fsmap.mds_roles.get(&gid)?;
+    match fsmap.filesystems.get(&fscid) {
+        Some(fs) => fs.mds_map.mds_info.get(&gid).map(|info| (Some(fscid), info)),
+        None => fsmap.standby_daemons.get(&gid).map(|info| (None, info)),
+    }
+}
+
+fn boot(edit: &mut Edit<'_>, m: &peer::MdsBeacon) {
+    // A new run of a daemon that is still in the map: the old one can't be alive.
+    let all = edit.fsmap_now().mds_roles.keys().copied().collect::<Vec<_>>();
+    let same = |gid: &Gid| find(edit.fsmap_now(), *gid).is_some_and(|(_, info)| info.name == m.name);
+    let old: Vec<Gid> = all.into_iter().filter(same).collect();
+    for gid in old {
+        fail(edit, gid);
+    }
+    let info = MdsInfo {
+        gid: m.gid,
+        name: m.name.clone(),
+        rank: MdsRank::NONE,
+        state: MdsState::STANDBY,
+        state_seq: m.seq,
+        addrs: m.addrs.clone(),
+        standby_for_rank: MdsRank::NONE,
+        features: m.features,
+        join_fscid: m.join_fs,
+        compat: edit.fsmap_now().default_compat.clone(),
+        ..MdsInfo::default()
+    };
+    let map = edit.fsmap();
+    let epoch = map.epoch;
+    map.standby_daemons.insert(m.gid, info);
+    map.standby_epochs.insert(m.gid, epoch);
+    map.mds_roles.insert(m.gid, Fscid::NONE);
+    let name = EntityName::new(EntityType::MDS, m.name.clone());
+    if edit.base.metadata.get(&name) != Some(&m.metadata) {
+        edit.push(Change::Metadata(name, Some(m.metadata.clone())));
+    }
+    edit.notes.push(format!("mds.{} {} is a standby", m.name, m.addrs));
+}
+
+/// Takes an MDS out of the map. Its rank waits for another one, and its address may not write any more. Gives
+/// its name.
+pub(crate) fn fail(edit: &mut Edit<'_>, gid: Gid) -> Option<String> {
+    let (fscid, info) = find(edit.fsmap_now(), gid)?;
+    let info = info.clone();
+    if let Some(fscid) = fscid {
+        let until = edit.now.wall + BLOCKLIST;
+        let osd_epoch: Epoch = edit.osd().epoch;
+        for addr in &info.addrs.0 {
+            edit.osd().new_blocklist.insert(*addr, until.into());
+        }
+        let fs = edit.filesystem(fscid);
+        fs.last_failure_osd_epoch = osd_epoch;
+        fs.last_failure = fs.epoch;
+        fs.mds_info.remove(&gid);
+        if info.rank != MdsRank::NONE {
+            fs.up.remove(&info.rank);
+            if info.state == MdsState::CREATING {
+                fs.r#in.remove(&info.rank); // nothing was made yet: the next one begins anew
+            } else {
+                fs.failed.insert(info.rank);
+            }
+        }
+    }
+    let map = edit.fsmap();
+    map.standby_daemons.remove(&gid);
+    map.standby_epochs.remove(&gid);
+    map.mds_roles.remove(&gid);
+    Some(info.name)
+}
+
+pub(crate) fn mark_laggy(edit: &mut Edit<'_>, gid: Gid) {
+    let stamp = edit.stamp();
+    let Some((Some(fscid), info)) = find(edit.fsmap_now(), gid) else { return };
+    if info.laggy_since == Utime::default() {
+        let fs = edit.filesystem(fscid);
+        fs.mds_info.get_mut(&gid).expect("was found there").laggy_since = stamp;
+    }
+}
+
+/// Whether a rank waits and a standby is there.
+pub(crate) fn needs_assignment(fsmap: &maps::FsMap) -> bool {
+    !fsmap.standby_daemons.is_empty()
+        && fsmap.filesystems.values().any(|fs| wanted_rank(&fs.mds_map).is_some())
+}
+
+/// The rank that a file system needs somebody for, and the state to begin in.
+fn wanted_rank(fs: &MdsMap) -> Option<(MdsRank, MdsState)> {
+    if fs.flags & MdsMap::NOT_JOINABLE != 0 {
+        return None;
+    }
+    if let Some(rank) = fs.failed.first() {
+        return Some((*rank, MdsState::REPLAY));
+    }
+    // Damaged ranks wait for a person.
+    let rank = (0..fs.max_mds).map(MdsRank).find(|r| !fs.r#in.contains(r))?;
+    let state = if fs.stopped.contains(&rank) { MdsState::STARTING } else { MdsState::CREATING };
+    Some((rank, state))
+}
+
+/// Gives ranks to standbys as long as there are both.
+pub(crate) fn assign(edit: &mut Edit<'_>) {
+    loop {
+        let fsmap = edit.fsmap_now();
+        let Some((fscid, (rank, state))) =
+            fsmap.filesystems.iter().find_map(|(id, fs)| wanted_rank(&fs.mds_map).map(|w| (*id, w)))
+        else {
+            return;
+        };
+        let fits = |info: &&MdsInfo| info.join_fscid == fscid;
+        let any = fsmap.standby_daemons.values();
+        let Some(info) = any.clone().find(fits).or_else(|| any.clone().next()) else { return };
+        let mut info = info.clone();
+        let map = edit.fsmap();
+        map.standby_daemons.remove(&info.gid);
+        map.standby_epochs.remove(&info.gid);
+        map.mds_roles.insert(info.gid, fscid);
+        let fs = edit.filesystem(fscid);
+        let inc = fs.inc.entry(rank).or_default();
+        *inc += 1;
+        (info.rank, info.state, info.inc) = (rank, state, *inc);
+        fs.r#in.insert(rank);
+        fs.failed.remove(&rank);
+        fs.stopped.remove(&rank);
+        fs.up.insert(rank, info.gid);
+        let note = format!("mds.{} takes rank {rank} of `{}` ({})", info.name, fs.fs_name, info.state.name());
+        fs.mds_info.insert(info.gid, info);
+        edit.notes.push(note);
+    }
+}

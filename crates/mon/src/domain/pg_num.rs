@@ -1,0 +1,353 @@
+//! Numbers of PGs on their way to what they are to be (Ceph: the manager's `adjust_pgs`).
+//!
+//! More: first a pool's PGs split, all at once, which moves nothing; then their places follow, a few at a
+//! time, while little else moves. Fewer: first the places, so that PGs which are to become one lie on the
+//! same OSDs; then the last PG is merged into the one that it was split from, or would have been, and so on.
+//!
+//! A merge takes two maps. The first (`pg_num_pending`) begins an interval in which the two PGs take no
+//! requests. When both are clean in it their newest updates are known and can't change; the second map says
+//! what they were ([`maps::MergeMeta`]) and lowers `pg_num`. Clients wait meanwhile, so it is taken back
+//! where it lasts.
+
+use crate::domain::balancer::Settings;
+use crate::edit::Edit;
+use crate::pg_stats::PgTable;
+use maps::{MergeMeta, OsdId, OsdMap, PgId, Pool, UpActing, split_off, stable_mod, stable_mod_mask};
+use peer::{PgStat, pg_state};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use stdx::Instant;
+
+/// Between two looks, which visit every PG of a pool that changes.
+pub(crate) const PERIOD: Duration = Duration::from_secs(1);
+
+/// PGs that are to be merged have so long to be ready; their clients wait.
+const READY_WITHIN: Duration = Duration::from_secs(6);
+
+/// Where that was not enough: not again before.
+const AGAIN_AFTER: Duration = Duration::from_secs(20);
+
+/// The next step of a pool.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Step {
+    /// Its PGs become so many.
+    Split(u32),
+    /// So many places are used.
+    Spread(u32),
+    /// These PGs go where CRUSH wants them, without exceptions: only then they lie together.
+    Gather([PgId; 2]),
+    /// The last PG and the one that it becomes a part of take no requests.
+    Prepare,
+    /// They do again.
+    TakeBack,
+    /// They are one.
+    Merge(Box<MergeMeta>),
+}
+
+/// Merges that are waited for, by pool.
+#[derive(Debug, Default)]
+pub(crate) struct MergeWaits {
+    by_pool: BTreeMap<i64, Wait>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Wait {
+    /// The merge that is waited for, by the number of PGs that it leaves, and since when.
+    since: Option<(u32, Instant)>,
+    /// The last merge was taken back: none begins before this.
+    not_before: Instant,
+}
+
+impl MergeWaits {
+    /// Forgets pools that are gone.
+    pub fn follow(&mut self, map: &OsdMap) {
+        self.by_pool.retain(|id, _| map.pools.contains_key(id));
+    }
+
+    /// The time for which the merge that a pool prepares has been waited for; zero if it prepares none.
+    pub fn waited(&mut self, now: Instant, id: i64, pool: &Pool) -> Duration {
+        let wait = self.by_pool.entry(id).or_default();
+        let left = pool.pg_num_pending;
+        if left >= pool.pg_num {
+            wait.since = None;
+            return Duration::ZERO;
+        }
+        if wait.since.is_none_or(|(of, _)| of != left) {
+            wait.since = Some((left, now));
+        }
+        wait.since.map_or(Duration::ZERO, |(_, since)| now.since(since))
+    }
+
+    /// True if a pool may begin a merge.
+    pub fn may_begin(&self, now: Instant, id: i64) -> bool {
+        self.by_pool.get(&id).is_none_or(|wait| wait.not_before <= now)
+    }
+
+    /// A merge was taken back: the pool waits before the next one.
+    pub fn put_off(&mut self, now: Instant, id: i64) {
+        self.by_pool.entry(id).or_default().not_before = now + AGAIN_AFTER;
+    }
+}
+
+/// What a pool needs next to come to its target, where it may go on.
+pub(crate) fn next_step(
+    map: &OsdMap,
+    (id, pool): (i64, &Pool),
+    pgs: &PgTable,
+    settings: &Settings,
+    waited: Duration,
+) -> Option<Step> {
+    if pool.pg_num_pending < pool.pg_num {
+        return pending_step(map, (id, pool), pgs, waited);
+    }
+    if pool.pg_num < pool.pg_num_target {
+        return all_active((id, pool), pgs).then_some(Step::Split(pool.pg_num_target));
+    }
+    let places = pool.pgp_num_target.min(pool.pg_num_target).clamp(1, pool.pg_num);
+    let all: usize = map.pools.values().map(|p| p.pg_num as usize).sum();
+    let room = ((all as f64 * settings.misplaced) as u32).max(1);
+    match pool.pgp_num.cmp(&places) {
+        Ordering::Less => Some(Step::Spread(pool.pgp_num.saturating_add(room).min(places))),
+        Ordering::Greater => Some(Step::Spread(pool.pgp_num.saturating_sub(room).max(places))),
+        Ordering::Equal if pool.pg_num > pool.pg_num_target => merge_step(map, (id, pool), pgs),
+        Ordering::Equal => None,
+    }
+}
+
+fn all_active((id, pool): (i64, &Pool), pgs: &PgTable) -> bool {
+    let bits = pg_state::ACTIVE | pg_state::PEERING | pg_state::STALE;
+    let active = |pg: PgId| pgs.pgs().get(&pg).is_some_and(|stat| stat.state & bits == pg_state::ACTIVE);
+    pool.pgs(id).all(active)
+}
+
+/// The last of `pg_num` PGs and the one that it becomes a part of where there is one less.
+fn pair(id: i64, left: u32) -> [PgId; 2] {
+    [PgId::new(id, left), PgId::new(id, stable_mod(left, left, stable_mod_mask(left)))]
+}
+
+/// Where two PGs are, if that is the same place, where CRUSH wants both, and with all copies.
+fn together(map: &OsdMap, pool: &Pool, pair: &[PgId; 2]) -> Option<UpActing> {
+    let [source, target] = pair.map(|pg| map.pg_up_acting(pg));
+    let is_whole = source.acting == source.up
+        && source.acting.len() == usize::from(pool.size)
+        && source.acting.iter().all(|osd| map.is_up(*osd));
+    (source == target && is_whole).then_some(source)
+}
+
+/// Whether the primary of these OSDs was the last to speak of a PG, when all of them were what they are now.
+fn speaks_for(map: &OsdMap, placed: &UpActing, stat: &PgStat) -> bool {
+    let sorted = |osds: &[OsdId]| {
+        let mut osds = osds.to_vec();
+        osds.sort();
+        osds
+    };
+    stat.state & pg_state::STALE == 0
+        && stat.acting.first().copied() == placed.acting_primary
+        && sorted(&stat.acting) == sorted(&placed.acting)
+        && placed
+            .acting
+            .iter()
+            .all(|osd| map.osd(*osd).is_some_and(|o| o.info.up_from <= stat.reported_epoch))
+}
+
+/// Begins a merge where the PGs are clean and in one place. The PG of the merge before must be active: only
+/// of the last one the map says what was ready, and OSDs may have missed the maps before.
+fn merge_step(map: &OsdMap, (id, pool): (i64, &Pool), pgs: &PgTable) -> Option<Step> {
+    let pair = pair(id, pool.pg_num - 1);
+    let is_exception = |pg: &PgId| {
+        map.pg_upmap.contains_key(pg)
+            || map.pg_upmap_items.contains_key(pg)
+            || map.pg_upmap_primaries.contains_key(pg)
+            || map.primary_temp.contains_key(pg)
+    };
+    if pair.iter().any(is_exception) {
+        return Some(Step::Gather(pair));
+    }
+    let placed = together(map, pool, &pair)?;
+    let clean = |pg: &PgId| {
+        pgs.pgs().get(pg).is_some_and(|stat| {
+            let bits = pg_state::ACTIVE | pg_state::CLEAN;
+            stat.state & bits == bits && speaks_for(map, &placed, stat)
+        })
+    };
+    let moves = pair.iter().any(|pg| map.pg_temp.contains_key(pg));
+    (pair.iter().all(clean) && !moves && all_active((id, pool), pgs)).then_some(Step::Prepare)
+}
+
+/// Ends a merge, either way.
+fn pending_step(map: &OsdMap, (id, pool): (i64, &Pool), pgs: &PgTable, waited: Duration) -> Option<Step> {
+    let pair = pair(id, pool.pg_num - 1);
+    let wanted = pool.pg_num_pending == pool.pg_num - 1 && pool.pg_num_target < pool.pg_num;
+    let Some(placed) = together(map, pool, &pair).filter(|_| wanted) else { return Some(Step::TakeBack) };
+    let ready = pair.map(|pg| {
+        let stat = pgs.pgs().get(&pg).filter(|stat| speaks_for(map, &placed, stat))?;
+        let bits = pg_state::PREMERGE | pg_state::PEERED | pg_state::CLEAN;
+        // As of this merge, not of one that was taken back: since then the pool was changed.
+        (stat.state & bits == bits && stat.reported_epoch >= pool.last_change).then_some(stat)
+    });
+    let [Some(source), Some(target)] = ready else {
+        return (waited > READY_WITHIN).then_some(Step::TakeBack);
+    };
+    let both = source.reported_epoch.min(target.reported_epoch);
+    Some(Step::Merge(Box::new(MergeMeta {
+        source_pgid: pair[0],
+        ready_epoch: source.reported_epoch.max(target.reported_epoch),
+        last_epoch_started: both,
+        last_epoch_clean: both,
+        source_version: source.version,
+        target_version: target.version,
+    })))
+}
+
+pub(crate) fn set_pending(edit: &mut Edit<'_>, id: i64, left: u32) {
+    let epoch = edit.osdmap().epoch.next();
+    let pool = edit.pool(id);
+    pool.pg_num_pending = left;
+    // Clients from before Nautilus do not know that this begins an interval.
+    pool.last_force_op_resend_prenautilus = epoch;
+}
+
+pub(crate) fn take_back(edit: &mut Edit<'_>, (id, old): (i64, &Pool)) {
+    set_pending(edit, id, old.pg_num);
+    let name = edit.osdmap().pool_name(id);
+    edit.notes.push(format!("pool '{name}': PGs were not ready to be merged, {} stay for now", old.pg_num));
+}
+
+/// Merges the last PG of a pool into another one. Nothing of what is said of it in the map may be left: there
+/// may be one of its name again.
+pub(crate) fn merge(edit: &mut Edit<'_>, id: i64, meta: MergeMeta) {
+    let source = meta.source_pgid;
+    set_pending(edit, id, source.seed);
+    drop_exceptions(edit, &[source]);
+    let pool = edit.pool(id);
+    (pool.pg_num, pool.last_pg_merge_meta) = (source.seed, meta);
+    let [_, target] = pair(id, source.seed);
+    let name = edit.osdmap().pool_name(id);
+    edit.notes.push(format!("pool '{name}': PG {source} merged into {target}"));
+}
+
+fn drop_upmaps(edit: &mut Edit<'_>, pgs: &[PgId]) {
+    let map = edit.osdmap();
+    for pg in pgs {
+        if map.pg_upmap.contains_key(pg) {
+            edit.osd().old_pg_upmap.insert(*pg);
+        }
+        if map.pg_upmap_items.contains_key(pg) {
+            edit.osd().old_pg_upmap_items.insert(*pg);
+        }
+    }
+}
+
+/// What makes exceptions of these PGs goes.
+pub(crate) fn drop_exceptions(edit: &mut Edit<'_>, pgs: &[PgId]) {
+    drop_upmaps(edit, pgs);
+    let map = edit.osdmap();
+    for pg in pgs {
+        if map.pg_upmap_primaries.contains_key(pg) {
+            edit.osd().old_pg_upmap_primaries.insert(*pg);
+        }
+        if map.primary_temp.contains_key(pg) {
+            edit.osd().new_primary_temp.insert(*pg, OsdId(-1));
+        }
+        if map.pg_temp.contains_key(pg) {
+            edit.osd().new_pg_temp.insert(*pg, Vec::new());
+        }
+    }
+}
+
+/// The PGs whose places change where so many are used.
+pub(crate) fn moved(id: i64, pool: &Pool, pgp_num: u32) -> Vec<PgId> {
+    let place = |seed: u32, n: u32| stable_mod(seed, n, stable_mod_mask(n));
+    pool.pgs(id).filter(|pg| place(pg.seed, pool.pgp_num) != place(pg.seed, pgp_num)).collect()
+}
+
+/// Which of these PGs get other OSDs then: only those have something to report.
+pub(crate) fn displaced(map: &OsdMap, id: i64, pgp_num: u32, moved: &[PgId]) -> Vec<PgId> {
+    let mut next = map.clone();
+    next.pools.entry(id).and_modify(|pool| pool.pgp_num = pgp_num);
+    for pg in moved {
+        next.pg_upmap.remove(pg);
+        next.pg_upmap_items.remove(pg);
+    }
+    let differs = |pg: &PgId| map.pg_up_acting(*pg).up != next.pg_up_acting(*pg).up;
+    moved.iter().copied().filter(differs).collect()
+}
+
+/// Splits a pool's PGs. What makes an exception of a PG does so of those that it becomes: they stay together
+/// for now.
+pub(crate) fn split(edit: &mut Edit<'_>, (id, old): (i64, &Pool), pg_num: u32) {
+    let map = edit.osdmap();
+    for parent in old.pgs(id) {
+        for seed in split_off(parent.seed, old.pg_num, pg_num) {
+            let child = PgId::new(id, seed);
+            if let Some(osds) = map.pg_upmap.get(&parent) {
+                edit.osd().new_pg_upmap.insert(child, osds.clone());
+            }
+            if let Some(items) = map.pg_upmap_items.get(&parent) {
+                edit.osd().new_pg_upmap_items.insert(child, items.clone());
+            }
+        }
+    }
+    let pool = edit.pool(id);
+    (pool.pg_num, pool.pg_num_pending) = (pg_num, pg_num);
+    let name = map.pool_name(id);
+    edit.notes.push(format!("pool '{name}': {} PGs split into {pg_num}", old.pg_num));
+}
+
+/// Gives PGs that share a place places of their own, without exceptions.
+pub(crate) fn spread(edit: &mut Edit<'_>, (id, old): (i64, &Pool), pgp_num: u32, moved: &[PgId]) {
+    let map = edit.osdmap();
+    drop_upmaps(edit, moved);
+    edit.pool(id).pgp_num = pgp_num;
+    let name = map.pool_name(id);
+    edit.notes.push(format!(
+        "pool '{name}': {} PGs move, pgp_num is {} to {pgp_num}",
+        moved.len(),
+        old.pgp_num
+    ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_parts_of_split_pgs_move_when_places_are_added() {
+        let mut pool = Pool::replicated(3, 2, 0, 16, Default::default());
+        pool.pgp_num = 4;
+        let seeds = |n| moved(1, &pool, n).iter().map(|pg| pg.seed).collect::<Vec<_>>();
+        assert_eq!(seeds(5), [4, 12], "what was at place 0");
+        assert_eq!(seeds(16), (4..16).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_pool_splits_once_it_is_active_and_spreads_then() {
+        let mut pool = Pool::replicated(3, 2, 0, 4, Default::default());
+        (pool.pg_num_target, pool.pgp_num_target) = (8, 8);
+        let mut map = OsdMap::default();
+        map.pools.insert(1, pool.clone());
+        let settings = Settings { misplaced: 0.05, ..Settings::default() };
+        let mut pgs = PgTable::default();
+        let step =
+            |map: &OsdMap, pgs: &PgTable| next_step(map, (1, &map.pools[&1]), pgs, &settings, Duration::ZERO);
+        assert_eq!(step(&map, &pgs), None, "nobody knows how its PGs are");
+        let stat = |seed, state| peer::PgStat { pgid: PgId::new(1, seed), state, ..Default::default() };
+        let report = |seed, state, seq| peer::PgStats {
+            pgs: vec![peer::PgStat { reported_seq: seq, ..stat(seed, state) }],
+            ..Default::default()
+        };
+        for seed in 0..4 {
+            let state = if seed == 2 { pg_state::PEERING } else { pg_state::ACTIVE };
+            pgs.report(stdx::Instant(0), report(seed, state, 1));
+        }
+        assert_eq!(step(&map, &pgs), None, "one peers");
+        pgs.report(stdx::Instant(0), report(2, pg_state::ACTIVE | pg_state::CLEAN, 2));
+        assert_eq!(step(&map, &pgs), Some(Step::Split(8)));
+        let raised = map.pools.get_mut(&1).expect("there");
+        (raised.pg_num, raised.pg_num_pending) = (8, 8);
+        assert_eq!(step(&map, &pgs), Some(Step::Spread(5)));
+        map.pools.get_mut(&1).expect("there").pgp_num = 8;
+        assert_eq!(step(&map, &pgs), None);
+    }
+}

@@ -1,0 +1,71 @@
+//! Health checks of monitors and metadata servers.
+
+use crate::health::check::Check;
+use crate::text::plural;
+use crate::view::View;
+use decl::Code;
+use maps::{MdsRank, MdsState};
+
+pub(super) fn mon_checks(view: &View<'_>, out: &mut Vec<Check>) {
+    let (map, quorum) = (&view.state.monmap, &view.quorum);
+    let missing = quorum.missing(map);
+    if !missing.is_empty() && !quorum.leader().is_empty() {
+        let shown = |name: &String| map.mons.get(name).map(|m| crate::text::addrs(&m.addrs));
+        let line = |name: &String| {
+            let (rank, addr) = (map.rank_of(name).unwrap_or_default(), shown(name).unwrap_or_default());
+            format!("mon.{name} (rank {rank}) addr {addr} is down (out of quorum)")
+        };
+        let detail = missing.iter().map(line).collect();
+        let summary =
+            format!("{}/{} mons down, quorum {}", missing.len(), map.mons.len(), quorum.names().join(","));
+        out.push(Check { code: Code::MonDown, summary, count: missing.len(), detail });
+    }
+    let allowed: f64 = view.option("mon_clock_drift_allowed");
+    let far =
+        quorum.clocks().iter().filter(|(_, clock)| clock.ahead_s.abs() > allowed + clock.round_trip_s / 2.0);
+    let detail: Vec<String> = far
+        .map(|(name, clock)| {
+            let (skew, latency) = (clock.ahead_s, clock.round_trip_s);
+            format!("mon.{name} clock skew {skew:.3}s > max {allowed}s (latency {latency:.6}s)")
+        })
+        .collect();
+    if !detail.is_empty() {
+        let names: Vec<&str> = detail.iter().filter_map(|d| d.split(' ').next()).collect();
+        let summary = format!("clock skew detected on {}", names.join(", "));
+        out.push(Check { code: Code::MonClockSkew, summary, count: detail.len(), detail });
+    }
+}
+
+pub(super) fn mds_checks(view: &View<'_>, out: &mut Vec<Check>) {
+    let fsmap = &view.state.fsmap;
+    let (mut offline, mut degraded, mut short) = (Vec::new(), Vec::new(), Vec::new());
+    for fs in fsmap.filesystems.values().map(|f| &f.mds_map) {
+        let name = &fs.fs_name;
+        if fs.up.is_empty() {
+            offline.push(format!("fs {name} is offline because no MDS is active for it."));
+        }
+        let recovering =
+            |r: &MdsRank| fs.state_of(*r) != MdsState::ACTIVE && fs.state_of(*r) != MdsState::CREATING;
+        if !fs.failed.is_empty() || !fs.damaged.is_empty() || fs.up.keys().any(recovering) {
+            degraded.push(format!("fs {name} is degraded"));
+        }
+        let up = fs.up.len() as i32;
+        if up < fs.max_mds {
+            short.push(format!("fs {name} has {up} MDS online, but wants {}", fs.max_mds));
+        }
+        for rank in &fs.damaged {
+            let detail = vec![format!("fs {name} rank {rank} is damaged")];
+            let summary = format!("{} damaged", plural(1, "mds daemon", "mds daemons"));
+            out.push(Check { code: Code::MdsDamage, summary, count: 1, detail });
+        }
+    }
+    let mut add = |code, list: Vec<String>, what: &str| {
+        if !list.is_empty() {
+            let summary = format!("{} {what}", plural(list.len(), "filesystem is", "filesystems are"));
+            out.push(Check { code, summary, count: list.len(), detail: list });
+        }
+    };
+    add(Code::MdsAllDown, offline, "offline");
+    add(Code::FsDegraded, degraded, "degraded");
+    add(Code::MdsUpLessThanMax, short, "online with fewer MDS than max_mds");
+}

@@ -1,0 +1,78 @@
+//! New OSD maps reach a few OSDs from their monitor, and all others from one another (section 5.1 of the
+//! paper): so a change costs each monitor a bounded number of messages, however many OSDs there are.
+//!
+//! A monitor tells at once the OSDs whose turn it is, some of those that have asked for a change that the map
+//! may have made, and all that exchange no heartbeats. The epoch in an OSD's reports shows whether the others
+//! have told it; whoever lacks a map that was there at its last report gets it from the monitor after all.
+
+use super::{Mon, Out};
+use crate::session::{Session, Sessions, SubEnd};
+use crate::storage::Storage;
+use maps::Epoch;
+use node::{Body, ConnId};
+use std::collections::BTreeSet;
+use stdx::Instant;
+use wire::EntityType;
+
+/// Of the OSDs that have asked for a change, this many times as many are told at once as of all.
+const ASKERS: usize = 4;
+impl Session {
+    /// True if this is an OSD that other OSDs tell of new maps.
+    fn shares_maps(&self) -> bool {
+        let follows = self.subs.get("osdmap").is_some_and(|sub| sub.end == SubEnd::Never);
+        follows && self.is(EntityType::OSD) && self.map_share.has_peers()
+    }
+}
+
+impl Sessions {
+    /// The sessions that have the OSD map of `epoch` from other OSDs. All others are sent it by this monitor:
+    /// of those that share maps `at_once`, which change with each epoch, and some that wait for it.
+    pub(crate) fn told_by_others(&self, epoch: Epoch, at_once: usize) -> BTreeSet<ConnId> {
+        let shares = |conn: &ConnId| self.get(*conn).is_some_and(Session::shares_maps);
+        let sharing: Vec<ConnId> = self.conns().into_iter().filter(shares).collect();
+        if sharing.len() <= at_once {
+            return BTreeSet::new();
+        }
+        let first = (epoch.0 as usize).wrapping_mul(at_once);
+        let mut others: BTreeSet<ConnId> = sharing.iter().copied().collect();
+        for n in 0..at_once {
+            others.remove(&sharing[(first + n * sharing.len() / at_once) % sharing.len()]);
+        }
+        let awaits = |conn: &&ConnId| self.get(**conn).is_some_and(|session| session.map_share.awaits());
+        let askers: Vec<ConnId> = others.iter().filter(awaits).take(at_once * ASKERS).copied().collect();
+        others.retain(|conn| !askers.contains(conn));
+        others
+    }
+}
+
+impl<S: Storage> Mon<S> {
+    /// Takes note of the OSD map that the sender of a message has or waits for.
+    pub(crate) fn follow_osd_epoch(&mut self, now: Instant, conn: ConnId, body: &Body, out: &mut Vec<Out>) {
+        let newest = self.log.state().osd.epoch();
+        let is_osd = |session: &&mut Session| session.is(EntityType::OSD);
+        let Some(session) = self.sessions.get_mut(conn).filter(is_osd) else { return };
+        let has = match body {
+            Body::Peer(peer::Body::PgStats(m)) => {
+                session.map_share.peers(!m.heartbeat_peers.is_empty());
+                m.epoch
+            }
+            Body::Peer(
+                peer::Body::OsdBoot(_)
+                | peer::Body::OsdAlive(_)
+                | peer::Body::OsdFailure(_)
+                | peer::Body::OsdPgTemp(_),
+            ) => {
+                session.map_share.asked();
+                return;
+            }
+            _ => return,
+        };
+        let lacks = session.map_share.reported(has, newest);
+        if let Some(sub) = session.subs.get_mut("osdmap") {
+            sub.next = sub.next.max(u64::from(has.0) + 1);
+        }
+        if lacks {
+            self.publish_to(now, conn, out);
+        }
+    }
+}

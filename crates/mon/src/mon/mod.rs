@@ -1,0 +1,419 @@
+//! The monitor as a node: takes inputs, hands them to the services, and at the end of each input proposes,
+//! publishes and answers.
+
+mod admin;
+mod cluster_log;
+mod command;
+#[cfg(test)]
+mod damage_tests;
+mod dispatch;
+mod duties;
+mod forward;
+mod keys;
+mod lead;
+mod links;
+mod map_spread;
+mod mds;
+mod members;
+mod osd_failures;
+mod osd_reports;
+mod pools;
+mod publish;
+mod request;
+mod snapshots;
+mod start;
+mod tick;
+
+use crate::answers::Answers;
+use crate::cluster_log::PendingLines;
+use crate::config::MonConfig;
+use crate::domain::balancer::Balancer;
+use crate::domain::devices::Devices;
+use crate::domain::pg_num::MergeWaits;
+use crate::edit::Edit;
+use crate::options::{FromOption, option};
+use crate::pg_stats::PgTable;
+use crate::quorum::info::QuorumInfo;
+use crate::quorum::links::Links;
+use crate::quorum::proxies::Proxies;
+use crate::quorum::requests::Requests;
+use crate::quorum::snapshots::Snapshots;
+use crate::quorum::standing::{GlobalIdRange, Standing};
+use crate::raft_log::{LogEvent, RaftLog};
+use crate::session::Sessions;
+use crate::storage::Storage;
+use crate::ticker::Ticker;
+use crate::view::View;
+use crate::volatile::failure_reports::FailureReports;
+use crate::volatile::mds_liveness::MdsLiveness;
+use crate::volatile::osd_liveness::OsdLiveness;
+use crate::volatile::pending_osd_changes::PendingOsdChanges;
+use crate::volatile::periodic::Periodic;
+use auth::{RotatingKeys, ServerKeys};
+use node::{AdminId, Body, ConnId, Input, Msg, Never, Node, Output, Peer};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use stdx::{Instant, Now, Rng};
+
+/// The most rounds of [`Mon::settle`] after one input, far more than any input needs.
+const MAX_ROUNDS: u32 = 100;
+
+/// What a monitor puts out.
+pub(crate) type Out = Output<Never>;
+
+/// A monitor. Its first input opens the store.
+pub struct Mon<S = store::Store> {
+    config: MonConfig,
+    log: RaftLog<S>,
+    rng: Rng,
+    sessions: Sessions,
+    volatile: Volatile,
+    ticker: Ticker,
+    phase: Phase,
+    /// Answers that wait for a commit.
+    answers: Answers,
+    /// The keys that acceptors check against; `None` until they were put out once.
+    keys: Option<Arc<ServerKeys>>,
+    /// Keys with which monitors find one another before there is a cluster.
+    spare_keys: RotatingKeys,
+    links: Links,
+    requests: Requests,
+    proxies: Proxies,
+    snapshots: Snapshots,
+    standing: Standing,
+    global_ids: GlobalIdRange,
+    /// True once [`Output::Ready`] was put out.
+    is_ready: bool,
+    /// Something was heard that may change who votes.
+    members_due: bool,
+    /// What `ceph mon metadata` tells of this monitor's host.
+    host: BTreeMap<String, String>,
+    /// Options of this process, once somebody asked for them or set one by `ceph tell`.
+    settings: Option<decl::Settings>,
+}
+
+/// What this monitor knows and the monitors do not agree on. It starts empty when another monitor takes the
+/// lead: what was reported to another leader is not known here, and what was reported here is old.
+#[derive(Debug, Default)]
+struct Volatile {
+    /// When this monitor became ready, or another one leader.
+    since: Instant,
+    quorum: QuorumInfo,
+    pgs: PgTable,
+    osds: OsdLiveness,
+    failures: FailureReports,
+    pending: PendingOsdChanges,
+    mds: MdsLiveness,
+    lines: PendingLines,
+    health_log: Periodic,
+    devices: Devices,
+    autoscale: Periodic,
+    pg_num: Periodic,
+    merges: MergeWaits,
+    balancer: Balancer,
+}
+
+impl Volatile {
+    /// Starts over; what is known of the monitors' clocks stays.
+    fn reset(&mut self, now: Instant) {
+        let mut quorum = std::mem::take(&mut self.quorum);
+        quorum.reset();
+        *self = Self { since: now, quorum, ..Self::default() };
+    }
+}
+
+/// How far a monitor is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    /// The store is being opened.
+    Starting,
+    /// It looks for the others.
+    Electing,
+    /// It was in quorum, and perhaps still is.
+    Running,
+    /// It was asked to end: nobody is served any more, and the store comes to rest.
+    Closing,
+    /// Something failed that can't be worked around.
+    Stopped,
+}
+
+impl<S: Storage> Mon<S> {
+    /// A monitor on its store, which it opens itself. Whether a cluster has to be made is seen then.
+    pub fn new(config: MonConfig, store: S, rng: Rng) -> Self {
+        Self {
+            config,
+            log: RaftLog::new(store),
+            rng,
+            sessions: Sessions::default(),
+            volatile: Volatile::default(),
+            ticker: Ticker::default(),
+            phase: Phase::Starting,
+            answers: Answers::default(),
+            keys: None,
+            spare_keys: RotatingKeys::default(),
+            links: Links::default(),
+            requests: Requests::default(),
+            proxies: Proxies::default(),
+            snapshots: Snapshots::default(),
+            standing: Standing::default(),
+            global_ids: GlobalIdRange::default(),
+            is_ready: false,
+            host: BTreeMap::new(),
+            settings: None,
+            members_due: false,
+        }
+    }
+
+    fn log_events(&mut self, now: Now, events: Vec<LogEvent>, out: &mut Vec<Out>) {
+        for event in events {
+            match event {
+                LogEvent::Disk(id, op) => out.push(Output::Disk { id, op }),
+                LogEvent::Opened(ident) => self.opened(now, ident, out),
+                LogEvent::Committed => self.committed(now, out),
+                LogEvent::Send(to, message) => self.send_raft(now, to, &message, out),
+                LogEvent::Snapshot(to) => self.begin_snapshot(now, to, out),
+                LogEvent::Failed(why) => self.stop(self.advise(&why), out),
+            }
+        }
+    }
+
+    fn stop(&mut self, why: String, out: &mut Vec<Out>) {
+        if self.phase != Phase::Stopped {
+            self.phase = Phase::Stopped;
+            out.push(Output::Stop(Err(why)));
+        }
+    }
+
+    /// The committed state has moved: publish, answer.
+    fn committed(&mut self, now: Now, out: &mut Vec<Out>) {
+        self.after_commit(now, out);
+        let version = self.log.state().version;
+        while let Some(answer) = self.answers.pop_committed(version) {
+            out.push(answer);
+        }
+    }
+
+    /// Puts out what depends on proposals, once they are committed.
+    fn after(&mut self, index: u64, output: Out, out: &mut Vec<Out>) {
+        if index <= self.log.state().version {
+            out.push(output);
+        } else {
+            self.answers.push(index, output);
+        }
+    }
+
+    /// A message to a connection, at once. Only for what depends on committed state alone.
+    fn send(conn: ConnId, tid: u64, body: impl Into<Body>) -> Out {
+        Output::Send { conn, msg: Msg::new(tid, body) }
+    }
+
+    /// Runs a decision on the proposed state and proposes what it changes. Returns the index to wait for.
+    fn edit<T>(&mut self, now: Now, decide: impl FnOnce(&mut Edit<'_>) -> T) -> (T, u64) {
+        let view = View {
+            state: self.log.tail(),
+            pgs: &self.volatile.pgs,
+            quorum: &self.volatile.quorum,
+            balancer: &self.volatile.balancer,
+            host: &self.host,
+            sessions: &self.sessions,
+            config: &self.config,
+            now,
+        };
+        let mut edit = Edit::new(view, &mut self.rng);
+        let value = decide(&mut edit);
+        if edit.too_long_name().is_some() {
+            // A daemon's name: what the store can't keep is not agreed on.
+            edit.discard();
+        }
+        let notes = std::mem::take(&mut edit.notes);
+        let mut changes = if edit.is_empty() { Vec::new() } else { edit.into_changes() };
+        changes.extend(self.log_notes(now, notes));
+        // Only a leader gets here; a monitor that has just lost the lead has no say.
+        if !changes.is_empty() && self.log.raft().is_some_and(|r| r.is_leader()) {
+            self.log.propose(now.wall, changes);
+        }
+        (value, self.log.proposed())
+    }
+
+    /// The committed state and what this monitor knows besides.
+    fn view(&self, now: Now) -> View<'_> {
+        View {
+            state: self.log.state(),
+            pgs: &self.volatile.pgs,
+            quorum: &self.volatile.quorum,
+            balancer: &self.volatile.balancer,
+            host: &self.host,
+            sessions: &self.sessions,
+            config: &self.config,
+            now,
+        }
+    }
+
+    /// A view for readers that do not need the time.
+    fn view_now(&self) -> View<'_> {
+        self.view(Now { mono: self.ticker.next(), wall: stdx::Wall(0) })
+    }
+
+    /// Adds what `ceph mon metadata` tells of this monitor's host.
+    pub fn with_host(mut self, host: BTreeMap<String, String>) -> Self {
+        self.host = host;
+        self
+    }
+
+    /// This monitor's rank; 0 where the map has it not.
+    fn rank(&self) -> usize {
+        self.log.state().monmap.rank_of(&self.config.name).unwrap_or(0)
+    }
+
+    /// An option as monitors see it, from the committed state.
+    fn option<T: FromOption>(&self, name: &str) -> T {
+        option(&self.config, self.log.state(), name)
+    }
+
+    fn takes_part(&self) -> bool {
+        matches!(self.phase, Phase::Electing | Phase::Running)
+    }
+
+    /// Does what follows from an input. With a real store, which completes later, the first round is all
+    /// there is. A test's store that completes at once brings commits, which bring proposals, which are
+    /// written at once: rounds go on until nothing more follows.
+    fn settle(&mut self, now: Now, out: &mut Vec<Out>) {
+        if !self.takes_part() {
+            return;
+        }
+        if self.may_found() {
+            let rng = self.rng.fork();
+            self.log.found(now.mono, &self.config.name, rng);
+        }
+        let mut events = Vec::new();
+        if self.log.deadline().is_some_and(|at| at <= now.mono) {
+            self.log.tick(now, &mut events);
+        }
+        self.log_events(now, events, out);
+        self.maintain_links(now.mono, out);
+        let mut rounds = 0;
+        while self.settle_once(now, out) {
+            rounds += 1;
+            assert!(rounds < MAX_ROUNDS, "an input leads to proposals without end");
+        }
+        self.follow_standing(now, out);
+        if self.is_removed() {
+            let name = &self.config.name;
+            self.stop(format!("mon.{name} was removed from the cluster: its directory can be deleted"), out);
+        }
+    }
+
+    /// One round. Returns true if it did something that more may follow from.
+    fn settle_once(&mut self, now: Now, out: &mut Vec<Out>) -> bool {
+        self.follow_standing(now, out);
+        if self.phase == Phase::Running {
+            self.tick(now, out);
+        }
+        if self.log.leads() {
+            self.apply_pending_osd_changes(now);
+            self.write_lines(now, out);
+            if std::mem::take(&mut self.members_due) {
+                self.maintain_members(now);
+            }
+        }
+        self.hand_out_requests(now, out);
+        let mut events = Vec::new();
+        self.log.flush(now, &mut events);
+        let is_quiet = events.is_empty();
+        self.log_events(now, events, out);
+        !is_quiet && self.phase != Phase::Stopped
+    }
+
+    /// Looks at who votes at the end of this input.
+    fn check_members_later(&mut self) {
+        self.members_due = true;
+    }
+
+    fn connected(&mut self, now: Now, conn: ConnId, peer: Box<Peer>, out: &mut Vec<Out>) {
+        let id = peer.global_id;
+        if self.global_ids.runs_out_with(id) {
+            self.want_ids(now, out);
+        }
+        self.sessions.add(conn, peer);
+    }
+
+    /// The monitor starts to follow a leader: nobody is late yet.
+    fn start_volatile(&mut self, now: Instant) {
+        let state = self.log.state();
+        self.volatile.osds.start(now, state.osdmap());
+        self.volatile.mds.follow(now, &state.fsmap.mds_roles);
+    }
+
+    fn closed(&mut self, now: Instant, conn: ConnId) {
+        if let Some(session) = self.sessions.remove(conn) {
+            self.osd_session_closed(now, &session);
+        }
+        self.volatile.mds.session_closed(now, conn);
+    }
+
+    fn admin(&mut self, now: Now, id: AdminId, command: &str, out: &mut Vec<Out>) {
+        let (code, output) = self.admin_command(now, command);
+        out.push(Output::AdminReply { id, code, output });
+    }
+}
+
+impl<S: Storage> Node for Mon<S> {
+    type Request = Never;
+    type Reply = Never;
+
+    fn handle(&mut self, now: Now, input: Input<Never>, out: &mut Vec<Out>) {
+        if self.phase == Phase::Stopped {
+            return;
+        }
+        let (start, mut events) = (out.len(), Vec::new());
+        if self.phase == Phase::Closing {
+            if let Input::Disk { id, result } = input {
+                self.log.disk_done(now, id, result, &mut events);
+                self.closing(now, events, out);
+            }
+            return;
+        }
+        match input {
+            Input::Start => self.log.open(&mut events),
+            Input::Timer => {}
+            Input::Connected { conn, .. } if self.is_link(conn) => self.link_ready(conn, out),
+            Input::Connected { conn, peer } => self.connected(now, conn, peer, out),
+            Input::Message { conn, msg } => self.message(now, conn, msg, &mut events, out),
+            Input::Closed { conn, .. } if self.is_link(conn) => self.link_closed(now.mono, conn),
+            Input::Closed { conn, .. } => {
+                self.speaker_gone(now.mono, conn);
+                self.closed(now.mono, conn);
+                self.forget_requests(now.mono, conn, out);
+            }
+            Input::Disk { id, result } => self.log.disk_done(now, id, result, &mut events),
+            Input::Admin { id, command } => self.admin(now, id, &command, out),
+            Input::Request { request, .. } => match request {},
+        }
+        self.log_events(now, events, out);
+        self.settle(now, out);
+        self.route_answers(now.mono, start, out);
+    }
+
+    fn wind_up(&mut self, now: Now, out: &mut Vec<Out>) {
+        match self.takes_part() {
+            true => self.close(now, out),
+            false => out.push(Output::Stop(Ok(()))),
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        if !self.takes_part() {
+            return None;
+        }
+        let leads = self.log.leads();
+        let parts = [
+            (self.phase == Phase::Running).then(|| self.ticker.next()),
+            self.log.deadline(),
+            self.links.deadline(),
+            self.standing.deadline(),
+            self.volatile.lines.deadline().filter(|_| leads),
+            self.volatile.pending.deadline().filter(|_| leads && !self.log.is_proposing()),
+        ];
+        parts.into_iter().flatten().min()
+    }
+}

@@ -1,0 +1,354 @@
+//! Telling subscribers: at once when they subscribe, and after each commit.
+
+use crate::cluster_log::LogLevel;
+use crate::mon::{Mon, Out};
+use crate::options::config_for;
+use crate::session::{Session, Sub, SubEnd};
+use crate::state::State;
+use crate::storage::Storage;
+use maps::{Epoch, Fscid, Gid, MdsMap, MgrMap};
+use msgs::SUBSCRIBE_ONCE;
+use node::ConnId;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use stdx::{Buf, Instant, Now};
+use wire::{EntityType, Writer};
+
+/// Incrementals in one message.
+const INCS_IN_MESSAGE: u32 = 64;
+
+/// Full maps that one message carries: each is made from the oldest kept and the incrementals up to it.
+const FULLS_IN_MESSAGE: u32 = 8;
+
+/// For how long a subscription to one OSD map brings those that follow too. Ceph's clients ask for the next
+/// map when they lose an OSD, and where that map has the OSD down but not yet up again, they ask for another
+/// only after 5 to 15 s. As long they would wait for an OSD that fell silent: so, however long ago they
+/// asked, they are told as soon as one goes down. That holds on a new session too, on which they ask for
+/// nothing that they have got before; and for what happened as long before it, because they may have been
+/// between two sessions.
+const NEXT_MAPS: Duration = Duration::from_secs(30);
+
+/// A client that has not asked for OSD maps on its session is sent none before the session is so old: one
+/// that has just begun knows no OSDs yet, and librados complains of a map that it is not ready for.
+const SETTLED: Duration = Duration::from_secs(1);
+
+impl<S: Storage> Mon<S> {
+    /// After the committed state has moved.
+    pub(super) fn after_commit(&mut self, now: Now, out: &mut Vec<Out>) {
+        self.publish_keys(now.mono, out);
+        let state = self.log.state();
+        let map = state.osdmap().clone();
+        // These look at all PGs and OSDs; most commits are of something else.
+        if self.volatile.osds.is_behind(map.epoch) {
+            self.volatile.pgs.follow(&map);
+            self.volatile.osds.follow(now.mono, &map);
+            self.volatile.failures.follow(&map);
+        }
+        self.volatile.mds.follow(now.mono, &self.log.state().fsmap.mds_roles);
+        let at_once = usize::try_from(self.option::<u64>("mon_osd_map_told_at_once")).unwrap_or(usize::MAX);
+        let later = self.sessions.told_by_others(map.epoch, at_once.max(1));
+        for conn in self.sessions.conns() {
+            self.publish(now.mono, conn, !later.contains(&conn), out);
+        }
+    }
+
+    /// `MMonSubscribe`.
+    pub(super) fn subscribe(
+        &mut self,
+        now: Instant,
+        conn: ConnId,
+        m: msgs::MonSubscribe,
+        out: &mut Vec<Out>,
+    ) {
+        let total = self.log.state().log.total();
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        for (what, item) in m.what {
+            let service = what.split('.').next().unwrap_or_default();
+            let allowed = match service {
+                "osdmap" | "nacremap" => session.caps.allows("osd", auth::Perm::R),
+                "mdsmap" | "fsmap" => {
+                    session.caps.allows("mds", auth::Perm::R) || session.caps.allows("fs", auth::Perm::R)
+                }
+                _ if log_level(service).is_some() => session.caps.allows("log", auth::Perm::R),
+                _ => true,
+            };
+            let known = matches!(
+                service,
+                "monmap" | "osdmap" | "mdsmap" | "fsmap" | "config" | "mgrmap" | "nacremap"
+            ) || log_level(service).is_some();
+            if allowed && known {
+                if service == "config" {
+                    session.config = None; // asked anew: answered also where nothing changed
+                }
+                // Who watches the cluster log wants to see what happens from now on.
+                let is_log = log_level(service).is_some() && item.start == 0;
+                let start = if is_log { total + 1 } else { item.start };
+                let end = if item.flags & SUBSCRIBE_ONCE == 0 { SubEnd::Never } else { SubEnd::Once };
+                session.subs.insert(what, Sub { next: start, end });
+            }
+        }
+        let follows = session.is(EntityType::CLIENT) && session.caps.allows("osd", auth::Perm::R);
+        if follows && !session.subs.contains_key("osdmap") {
+            let lately = self.volatile.osds.lost_one_within(now, NEXT_MAPS);
+            let next =
+                if lately { self.volatile.osds.newest_loss() } else { self.log.state().osd.epoch().next() };
+            let end = SubEnd::Unasked(now + SETTLED);
+            session.subs.insert("osdmap".into(), Sub { next: next.0.into(), end });
+        }
+        self.publish_to(now, conn, out);
+    }
+
+    /// Tells those of a lost OSD whose session was too young for it when that was new.
+    pub(super) fn publish_unasked(&mut self, now: Instant, out: &mut Vec<Out>) {
+        if !self.volatile.osds.lost_one_within(now, NEXT_MAPS + SETTLED) {
+            return;
+        }
+        let lost_at = u64::from(self.volatile.osds.newest_loss().0);
+        let is_due =
+            |sub: &Sub| matches!(sub.end, SubEnd::Unasked(from) if from <= now) && sub.next <= lost_at;
+        let waits = |conn: &ConnId| self.sessions.get(*conn).is_some_and(|s| s.subs.values().any(is_due));
+        for conn in self.sessions.conns().into_iter().filter(waits).collect::<Vec<_>>() {
+            self.publish_to(now, conn, out);
+        }
+    }
+
+    /// Sends what a session subscribed to and has not got.
+    pub(crate) fn publish_to(&mut self, now: Instant, conn: ConnId, out: &mut Vec<Out>) {
+        self.publish(now, conn, true, out);
+    }
+
+    /// The same, OSD maps only if the session is not to have them from others.
+    fn publish(&mut self, now: Instant, conn: ConnId, osdmaps: bool, out: &mut Vec<Out>) {
+        let state = self.log.state();
+        if state.is_empty() {
+            return;
+        }
+        let lost_at = u64::from(self.volatile.osds.newest_loss().0);
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        let mut subs = std::mem::take(&mut session.subs);
+        subs.retain(|what, sub| {
+            let waits = match sub.end {
+                SubEnd::At(end) => end <= now && sub.next > lost_at,
+                SubEnd::Unasked(from) => now < from || sub.next > lost_at,
+                SubEnd::Never | SubEnd::Once => false,
+            };
+            if waits || what == "osdmap" && !osdmaps {
+                return true;
+            }
+            let sent = match what.split_once('.').unwrap_or((what, "")) {
+                (what, _) if log_level(what).is_some() => log_since(state, what, sub),
+                ("monmap", _) => monmap(state, sub),
+                ("osdmap", _) => {
+                    let bodies = osdmap(state, sub);
+                    if !bodies.is_empty() {
+                        session.map_share.told();
+                    }
+                    bodies
+                }
+                ("nacremap", _) => nacremap(state, sub),
+                ("mdsmap", fs) => mdsmap(state, session, fs, sub),
+                ("fsmap", which) => fsmap(state, session, which == "user", sub),
+                ("config", _) => config(state, session),
+                ("mgrmap", _) => mgrmap(sub),
+                _ => Vec::new(),
+            };
+            let answered = !sent.is_empty();
+            out.extend(sent.into_iter().map(|body| Self::send(conn, 0, body)));
+            if !answered || sub.end != SubEnd::Once {
+                return true;
+            }
+            sub.end = SubEnd::At(now + NEXT_MAPS);
+            what == "osdmap"
+        });
+        session.subs = subs;
+    }
+}
+
+type Bodies = Vec<node::Body>;
+
+fn monmap(state: &State, sub: &mut Sub) -> Bodies {
+    let epoch = u64::from(state.monmap.epoch);
+    if sub.next > epoch {
+        return Vec::new();
+    }
+    sub.next = epoch + 1;
+    vec![msgs::Body::from(msgs::MonMap { map: Writer::encode(&*state.monmap) }).into()]
+}
+
+fn osdmap(state: &State, sub: &mut Sub) -> Bodies {
+    let newest = state.osd.epoch();
+    if sub.next > u64::from(newest.0) {
+        return Vec::new();
+    }
+    let from = Epoch(u32::try_from(sub.next).unwrap_or(u32::MAX));
+    sub.next = u64::from(newest.0) + 1;
+    osdmaps_since(state, from)
+}
+
+/// A message that says which epochs there are.
+fn no_osdmaps(state: &State) -> msgs::OsdMap {
+    msgs::OsdMap {
+        fsid: state.monmap.fsid,
+        oldest: state.osd.oldest(),
+        newest: state.osd.epoch(),
+        ..msgs::OsdMap::default()
+    }
+}
+
+/// The messages that bring somebody who wants epochs from `from` on to the newest: incrementals where they
+/// are kept, before them the oldest epoch in full for who asks from there (an OSD of Ceph that has no map yet
+/// takes no other beginning).
+pub(super) fn osdmaps_since(state: &State, from: Epoch) -> Bodies {
+    let newest = state.osd.epoch();
+    let head = no_osdmaps(state);
+    let full = |epoch, bytes: &Buf| {
+        let fulls = BTreeMap::from([(epoch, bytes.clone())]);
+        node::Body::from(msgs::Body::from(msgs::OsdMap { fulls, ..head.clone() }))
+    };
+    let (oldest, oldest_full) = state.osd.oldest_full();
+    if from.0 == 0 || from < oldest {
+        return vec![full(newest, state.osd.full())];
+    }
+    let mut out = Vec::new();
+    let mut at = from.0;
+    if from == oldest {
+        out.push(full(oldest, oldest_full));
+        at += 1;
+    }
+    while at <= newest.0 {
+        let end = newest.0.min(at + INCS_IN_MESSAGE - 1);
+        let inc = |e| state.osd.inc(Epoch(e)).map(|bytes| (Epoch(e), bytes.clone()));
+        let incrementals = (at..=end).filter_map(inc).collect();
+        out.push(msgs::Body::from(msgs::OsdMap { incrementals, ..head.clone() }).into());
+        at = end + 1;
+    }
+    out
+}
+
+/// The maps of the epochs asked for that are kept, as many as go into one message: who lacks more asks again.
+pub(super) fn osdmaps_asked_for(state: &State, m: &msgs::MonGetOsdMap) -> msgs::OsdMap {
+    let epochs = |first: Epoch, last: Epoch, most: u32| {
+        let first = first.max(state.osd.oldest());
+        let last = last.0.min(state.osd.epoch().0).min(first.0.saturating_add(most - 1));
+        (first.0..=last).map(Epoch)
+    };
+    let inc = |e| state.osd.inc(e).map(|bytes| (e, bytes.clone()));
+    let full = |e| state.osd.at(e).map(|map| (e, Writer::encode(&*map).into()));
+    let wants = |first: Epoch, last: Epoch| first.0 != 0 && last.0 != 0;
+    let mut maps = no_osdmaps(state);
+    if wants(m.full_first, m.full_last) {
+        maps.fulls = epochs(m.full_first, m.full_last, FULLS_IN_MESSAGE).filter_map(full).collect();
+    }
+    if wants(m.inc_first, m.inc_last) {
+        maps.incrementals = epochs(m.inc_first, m.inc_last, INCS_IN_MESSAGE).filter_map(inc).collect();
+    }
+    maps
+}
+
+fn nacremap(state: &State, sub: &mut Sub) -> Bodies {
+    let map = state.osd.nacre();
+    if sub.next > u64::from(map.epoch.0) {
+        return Vec::new();
+    }
+    sub.next = u64::from(map.epoch.0) + 1;
+    vec![peer::Body::from(peer::NacreMap { fsid: state.monmap.fsid, map: (**map).clone() }).into()]
+}
+
+fn mdsmap(state: &State, session: &Session, fs: &str, sub: &mut Sub) -> Bodies {
+    let (map, name) = mdsmap_for(state, session, fs);
+    let epoch = u64::from(map.epoch.0);
+    if sub.next > epoch {
+        return Vec::new();
+    }
+    // A client that follows and has not seen how clients were taken back sees that first, or it would not
+    // come back.
+    let follows = sub.next > 1 && !session.is(EntityType::MDS);
+    let missed = state
+        .reconnect_maps
+        .values()
+        .find(|m| follows && m.fs_name == name && u64::from(m.epoch.0) >= sub.next && m.epoch < map.epoch);
+    sub.next = epoch + 1;
+    let body = |map: &MdsMap| {
+        let (epoch, fs_name) = (map.epoch, name.clone());
+        msgs::Body::from(msgs::MdsMap { fsid: state.monmap.fsid, epoch, map: Writer::encode(map), fs_name })
+    };
+    missed.into_iter().chain([&*map]).map(|map| body(map).into()).collect()
+}
+
+/// The map of the file system that a session means: an MDS its own, a client the one it named or the default.
+fn mdsmap_for(state: &State, session: &Session, fs: &str) -> (Arc<MdsMap>, String) {
+    let fsmap = &state.fsmap;
+    let gid = Gid(session.peer.global_id);
+    let fscid = if session.is(EntityType::MDS) {
+        fsmap.mds_roles.get(&gid).copied().unwrap_or(Fscid::NONE)
+    } else {
+        fs.parse().map_or(fsmap.legacy_client_fscid, Fscid)
+    };
+    let found = fsmap.filesystems.get(&fscid);
+    if let Some(found) = found.filter(|f| session.sees_fs(&f.mds_map.fs_name)) {
+        return (Arc::new(found.mds_map.clone()), found.mds_map.fs_name.clone());
+    }
+    // No file system: an empty map, in which a standby finds itself.
+    let standby = fsmap.standby_daemons.get(&gid).map(|info| (gid, info.clone()));
+    let map = MdsMap {
+        epoch: fsmap.epoch,
+        compat: fsmap.default_compat.clone(),
+        mds_info: standby.into_iter().collect(),
+        ..MdsMap::default()
+    };
+    (Arc::new(map), String::new())
+}
+
+/// The least loud line of `log-info`, `log-warn` …
+fn log_level(what: &str) -> Option<u16> {
+    what.strip_prefix("log-").and_then(LogLevel::parse)
+}
+
+fn log_since(state: &State, what: &str, sub: &mut Sub) -> Bodies {
+    let total = state.log.total();
+    if sub.next > total {
+        return Vec::new();
+    }
+    let entries = state.log.since(sub.next, log_level(what).unwrap_or(0));
+    sub.next = total + 1;
+    if entries.is_empty() {
+        return Vec::new();
+    }
+    let paxos = msgs::Paxos { version: total };
+    vec![msgs::Body::from(msgs::Log { paxos, fsid: state.monmap.fsid, entries }).into()]
+}
+
+/// All file systems that the session may see, or their names alone.
+fn fsmap(state: &State, session: &Session, names: bool, sub: &mut Sub) -> Bodies {
+    let epoch = state.fsmap.epoch;
+    if sub.next > u64::from(epoch.0) {
+        return Vec::new();
+    }
+    sub.next = u64::from(epoch.0) + 1;
+    let map = session.fsmap(&state.fsmap);
+    let body = match names {
+        true => msgs::Body::from(msgs::FsMapUser { epoch, map: map.user_map() }),
+        false => msgs::Body::from(msgs::FsMap { epoch, map: msgs::Rest(Writer::encode(&*map)) }),
+    };
+    vec![body.into()]
+}
+
+fn mgrmap(sub: &mut Sub) -> Bodies {
+    // There is no manager and never will be another map.
+    if sub.next > 1 {
+        return Vec::new();
+    }
+    sub.next = 2;
+    let map = MgrMap { epoch: Epoch(1), ..MgrMap::default() };
+    vec![msgs::Body::from(msgs::MgrMap { map: msgs::Rest(Writer::encode(&map)) }).into()]
+}
+
+fn config(state: &State, session: &mut Session) -> Bodies {
+    let config = config_for(state, &session.peer.name.to_string());
+    if session.config.as_ref() == Some(&config) {
+        return Vec::new();
+    }
+    session.config = Some(config.clone());
+    vec![msgs::Body::from(msgs::Config { config }).into()]
+}

@@ -1,0 +1,116 @@
+//! The leader as this monitor sees it, how long there has been none, and the global ids that the leader gave
+//! it.
+
+use crate::bootstrap::GLOBAL_ID_STEP;
+use crate::consensus::VoterId;
+use std::ops::Range;
+use std::time::Duration;
+use stdx::Instant;
+
+/// Without a leader for this long, a monitor sends its clients away: other monitors may have one. An election
+/// takes much less. With the time that it takes to miss a leader, a client of a monitor that was cut off
+/// waits at most 2.5 s.
+const LEADERLESS_GRACE: Duration = Duration::from_millis(800);
+
+/// A leader: its store and term.
+pub(crate) type Leader = (VoterId, u64);
+
+/// What this monitor acted upon last.
+#[derive(Debug, Default)]
+pub(crate) struct Standing {
+    /// The leader that clients' requests go to. It has committed an entry of its term, so it may decide.
+    leader: Option<Leader>,
+    /// The term in which this monitor leads, also before it may decide.
+    leading_term: Option<u64>,
+    /// Set while there is no leader.
+    leaderless_since: Option<Instant>,
+    /// Clients were sent away for want of a leader.
+    sent_clients_away: bool,
+}
+
+impl Standing {
+    /// The leader that requests go to.
+    pub fn leader(&self) -> Option<Leader> {
+        self.leader
+    }
+
+    /// Notes the term in which this monitor leads. Returns true if that is another one than before.
+    pub fn set_leading_term(&mut self, term: Option<u64>) -> bool {
+        std::mem::replace(&mut self.leading_term, term) != term
+    }
+
+    /// Notes the leader. Returns true if it is another one than before.
+    pub fn set_leader(&mut self, now: Instant, leader: Option<Leader>) -> bool {
+        if self.leader == leader {
+            return false;
+        }
+        self.leader = leader;
+        (self.leaderless_since, self.sent_clients_away) = match leader {
+            Some(_) => (None, false),
+            None => (Some(now), self.sent_clients_away),
+        };
+        true
+    }
+
+    /// There is no leader. Returns true once, when clients are to be sent away.
+    pub fn give_up_on_leader(&mut self, now: Instant) -> bool {
+        let since = *self.leaderless_since.get_or_insert(now);
+        now.since(since) >= LEADERLESS_GRACE && !std::mem::replace(&mut self.sent_clients_away, true)
+    }
+
+    /// The moment at which [`Self::give_up_on_leader`] says yes.
+    pub fn deadline(&self) -> Option<Instant> {
+        let since = self.leaderless_since.filter(|_| !self.sent_clients_away)?;
+        Some(since + LEADERLESS_GRACE)
+    }
+}
+
+/// The global ids that this monitor may give to new clients.
+#[derive(Debug, Default)]
+pub(crate) struct GlobalIdRange {
+    ids: Range<u64>,
+    /// More ids were asked for and have not come.
+    is_asked: bool,
+}
+
+impl GlobalIdRange {
+    /// True if there are no ids.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// True if a client with this id shows that half of the ids are used up.
+    pub fn runs_out_with(&self, id: u64) -> bool {
+        self.ids.contains(&id) && id >= self.refill_from()
+    }
+
+    /// The number of ids that are left when more are asked for.
+    pub fn left(&self) -> u64 {
+        self.ids.end.saturating_sub(self.refill_from())
+    }
+
+    /// Begins to ask for ids. Returns false if they were asked for already.
+    pub fn ask(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_asked, true)
+    }
+
+    /// The question or its answer was lost: ids may be asked for again.
+    pub fn ask_again(&mut self) {
+        self.is_asked = false;
+    }
+
+    /// True if all ids of this monitor are below `id`.
+    pub fn is_before(&self, id: u64) -> bool {
+        id >= self.ids.end
+    }
+
+    /// Takes a range that was committed for this monitor.
+    pub fn take(&mut self, ids: Range<u64>) {
+        self.ids = ids;
+        self.is_asked = false;
+    }
+
+    fn refill_from(&self) -> u64 {
+        self.ids.end.saturating_sub(GLOBAL_ID_STEP / 2)
+    }
+}

@@ -1,0 +1,684 @@
+//! The replicated log: consensus, what it agreed on, and the store that both are kept in. Entries are
+//! committed in order, a committed one is never lost, and [`RaftLog::state`] shows only what is committed.
+//!
+//! On the store (private pool -1) there are three objects: `mon.ident` says whose store it is and holds term
+//! and vote, `mon.log` has one omap entry for each log entry (key: index, big-endian), `mon.state` has the
+//! rows of a checkpoint of the state. A checkpoint rides in the transaction of later entries: it writes the
+//! rows that changed and drops the entries that it covers. A snapshot from a leader is gathered in
+//! `mon.incoming` and takes the place of `mon.state` in one step.
+
+use crate::consensus::{Effect, Entry, Message, Position, Raft, Restored, Timing, VoterId, Voters};
+use crate::entry::{Change, LogEntry};
+use crate::state::{Row, State};
+use crate::storage::Storage;
+use node::{DiskOp, DiskOpId, DiskResult};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use stdx::{Instant, Now, Rng};
+use store::{ObjectKey, ObjectView, OmapRange, Read, ReadId, ReadReply, StoreOut, Transaction, TxnId, TxnOp};
+use wire::{Decode, DecodeError, Reader, Uuid, Writer, wire_structs};
+
+/// Private pool of the monitor's objects.
+const POOL: i64 = -1;
+/// Entries between two checkpoints.
+const CHECKPOINT_EVERY: u64 = 64;
+/// Entries kept in memory behind a checkpoint, for monitors that are a little late.
+const KEEP: u64 = 512;
+/// Omap entries and bytes of one read while opening.
+const PAGE: (usize, usize) = (512, 1 << 20);
+/// Bytes of the rows or entries of one transaction, but for a single one that is longer, and where the store
+/// takes as many.
+const TXN: usize = 1 << 20;
+/// What the store needs for a row beside key and value.
+const ROW: usize = 100;
+/// Version of this layout.
+const FORMAT: u32 = 1;
+
+wire_structs! {
+    /// Whose store it is.
+    pub struct Ident[v 2/1] {
+        /// Layout version.
+        pub format: u32,
+        /// Of the cluster.
+        pub fsid: Uuid,
+        /// Of the monitor.
+        pub name: String,
+        /// Drawn when the store was made.
+        pub store: u64 = since 2,
+    }
+
+    /// What a voter must not forget.
+    struct Hard[v 1/1] {
+        term: u64,
+        /// 0 for none.
+        vote: u64,
+    }
+}
+
+/// What the log tells its owner.
+#[derive(Debug)]
+pub enum LogEvent {
+    /// Carry this out for the store.
+    Disk(DiskOpId, DiskOp),
+    /// The store is open; empty where nothing was ever written to it.
+    Opened(Option<Ident>),
+    /// More is committed: [`RaftLog::state`] has moved.
+    Committed,
+    /// For another monitor's store.
+    Send(VoterId, Message),
+    /// Another monitor needs the whole state.
+    Snapshot(VoterId),
+    /// It has stopped for good.
+    Failed(String),
+}
+
+/// See the module.
+pub struct RaftLog<S> {
+    store: S,
+    opening: Option<Opening>,
+    raft: Option<Raft>,
+    restored: Restored,
+    state: State,
+    /// The state with all proposals applied; decisions are made on it. Only a leader's runs ahead.
+    tail: State,
+    writing: Option<Writing>,
+    /// Rows of `state` that the stored checkpoint has not.
+    dirty: BTreeSet<Row>,
+    checkpoint: u64,
+    /// To be written with the first entries.
+    ident: Option<Ident>,
+    /// A snapshot that was taken over and is not yet written.
+    incoming: Option<(u64, Rows)>,
+}
+
+/// A whole state as it is stored.
+pub type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+struct Writing {
+    txn: TxnId,
+    mark: u64,
+    /// Index of the checkpoint that rides along.
+    checkpoint: Option<u64>,
+}
+
+#[derive(Default)]
+struct Opening {
+    object: usize,
+    ident: Option<Ident>,
+    hard: Hard,
+    rows: BTreeMap<Vec<u8>, Vec<u8>>,
+    entries: BTreeMap<Vec<u8>, Vec<u8>>,
+    last_key: Option<Vec<u8>>,
+    read: Option<ReadId>,
+}
+
+const OBJECTS: [&str; 4] = ["mon.ident", "mon.state", "mon.log", "mon.incoming"];
+/// The last of them is only on its way.
+const READ_AT_START: usize = 3;
+
+fn key(object: usize) -> ObjectKey {
+    ObjectKey::private(POOL, OBJECTS[object])
+}
+
+impl<S: Storage> RaftLog<S> {
+    /// A log on a store that is not open yet.
+    pub fn new(store: S) -> Self {
+        Self {
+            store,
+            opening: None,
+            raft: None,
+            restored: Restored::default(),
+            state: State::default(),
+            tail: State::default(),
+            writing: None,
+            dirty: BTreeSet::new(),
+            checkpoint: 0,
+            ident: None,
+            incoming: None,
+        }
+    }
+
+    /// What is committed.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// What will be committed if nothing fails. Nothing of it may be shown to anyone before it is committed.
+    pub fn tail(&self) -> &State {
+        &self.tail
+    }
+
+    /// Index of the last proposal.
+    pub fn proposed(&self) -> u64 {
+        self.tail.version
+    }
+
+    /// Whether something proposed is not committed yet.
+    pub fn is_proposing(&self) -> bool {
+        self.proposed() != self.state().version
+    }
+
+    /// Consensus; `None` until [`Self::begin`].
+    pub fn raft(&self) -> Option<&Raft> {
+        self.raft.as_ref()
+    }
+
+    /// Whether this monitor decides.
+    pub fn leads(&self) -> bool {
+        self.raft.as_ref().is_some_and(Raft::is_active)
+    }
+
+    /// Opens the store; ends in [`LogEvent::Opened`].
+    pub fn open(&mut self, events: &mut Vec<LogEvent>) {
+        self.opening = Some(Opening::default());
+        let mut out = Vec::new();
+        self.store.open(&mut out);
+        self.store_outs(Now::default(), out, events);
+    }
+
+    /// Names the store; written with what is written next.
+    pub fn set_ident(&mut self, ident: Ident) {
+        self.ident = Some(ident);
+    }
+
+    /// Begins to take part as the store `own`. A store of before there were voters has this one alone.
+    pub fn begin(&mut self, now: Instant, own: VoterId, name: &str, rng: Rng) {
+        let blank = self.is_blank();
+        let mut restored = std::mem::take(&mut self.restored);
+        let nobody = restored.voters.is_empty() && restored.entries.iter().all(|e| e.voters.is_none());
+        if nobody && !blank {
+            restored.voters = Voters::from([(own, name.to_owned())]);
+        }
+        self.raft = Some(Raft::new(own, Timing::default(), rng, restored, now));
+    }
+
+    /// Whether neither a state nor an entry is there.
+    pub fn is_blank(&self) -> bool {
+        self.state.is_empty()
+            && self.raft.as_ref().is_none_or(|r| r.last().index == 0)
+            && self.restored.entries.is_empty()
+    }
+
+    /// Makes this blank store the first voter of a new cluster.
+    pub fn found(&mut self, now: Instant, name: &str, rng: Rng) {
+        assert!(self.is_blank(), "a cluster is made once");
+        let Some(raft) = &self.raft else { return };
+        let own = raft.own();
+        let voters = Voters::from([(own, name.to_owned())]);
+        self.raft =
+            Some(Raft::new(own, Timing::default(), rng, Restored { voters, ..Restored::default() }, now));
+    }
+
+    /// Begins to lead: decisions go on from the end of the log.
+    pub fn lead(&mut self) {
+        let raft = self.raft.as_ref().expect("a leader has begun");
+        self.tail = self.state.clone();
+        for index in self.state.version + 1..=raft.last().index {
+            let entry = raft.entry(index).expect("what is not committed is in the log");
+            let entry: LogEntry = decode(&entry.data).expect("was decoded when it came");
+            self.tail.apply(&entry).expect("a leader made it from decoded values");
+        }
+    }
+
+    /// Proposes changes that take effect together; committed when [`RaftLog::state`] has that version or a
+    /// later one. Only a leader does.
+    pub fn propose(&mut self, now: stdx::Wall, changes: Vec<Change>) -> u64 {
+        let raft = self.raft.as_mut().filter(|r| r.is_leader()).expect("only a leader decides");
+        let entry = LogEntry { index: self.tail.version + 1, term: raft.term(), stamp: now.into(), changes };
+        self.tail.apply(&entry).expect("a proposal is made from decoded values");
+        let index = raft.propose(Arc::new(Writer::encode(&entry)), voters_of(&entry));
+        assert_eq!(index, Some(entry.index), "the tail ends where the log does");
+        entry.index
+    }
+
+    /// A message from another monitor's store.
+    pub fn step(&mut self, now: Now, from: VoterId, message: Message, events: &mut Vec<LogEvent>) {
+        self.with_raft(events, |raft, out| raft.step(now.mono, from, message, out));
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now: Now, events: &mut Vec<LogEvent>) {
+        self.with_raft(events, |raft, out| raft.tick(now.mono, out));
+    }
+
+    /// Leads no more, and lets another one lead at once.
+    pub fn resign(&mut self, now: Now, events: &mut Vec<LogEvent>) {
+        self.with_raft(events, |raft, out| raft.resign(now.mono, out));
+    }
+
+    /// When [`Self::tick`] is wanted.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.raft.as_ref()?.deadline()
+    }
+
+    /// Lets the owner steer consensus where that has no effects of its own.
+    pub fn steer<T>(&mut self, steer: impl FnOnce(&mut Raft) -> T) -> Option<T> {
+        self.raft.as_mut().map(steer)
+    }
+
+    fn with_raft(&mut self, events: &mut Vec<LogEvent>, act: impl FnOnce(&mut Raft, &mut Vec<Effect>)) {
+        let Some(raft) = &mut self.raft else { return };
+        let mut effects = Vec::new();
+        act(raft, &mut effects);
+        self.effects(effects, events);
+    }
+
+    fn effects(&mut self, effects: Vec<Effect>, events: &mut Vec<LogEvent>) {
+        let committed = effects.contains(&Effect::Committed);
+        if committed {
+            match self.apply_committed() {
+                Ok(()) => events.push(LogEvent::Committed),
+                Err(error) => {
+                    return events
+                        .push(LogEvent::Failed(format!("a committed entry can't be applied: {error}")));
+                }
+            }
+        }
+        for effect in effects {
+            match effect {
+                Effect::Send(to, message) => events.push(LogEvent::Send(to, message)),
+                Effect::Snapshot(to) => events.push(LogEvent::Snapshot(to)),
+                Effect::Committed => {}
+            }
+        }
+    }
+
+    fn apply_committed(&mut self) -> Result<(), DecodeError> {
+        let Some(raft) = &self.raft else { return Ok(()) };
+        for index in self.state.version + 1..=raft.committed() {
+            let entry =
+                raft.entry(index).expect("committed entries are in the log until a checkpoint has them");
+            let rows = self.state.apply(&decode::<LogEntry>(&entry.data)?)?;
+            self.dirty.extend(rows);
+        }
+        if !raft.is_leader() {
+            self.tail = self.state.clone();
+        }
+        Ok(())
+    }
+
+    /// The state for a monitor that is too far behind: what it covers, and its rows.
+    pub fn snapshot(&self) -> (Position, Rows) {
+        let rows = self.state.all_rows().into_iter();
+        let rows = rows.filter_map(|row| self.state.row(&row).map(|value| (row.key(), value)));
+        (Position { term: self.state.term, index: self.state.version }, rows.collect())
+    }
+
+    /// Takes over the state that a leader sent, whole. `Err` where it is none.
+    pub fn install(
+        &mut self,
+        base: Position,
+        rows: Rows,
+        events: &mut Vec<LogEvent>,
+    ) -> Result<(), DecodeError> {
+        let state = State::from_rows(&rows)?;
+        if (Position { term: state.term, index: state.version }) != base {
+            return Err(DecodeError {
+                offset: 0,
+                what: format!("a snapshot of {} called {}", state.version, base.index),
+            });
+        }
+        let Some(raft) = &mut self.raft else { return Ok(()) };
+        if raft.install(base, voters(&state.voters)) {
+            (self.state, self.tail) = (state.clone(), state);
+            self.dirty.clear();
+            self.incoming = Some((base.index, rows));
+            events.push(LogEvent::Committed);
+        }
+        Ok(())
+    }
+
+    /// Sends and writes what has come together, unless a write is under way: the disk sets the pace.
+    pub fn flush(&mut self, now: Now, events: &mut Vec<LogEvent>) {
+        self.with_raft(events, |raft, out| raft.flush(now.mono, out));
+        let Some(raft) = &mut self.raft else { return };
+        if self.writing.is_some() || !raft.has_unsaved() && self.incoming.is_none() {
+            return;
+        }
+        let unsaved = raft.take_unsaved();
+        let mut ops = Vec::new();
+        if let Some((index, rows)) = self.incoming.take()
+            && let Err(why) = self.submit_incoming(index, rows, &mut ops, now, events)
+        {
+            return events.push(LogEvent::Failed(why));
+        }
+        let mut ident = Vec::new();
+        if let Some(own) = self.ident.take() {
+            ident.push((b"ident".to_vec(), Writer::encode(&own)));
+        }
+        if let Some((term, vote)) = unsaved.hard {
+            let vote = vote.unwrap_or_default().0;
+            ident.push((b"vote".to_vec(), Writer::encode(&Hard { term, vote })));
+        }
+        if !ident.is_empty() {
+            ops.push(TxnOp::OmapSet(key(0), ident));
+        }
+        if let Some(from) = unsaved.truncate {
+            ops.push(TxnOp::OmapRemoveRange(
+                key(2),
+                from.to_be_bytes().to_vec(),
+                u64::MAX.to_be_bytes().to_vec(),
+            ));
+        }
+        let rows = unsaved.entries.iter().map(|e| (e.at.index.to_be_bytes().to_vec(), e.data.to_vec()));
+        let mut pieces = pieces(rows, self.piece_bytes());
+        let last = pieces.pop();
+        // A crash between two leaves the first entries of those that were to be added, none of which is
+        // promised to anyone.
+        for piece in pieces {
+            ops.push(TxnOp::OmapSet(key(2), piece));
+            if let Err(why) = self.submit_piece(now, std::mem::take(&mut ops), events) {
+                return events.push(LogEvent::Failed(format!("the monitor can't write its log: {why}")));
+            }
+        }
+        ops.extend(last.map(|piece| TxnOp::OmapSet(key(2), piece)));
+        let checkpoint = match self.state.version >= self.checkpoint + CHECKPOINT_EVERY {
+            true => match self.checkpoint_ops(&mut ops, now, events) {
+                Ok(index) => Some(index),
+                Err(why) => {
+                    let why = format!("the monitor can't write its state: {why}");
+                    return events.push(LogEvent::Failed(why));
+                }
+            },
+            false => None,
+        };
+        self.submit(now, ops, unsaved.mark, checkpoint, events);
+    }
+
+    /// Bytes of a piece; a transaction has at most two and little else.
+    fn piece_bytes(&self) -> usize {
+        TXN.min(self.store.largest_txn() / 3)
+    }
+
+    /// Submits what another transaction completes.
+    fn submit_piece(&mut self, now: Now, ops: Vec<TxnOp>, events: &mut Vec<LogEvent>) -> Result<(), String> {
+        let mut out = Vec::new();
+        self.store.submit(Transaction { ops }, &mut out)?;
+        self.store_outs(now, out, events);
+        Ok(())
+    }
+
+    fn submit(
+        &mut self,
+        now: Now,
+        ops: Vec<TxnOp>,
+        mark: u64,
+        checkpoint: Option<u64>,
+        events: &mut Vec<LogEvent>,
+    ) {
+        let mut out = Vec::new();
+        match self.store.submit(Transaction { ops }, &mut out) {
+            Ok(txn) => {
+                self.writing = Some(Writing { txn, mark, checkpoint });
+                if stdx::mutants::is_active("mon_publishes_before_commit") {
+                    self.written(now, txn, events);
+                }
+            }
+            Err(why) => {
+                return events.push(LogEvent::Failed(format!("the monitor can't write its log: {why}")));
+            }
+        }
+        self.store_outs(now, out, events);
+    }
+
+    /// Writes a snapshot beside the old state and leaves in `ops` what puts it in its place.
+    fn submit_incoming(
+        &mut self,
+        index: u64,
+        rows: Rows,
+        ops: &mut Vec<TxnOp>,
+        now: Now,
+        events: &mut Vec<LogEvent>,
+    ) -> Result<(), String> {
+        self.submit_rows(rows, now, events)?;
+        ops.push(TxnOp::Rename(key(3), key(1)));
+        ops.push(TxnOp::Remove(key(2)));
+        self.checkpoint = index;
+        Ok(())
+    }
+
+    /// Writes the rows of a whole state beside the old one.
+    fn submit_rows(&mut self, rows: Rows, now: Now, events: &mut Vec<LogEvent>) -> Result<(), String> {
+        let mut ops = vec![TxnOp::Remove(key(3))];
+        for piece in pieces(rows, self.piece_bytes()) {
+            ops.push(TxnOp::OmapSet(key(3), piece));
+            self.submit_piece(now, std::mem::take(&mut ops), events)?;
+        }
+        Ok(())
+    }
+
+    /// Leaves in `ops` what makes a checkpoint of the state: the rows that changed, or, where those are too
+    /// long for one transaction, a whole state that was written beside the old one.
+    fn checkpoint_ops(
+        &mut self,
+        ops: &mut Vec<TxnOp>,
+        now: Now,
+        events: &mut Vec<LogEvent>,
+    ) -> Result<u64, String> {
+        let version = (Row::Version.key(), Writer::encode(&self.state.version));
+        let mut set = vec![version, (Row::Term.key(), Writer::encode(&self.state.term))];
+        let mut remove = Vec::new();
+        for row in std::mem::take(&mut self.dirty) {
+            match self.state.row(&row) {
+                Some(value) => set.push((row.key(), value)),
+                None => remove.push(row.key()),
+            }
+        }
+        let bytes = rows_len(&set) + remove.iter().map(|key| key.len() + ROW).sum::<usize>();
+        let is_long = bytes > self.piece_bytes();
+        if !ops.is_empty() && (is_long || ops.iter().map(op_len).sum::<usize>() > self.piece_bytes()) {
+            self.submit_piece(now, std::mem::take(ops), events)?;
+        }
+        if is_long {
+            let (_, rows) = self.snapshot();
+            self.submit_rows(rows, now, events)?;
+            ops.push(TxnOp::Rename(key(3), key(1)));
+        } else {
+            ops.push(TxnOp::OmapSet(key(1), set));
+            if !remove.is_empty() {
+                ops.push(TxnOp::OmapRemove(key(1), remove));
+            }
+        }
+        let end = (self.state.version + 1).to_be_bytes().to_vec();
+        ops.push(TxnOp::OmapRemoveRange(key(2), 0u64.to_be_bytes().to_vec(), end));
+        Ok(self.state.version)
+    }
+
+    /// Brings the store to rest, so that the next start can tell damage from an unfinished write. Nothing is
+    /// proposed or taken after that.
+    pub fn close(&mut self, now: Now, events: &mut Vec<LogEvent>) {
+        let mut out = Vec::new();
+        self.store.close(&mut out);
+        self.store_outs(now, out, events);
+    }
+
+    /// Whether the store is at rest.
+    pub fn is_closed(&self) -> bool {
+        self.store.is_closed()
+    }
+
+    /// A disk operation of the store has ended.
+    pub fn disk_done(&mut self, now: Now, id: DiskOpId, result: DiskResult, events: &mut Vec<LogEvent>) {
+        let mut out = Vec::new();
+        self.store.disk_done(id, result, &mut out);
+        self.store_outs(now, out, events);
+    }
+
+    fn store_outs(&mut self, now: Now, outs: Vec<StoreOut>, events: &mut Vec<LogEvent>) {
+        let mut outs = std::collections::VecDeque::from(outs);
+        while let Some(out) = outs.pop_front() {
+            let mut more = Vec::new();
+            match out {
+                StoreOut::Disk(id, op) => events.push(LogEvent::Disk(id, op)),
+                StoreOut::Opened => self.read_next(&mut more),
+                StoreOut::Committed(txn) => self.written(now, txn, events),
+                StoreOut::Read(id, result) => self.read_done(id, result, &mut more, events),
+                StoreOut::Failed(error) => {
+                    events.push(LogEvent::Failed(format!("the monitor's store failed: {error}")))
+                }
+            }
+            outs.extend(more);
+        }
+    }
+
+    fn written(&mut self, now: Now, txn: TxnId, events: &mut Vec<LogEvent>) {
+        let Some(writing) = self.writing.take_if(|w| w.txn <= txn) else { return };
+        if let Some(index) = writing.checkpoint {
+            self.checkpoint = index;
+        }
+        let keep = self.checkpoint.saturating_sub(KEEP);
+        self.with_raft(events, |raft, out| {
+            raft.saved(now.mono, writing.mark, out);
+            raft.compact(keep);
+        });
+    }
+
+    fn read_next(&mut self, out: &mut Vec<StoreOut>) {
+        let opening = self.opening.as_mut().expect("only while opening");
+        let range =
+            OmapRange { after: opening.last_key.clone(), prefix: Vec::new(), max: PAGE.0, max_bytes: PAGE.1 };
+        let read = Read::Object {
+            key: key(opening.object),
+            attrs: false,
+            data: Vec::new(),
+            omap_header: false,
+            omap_keys: Vec::new(),
+            omap_range: Some(range),
+        };
+        let id = self.store.read(read, out);
+        self.opening.as_mut().expect("only while opening").read = Some(id);
+    }
+
+    fn read_done(
+        &mut self,
+        id: ReadId,
+        result: Result<ReadReply, store::StoreError>,
+        out: &mut Vec<StoreOut>,
+        events: &mut Vec<LogEvent>,
+    ) {
+        let Some(opening) = self.opening.as_mut().filter(|o| o.read == Some(id)) else { return };
+        let view = match result {
+            Ok(ReadReply::Object(view)) => view.unwrap_or_default(),
+            Ok(_) => ObjectView::default(),
+            Err(error) => {
+                return events.push(LogEvent::Failed(format!("the monitor's store is unreadable: {error}")));
+            }
+        };
+        let more = view.omap_more;
+        opening.last_key = view.omap_entries.last().map(|(k, _)| k.clone()).filter(|_| more);
+        if let Err(error) = opening.take(view) {
+            return events.push(LogEvent::Failed(format!("the monitor's store is damaged: {error}")));
+        }
+        if !more {
+            opening.object += 1;
+        }
+        if opening.object < READ_AT_START {
+            return self.read_next(out);
+        }
+        let opening = self.opening.take().expect("was there");
+        let ident = opening.ident.clone();
+        match self.restore(opening) {
+            Ok(()) => events.push(LogEvent::Opened(ident)),
+            Err(error) => events.push(LogEvent::Failed(format!("the monitor's store is damaged: {error}"))),
+        }
+    }
+
+    fn restore(&mut self, opening: Opening) -> Result<(), DecodeError> {
+        self.state = State::from_rows(&opening.rows)?;
+        self.tail = self.state.clone();
+        self.checkpoint = self.state.version;
+        let base = Position { term: self.state.term, index: self.state.version };
+        let mut entries: Vec<Entry> = Vec::new();
+        for bytes in opening.entries.into_values() {
+            let entry = parse_entry(Arc::new(bytes))?;
+            if entry.at.index <= base.index {
+                continue; // covered by the checkpoint that was written with the entries' removal
+            }
+            let last = entries.last().map_or(base, |e| e.at);
+            if entry.at.index != last.index + 1 || entry.at.term < last.term {
+                let what = format!("log entry {} follows {}", entry.at.index, last.index);
+                return Err(DecodeError { offset: 0, what });
+            }
+            entries.push(entry);
+        }
+        let vote = Some(VoterId(opening.hard.vote)).filter(|v| v.0 != 0);
+        let voters = voters(&self.state.voters);
+        self.restored = Restored { term: opening.hard.term, vote, base, voters, entries };
+        Ok(())
+    }
+}
+
+/// An entry of the log, from its stored form.
+pub fn parse_entry(data: Arc<Vec<u8>>) -> Result<Entry, DecodeError> {
+    let entry: LogEntry = decode(&data)?;
+    let at = Position { term: entry.term, index: entry.index };
+    Ok(Entry { at, voters: voters_of(&entry).map(Arc::new), data })
+}
+
+/// Parts of at most so many bytes, but for a single row that is longer.
+fn pieces(rows: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>, most: usize) -> Vec<Vec<(Vec<u8>, Vec<u8>)>> {
+    let (mut pieces, mut bytes) = (Vec::<Vec<_>>::new(), 0);
+    for row in rows {
+        let len = rows_len(std::slice::from_ref(&row));
+        bytes += len;
+        match pieces.last_mut() {
+            Some(piece) if bytes <= most => piece.push(row),
+            _ => {
+                bytes = len;
+                pieces.push(vec![row]);
+            }
+        }
+    }
+    pieces
+}
+
+fn rows_len(rows: &[(Vec<u8>, Vec<u8>)]) -> usize {
+    rows.iter().map(|(key, value)| key.len() + value.len() + ROW).sum()
+}
+
+fn op_len(op: &TxnOp) -> usize {
+    if let TxnOp::OmapSet(_, rows) = op { rows_len(rows) } else { 0 }
+}
+
+fn voters_of(entry: &LogEntry) -> Option<Voters> {
+    entry.changes.iter().rev().find_map(|c| if let Change::Voters(v) = c { Some(voters(v)) } else { None })
+}
+
+fn voters(stored: &BTreeMap<u64, String>) -> Voters {
+    stored.iter().map(|(id, name)| (VoterId(*id), name.clone())).collect()
+}
+
+impl Opening {
+    fn take(&mut self, view: ObjectView) -> Result<(), DecodeError> {
+        match self.object {
+            0 => {
+                let value = |name: &[u8]| view.omap_entries.iter().find(|(k, _)| k == name).map(|(_, v)| v);
+                if let Some(bytes) = value(b"ident") {
+                    let ident: Ident = decode(bytes)?;
+                    if ident.format != FORMAT {
+                        let what = format!("layout {} where {FORMAT} is known", ident.format);
+                        return Err(DecodeError { offset: 0, what });
+                    }
+                    self.ident = Some(ident);
+                }
+                if let Some(bytes) = value(b"vote") {
+                    self.hard = decode(bytes)?;
+                }
+            }
+            1 => self.rows.extend(view.omap_entries),
+            _ => self.entries.extend(view.omap_entries),
+        }
+        Ok(())
+    }
+}
+
+impl Ident {
+    /// Of a new store.
+    pub fn new(fsid: Uuid, name: &str, store: VoterId) -> Self {
+        Self { format: FORMAT, fsid, name: name.to_owned(), store: store.0 }
+    }
+}
+
+fn decode<T: Decode>(bytes: &[u8]) -> Result<T, DecodeError> {
+    Reader::new(bytes).get()
+}

@@ -1,0 +1,54 @@
+//! A read-only view of the cluster, for commands, health checks and periodic work.
+
+use crate::config::MonConfig;
+use crate::domain::balancer::{self, Balancer};
+use crate::pg_stats::PgTable;
+use crate::quorum::info::QuorumInfo;
+use crate::session::Sessions;
+use crate::state::State;
+use std::collections::BTreeMap;
+use stdx::Now;
+
+/// What reading commands see.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    /// Committed.
+    pub state: &'a State,
+    /// What OSDs reported of PGs and devices.
+    pub pgs: &'a PgTable,
+    /// The monitors in quorum.
+    pub quorum: &'a QuorumInfo,
+    /// The leader's balancer.
+    pub balancer: &'a Balancer,
+    /// What this monitor tells of its host.
+    pub host: &'a BTreeMap<String, String>,
+    /// Who is connected.
+    pub sessions: &'a Sessions,
+    /// Of this monitor.
+    pub config: &'a MonConfig,
+    /// Now.
+    pub now: Now,
+}
+
+impl View<'_> {
+    /// An option as monitors see it.
+    pub fn option<T: crate::options::FromOption>(&self, name: &str) -> T {
+        crate::options::option(self.config, self.state, name)
+    }
+
+    /// An option of Ceph's manager, whose work the leader does.
+    pub fn mgr_option<T: crate::options::FromOption>(&self, name: &str) -> T {
+        crate::options::mgr_option(self.config, self.state, name)
+    }
+
+    /// The balancer's settings.
+    pub fn balancer_settings(&self) -> balancer::Settings {
+        balancer::Settings {
+            active: self.mgr_option("mgr/balancer/active"),
+            mode: self.mgr_option("mgr/balancer/mode"),
+            changes: usize::try_from(self.mgr_option::<u64>("mgr/balancer/upmap_max_optimizations"))
+                .unwrap_or(usize::MAX),
+            misplaced: self.mgr_option("target_max_misplaced_ratio"),
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! What a monitor knows without agreeing on it: who was heard of and when, failure reports, changes that OSDs
+//! ask for. It is gathered from reports and starts empty when another monitor takes the lead. Statistics are
+//! in [`crate::pg_stats`].
+
+pub(crate) mod failure_reports;
+pub(crate) mod mds_liveness;
+pub(crate) mod osd_liveness;
+pub(crate) mod pending_osd_changes;
+pub(crate) mod periodic;
