@@ -172,6 +172,8 @@ fn dependencies() -> Result<()> {
     }
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo")));
+    // The check reads the manifests of all packages in the lock file, also those that are never built here.
+    step("fetch of dependencies", cargo(&["fetch", "--locked", "--quiet"]))?;
     let mut check = cargo(&["deny", "--offline", "--log-level", "error", "check", "--hide-inclusion-graph"]);
     check.args(["bans", "licenses", "sources"]);
     if home.is_some_and(|home| home.join("advisory-dbs").is_dir()) {
