@@ -25,7 +25,7 @@ pub(super) enum Due {
     InodeChanged(InodeKey),
     /// Clients hold, want or are allowed something else of an inode.
     CapsChanged(InodeKey),
-    /// Operations that wait for an inode may go on.
+    /// Operations that wait for an inode may go on, or one that kept it has ended.
     Wake(InodeKey),
     /// Something must be loaded, for an operation or for whoever asked.
     Load(Need, Option<OpId>),

@@ -200,7 +200,10 @@ impl Rank {
                 self.ops.wake(cache, ino);
                 self.note(ino);
             }
-            Due::Wake(ino) => self.ops.wake(cache, ino),
+            Due::Wake(ino) => {
+                self.ops.wake(cache, ino);
+                self.note(ino);
+            }
             Due::Load(need, op) => self.loader.load(env, cache, need, op),
             Due::Loaded(loaded) => self.loaded(&loaded),
             Due::InodeNumbersUsed { next, segment } => self.write_back.use_inode_numbers(next, segment),
@@ -263,6 +266,8 @@ impl Rank {
         env.check();
         self.loader.check();
         self.ops.check();
+        self.strays.check();
+        self.caps.check();
         self.reconnect.check();
         self.replay.iter().for_each(Replay::check);
         sessions.check(env);

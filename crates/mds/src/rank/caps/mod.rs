@@ -148,6 +148,7 @@ impl Caps {
             if inode.revocations.remove(&op).is_some() {
                 self.eval(env, cache, sessions, ino, None);
             }
+            env.due(Due::Wake(ino));
         }
     }
 
@@ -168,6 +169,13 @@ impl Caps {
             c.give(c.pending & !STRONG | grantable & (cap::FILE_CACHE | cap::FILE_RD), now);
             send_cap(env, cache, sessions, cap_op::REVOKE, ino, client);
         }
+    }
+
+    /// Asserts what holds between inputs.
+    pub fn check(&self) {
+        let (first, last) = (self.unwanted.front(), self.unwanted.back());
+        assert!(first.map(|(at, ..)| at) <= last.map(|(at, ..)| at), "unwanted bits in order of time");
+        assert!(self.late_flushes.values().all(|late| !late.is_empty()), "late flushes that wait for a load");
     }
 
     /// Asserts by a walk over all inodes that sessions and inodes agree on who holds what.

@@ -13,21 +13,35 @@ use crate::io::IoWhy;
 use crate::types::Need;
 use fsfmt::{DentryKey, DirFrag, Ino, InodeKey, Update};
 use std::collections::BTreeSet;
+use std::ops::Bound;
 
 /// Objects of one file that are worked on at once.
 const MAX_OBJECTS_IN_FLIGHT: u32 = 8;
 /// Files that are worked on at once.
 const MAX_FILES: usize = 32;
 
+/// Inodes looked at in one step, so that a step's cost does not depend on how many wait.
+const MAX_LOOKS: usize = 128;
+
 /// Files to purge or to truncate.
 ///
-/// Invariant: an inode has [`DataWork`] only while it is noted here.
+/// Invariants: an inode has [`DataWork`] only while it is noted here; `under_way` counts those, at most
+/// [`MAX_FILES`]; an inode that is noted is a candidate, or is being worked on, or is noted again when what
+/// keeps it from being worked on has changed.
 #[derive(Default)]
 pub(super) struct Strays {
     /// Removed files and directories, whose objects go with the last capability.
     purges: BTreeSet<InodeKey>,
     /// Files whose objects are to be shortened.
     truncations: BTreeSet<InodeKey>,
+    /// Noted inodes that may be due.
+    candidates: BTreeSet<InodeKey>,
+    /// The last candidate that was looked at.
+    looked_at: Option<InodeKey>,
+    /// Inodes that are being worked on.
+    under_way: usize,
+    /// True if clients were absent at the last step, so that no purge was due.
+    was_absent: bool,
     /// The omap key behind which the search for the predecessor's strays goes on.
     next_page: Option<Vec<u8>>,
 }
@@ -43,13 +57,18 @@ impl Strays {
         self.next_page = last.map(DentryKey::to_omap);
     }
 
-    /// An inode was changed or loaded: notes what is to be done about its objects.
+    /// An inode was changed, loaded or released: notes what is to be done about its objects.
     pub fn note(&mut self, env: &Env, ino: InodeKey, inode: &Inode) {
-        if inode.data.truncate_from > 0 {
+        let truncates = inode.data.truncate_from > 0;
+        let purges = is_stray(env, inode) && inode.data.nlink == 0;
+        if truncates {
             self.truncations.insert(ino);
         }
-        if is_stray(env, inode) && inode.data.nlink == 0 {
+        if purges {
             self.purges.insert(ino);
+        }
+        if truncates || purges {
+            self.candidates.insert(ino);
         }
     }
 
@@ -59,25 +78,34 @@ impl Strays {
         if env.stage() != Stage::Active {
             return;
         }
+        if std::mem::replace(&mut self.was_absent, is_absent) && !is_absent {
+            self.candidates.extend(&self.purges);
+        }
         if self.purges.len() < MAX_FILES
             && let Some(after) = self.next_page.take()
         {
             env.due(Due::Load(stray_page(env, after), None));
         }
-        let mut due: Vec<InodeKey> = self.truncations.iter().copied().collect();
-        if !is_absent {
-            due.extend(self.purges.difference(&self.truncations));
-        }
-        let mut started = 0;
-        for ino in due {
-            if started >= MAX_FILES {
+        for _ in 0..MAX_LOOKS.min(self.candidates.len()) {
+            if self.under_way >= MAX_FILES {
                 break;
             }
-            started += usize::from(self.start(env, cache, sessions, ino, is_absent));
+            let Some(ino) = self.next_candidate() else { break };
+            if self.start(env, cache, sessions, ino, is_absent) {
+                self.candidates.remove(&ino);
+            }
         }
     }
 
-    /// Starts work on an inode if it is due; true if it is under way.
+    /// The candidate behind the one that was looked at last, or the first.
+    fn next_candidate(&mut self) -> Option<InodeKey> {
+        let behind = self.looked_at.map_or(Bound::Unbounded, Bound::Excluded);
+        let next = self.candidates.range((behind, Bound::Unbounded)).next();
+        self.looked_at = next.or_else(|| self.candidates.first()).copied();
+        self.looked_at
+    }
+
+    /// Starts work on an inode if it is due. False if it may be due later although it is not noted again.
     fn start(
         &mut self,
         env: &mut Env,
@@ -88,24 +116,23 @@ impl Strays {
     ) -> bool {
         let Some(inode) = cache.inodes.get(&ino) else {
             self.forget(ino);
-            return false;
+            return true;
         };
         if inode.data_work.is_some() {
             return true;
-        }
-        if inode.lsn > env.journal().durable() {
-            return false;
         }
         let Some(work) = due_work(env, inode, is_absent) else {
             if inode.data.truncate_from == 0 && inode.data.nlink > 0 {
                 self.forget(ino);
             }
-            return false;
+            return true;
         };
-        if inode.data.is_dir() && cache.has_commit(ino.ino) {
+        let is_stored = inode.lsn <= env.journal().durable();
+        if !is_stored || inode.data.is_dir() && cache.has_commit(ino.ino) {
             return false;
         }
         cache.inodes.get_mut(&ino).expect("just looked at").data_work = Some(work);
+        self.under_way += 1;
         self.continue_work(env, cache, sessions, ino);
         true
     }
@@ -113,6 +140,7 @@ impl Strays {
     fn forget(&mut self, ino: InodeKey) {
         self.purges.remove(&ino);
         self.truncations.remove(&ino);
+        self.candidates.remove(&ino);
     }
 
     /// Issues further object operations, or ends the work.
@@ -163,10 +191,11 @@ impl Strays {
         self.truncations.remove(&ino);
         let Some(inode) = cache.inodes.get_mut(&ino) else { return };
         inode.data_work = None;
+        self.under_way -= 1;
         if purge {
             let (dir, key) = inode.place.clone().expect("a purged inode is a stray");
-            let updates = vec![Update::Dentry { dir, key, value: None }, Update::Forget { ino: ino.ino }];
-            self.purges.remove(&ino);
+            let updates = vec![Update::Dentry { dir, key, value: None }, Update::Forget { inode: ino }];
+            self.forget(ino);
             commit(env, cache, sessions, "purge", updates);
             return;
         }
@@ -176,8 +205,17 @@ impl Strays {
         env.due(Due::CapsChanged(ino));
     }
 
-    /// Asserts the invariant by a walk over all inodes.
+    /// Asserts what holds between inputs.
+    pub fn check(&self) {
+        assert!(self.under_way <= MAX_FILES, "{} files are worked on at once", self.under_way);
+        let noted = self.purges.len() + self.truncations.len();
+        assert!(self.under_way <= noted && self.candidates.len() <= noted, "only noted inodes are worked on");
+    }
+
+    /// Asserts the rest by a walk over all inodes.
     pub fn check_all(&self, cache: &Cache) {
+        let under_way = cache.inodes.values().filter(|inode| inode.data_work.is_some()).count();
+        assert_eq!(self.under_way, under_way, "inodes that are being worked on");
         for (ino, inode) in &cache.inodes {
             let is_noted = self.purges.contains(ino) || self.truncations.contains(ino);
             assert!(inode.data_work.is_none() || is_noted, "{ino} is worked on and noted");
