@@ -2,7 +2,10 @@
 //! without knowing the operation and without harm when it was already applied.
 
 use crate::tables::{LockRecord, SessionRecord};
-use crate::{Dentry, DentryKey, DirFrag, Ino, InoRange, InodeData, PreparedTxn, SnapRecord, TxnId};
+use crate::{
+    Dentry, DentryKey, DirFrag, Fnode, Ino, InoRange, InodeData, InodeKey, PackRecord, PreparedTxn,
+    SnapRecord, SnapTable, TxnId,
+};
 use maps::{MdsRank, SnapId};
 use stdx::Rng;
 use wire::{Decode, DecodeError, Encode, Reader, Sample, Utime, Writer};
@@ -87,10 +90,10 @@ updates! {
         /// The inode.
         inode: Box<InodeData>,
     }
-    /// This inode is gone for good: its index entry goes as well.
+    /// This inode is gone for good; with the live inode its index entry goes as well.
     3 = Forget {
-        /// Its number.
-        ino: Ino,
+        /// The inode.
+        inode: InodeKey,
     }
     /// Inode numbers below this are in use.
     4 = InoNext {
@@ -193,6 +196,26 @@ updates! {
         bits: i8,
         /// False when it begins, true when all entries have moved.
         is_done: bool,
+    }
+    /// The header of a fragment is now this. Filled by fragments on several ranks, and by snapshots, which
+    /// purge the entries of removed ones.
+    19 = Header {
+        /// The fragment.
+        dir: DirFrag,
+        /// Its header.
+        fnode: Box<Fnode>,
+    }
+    /// The head of the table of snapshots is now this. Filled by snapshots.
+    20 = SnapHead {
+        /// The head.
+        table: Box<SnapTable>,
+    }
+    /// A pack of small files is now this, or gone. Filled by packed small files.
+    21 = Pack {
+        /// Its number.
+        pack: u64,
+        /// Its record.
+        record: Option<PackRecord>,
     }
 }
 

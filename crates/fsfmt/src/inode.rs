@@ -82,7 +82,7 @@ sparse_structs! {
         /// The user's wish for the rank that serves a directory; filled by several ranks.
         pub pin: Pin,
         /// The rank that has the authority over it; filled by several ranks.
-        pub auth_rank: MdsRank,
+        pub auth_rank: Option<MdsRank>,
         /// Counts moves of the authority; filled by several ranks.
         pub migrate_seq: u32,
         /// The directory that a stray was unlinked from, for people who search.
@@ -95,6 +95,11 @@ sparse_structs! {
 }
 
 impl InodeData {
+    /// The key of this state as the one up to and including `snap`, the snapshot of its primary entry.
+    pub fn key_at(&self, snap: SnapId) -> InodeKey {
+        InodeKey { ino: self.ino, snap }
+    }
+
     /// The live inode's key.
     pub fn key(&self) -> InodeKey {
         self.ino.head()

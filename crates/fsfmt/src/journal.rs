@@ -23,8 +23,14 @@ wire::wire_structs! {
         pub first_seq: u64,
         /// Bytes after which an object is full.
         pub object_size: u64,
+        /// Features that a reader has to know, by bit: one that does not know all of them refuses to start,
+        /// since it would drop what they have stored.
+        pub needs: u64,
     }
 }
+
+/// Features that this version knows. Each later one that stores what older ones would drop adds a bit.
+pub const KNOWN_FEATURES: u64 = 0;
 
 fn crc(len: u32, seq: u64, body: &[u8]) -> u32 {
     let head = [&len.to_le_bytes()[..], &seq.to_le_bytes()[..]].concat();

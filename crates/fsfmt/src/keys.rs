@@ -39,6 +39,27 @@ impl fmt::Debug for InodeKey {
     }
 }
 
+impl Encode for InodeKey {
+    fn encode(&self, w: &mut Writer) {
+        w.put(&self.ino);
+        w.put(&(!self.is_head()).then_some(self.snap));
+    }
+}
+
+impl Decode for InodeKey {
+    const MIN_SIZE: usize = 9;
+    fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self { ino: r.get()?, snap: r.get::<Option<SnapId>>()?.unwrap_or(SnapId::HEAD) })
+    }
+}
+
+impl Sample for InodeKey {
+    fn sample(rng: &mut Rng) -> Self {
+        let snap = if rng.chance(1, 4) { SnapId(rng.below(1000)) } else { SnapId::HEAD };
+        Self { ino: Sample::sample(rng), snap }
+    }
+}
+
 /// A fragment of a directory. Entries of all snapshots are in the same fragment as the live ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct DirFrag {

@@ -37,6 +37,16 @@ pub fn prepared_table(rank: u32) -> String {
     format!("mds{rank}_prepared")
 }
 
+/// Packs of small files that a rank fills. Used by packed small files.
+pub fn pack_table(rank: u32) -> String {
+    format!("mds{rank}_packs")
+}
+
+/// A pack of small files, in the pool of its record.
+pub fn pack_object(pack: u64) -> String {
+    format!("pack.{pack:016x}")
+}
+
 /// The table of snapshots. Used by snapshots.
 pub fn snap_table() -> String {
     "mds_snaptable".to_owned()

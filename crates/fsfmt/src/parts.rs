@@ -70,12 +70,31 @@ sparse_structs! {
 }
 
 wire::wire_structs! {
-    /// A client's right to write without asking.
+    /// A client's right to change a file or a directory without asking.
     pub struct ClientRange[v 1/1] {
         /// The end of the bytes that it may write; 0 if it only holds a file lock.
         pub max_size: u64,
         /// The newest snapshot that it knew; filled by snapshots.
         pub follows: u64,
+        /// Capability bits that it may hold on a directory: to create and unlink in it. Filled by
+        /// asynchronous creates.
+        pub bits: u32,
+    }
+
+    /// A pack: an object of the data pool that many small files share, `pack.N`. It is an entry of the
+    /// rank's table of packs, under its number in 16 hex digits. Filled by packed small files.
+    #[derive(Copy, Eq)]
+    pub struct PackRecord[v 1/1] {
+        /// Pool of the object.
+        pub pool: i64,
+        /// Bytes written to it.
+        pub bytes: u64,
+        /// Bytes of it that inodes still refer to.
+        pub live_bytes: u64,
+        /// Files in it.
+        pub files: u32,
+        /// True if nothing is added any more: what is live moves to other packs, then the object goes.
+        pub is_closed: bool,
     }
 
     /// A step of a back trace: the directory and name of an inode's primary entry.

@@ -82,6 +82,8 @@ sparse_structs! {
         pub dirstat: DirStat,
         /// As in the inode.
         pub rstat: NestStat,
+        /// As in the inode: what the parent's state of that time contains, for statistics that come later.
+        pub accounted: NestStat,
         /// As in the inode.
         pub quota: Quota,
         /// As in the inode.
@@ -106,7 +108,14 @@ sparse_structs! {
         pub state: u8,
         /// The transaction that creates or removes it, unless it is live.
         pub txn: TxnId,
+        /// The id that its removal took, since realms count removals as well; 0 before.
+        pub removed_as: SnapId,
     }
+}
+
+/// The omap key of a snapshot in the table of snapshots.
+pub fn snap_key(snap: SnapId) -> Vec<u8> {
+    format!("{:016x}", snap.0).into_bytes()
 }
 
 /// States of a [`SnapRecord`].

@@ -18,6 +18,11 @@ wire::wire_structs! {
     }
 }
 
+/// The omap key of a transaction in a rank's table of prepared ones.
+pub fn txn_key(txn: TxnId) -> Vec<u8> {
+    format!("{:08x}.{:016x}", txn.coordinator.0, txn.number).into_bytes()
+}
+
 impl fmt::Display for TxnId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.coordinator, self.number)
@@ -31,6 +36,10 @@ pub struct PreparedTxn {
     pub participants: Vec<MdsRank>,
     /// This rank's changes; none of them is about a transaction.
     pub updates: Vec<Update>,
+    /// True at the coordinator once it is decided that the transaction takes effect.
+    pub is_committed: bool,
+    /// At the coordinator: participants that have not confirmed the decision.
+    pub unconfirmed: Vec<MdsRank>,
 }
 
 impl Encode for PreparedTxn {
@@ -38,12 +47,14 @@ impl Encode for PreparedTxn {
         w.versioned(1, 1, |w| {
             w.put(&self.participants);
             w.put(&self.updates);
+            w.put(&self.is_committed);
+            w.put(&self.unconfirmed);
         });
     }
 }
 
 impl Decode for PreparedTxn {
-    const MIN_SIZE: usize = 6;
+    const MIN_SIZE: usize = 19;
     fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         r.versioned(1, |_, r| {
             let participants = r.get()?;
@@ -53,7 +64,7 @@ impl Decode for PreparedTxn {
                 // Not `Update::decode`, which would let bytes nest transactions as deep as they like.
                 updates.push(Update::decode_prepared(r)?);
             }
-            Ok(Self { participants, updates })
+            Ok(Self { participants, updates, is_committed: r.get()?, unconfirmed: r.get()? })
         })
     }
 }
@@ -61,6 +72,11 @@ impl Decode for PreparedTxn {
 impl Sample for PreparedTxn {
     fn sample(rng: &mut Rng) -> Self {
         let updates = (0..rng.below(3)).map(|_| Update::sample_prepared(rng)).collect();
-        Self { participants: Sample::sample(rng), updates }
+        Self {
+            participants: Sample::sample(rng),
+            updates,
+            is_committed: Sample::sample(rng),
+            unconfirmed: Sample::sample(rng),
+        }
     }
 }

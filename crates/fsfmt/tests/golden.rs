@@ -9,8 +9,8 @@ use fsfmt::journal::JournalHeader;
 use fsfmt::tables::{InoTable, LockRecord, SessionRecord};
 use fsfmt::{
     Ancestor, BackPointer, ClientRange, Dentry, DentryKey, DirFrag, DirStat, Event, Fnode, Frag, FragTree,
-    Ino, InoRange, InodeData, Link, NestStat, OldInode, PackedData, Pin, PreparedTxn, Quota, Realm, SnapInfo,
-    SnapRecord, SnapTable, Subtree, TxnId, Update,
+    Ino, InoRange, InodeData, InodeKey, Link, NestStat, OldInode, PackRecord, PackedData, Pin, PreparedTxn,
+    Quota, Realm, SnapInfo, SnapRecord, SnapTable, Subtree, TxnId, Update,
 };
 use std::fmt::Debug;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use wire::{Decode, Encode, Reader, Sample, Writer};
 /// Samples of each structure.
 const SAMPLES: usize = 4;
 /// Samples of updates: enough that each kind has some.
-const UPDATES: usize = 80;
+const UPDATES: usize = 120;
 
 fn file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{name}.txt"))
@@ -78,14 +78,14 @@ macro_rules! golden {
             run::<Update>("Update", UPDATES);
             let text = std::fs::read_to_string(file("Update")).expect("golden samples of updates");
             let kinds: std::collections::BTreeSet<&str> = text.lines().step_by(2).map(|line| &line[..2]).collect();
-            assert_eq!(kinds.len(), 18, "each kind of update has a sample: {kinds:?}");
+            assert_eq!(kinds.len(), 21, "each kind of update has a sample: {kinds:?}");
         }
     };
 }
 
 golden! {
     Ancestor BackPointer ClientRange Dentry DentryKey DirFrag DirStat Event Fnode Frag FragTree Ino InoRange InoTable
-    InodeData JournalHeader Link LockRecord NestStat OldInode PackedData Pin PreparedTxn Quota Realm SessionRecord
+    InodeData InodeKey JournalHeader Link LockRecord NestStat OldInode PackRecord PackedData Pin PreparedTxn Quota Realm SessionRecord
     SnapInfo SnapRecord SnapTable Subtree TxnId
 }
 

@@ -58,3 +58,16 @@ fn a_crash_while_a_replay_writes_back_repeats_it() {
         }
     }
 }
+
+#[test]
+#[should_panic(expected = "a later version of nacre has written it (features 0x4)")]
+fn a_journal_with_features_of_a_later_version_is_refused() {
+    let mut w = World::new(1, MdsOptions::default());
+    let header = w.objects.iter_mut().find(|(id, _)| id.name == fsfmt::names::journal_object(0, 0));
+    let (_, object) = header.expect("the journal's header");
+    let mut stored: fsfmt::journal::JournalHeader =
+        wire::Reader::new(&object.data).get().expect("a header of ours");
+    stored.needs = 4;
+    object.data = wire::Writer::encode(&stored);
+    w.restart(&[]);
+}

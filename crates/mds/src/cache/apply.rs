@@ -3,6 +3,7 @@
 use super::{Cache, Dir, Inode, Slot, SlotLink};
 use crate::types::{Lsn, Place, Segment};
 use fsfmt::{BackPointer, Dentry, DirFrag, Event, InodeData, InodeKey, Link, Update};
+use maps::SnapId;
 use std::cell::Cell;
 
 /// What an event changed that others than the cache keep.
@@ -28,18 +29,24 @@ impl Cache {
                     applied.inodes.push(inode.key());
                     self.put_inode(*inode, None, lsn);
                 }
-                Update::Forget { ino } => {
-                    self.inodes.remove(&ino.head());
-                    let idle = self.dirs.range(DirFrag::all_of(ino)).filter(|(_, d)| d.commit.is_none());
-                    for dir in idle.map(|(dir, _)| *dir).collect::<Vec<_>>() {
-                        self.drop_dir(dir);
-                    }
-                    self.change_index(ino, None, lsn, segment);
-                }
+                Update::Forget { inode } => self.forget(inode, lsn, segment),
                 table => applied.tables.push(table),
             }
         }
         applied
+    }
+
+    /// An inode is gone for good.
+    fn forget(&mut self, inode: InodeKey, lsn: Lsn, segment: Segment) {
+        self.inodes.remove(&inode);
+        if !inode.is_head() {
+            return;
+        }
+        let idle = self.dirs.range(DirFrag::all_of(inode.ino)).filter(|(_, d)| d.commit.is_none());
+        for dir in idle.map(|(dir, _)| *dir).collect::<Vec<_>>() {
+            self.drop_dir(dir);
+        }
+        self.change_index(inode.ino, None, lsn, segment);
     }
 
     /// Sets an entry; returns the inode that it has now.
@@ -50,9 +57,10 @@ impl Cache {
         lsn: Lsn,
         segment: Segment,
     ) -> Option<InodeKey> {
+        let first = value.as_ref().map_or(SnapId(0), |dentry| dentry.first);
         let (link, data) = match value.map(|dentry| dentry.link) {
             None => (SlotLink::Null, None),
-            Some(Link::Primary(data)) => (SlotLink::Primary(data.key()), Some(data)),
+            Some(Link::Primary(data)) => (SlotLink::Primary(data.key_at(place.1.snap)), Some(data)),
             Some(Link::Remote { ino, dtype }) => (SlotLink::Remote { ino, dtype }, None),
         };
         let old = self.dirs.get(&place.0).and_then(|d| d.slots.get(&place.1)).map(|s| s.link);
@@ -62,7 +70,7 @@ impl Cache {
             self.leave_place(inode, &place);
         }
         let inode = data.map(|data| self.put_primary(&place, *data, lsn, segment));
-        self.set_slot(&place, link, lsn);
+        self.set_slot(&place, (link, first), lsn);
         let (dir, key) = place;
         self.mark_entry(dir, key, lsn, segment);
         inode
@@ -70,13 +78,14 @@ impl Cache {
 
     /// Takes in an inode whose primary entry is set.
     fn put_primary(&mut self, place: &Place, data: InodeData, lsn: Lsn, segment: Segment) -> InodeKey {
-        let key = data.key();
-        if self.inodes.get(&key).is_none_or(|i| i.place.as_ref() != Some(place)) {
+        let key = data.key_at(place.1.snap);
+        // The index has the live inode's place; a snapshot's state is found by the name it is kept under.
+        if key.is_head() && self.inodes.get(&key).is_none_or(|i| i.place.as_ref() != Some(place)) {
             let (dir, name) = (place.0.ino, place.1.name.clone());
             let back = BackPointer { dir, name, version: data.version, ancestors: Vec::new() };
             self.change_index(data.ino, Some(back), lsn, segment);
         }
-        if data.is_dir() && data.version == 1 {
+        if key.is_head() && data.is_dir() && data.version == 1 {
             // Nothing can be in it yet but what this journal puts there.
             for frag in data.fragtree.leaves() {
                 let dir = DirFrag { ino: data.ino, frag };
@@ -99,7 +108,7 @@ impl Cache {
 
     fn put_inode(&mut self, data: InodeData, place: Option<&Place>, lsn: Lsn) {
         self.may_have_realms |= data.own_realm.is_some() || data.realm.0 != 0;
-        match self.inodes.get_mut(&data.key()) {
+        match self.inodes.get_mut(&key_of(&data, place)) {
             Some(inode) => {
                 inode.data = data;
                 if inode.place.as_ref() != place {
@@ -114,20 +123,21 @@ impl Cache {
     /// Adds an inode that is not cached.
     fn insert(&mut self, data: InodeData, place: Option<Place>, lsn: Lsn) {
         self.may_have_realms |= data.own_realm.is_some() || data.realm.0 != 0;
-        self.inodes.insert(data.key(), Inode::new(data, place, lsn));
+        self.inodes.insert(key_of(&data, place.as_ref()), Inode::new(data, place, lsn));
     }
 
-    pub(super) fn set_slot(&mut self, place: &Place, link: SlotLink, lsn: Lsn) {
+    pub(super) fn set_slot(&mut self, place: &Place, (link, first): (SlotLink, SnapId), lsn: Lsn) {
         let tick = self.tick;
         let d = self.dirs.entry(place.0).or_default();
         match d.slots.get_mut(&place.1) {
             Some(slot) => {
                 slot.link = link;
+                slot.first = first;
                 slot.lsn = lsn;
                 slot.used.set(tick);
             }
             None => {
-                d.slots.insert(place.1.clone(), Slot { link, lsn, used: Cell::new(tick) });
+                d.slots.insert(place.1.clone(), Slot { link, first, lsn, used: Cell::new(tick) });
                 self.entries += 1;
                 self.fresh += 1;
                 self.queue.push_back((tick, place.clone()));
@@ -140,11 +150,12 @@ impl Cache {
         if self.dirs.get(&place.0).is_some_and(|d| d.slots.contains_key(&place.1)) {
             return;
         }
+        let first = value.as_ref().map_or(SnapId(0), |dentry| dentry.first);
         let link = match value.map(|d| d.link) {
             None => SlotLink::Null,
             Some(Link::Remote { ino, dtype }) => SlotLink::Remote { ino, dtype },
             Some(Link::Primary(data)) => {
-                let ino = data.key();
+                let ino = data.key_at(place.1.snap);
                 if self.inodes.contains_key(&ino) {
                     // It has moved since this entry was read.
                     return;
@@ -153,7 +164,7 @@ impl Cache {
                 SlotLink::Primary(ino)
             }
         };
-        self.set_slot(place, link, 0);
+        self.set_slot(place, (link, first), 0);
     }
 
     /// Takes in a base inode that was loaded.
@@ -178,4 +189,9 @@ impl Cache {
         }
         self.dirty_dirs.remove(&dir);
     }
+}
+
+/// The key of an inode that is stored at `place`: of the live one, or of a snapshot's state.
+fn key_of(data: &InodeData, place: Option<&Place>) -> InodeKey {
+    place.map_or_else(|| data.key(), |(_, name)| data.key_at(name.snap))
 }

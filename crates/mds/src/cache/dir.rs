@@ -2,6 +2,7 @@
 
 use crate::types::{Lsn, Segment};
 use fsfmt::{DentryKey, Ino, InodeKey};
+use maps::SnapId;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,6 +38,8 @@ impl SlotLink {
 pub struct Slot {
     /// What it leads to.
     pub link: SlotLink,
+    /// The first snapshot that the entry is in.
+    pub first: SnapId,
     /// The event that changed it last; 0 for one that was loaded.
     pub lsn: Lsn,
     /// The run that used it last.

@@ -1,8 +1,9 @@
 //! Reading the cache: what is not there is a [`Need`].
 
 use super::{Cache, Inode, SlotLink};
-use crate::types::{Holder, Lsn, Need};
-use fsfmt::{DentryKey, DirFrag, Ino, InodeKey};
+use crate::types::{Holder, Lsn, Need, Place};
+use fsfmt::{Dentry, DentryKey, DirFrag, Ino, InodeKey, Link};
+use maps::SnapId;
 use msgs::cap;
 use std::ops::Bound;
 
@@ -33,6 +34,14 @@ impl Cache {
             }
         }
         Err(Need::Dentry(dir, key.clone()))
+    }
+
+    /// The entry under a name as it is with this link: one that led to the same inode stays in the snapshots
+    /// that it is in.
+    pub fn dentry(&self, place: &Place, link: Link) -> Box<Dentry> {
+        let slot = self.dirs.get(&place.0).and_then(|d| d.slots.get(&place.1));
+        let same = slot.filter(|s| s.link.inode().is_some_and(|inode| inode.ino == link.ino()));
+        Box::new(Dentry { first: same.map_or(SnapId(0), |s| s.first), link })
     }
 
     /// Marks an entry as used in this run.

@@ -1,7 +1,7 @@
 //! What an operation sees: its request, and the cache through reads that note how new what they return is.
 
 use crate::authority::Auth;
-use crate::cache::{Cache, Inode, SlotLink};
+use crate::cache::{Cache, Dir, Inode, SlotLink};
 use crate::config::RankConfig;
 use crate::page::Page;
 use crate::types::{ClientId, Holder, Lsn, Need, Place, Stop};
@@ -133,6 +133,12 @@ impl<'a> Cx<'a> {
         let (link, lsn) = self.cache.entry(dir, key)?;
         self.see(lsn);
         Ok(link)
+    }
+
+    /// What is cached of a fragment, for a listing.
+    pub fn fragment(&self, dir: DirFrag) -> Result<Option<&'a Dir>, Stop> {
+        self.check_authority(dir)?;
+        Ok(self.cache.dirs.get(&dir))
     }
 
     /// Where a directory keeps a name.

@@ -2,7 +2,7 @@
 
 use crate::cache::Cache;
 use crate::types::{Place, Stop};
-use fsfmt::{Dentry, DirFrag, Ino, InodeData, InodeKey, Link, NestStat, Update};
+use fsfmt::{DirFrag, Ino, InodeData, InodeKey, Link, NestStat, Update};
 use std::collections::BTreeMap;
 use wire::Utime;
 
@@ -114,13 +114,15 @@ impl<'a> Draft<'a> {
                     Some(Link::Primary(Box::new(data.expect("a linked inode is in the draft or the cache"))))
                 }
             };
-            updates.push(Update::Dentry { dir, key, value: value.map(|l| Box::new(Dentry::head(l))) });
+            let place = (dir, key);
+            let value = value.map(|link| cache.dentry(&place, link));
+            updates.push(Update::Dentry { dir, key: place.1, value });
         }
         for (ino, data) in inodes {
             updates.push(match cache.inodes.get(&ino).and_then(|i| i.place.clone()) {
-                Some((dir, key)) => {
-                    let value = Some(Box::new(Dentry::head(Link::Primary(Box::new(data)))));
-                    Update::Dentry { dir, key, value }
+                Some(place) => {
+                    let value = Some(cache.dentry(&place, Link::Primary(Box::new(data))));
+                    Update::Dentry { dir: place.0, key: place.1, value }
                 }
                 None => Update::Base { inode: Box::new(data) },
             });

@@ -44,7 +44,7 @@ pub(super) fn set(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let mut draft = Draft::new(cx.cache, cx.now);
     if kind != UNLOCK && !cx.inode(ino)?.data.ranges.contains_key(&cx.client.0) {
         // Recorded like a writer, so that a restart of ours gives the lock to nobody else.
-        draft.inode(ino)?.ranges.insert(cx.client.0, ClientRange { max_size: 0, follows: 0 });
+        draft.inode(ino)?.ranges.insert(cx.client.0, ClientRange::default());
     }
     cx.finish(Plan { local: draft.finish(), lock: Some(lock), ..Plan::default() })
 }

@@ -72,7 +72,7 @@ const CHANGES: u32 = cap::FILE_WR | cap::FILE_BUFFER | cap::FILE_EXCL;
 fn grant_range(cx: &Cx<'_>, draft: &mut Draft<'_>, ino: InodeKey) -> Result<(), Stop> {
     let data = draft.inode(ino)?;
     let max_size = cx.max_size_for(data.size);
-    data.ranges.insert(cx.client.0, ClientRange { max_size, follows: 0 });
+    data.ranges.insert(cx.client.0, ClientRange { max_size, ..ClientRange::default() });
     data.max_size_ever = data.max_size_ever.max(max_size);
     Ok(())
 }
@@ -88,7 +88,7 @@ pub(super) fn create(cx: &Cx<'_>) -> Result<Plan, Stop> {
     }
     let mut data = new_inode(cx, &cx.dir(dir.inode())?.data, args.mode & !mode::FORMAT | mode::FILE)?;
     let max_size = cx.max_size_for(0);
-    data.ranges.insert(cx.client.0, ClientRange { max_size, follows: 0 });
+    data.ranges.insert(cx.client.0, ClientRange { max_size, ..ClientRange::default() });
     data.max_size_ever = max_size;
     let ino = data.ino;
     let mut plan = link_new(cx, (dir, key), data, wanted(args.flags))?;

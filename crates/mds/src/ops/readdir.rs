@@ -60,7 +60,7 @@ fn start_of(cx: &Cx<'_>, args: &ReaddirArgs) -> Bound<DentryKey> {
 
 /// Names and inodes behind `start`, and whether these are all.
 fn page(cx: &Cx<'_>, dir: DirFrag, start: &Bound<DentryKey>, most: usize) -> Result<(Listed, bool), Stop> {
-    let cached = cx.cache.dirs.get(&dir);
+    let cached = cx.fragment(dir)?;
     let complete = cached.is_some_and(|d| d.complete);
     // What is known to be here without gaps: up to `known`, or to the end.
     let known = if complete { None } else { Some(reach(cx, dir, start)?) };

@@ -5,7 +5,7 @@ use super::env::{Due, Env};
 use super::sessions::Sessions;
 use crate::cache::Cache;
 use crate::types::{Lsn, Segment};
-use fsfmt::{Dentry, Event, InodeData, Link, Update};
+use fsfmt::{Event, InodeData, Link, Update};
 
 /// Journals an event and applies it. Nothing that shows it may leave before it is durable.
 pub(super) fn commit(
@@ -47,7 +47,10 @@ pub(super) fn apply(
             | Update::Prepare { .. }
             | Update::Commit { .. }
             | Update::Abort { .. }
-            | Update::Refragment { .. } => {
+            | Update::Refragment { .. }
+            | Update::Header { .. }
+            | Update::SnapHead { .. }
+            | Update::Pack { .. } => {
                 let text =
                     format!("the journal has {}, which this version does not carry out", update.name());
                 env.effect(Effect::Fail(text));
@@ -69,9 +72,9 @@ pub(super) fn commit_inode(
     data.version += 1;
     let place = cache.inodes.get(&data.key()).and_then(|i| i.place.clone());
     let first = match place {
-        Some((dir, key)) => {
-            let value = Some(Box::new(Dentry::head(Link::Primary(Box::new(data)))));
-            Update::Dentry { dir, key, value }
+        Some(place) => {
+            let value = Some(cache.dentry(&place, Link::Primary(Box::new(data))));
+            Update::Dentry { dir: place.0, key: place.1, value }
         }
         None => Update::Base { inode: Box::new(data) },
     };

@@ -101,9 +101,9 @@ impl Stored {
                 self.dirs.entry(dir).or_default().insert(key, *dentry);
             }
             Update::Base { inode } => drop(self.bases.insert(inode.ino, *inode)),
-            Update::Forget { ino } => {
-                self.index.remove(&ino);
-                self.dirs.retain(|dir, _| dir.ino != ino);
+            Update::Forget { inode } => {
+                self.index.remove(&inode.ino);
+                self.dirs.retain(|dir, _| dir.ino != inode.ino);
             }
             Update::InoNext { next } => self.ino_next = self.ino_next.max(next),
             Update::SessionOpen { client, .. } => drop(self.sessions.insert(client)),

@@ -143,7 +143,7 @@ fn grow_range(
     let max_size = max_size_step(data.size, asks, env.cfg().max_file_size);
     if (has == 0 || asks > has) && max_size > has {
         let mut next = data.clone();
-        next.ranges.insert(client.0, ClientRange { max_size, follows: 0 });
+        next.ranges.insert(client.0, ClientRange { max_size, ..ClientRange::default() });
         next.max_size_ever = next.max_size_ever.max(max_size);
         let tells = has > 0 || inode.caps.get(client).is_some_and(|c| c.pending & cap::FILE_WR != 0);
         commit_inode(env, cache, sessions, "grow range", next, Vec::new());

@@ -14,7 +14,7 @@ use super::sessions::Sessions;
 use crate::cache::Cache;
 use crate::io::{IoResult, IoWhy, ObjOp, ObjReply};
 use crate::types::{IoId, Lsn, Segment};
-use fsfmt::journal::JournalHeader;
+use fsfmt::journal::{JournalHeader, KNOWN_FEATURES};
 use fsfmt::tables::InoTable;
 use fsfmt::{Event, Ino, InodeData, names};
 use reader::{Batch, Damage, JournalReader};
@@ -116,7 +116,17 @@ impl Replay {
             self.journal =
                 Some(JournalReader::new(self.header.as_ref().unwrap_or(&JournalHeader::default())));
         }
-        taken.map_err(|damage| format!("the stored state of rank {} is damaged: {damage}", env.cfg().rank))
+        let taken = taken.and_then(|()| self.check_features());
+        taken.map_err(|damage| format!("the stored state of rank {} is unusable: {damage}", env.cfg().rank))
+    }
+
+    /// Refuses what a later version stored with features that this one does not know.
+    fn check_features(&self) -> Result<(), Damage> {
+        let needs = self.header.as_ref().map_or(0, |header| header.needs);
+        match needs & !KNOWN_FEATURES {
+            0 => Ok(()),
+            features => Err(Damage::Newer { features }),
+        }
     }
 
     fn take_table(

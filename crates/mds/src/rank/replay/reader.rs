@@ -32,6 +32,8 @@ pub(super) enum Damage {
     Decode(DecodeError),
     /// Events are missing between two objects.
     Gap { segment: Segment, first: Lsn, expected: Lsn },
+    /// A later version stored what this one would drop.
+    Newer { features: u64 },
 }
 
 impl std::fmt::Display for Damage {
@@ -41,6 +43,11 @@ impl std::fmt::Display for Damage {
             Self::Gap { segment, first, expected } => {
                 write!(f, "journal object {segment} begins with event {first} instead of {expected}")
             }
+            Self::Newer { features } => write!(
+                f,
+                "a later version of nacre has written it (features {features:#x}), and this one would drop \
+                 what that stored; start that version or a later one"
+            ),
         }
     }
 }

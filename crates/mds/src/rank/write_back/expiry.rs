@@ -42,7 +42,7 @@ impl WriteBack {
     pub fn write_header(&mut self, env: &mut Env, first: Segment) {
         let first_seq = env.journal().first_event(first);
         let object_size = Journal::object_size(env.cfg().options.journal_bytes);
-        let bytes = Writer::encode(&JournalHeader { first, first_seq, object_size });
+        let bytes = Writer::encode(&JournalHeader { first, first_seq, object_size, needs: 0 });
         self.header_in_flight = Some(first);
         let name = names::journal_object(env.cfg().rank, 0);
         env.start_metadata_io(name, vec![ObjOp::WriteFull(bytes)], IoWhy::JournalHeader);

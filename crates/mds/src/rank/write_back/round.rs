@@ -139,5 +139,5 @@ fn stored_entry(cache: &Cache, dir: DirFrag, key: &DentryKey) -> Option<Vec<u8>>
         SlotLink::Remote { ino, dtype } => Link::Remote { ino, dtype },
         SlotLink::Primary(ino) => Link::Primary(Box::new(cache.inodes[&ino].data.clone())),
     };
-    Some(Writer::encode(&Dentry::head(link)))
+    Some(Writer::encode(&Dentry { first: slot.first, link }))
 }
