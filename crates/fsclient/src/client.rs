@@ -19,6 +19,7 @@ use crate::session::State;
 use crate::sessions::{Env, SessionEvent, Sessions};
 use crate::settle::Settling;
 use crate::sync;
+use crate::window::Window;
 use monc::{MoncConfig, Stuck, Told};
 use node::{AdminId, CloseReason, Event, Input, Level, Msg, Node, Output, RequestId};
 use rados::RadosConfig;
@@ -40,6 +41,7 @@ pub struct Client {
     services: Services,
     sessions: Sessions,
     cache: Cache,
+    window: Window,
     handles: Handles,
     ops: Ops,
     stuck: Stuck,
@@ -69,6 +71,7 @@ impl Client {
             services: Services::new(monc, rados, &mut rng),
             sessions: Sessions::new(config.mount, SPACE_MDS, session_metadata(&config)),
             cache: Cache::new(config.options.idle_inodes, config.options.dirty_bytes),
+            window: Window::default(),
             handles: Handles::new(),
             ops: Ops::default(),
             stuck: Stuck::default(),
@@ -156,9 +159,9 @@ impl Client {
             self.session_event(event, out);
         } else if let Some(op) = self.ops.next_runnable() {
             self.run(now, op, out);
-        } else if let Some(key) = self.cache.next_unsettled() {
-            let Self { cache, sessions, services, handles, .. } = self;
-            Settling { cache, sessions, services }.settle(now, key, out);
+        } else if let Some(key) = self.cache.next_unsettled().or_else(|| self.window.next()) {
+            let Self { cache, sessions, services, window, handles, .. } = self;
+            Settling { cache, sessions, services, window }.settle(now, key, out);
             cache.take_forgotten_dirs().into_iter().for_each(|dir| handles.distrust_listings(dir));
         } else if let Some(waiters) = self.cache.next_waiters() {
             waiters.into_iter().for_each(|op| self.ops.wake(op));
@@ -171,7 +174,8 @@ impl Client {
     fn service_event(&mut self, now: Now, event: ServiceEvent, out: &mut Outs) {
         match event {
             ServiceEvent::Piece { op, piece, result, data } => self.ops.piece_done(op, piece, result, data),
-            ServiceEvent::Landed { key, offset, result } => {
+            ServiceEvent::Landed { key, offset, bytes, result } => {
+                self.window.landed(bytes);
                 if let Some(inode) = self.cache.inode_mut(key) {
                     inode.landed(offset, result);
                     self.cache.recount(key);
@@ -270,6 +274,7 @@ impl Client {
         self.services.check();
         self.sessions.check();
         self.cache.check();
+        self.window.check();
         self.ops.check();
         if cfg!(debug_assertions) {
             self.handles.check(|key| self.cache.inode(key).map(|inode| inode.usage().access()));
@@ -344,6 +349,9 @@ impl Node for Client {
     }
 }
 
+#[cfg(test)]
+#[path = "client_data_tests.rs"]
+mod data_tests;
 #[cfg(test)]
 #[path = "client_ranks_tests.rs"]
 mod ranks_tests;

@@ -36,13 +36,13 @@ const READERS: u32 = cap::PIN | cap::ANY_SHARED | cap::FILE_RD | cap::FILE_CACHE
 pub(super) struct Rig {
     pub(super) client: Client,
     pub(super) conn: ConnId,
-    fh: Fh,
+    pub(super) fh: Fh,
     pub(super) now: Now,
     next_request: u64,
 }
 
 impl Rig {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let config = ClientConfig {
             credentials: Credentials { name: EntityName::new(EntityType::CLIENT, "admin"), key: None },
             mons: Vec::new(),
@@ -68,7 +68,7 @@ impl Rig {
         let key = client.cache.learn_inode(RANK, &stat);
         client.cache.open_inode(key).add_lookup();
         client.cache.open_inode(key).opened(READ_WRITE);
-        let fh = client.handles.open_file(key, READ_WRITE, false);
+        let fh = client.handles.open_file(key, READ_WRITE, 0);
         assert_eq!(fh, FH);
         let now = Now { mono: Instant(1_000_000_000), wall: Wall(1_000_000_000_000) };
         Self { client, conn, fh, now, next_request: 1 }
@@ -100,7 +100,7 @@ impl Rig {
     }
 
     /// All writes to OSDs in flight arrive.
-    fn writes_arrive(&mut self) -> Outs {
+    pub(super) fn writes_arrive(&mut self) -> Outs {
         assert!(self.client.services.land_all() > 0, "something is in flight");
         let mut out = Vec::new();
         self.client.settle(self.now, &mut out);
@@ -123,8 +123,13 @@ impl Rig {
 
     /// Opens the file again.
     fn open_again(&mut self) {
+        self.open_with(0);
+    }
+
+    /// Opens the file again, with bits of open(2).
+    pub(super) fn open_with(&mut self, flags: u32) {
         self.client.cache.open_inode(InodeKey::head(INO)).opened(READ_WRITE);
-        self.fh = self.client.handles.open_file(InodeKey::head(INO), READ_WRITE, false);
+        self.fh = self.client.handles.open_file(InodeKey::head(INO), READ_WRITE, flags);
     }
 
     pub(super) fn has_cap(&self) -> bool {

@@ -50,7 +50,9 @@ impl FileData<'_> {
                 self.read_done(*fh, *offset, &transfer)
             }
             (Stage::Transfer(transfer), FsRequest::Fallocate { fh, .. }) => self.punched(*fh, &transfer),
-            (Stage::Written(n), FsRequest::Write { fh, .. }) => self.written(attempt, *fh, n),
+            (Stage::Written { offset, len }, FsRequest::Write { fh, .. }) => {
+                self.written(attempt, *fh, Range { offset, len: u64::from(len) })
+            }
             (Stage::Answered(reply), _) if reply.result < 0 => {
                 fail(Errno::from_result_code(reply.result).unwrap_or(Errno::EIO))
             }
@@ -158,17 +160,20 @@ impl FileData<'_> {
         self.cache.recount(key);
         self.cache.note_dirty(attempt.now(), key);
         self.cache.inode_changed(key);
-        self.written(attempt, fh, data.len() as u32)
+        self.written(attempt, fh, Range { offset, len: data.len() as u64 })
     }
 
-    /// The data are buffered. The writer waits while too much is, and, without `Fb`, until they have arrived.
-    fn written(&mut self, attempt: &mut Attempt<'_>, fh: Fh, n: u32) -> Step {
+    /// The data are buffered. The writer waits while too much is, and until they have arrived if it opened the
+    /// file with `O_DIRECT` or there is no `Fb`.
+    fn written(&mut self, attempt: &mut Attempt<'_>, fh: Fh, Range { offset, len }: Range) -> Step {
         let Ok(file) = self.handles.file(fh) else { return fail(Errno::EBADF) };
         let inode = self.cache.open_inode(file.key());
-        if !inode.may(cap::FILE_BUFFER) {
-            if !inode.data().dirty().is_empty() {
-                inode.wait(attempt.op());
-                return attempt.wait_at(Stage::Written(n));
+        let waits = Stage::Written { offset, len: len as u32 };
+        if file.is_direct() || !inode.may(cap::FILE_BUFFER) {
+            if inode.data().dirty().overlaps(offset, offset + len) {
+                inode.wait_for_data(attempt.op());
+                self.cache.settle_later(file.key());
+                return attempt.wait_at(waits);
             }
             if let Some(errno) = inode.take_error() {
                 return fail(errno);
@@ -176,9 +181,9 @@ impl FileData<'_> {
         }
         if self.cache.buffer().is_over_limit() {
             self.cache.wait_for_space(attempt.op());
-            return attempt.wait_at(Stage::Written(n));
+            return attempt.wait_at(waits);
         }
-        done(Answer::Written(n))
+        done(Answer::Written(len as u32))
     }
 
     fn fallocate(&mut self, attempt: &mut Attempt<'_>, fh: Fh, range: Range, mode: u32) -> Step {

@@ -101,21 +101,34 @@ impl Dirty {
         true
     }
 
-    /// Hands out a waiting extent of at most `max` bytes that overlaps nothing flying, and makes it flying.
+    /// True if bytes of the range are buffered.
+    pub(crate) fn overlaps(&self, offset: u64, end: u64) -> bool {
+        [&self.waiting, &self.flying].into_iter().any(|map| overlapping(map, offset, end).next().is_some())
+    }
+
+    /// Hands out waiting bytes without a gap, at most `max`, that overlap nothing flying, and makes them
+    /// flying.
     pub(crate) fn take_off(&mut self, max: u64, object_size: u64) -> Option<Flight> {
-        let found = self.waiting.iter().find_map(|(at, data)| {
+        let (offset, limit) = self.waiting.iter().find_map(|(at, data)| {
             // Not across an object's end, so that each flight is one OSD operation.
-            let object_end = (at / object_size + 1) * object_size;
-            let end = (at + data.len() as u64).min(at + max).min(object_end);
-            let free = overlapping(&self.flying, *at, end).next().is_none();
-            free.then_some((*at, end))
-        });
-        let (offset, end) = found?;
-        let whole = self.waiting.remove(&offset).expect("just found");
-        let len = (end - offset) as usize;
-        let data = whole.slice(0..len);
-        if whole.len() > len {
-            self.waiting.insert(end, whole.slice(len..whole.len()));
+            let limit = (at + max).min((at / object_size + 1) * object_size);
+            let end = (at + data.len() as u64).min(limit);
+            let is_free = overlapping(&self.flying, *at, end).next().is_none();
+            is_free.then_some((*at, limit))
+        })?;
+        // Neighbours join, up to the next bytes that are flying.
+        let limit = self.flying.range(offset..limit).next().map_or(limit, |(at, _)| *at);
+        let (mut data, mut end) = (Bufs::new(), offset);
+        while end < limit
+            && let Some(mut next) = self.waiting.remove(&end)
+        {
+            let len = next.len().min((limit - end) as usize);
+            if next.len() > len {
+                self.waiting.insert(end + len as u64, next.slice(len..next.len()));
+                next = next.slice(0..len);
+            }
+            end += next.len() as u64;
+            data.append(next);
         }
         self.flying.insert(offset, data.clone());
         self.waiting_bytes -= data.len() as u64;

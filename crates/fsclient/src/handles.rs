@@ -4,6 +4,7 @@ use crate::api::{Fh, Ino};
 use crate::dir_handle::DirHandle;
 use crate::inode::Access;
 use crate::key::InodeKey;
+use crate::mds_request::open_flag;
 use std::collections::BTreeSet;
 use stdx::FastMap;
 use wire::Errno;
@@ -14,6 +15,7 @@ pub(crate) struct FileHandle {
     key: InodeKey,
     access: Access,
     append: bool,
+    direct: bool,
 }
 
 impl FileHandle {
@@ -24,6 +26,11 @@ impl FileHandle {
     /// True if writes go to the end of the file.
     pub(crate) fn appends(&self) -> bool {
         self.append
+    }
+
+    /// True if writes wait until their data have arrived at the OSDs.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.direct
     }
 
     pub(crate) fn access(&self) -> Access {
@@ -54,9 +61,10 @@ impl Handles {
     }
 
     /// Adds an open file; its inode counts it too.
-    pub(crate) fn open_file(&mut self, key: InodeKey, access: Access, append: bool) -> Fh {
+    pub(crate) fn open_file(&mut self, key: InodeKey, access: Access, flags: u32) -> Fh {
         let fh = self.next();
-        self.files.insert(fh, FileHandle { key, access, append });
+        let (append, direct) = (flags & open_flag::APPEND != 0, flags & open_flag::DIRECT != 0);
+        self.files.insert(fh, FileHandle { key, access, append, direct });
         fh
     }
 

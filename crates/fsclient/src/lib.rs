@@ -35,6 +35,7 @@ mod sessions;
 mod settle;
 mod sync;
 mod transfer;
+mod window;
 mod xattrs;
 
 pub use api::*;

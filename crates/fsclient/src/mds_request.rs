@@ -20,6 +20,8 @@ pub(crate) mod open_flag {
     pub(crate) const EXCL: u32 = 0o200;
     pub(crate) const TRUNC: u32 = 0o1000;
     pub(crate) const APPEND: u32 = 0o2000;
+    /// The one bit that differs between processors.
+    pub(crate) const DIRECT: u32 = if cfg!(target_arch = "aarch64") { 0o200_000 } else { 0o40_000 };
     pub(crate) const DIRECTORY: u32 = 0o200_000;
     pub(crate) const NOFOLLOW: u32 = 0o400_000;
 }

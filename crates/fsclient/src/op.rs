@@ -45,8 +45,13 @@ pub(crate) enum Stage {
     Sized,
     /// File data are being read or zeroed.
     Transfer(Transfer),
-    /// This many bytes were buffered; the writer waits for the buffer to shrink, or for its data to arrive.
-    Written(u32),
+    /// This range was buffered; the writer waits for the buffer to shrink, or for its data to arrive.
+    Written {
+        /// Its first byte.
+        offset: u64,
+        /// Its bytes.
+        len: u32,
+    },
     /// A monitor or an OSD was asked; its answer is the operation's.
     Elsewhere,
     /// The answer is known.

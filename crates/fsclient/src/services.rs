@@ -19,7 +19,7 @@ pub(crate) enum Token {
     /// Piece `piece` of an operation's transfer.
     Piece { op: OpId, piece: usize },
     /// The buffered extent at `offset`.
-    Flight { key: InodeKey, offset: u64 },
+    Flight { key: InodeKey, offset: u64, bytes: u64 },
     /// The whole answer of an operation.
     Whole { op: OpId },
 }
@@ -30,7 +30,7 @@ pub(crate) enum ServiceEvent {
     /// A piece of a transfer is done.
     Piece { op: OpId, piece: usize, result: i32, data: Bufs },
     /// A buffered extent has arrived at the OSDs, or failed.
-    Landed { key: InodeKey, offset: u64, result: i32 },
+    Landed { key: InodeKey, offset: u64, bytes: u64, result: i32 },
     /// An operation has its answer.
     Answered { op: OpId, reply: Reply },
     /// A monitor has answered an operation's message.
@@ -205,7 +205,7 @@ impl Services {
                 let data = done.ops.into_iter().next().map(|o| o.data).unwrap_or_default();
                 ServiceEvent::Piece { op, piece, result, data }
             }
-            Token::Flight { key, offset } => ServiceEvent::Landed { key, offset, result },
+            Token::Flight { key, offset, bytes } => ServiceEvent::Landed { key, offset, bytes, result },
             Token::Whole { op } => {
                 let ops = done.ops.into_iter().map(|o| (o.rval, o.data)).collect();
                 let reply = Ok(Answer::Object { result, ops, version: done.version });
@@ -244,13 +244,24 @@ fn listing_reply(result: Result<Box<Listing>, i32>) -> Reply {
 
 #[cfg(test)]
 impl Services {
+    /// Buffered extents on their way.
+    pub(crate) fn flights(&self) -> usize {
+        self.tokens.values().filter(|token| matches!(token, Token::Flight { .. })).count()
+    }
+
+    /// Reads that OSDs were asked for.
+    pub(crate) fn reads(&self) -> usize {
+        self.tokens.values().filter(|token| matches!(token, Token::Piece { .. })).count()
+    }
+
     /// All buffered extents on their way arrive. Returns their number.
     pub(crate) fn land_all(&mut self) -> usize {
-        let is_flight = |token: &&Token| matches!(token, Token::Flight { .. });
-        let count = self.tokens.values().filter(is_flight).count();
+        let count = self.flights();
         let flights = self.tokens.extract_if(|_, token| matches!(token, Token::Flight { .. }));
         let landed = flights.filter_map(|(_, token)| match token {
-            Token::Flight { key, offset } => Some(ServiceEvent::Landed { key, offset, result: 0 }),
+            Token::Flight { key, offset, bytes } => {
+                Some(ServiceEvent::Landed { key, offset, bytes, result: 0 })
+            }
             Token::Piece { .. } | Token::Whole { .. } => None,
         });
         self.events.extend(landed);

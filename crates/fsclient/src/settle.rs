@@ -8,6 +8,7 @@ use crate::op::Outs;
 use crate::services::{Services, Token};
 use crate::sessions::Sessions;
 use crate::transfer::extent;
+use crate::window::Window;
 use msgs::{Op as ObjectOp, osd_flag};
 use node::{Output, RequestId};
 use stdx::Now;
@@ -21,6 +22,7 @@ pub(crate) struct Settling<'a> {
     pub(crate) cache: &'a mut Cache,
     pub(crate) sessions: &'a Sessions,
     pub(crate) services: &'a mut Services,
+    pub(crate) window: &'a mut Window,
 }
 
 impl Settling<'_> {
@@ -35,7 +37,7 @@ impl Settling<'_> {
     }
 
     /// Sends buffered data if somebody waits for them, they may not stay, or there are enough for a whole
-    /// object.
+    /// object: as many as the window has space for. The rest goes when others have arrived.
     fn write_back(&mut self, now: Now, key: InodeKey, out: &mut Outs) {
         loop {
             let is_due = |inode| self.cache.is_write_back_due(now, inode);
@@ -43,7 +45,15 @@ impl Settling<'_> {
                 return;
             }
             let inode = self.cache.open_inode(key);
+            let is_urgent = inode.has_urgent_data();
+            if !self.window.has_space(is_urgent) {
+                if inode.data().dirty().waiting_bytes() > 0 {
+                    self.window.wait(key, is_urgent);
+                }
+                return;
+            }
             let Some((striper, flight)) = inode.take_off(MAX_FLIGHT) else { return };
+            self.window.took_off(flight.data.len() as u64);
             let (attrs, len) = (inode.attrs(), flight.data.len() as u64);
             let (object_no, off) = striper.locate(flight.offset);
             let extent = extent(attrs.truncation(), &striper, object_no, off, len);
@@ -54,7 +64,7 @@ impl Settling<'_> {
             let mut request =
                 rados::Request::write(pool, &ns, oid, vec![write]).with_flags(osd_flag::FULL_TRY);
             request.mtime = Utime { sec: attrs.mtime().sec, nsec: attrs.mtime().nsec };
-            let token = Token::Flight { key, offset: flight.offset };
+            let token = Token::Flight { key, offset: flight.offset, bytes: len };
             self.services.submit(now, token, request, out);
         }
     }

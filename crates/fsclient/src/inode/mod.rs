@@ -320,13 +320,19 @@ impl Inode {
         self.data.take_error()
     }
 
+    /// True if somebody waits for buffered data to arrive: a local caller, or whoever revokes the right to
+    /// keep them.
+    pub(crate) fn has_urgent_data(&self) -> bool {
+        let is_awaited = self.data.is_wanted() && self.usage.has_waiters();
+        is_awaited || self.caps.is_revoked() || !self.may(cap::FILE_BUFFER)
+    }
+
     /// True if buffered data have to leave now: somebody waits for them, nobody writes any more, or they may
     /// not stay.
     pub(crate) fn must_write_back(&self) -> bool {
-        self.data.is_wanted()
+        self.has_urgent_data()
+            || self.data.is_wanted()
             || !self.usage.access().writes
-            || !self.may(cap::FILE_BUFFER)
-            || self.caps.is_revoked()
             || self.data.dirty().waiting_bytes() >= u64::from(self.attrs.layout().object_size).max(1 << 20)
     }
 

@@ -77,6 +77,11 @@ impl Usage {
         self.waiters.insert(op);
     }
 
+    /// True if operations wait for something about the inode to change.
+    pub(super) fn has_waiters(&self) -> bool {
+        !self.waiters.is_empty()
+    }
+
     pub(crate) fn take_waiters(&mut self) -> BTreeSet<OpId> {
         std::mem::take(&mut self.waiters)
     }
