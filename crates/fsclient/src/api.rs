@@ -352,6 +352,8 @@ pub enum Answer {
 pub enum Invalidate {
     /// Attributes and the data range of an inode (0, 0 for all data).
     Inode { ino: Ino, offset: u64, len: u64 },
+    /// Attributes of an inode, without its data.
+    Attributes { ino: Ino },
     /// A name.
     Entry { parent: Ino, name: Vec<u8> },
 }

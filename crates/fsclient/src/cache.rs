@@ -1,21 +1,16 @@
 //! Inodes and names: learning from replies, forgetting, and which inodes need attention.
 
-use crate::api::{Entry, Ino};
+use crate::api::{Attr, Entry, Ino};
 use crate::buffer::BufferTotal;
 use crate::inode::{Inode, ListingRight};
 use crate::key::{InodeKey, OpId};
 use crate::names::{Name, Names};
 use crate::partition::Partition;
 use maps::MdsRank;
-use msgs::{
-    CapReconnect, CapReleaseItem, ClientCaps, ClientReply, DirStat, InodeStat, LeaseStat, cap, cap_op,
-};
+use msgs::{CapReconnect, CapReleaseItem, ClientCaps, ClientReply, DirStat, InodeStat, LeaseStat, cap_op};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use stdx::{FastMap, Now};
-
-/// The bits that attributes rest on.
-pub(crate) const STAT_CAPS: u32 = cap::PIN | cap::ANY_SHARED;
 
 /// The inodes and names that the client knows.
 ///
@@ -259,8 +254,17 @@ impl Cache {
         inode.add_lookup();
         self.use_counter += 1;
         inode.set_used_at(self.use_counter);
-        // Callers ask again each time: that costs no message while the capability is here.
-        Some(Entry { attr: inode.attr(), entry_valid: Duration::ZERO, attr_valid: Duration::ZERO })
+        // Callers ask for a name again each time: that costs no message while the capability is here.
+        let attr_valid = inode.tell_attributes(false);
+        Some(Entry { attr: inode.attr(), entry_valid: Duration::ZERO, attr_valid })
+    }
+
+    /// The attributes of an inode that a local caller has asked for by its number, and the time for which it
+    /// may believe them.
+    pub(crate) fn attributes(&mut self, key: InodeKey) -> Option<(Attr, Duration)> {
+        let inode = self.inodes.get_mut(&key)?;
+        let valid = inode.tell_attributes(true);
+        Some((inode.attr(), valid))
     }
 
     /// A local caller gives references back.
@@ -301,7 +305,11 @@ impl Cache {
                 continue;
             }
             let inode = self.inodes.get_mut(&key).expect("just listed");
-            if inode.is_only_referenced() {
+            if inode.is_only_referenced() && inode.is_believed_above() {
+                // It goes back when it is recalled again, after the attributes that rest on it.
+                inode.withdraw_attributes();
+                self.unsettled.insert(key);
+            } else if inode.is_only_referenced() {
                 self.releases.extend(release_of(inode));
                 inode.lose_cap();
             }
@@ -455,7 +463,16 @@ impl Cache {
         Some(self.last_invalidation)
     }
 
-    /// Local callers have dropped the pages of an invalidation.
+    /// Begins to withdraw stale attributes of an inode. Returns the withdrawal.
+    pub(crate) fn start_withdrawal(&mut self, key: InodeKey) -> Option<u64> {
+        let inode = self.inodes.get_mut(&key).filter(|i| i.has_stale_trust())?;
+        self.last_invalidation += 1;
+        inode.start_withdrawal(self.last_invalidation);
+        self.invalidations.insert(self.last_invalidation, key);
+        Some(self.last_invalidation)
+    }
+
+    /// Local callers have dropped the pages of an invalidation, or the attributes of a withdrawal.
     pub(crate) fn finish_invalidation(&mut self, id: u64) {
         let Some(key) = self.invalidations.remove(&id) else { return };
         if self.inodes.get_mut(&key).is_some_and(|inode| inode.finish_invalidation(id)) {

@@ -1,9 +1,12 @@
 //! Buffered data on their way to the OSDs, and reads beside them.
 
-use super::tests::{Rig, answers};
+use super::tests::{INO, READERS, Rig, answers, cap_messages};
 use super::*;
+use crate::api::Invalidate;
 use crate::buffer::WRITE_BACK_AFTER;
 use crate::mds_request::open_flag;
+use msgs::{ClientSession, cap, cap_op, session_op};
+use std::time::Duration;
 
 const PAGE: usize = 4096;
 
@@ -65,4 +68,70 @@ fn a_direct_write_is_answered_when_it_has_arrived() {
     assert_eq!(rig.client.services.flights(), 2, "beside the first");
     let out = rig.writes_arrive();
     assert_eq!(answers(&out), [&Ok(Answer::Written(PAGE as u32)), &Ok(Answer::Written(PAGE as u32))]);
+}
+
+/// The times for which the attributes in the answers may be believed.
+fn told(out: &Outs) -> Vec<Duration> {
+    let valid = |reply: &Reply| match reply {
+        Ok(Answer::Attr(_, valid)) => Some(*valid),
+        Ok(Answer::Entry(entry)) => Some(entry.attr_valid),
+        _ => None,
+    };
+    answers(out).into_iter().filter_map(valid).collect()
+}
+
+/// The withdrawals of attributes, by id.
+fn withdrawals(out: &Outs) -> Vec<u64> {
+    let id = |o: &Output<Reply>| match o {
+        Output::Reply {
+            reply: Ok(Answer::Invalidate { id, what: Invalidate::Attributes { ino: INO } }),
+            ..
+        } => Some(*id),
+        _ => None,
+    };
+    out.iter().filter_map(id).collect()
+}
+
+fn withdrawn(id: u64) -> Input<Request> {
+    Input::Request { id: RequestId(0), request: Request::Invalidated { id } }
+}
+
+#[test]
+fn attributes_believed_above_are_withdrawn_before_the_right_is_given_back() {
+    let mut rig = Rig::new();
+    assert_eq!(told(&rig.ask(FsRequest::Getattr { ino: INO })), [Duration::from_secs(30)]);
+    let out = rig.caps(cap_op::REVOKE, 2, cap::PIN);
+    assert!(cap_messages(&out).is_empty(), "they are still believed");
+    let [id] = withdrawals(&out)[..] else { panic!("one withdrawal: {out:?}") };
+    let told_back = cap_messages(&rig.input(withdrawn(id)));
+    assert_eq!((told_back.len(), told_back[0].seq, told_back[0].caps.0), (1, 2, cap::PIN));
+    assert!(told(&rig.ask(FsRequest::Getattr { ino: INO })).is_empty(), "the MDS is asked");
+}
+
+#[test]
+fn attributes_that_may_have_changed_meanwhile_are_withdrawn_although_the_right_is_back() {
+    let mut rig = Rig::new();
+    rig.ask(FsRequest::Getattr { ino: INO });
+    let [id] = withdrawals(&rig.caps(cap_op::REVOKE, 2, cap::PIN))[..] else { panic!("one withdrawal") };
+    rig.caps(cap_op::GRANT, 3, READERS);
+    assert_eq!(told(&rig.ask(FsRequest::Getattr { ino: INO })), [Duration::ZERO], "it may be overtaken");
+    rig.input(withdrawn(id));
+    assert_eq!(told(&rig.ask(FsRequest::Getattr { ino: INO })), [Duration::from_secs(30)]);
+}
+
+#[test]
+fn a_recalled_capability_goes_back_after_the_attributes_that_rest_on_it() {
+    let mut rig = Rig::new();
+    rig.ask(FsRequest::Getattr { ino: INO });
+    rig.forget_file();
+    let recall = |rig: &mut Rig| {
+        let mut recall = ClientSession::of(session_op::RECALL_STATE, 0);
+        recall.head.max_caps = 0;
+        rig.mds_says(0, recall)
+    };
+    let [id] = withdrawals(&recall(&mut rig))[..] else { panic!("one withdrawal") };
+    assert!(rig.has_cap());
+    rig.input(withdrawn(id));
+    recall(&mut rig);
+    assert!(!rig.has_cap());
 }

@@ -30,7 +30,7 @@ const ALONE: u32 = cap::PIN
     | cap::FILE_RD
     | cap::FILE_WR
     | cap::FILE_BUFFER;
-const READERS: u32 = cap::PIN | cap::ANY_SHARED | cap::FILE_RD | cap::FILE_CACHE;
+pub(super) const READERS: u32 = cap::PIN | cap::ANY_SHARED | cap::FILE_RD | cap::FILE_CACHE;
 
 /// A client with an open session and one open file, which nobody else uses.
 pub(super) struct Rig {
@@ -86,12 +86,12 @@ impl Rig {
         self.input(Input::Request { id: RequestId(self.next_request), request })
     }
 
-    fn mds_says(&mut self, tid: u64, body: impl Into<Body>) -> Outs {
+    pub(super) fn mds_says(&mut self, tid: u64, body: impl Into<Body>) -> Outs {
         let msg = Msg::new(tid, body.into());
         self.input(Input::Message { conn: self.conn, msg })
     }
 
-    fn caps(&mut self, op: u32, seq: u32, bits: u32) -> Outs {
+    pub(super) fn caps(&mut self, op: u32, seq: u32, bits: u32) -> Outs {
         let body = CapBody::File(CapFile { max_size: 1 << 30, ..CapFile::default() });
         let caps = Caps(bits);
         let message =
@@ -116,7 +116,7 @@ impl Rig {
     }
 
     /// Closes the file without telling anybody.
-    fn forget_file(&mut self) {
+    pub(super) fn forget_file(&mut self) {
         self.client.handles.close_file(self.fh).expect("an open file");
         self.client.cache.open_inode(InodeKey::head(INO)).closed(READ_WRITE);
     }

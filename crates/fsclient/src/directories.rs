@@ -1,9 +1,10 @@
 //! Operations on open directories: a stream of entries in the MDS's order of hashes, fetched in chunks.
 
 use crate::api::{Answer, DirEntry, Fh, FsRequest, Ino};
-use crate::cache::{Cache, STAT_CAPS};
+use crate::cache::Cache;
 use crate::dir_handle::{DOTS, StreamEntry};
 use crate::handles::Handles;
+use crate::inode::STAT_CAPS;
 use crate::key::InodeKey;
 use crate::op::{Attempt, Stage, Step, done, fail};
 use crate::sessions::Sessions;

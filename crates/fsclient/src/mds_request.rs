@@ -1,7 +1,8 @@
 //! File system operations as requests to an MDS.
 
 use crate::api::{Caller, FsRequest, Ino, SetAttr};
-use crate::cache::{Cache, STAT_CAPS};
+use crate::cache::Cache;
+use crate::inode::STAT_CAPS;
 use crate::key::InodeKey;
 use maps::Epoch;
 use msgs::{

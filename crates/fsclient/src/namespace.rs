@@ -2,9 +2,9 @@
 //! it.
 
 use crate::api::{Answer, FsRequest, Ino, SetAttr};
-use crate::cache::{Cache, STAT_CAPS};
+use crate::cache::Cache;
 use crate::handles::Handles;
-use crate::inode::{Access, Inode};
+use crate::inode::{Access, Inode, STAT_CAPS};
 use crate::key::InodeKey;
 use crate::mds_request::{self, open_flag};
 use crate::names::Name;
@@ -13,7 +13,6 @@ use crate::sessions::Sessions;
 use crate::xattrs;
 use maps::Epoch;
 use msgs::{ClientReply, cap};
-use std::time::Duration;
 use wire::Errno;
 
 /// The longest name of one component, as in Linux.
@@ -64,8 +63,8 @@ impl Namespace<'_> {
                 }
             }
             FsRequest::Getattr { ino } => {
-                let inode = self.known(*ino).filter(|i| i.may(STAT_CAPS))?;
-                Some(done(Answer::Attr(inode.attr(), Duration::ZERO)))
+                self.known(*ino).filter(|i| i.may(STAT_CAPS))?;
+                self.cache.attributes(InodeKey::head(*ino)).map(|(a, valid)| done(Answer::Attr(a, valid)))
             }
             FsRequest::Readlink { ino } => {
                 let inode = self.known(*ino).filter(|i| !i.attrs().symlink().is_empty())?;
@@ -106,10 +105,10 @@ impl Namespace<'_> {
         let key = InodeKey::head(ino);
         let inode = self.cache.inode_mut(key)?;
         if inode.set_here(set, attempt.now().wall) {
-            let attr = inode.attr();
+            let (attr, valid) = (inode.attr(), inode.tell_attributes(true));
             self.cache.note_dirty(attempt.now(), key);
             self.cache.inode_changed(key);
-            return Some(done(Answer::Attr(attr, Duration::ZERO)));
+            return Some(done(Answer::Attr(attr, valid)));
         }
         if let Some(size) = set.size {
             inode.truncate_buffered(size);
@@ -176,7 +175,7 @@ impl Namespace<'_> {
     }
 
     /// The answer that the reply has brought into the cache.
-    fn answer_from_inode(&self, request: &FsRequest) -> Step {
+    fn answer_from_inode(&mut self, request: &FsRequest) -> Step {
         use FsRequest as R;
         let (R::Getattr { ino }
         | R::Setattr { ino, .. }
@@ -191,7 +190,10 @@ impl Namespace<'_> {
             R::Readlink { .. } => readlink(inode),
             R::Getxattr { name, .. } => xattrs::get(inode.attrs(), name),
             R::Listxattr { .. } => xattrs::list(inode.attrs()),
-            _ => done(Answer::Attr(inode.attr(), Duration::ZERO)),
+            _ => match self.cache.attributes(InodeKey::head(*ino)) {
+                Some((attr, valid)) => done(Answer::Attr(attr, valid)),
+                None => fail(Errno::ESTALE),
+            },
         }
     }
 

@@ -56,6 +56,7 @@ impl Mount {
                     Invalidate::Inode { ino, offset, len } => {
                         notifier.inval_inode(INodeNo(ino), offset as i64, len as i64)
                     }
+                    Invalidate::Attributes { ino } => notifier.inval_inode(INodeNo(ino), -1, 0),
                     Invalidate::Entry { parent, name } => {
                         notifier.inval_entry(INodeNo(parent), OsStr::from_bytes(&name))
                     }

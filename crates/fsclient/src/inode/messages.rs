@@ -1,6 +1,7 @@
 //! An inode and its MDS: what replies and messages about the capability change, and what is sent.
 
 use super::Inode;
+use super::STAT_CAPS;
 use super::attributes::NewerHere;
 use super::capability::{Issued, Needs};
 use maps::MdsRank;
@@ -71,6 +72,7 @@ impl Inode {
             return;
         }
         self.pages.note_right(self.may_keep_pages());
+        self.trust.note_right(self.may(STAT_CAPS));
         if issued == Issued::SharedTurned {
             self.names.turned();
         }
@@ -85,6 +87,7 @@ impl Inode {
     pub(crate) fn lose_cap(&mut self) {
         self.caps.lose_cap();
         self.pages.note_right(false);
+        self.trust.note_right(false);
         self.names.turned();
     }
 

@@ -5,6 +5,7 @@ mod capability;
 mod listing;
 mod messages;
 mod pages;
+mod trust;
 mod usage;
 mod write_back;
 
@@ -20,12 +21,22 @@ use crate::key::{InodeKey, OpId};
 use msgs::{Caps, cap};
 use pages::Pages;
 use std::collections::BTreeSet;
+use std::time::Duration;
 use stdx::{Bufs, Wall};
 use striper::Striper;
+use trust::Trust;
 use wire::Errno;
 
 /// Each of these keeps others from writing, so that cached pages stay valid.
 const KEEPS_PAGES: u32 = cap::FILE_CACHE | cap::FILE_BUFFER | cap::FILE_EXCL;
+
+/// The time for which attributes are told, if a withdrawal is certain to reach whoever believes them.
+const TOLD_FOR: Duration = Duration::from_secs(30);
+/// The same for an answer that a withdrawal may overtake, because callers do not have the inode yet; and for
+/// directories, whose recursive statistics change under no bit.
+const TOLD_BRIEFLY: Duration = Duration::from_secs(1);
+/// The bits that attributes rest on.
+pub(crate) const STAT_CAPS: u32 = cap::PIN | cap::ANY_SHARED;
 
 /// One inode. Its parts are owners of their own; this type holds what concerns several of them.
 ///
@@ -39,6 +50,7 @@ pub(crate) struct Inode {
     usage: Usage,
     data: WriteBack,
     pages: Pages,
+    trust: Trust,
     names: NameRight,
     /// The directory and name where we last saw it.
     parent: Option<(InodeKey, Vec<u8>)>,
@@ -143,12 +155,16 @@ impl Inode {
         if self.pages.delay_revocation(self.may_keep_pages()) {
             bits |= KEEPS_PAGES | cap::FILE_RD | cap::FILE_WR;
         }
+        if self.trust.delays_revocation(self.may(STAT_CAPS)) {
+            bits |= cap::ANY_SHARED;
+        }
         Caps(bits)
     }
 
     /// True if nothing local needs the inode: it may be forgotten.
     pub(crate) fn is_idle(&self) -> bool {
-        self.usage.is_idle() && !self.has_unwritten() && !self.pages.is_invalidating()
+        let is_told = self.pages.is_invalidating() || self.trust.is_withdrawing();
+        self.usage.is_idle() && !self.has_unwritten() && !is_told
     }
 
     /// True if data are buffered or the MDS has not acknowledged a change.
@@ -187,6 +203,43 @@ impl Inode {
 
     pub(crate) fn forget_lookups(&mut self, count: u64) {
         self.usage.forget_lookups(count);
+        if !self.usage.is_referenced() {
+            self.trust.forget();
+        }
+    }
+
+    // Attributes believed above.
+
+    /// The time for which local callers may believe the attributes that they are told now; `by_number` if
+    /// they asked for this inode by its number.
+    pub(crate) fn tell_attributes(&mut self, by_number: bool) -> Duration {
+        if !self.may(STAT_CAPS) || self.trust.is_withdrawing() {
+            return Duration::ZERO;
+        }
+        match self.trust.tell(by_number) && !self.attrs.is_dir() {
+            true => TOLD_FOR,
+            false => TOLD_BRIEFLY,
+        }
+    }
+
+    /// True if local callers believe attributes.
+    pub(crate) fn is_believed_above(&self) -> bool {
+        self.trust.is_told()
+    }
+
+    /// The capability is about to be given up: attributes that are believed above have to be withdrawn first.
+    pub(crate) fn withdraw_attributes(&mut self) {
+        self.trust.note_right(false);
+    }
+
+    /// True if attributes are believed above that may be stale.
+    pub(crate) fn has_stale_trust(&self) -> bool {
+        self.trust.is_stale(self.may(STAT_CAPS))
+    }
+
+    /// Begins withdrawal `id` of the attributes.
+    pub(crate) fn start_withdrawal(&mut self, id: u64) {
+        self.trust.start(id);
     }
 
     pub(crate) fn set_used_at(&mut self, used_at: u64) {
@@ -355,7 +408,7 @@ impl Inode {
     /// Callers have dropped the pages of invalidation `id`. Returns false if that is not the one under way.
     pub(crate) fn finish_invalidation(&mut self, id: u64) -> bool {
         let may_keep = self.may_keep_pages();
-        self.pages.finish(id, may_keep)
+        self.trust.finish(id) || self.pages.finish(id, may_keep)
     }
 
     /// A name in this directory is forgotten that may exist.
@@ -377,5 +430,6 @@ impl Inode {
     pub(crate) fn check(&self) {
         self.caps.check();
         self.pages.check();
+        self.trust.check();
     }
 }

@@ -59,6 +59,11 @@ impl Usage {
         self.reads -= 1;
     }
 
+    /// True if local callers hold references.
+    pub(super) fn is_referenced(&self) -> bool {
+        self.lookups > 0
+    }
+
     pub(super) fn is_reading(&self) -> bool {
         self.reads > 0
     }

@@ -1,7 +1,7 @@
 //! The messages of MDSs: session messages, replies, forwards, capabilities and leases.
 
 use super::{Env, SessionEvent, Sessions};
-use crate::cache::STAT_CAPS;
+use crate::inode::STAT_CAPS;
 use crate::key::{InodeKey, OpId};
 use crate::requests::Recall;
 use crate::session::State;
