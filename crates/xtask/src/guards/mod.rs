@@ -5,6 +5,7 @@
 
 mod allowed;
 mod citations;
+mod clones;
 mod columns;
 mod figures;
 mod imports;
