@@ -159,7 +159,8 @@ fn verify(seeds: u64) -> Result<()> {
     Ok(())
 }
 
-/// Checks licences, sources and doubles of dependencies by deny.toml, and advisories if their database is here.
+/// Checks licences, sources and doubles of dependencies by deny.toml, and advisories if their database is
+/// here.
 fn dependencies() -> Result<()> {
     if !cargo(&["deny", "--version"]).output().is_ok_and(|out| out.status.success()) {
         if is_ci() {
