@@ -22,7 +22,7 @@ pub(crate) enum State {
     Signature([u8; 32]),
     /// CLIENT_IDENT or SESSION_RECONNECT at the acceptor, their answers at the initiator.
     Ident,
-    /// At the acceptor: [`Conn::resume`] is awaited.
+    /// At the acceptor: [`crate::Conn::resume`] is awaited.
     Resuming,
     Open,
     Closed,

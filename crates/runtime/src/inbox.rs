@@ -5,7 +5,7 @@ use crate::net::NetEvent;
 use node::{DiskOpId, DiskResult};
 use tokio::sync::{mpsc, oneshot};
 
-/// An event for a node, before it becomes an [`Input`].
+/// An event for a node, before it becomes an [`node::Input`].
 pub(crate) enum Event<Req, Rep> {
     /// From its connections.
     Net(NetEvent),
