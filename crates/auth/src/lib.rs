@@ -5,6 +5,7 @@
 //! monitor answers later renewals with [`ServerKeys::answer_request`]. What a role publishes to its acceptors
 //! is one immutable [`ServerKeys`] and one shared [`GlobalIds`].
 
+mod authenticator;
 mod caps;
 mod cephx;
 mod client;
@@ -20,6 +21,7 @@ mod server_keys;
 mod service;
 mod step;
 
+pub use authenticator::Authenticator;
 pub use caps::{Access, Caller, CapsError, ClassCall, MdsCap, MonCap, OsdCap, OsdTarget, Perm, check_caps};
 pub use cephx::TicketBlob;
 pub use client::{Credentials, Initiator, InitiatorDone, InitiatorStep, Ticket, Tickets};
@@ -32,4 +34,4 @@ pub use mon::MonAuthenticator;
 pub use rotating::{ExpiringKey, RotatingKeys};
 pub use server_keys::{EntityAuth, ServerKeys};
 pub use service::ServiceAuthenticator;
-pub use step::{AuthDone, AuthStep, Authenticator, ConMode, Method};
+pub use step::{AuthDone, AuthStep, ConMode, Method};

@@ -1,7 +1,6 @@
 //! An authenticator's answers, and the numbers of methods and modes.
 
-use crate::{Denial, DenialKind, Key, MonAuthenticator, Secret, ServiceAuthenticator};
-use stdx::{Now, Rng};
+use crate::{Denial, DenialKind, Key, Secret};
 use wire::EntityName;
 
 /// An authentication method.
@@ -78,40 +77,6 @@ pub struct AuthDone {
     pub entity: EntityName,
     /// Its capability string for our service.
     pub caps: String,
-}
-
-/// The accepting end of any role.
-#[derive(Debug)]
-pub enum Authenticator {
-    /// At a monitor.
-    Mon(MonAuthenticator),
-    /// At an OSD or MDS.
-    Service(ServiceAuthenticator),
-}
-
-impl Authenticator {
-    /// The payload of AUTH_REQUEST, once the mode was chosen.
-    pub fn request(
-        &mut self,
-        method: Method,
-        mode: ConMode,
-        payload: &[u8],
-        now: Now,
-        rng: &mut Rng,
-    ) -> AuthStep {
-        match self {
-            Self::Mon(a) => a.request(method, mode, payload, now, rng),
-            Self::Service(a) => a.request(method, mode, payload, now, rng),
-        }
-    }
-
-    /// The payload of AUTH_REQUEST_MORE.
-    pub fn more(&mut self, payload: &[u8], now: Now, rng: &mut Rng) -> AuthStep {
-        match self {
-            Self::Mon(a) => a.more(payload, now, rng),
-            Self::Service(a) => a.more(payload, now, rng),
-        }
-    }
 }
 
 /// `EACCES`.

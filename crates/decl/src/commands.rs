@@ -19,7 +19,9 @@ pub struct Command {
 }
 
 macro_rules! commands {
-    ($($name:ident = $module:literal $perm:literal $signature:literal $help:literal $(, $hidden:ident)?;)*) => {
+    ($(
+        $name:ident = $module:literal $perm:literal $signature:literal $help:literal $(, $hidden:ident)?;
+    )*) => {
         /// A command.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
         pub enum Cmd { $( #[doc = $help] $name ),* }
@@ -47,7 +49,7 @@ macro_rules! commands {
 impl Cmd {
     /// The words before the first argument.
     pub fn prefix(self) -> String {
-        crate::describe::prefix(self.decl().signature)
+        crate::sig::prefix(self.decl().signature)
     }
 
     /// The line that reminds of the arguments.

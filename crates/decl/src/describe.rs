@@ -1,7 +1,7 @@
 //! The answer to `get_command_descriptions`: what clients validate a command line with before they send it.
 
 use crate::commands::{Cmd, Command};
-use crate::sig::{Kind, Param, Word, parse};
+use crate::sig::{Kind, Param, Word, parse, prefix};
 use serde_json::{Map, Value, json};
 
 /// Flag of a command that clients hide from their help.
@@ -25,16 +25,11 @@ pub fn local_descriptions(commands: &[(&'static str, &str)], module: &str, with_
         out.insert(format!("cmd{:03}", out.len()), describe(cmd.decl()));
     }
     for (signature, help) in commands {
-        let one = json!({ "sig": signature_json(signature), "help": help, "module": module, "perm": "r", "flags": 0 });
+        let signature = signature_json(signature);
+        let one = json!({ "sig": signature, "help": help, "module": module, "perm": "r", "flags": 0 });
         out.insert(format!("cmd{:03}", out.len()), one);
     }
     Value::Object(out)
-}
-
-/// The words of a signature before its first argument.
-pub fn prefix(signature: &'static str) -> String {
-    let literal = |word| if let Word::Literal(text) = word { Some(text) } else { None };
-    parse(signature).into_iter().filter_map(literal).collect::<Vec<_>>().join(" ")
 }
 
 /// The same commands by prefix, with help alone: what `help` on an admin socket shows.

@@ -144,6 +144,12 @@ fn parse_word(word: &'static str) -> Word {
     Word::Param(param)
 }
 
+/// The words of a signature before its first argument.
+pub fn prefix(signature: &'static str) -> String {
+    let literal = |word| if let Word::Literal(text) = word { Some(text) } else { None };
+    parse(signature).into_iter().filter_map(literal).collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,8 +3,8 @@
 
 use crate::tables::{LockRecord, SessionRecord};
 use crate::{
-    Dentry, DentryKey, DirFrag, Fnode, Ino, InoRange, InodeData, InodeKey, PackRecord, PreparedTxn,
-    SnapRecord, SnapTable, TxnId,
+    Dentry, DentryKey, DirFrag, Fnode, Ino, InoRange, InodeData, InodeKey, PackRecord, SnapRecord, SnapTable,
+    TxnId,
 };
 use maps::{MdsRank, SnapId};
 use stdx::Rng;
@@ -223,7 +223,7 @@ impl Update {
     const TRANSACTIONS: std::ops::RangeInclusive<u8> = 15..=17;
 
     /// Decodes an update of a prepared part, which holds no transactions.
-    pub(crate) fn decode_prepared(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    fn decode_prepared(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let number = r.get()?;
         if Self::TRANSACTIONS.contains(&number) {
             return Err(r.error(format!("update kind {number} in a transaction")));
@@ -232,7 +232,7 @@ impl Update {
     }
 
     /// A random update of a prepared part.
-    pub(crate) fn sample_prepared(rng: &mut Rng) -> Self {
+    fn sample_prepared(rng: &mut Rng) -> Self {
         let allowed: Vec<u8> =
             Self::NUMBERS.iter().copied().filter(|n| !Self::TRANSACTIONS.contains(n)).collect();
         Self::sample_fields(allowed[rng.below(allowed.len() as u64) as usize], rng)
@@ -249,6 +249,61 @@ impl Decode for Update {
 impl Sample for Update {
     fn sample(rng: &mut Rng) -> Self {
         Self::sample_fields(Self::NUMBERS[rng.below(Self::NUMBERS.len() as u64) as usize], rng)
+    }
+}
+
+/// One rank's part of a transaction, prepared and not yet decided. Filled by operations over several ranks.
+///
+/// Each participant journals its part with [`Update::Prepare`]; the part takes effect with
+/// [`Update::Commit`], or never with [`Update::Abort`].
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct PreparedTxn {
+    /// All ranks that have a part, the coordinator included.
+    pub participants: Vec<MdsRank>,
+    /// This rank's changes; none of them is about a transaction.
+    pub updates: Vec<Update>,
+    /// True at the coordinator once it is decided that the transaction takes effect.
+    pub is_committed: bool,
+    /// At the coordinator: participants that have not confirmed the decision.
+    pub unconfirmed: Vec<MdsRank>,
+}
+
+impl Encode for PreparedTxn {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(1, 1, |w| {
+            w.put(&self.participants);
+            w.put(&self.updates);
+            w.put(&self.is_committed);
+            w.put(&self.unconfirmed);
+        });
+    }
+}
+
+impl Decode for PreparedTxn {
+    const MIN_SIZE: usize = 19;
+    fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        r.versioned(1, |_, r| {
+            let participants = r.get()?;
+            let count = r.count(1)?;
+            let mut updates = Vec::new();
+            for _ in 0..count {
+                // Not `Update::decode`, which would let bytes nest transactions as deep as they like.
+                updates.push(Update::decode_prepared(r)?);
+            }
+            Ok(Self { participants, updates, is_committed: r.get()?, unconfirmed: r.get()? })
+        })
+    }
+}
+
+impl Sample for PreparedTxn {
+    fn sample(rng: &mut Rng) -> Self {
+        let updates = (0..rng.below(3)).map(|_| Update::sample_prepared(rng)).collect();
+        Self {
+            participants: Sample::sample(rng),
+            updates,
+            is_committed: Sample::sample(rng),
+            unconfirmed: Sample::sample(rng),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
-//! Inode numbers, and the bits of an inode's mode.
+//! Inode numbers, keys of inodes, and the bits of an inode's mode.
 
-use crate::InodeKey;
 use maps::SnapId;
+use std::fmt;
 use stdx::Rng;
 use wire::{Decode, DecodeError, Encode, Reader, Sample, Writer};
 
@@ -54,6 +54,60 @@ impl Ino {
     /// True if it is stored alone rather than in a dentry.
     pub fn is_base(self) -> bool {
         self.0 < Self::FIRST_USER
+    }
+}
+
+/// An inode as of a time: the live one, or a copy that snapshots keep.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InodeKey {
+    /// Its number.
+    pub ino: Ino,
+    /// [`SnapId::HEAD`], or the last snapshot that this copy is in.
+    pub snap: SnapId,
+}
+
+impl InodeKey {
+    /// True for the live inode.
+    pub fn is_head(self) -> bool {
+        self.snap == SnapId::HEAD
+    }
+
+    /// True if it is stored alone rather than in a dentry.
+    pub fn is_base(self) -> bool {
+        self.ino.is_base()
+    }
+}
+
+impl fmt::Display for InodeKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_head() { write!(f, "{}", self.ino) } else { write!(f, "{}@{}", self.ino, self.snap) }
+    }
+}
+
+impl fmt::Debug for InodeKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl Encode for InodeKey {
+    fn encode(&self, w: &mut Writer) {
+        w.put(&self.ino);
+        w.put(&(!self.is_head()).then_some(self.snap));
+    }
+}
+
+impl Decode for InodeKey {
+    const MIN_SIZE: usize = 9;
+    fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self { ino: r.get()?, snap: r.get::<Option<SnapId>>()?.unwrap_or(SnapId::HEAD) })
+    }
+}
+
+impl Sample for InodeKey {
+    fn sample(rng: &mut Rng) -> Self {
+        let snap = if rng.chance(1, 4) { SnapId(rng.below(1000)) } else { SnapId::HEAD };
+        Self { ino: Sample::sample(rng), snap }
     }
 }
 

@@ -19,12 +19,12 @@ mod sparse;
 pub mod tables;
 mod txn;
 
-pub use dentry::{Dentry, DentryKey, Fnode, Link};
-pub use event::{Event, Subtree, Update};
+pub use dentry::{Dentry, Fnode, Link};
+pub use event::{Event, PreparedTxn, Subtree, Update};
 pub use frag::{Frag, FragTree};
-pub use ino::{Ino, InoRange, mode};
+pub use ino::{Ino, InoRange, InodeKey, mode};
 pub use inode::InodeData;
-pub use keys::{DirFrag, InodeKey};
+pub use keys::{DentryKey, DirFrag};
 pub use parts::{Ancestor, BackPointer, ClientRange, DirStat, NestStat, PackRecord, PackedData, Pin, Quota};
 pub use snapshot::{OldInode, Realm, SnapInfo, SnapRecord, SnapTable, snap_key, snap_state};
-pub use txn::{PreparedTxn, TxnId, txn_key};
+pub use txn::{TxnId, txn_key};

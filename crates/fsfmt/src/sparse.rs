@@ -22,7 +22,8 @@ macro_rules! sparse_structs {
             fn encode(&self, w: &mut ::wire::Writer) {
                 w.versioned($version, $compat, |w| {
                     let present = [$( self.$field != <$type>::default() ),*];
-                    let mask = present.iter().rev().fold(0, |mask: $mask, set| mask << 1 | <$mask>::from(*set));
+                    let add = |mask: $mask, set: &bool| mask << 1 | <$mask>::from(*set);
+                    let mask = present.iter().rev().fold(0, add);
                     w.put(&mask);
                     let mut present = present.into_iter();
                     $( if present.next() == Some(true) { w.put(&self.$field); } )*

@@ -77,16 +77,17 @@ macro_rules! golden {
             $( run::<$type>(stringify!($type), SAMPLES); )*
             run::<Update>("Update", UPDATES);
             let text = std::fs::read_to_string(file("Update")).expect("golden samples of updates");
-            let kinds: std::collections::BTreeSet<&str> = text.lines().step_by(2).map(|line| &line[..2]).collect();
+            let kinds = text.lines().step_by(2).map(|line| &line[..2]);
+            let kinds: std::collections::BTreeSet<&str> = kinds.collect();
             assert_eq!(kinds.len(), 21, "each kind of update has a sample: {kinds:?}");
         }
     };
 }
 
 golden! {
-    Ancestor BackPointer ClientRange Dentry DentryKey DirFrag DirStat Event Fnode Frag FragTree Ino InoRange InoTable
-    InodeData InodeKey JournalHeader Link LockRecord NestStat OldInode PackRecord PackedData Pin PreparedTxn Quota Realm SessionRecord
-    SnapInfo SnapRecord SnapTable Subtree TxnId
+    Ancestor BackPointer ClientRange Dentry DentryKey DirFrag DirStat Event Fnode Frag FragTree Ino InoRange
+    InoTable InodeData InodeKey JournalHeader Link LockRecord NestStat OldInode PackRecord PackedData Pin
+    PreparedTxn Quota Realm SessionRecord SnapInfo SnapRecord SnapTable Subtree TxnId
 }
 
 #[test]

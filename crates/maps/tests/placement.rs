@@ -156,7 +156,8 @@ fn agrees_with_osdmaptool_on_random_maps() {
 #[test]
 fn prints_as_osdmaptool_prints_it_where_that_is_installed() {
     let mut map = map(&mut Rng::from_seed(2));
-    map.pools.get_mut(&1).expect("a pool").flags = ((1 << 18) - 1) & !pool_flags::EIO; // a flag newer than 16.2
+    // EIO is a flag newer than 16.2.
+    map.pools.get_mut(&1).expect("a pool").flags = ((1 << 18) - 1) & !pool_flags::EIO;
     // Full and nearly full are flags of pools since Luminous, and not printed.
     let named = osd_flags::NAMES.iter().filter(|(bit, _)| *bit > osd_flags::FULL);
     map.flags = named.clone().map(|(bit, _)| bit).sum();

@@ -29,9 +29,10 @@ fn random_values_survive_and_damaged_bytes_never_panic() {
     macro_rules! all {
         ($($t:ident)*) => { $( round_trips::<$t>(stringify!($t)); )* };
     }
-    all!(Epoch OsdId SnapId Fscid MdsRank Gid PgId Spg EVersion ReqId HObject ObjectLocator IntervalSet FeatureBits
-        CompatSet FileLayout LegacyFileLayout ObjectStatSum StatCollection StoreStatfs PoolStat NacreMap MonMap
-        MonInfo MgrMap MdsInfo MdsMap FsMap FsMapUser Filesystem Pool PoolSnap MergeMeta OsdInfo OsdXinfo);
+    all!(Epoch OsdId SnapId Fscid MdsRank Gid PgId Spg EVersion ReqId HObject ObjectLocator IntervalSet
+        FeatureBits CompatSet FileLayout LegacyFileLayout ObjectStatSum StatCollection StoreStatfs PoolStat
+        NacreMap MonMap MonInfo MgrMap MdsInfo MdsMap FsMap FsMapUser Filesystem Pool PoolSnap
+        MergeMeta OsdInfo OsdXinfo);
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! The authority over directory fragments: which rank may change an entry, and answers for it (the paper's
 //! section 4.3). Every read of an operation asks; with one rank the answer is always [`Auth::Here`].
 
-use crate::cache::Cache;
 use crate::types::Need;
 use fsfmt::{DirFrag, Subtree};
 use maps::MdsRank;
@@ -46,8 +45,13 @@ impl SubtreeMap {
         Ok(())
     }
 
-    /// The authority over a fragment. The walk up to its root may need inodes that are not cached.
-    pub fn of(&self, cache: &Cache, dir: DirFrag) -> Result<Auth, Need> {
+    /// The authority over a fragment. `above` names the fragment in which a fragment's directory has its
+    /// entry, if it has one; it may need inodes that are not cached.
+    pub fn of(
+        &self,
+        dir: DirFrag,
+        above: impl Fn(DirFrag) -> Result<Option<DirFrag>, Need>,
+    ) -> Result<Auth, Need> {
         if self.is_sole {
             return Ok(Auth::Here);
         }
@@ -60,8 +64,8 @@ impl SubtreeMap {
                     Subtree { rank, .. } => Auth::Rank(*rank),
                 });
             }
-            match &cache.inode(at.inode())?.place {
-                Some((parent, _)) => at = *parent,
+            match above(at)? {
+                Some(parent) => at = parent,
                 // A base directory that is no root belongs to the rank that has it.
                 None => return Ok(Auth::Here),
             }
@@ -78,12 +82,16 @@ mod tests {
         Subtree { dir: DirFrag::whole(ino), rank: MdsRank(rank), other: None }
     }
 
+    /// Knows no inode.
+    fn above(dir: DirFrag) -> Result<Option<DirFrag>, Need> {
+        Err(Need::Inode(dir.inode()))
+    }
+
     #[test]
     fn one_rank_has_the_authority_over_everything() {
-        let cache = Cache::new(MdsRank(0));
         let mut map = SubtreeMap::new(MdsRank(0));
         assert_eq!(map.set(vec![root(Ino::ROOT, 0), root(Ino::mdsdir(0), 0)]), Ok(()));
-        assert_eq!(map.of(&cache, DirFrag::whole(Ino(Ino::FIRST_USER))), Ok(Auth::Here));
+        assert_eq!(map.of(DirFrag::whole(Ino(Ino::FIRST_USER)), above), Ok(Auth::Here));
     }
 
     #[test]
@@ -91,19 +99,18 @@ mod tests {
         let mut map = SubtreeMap::new(MdsRank(0));
         assert!(map.set(vec![root(Ino::ROOT, 1)]).is_err());
         assert!(map.set(vec![Subtree { other: Some(MdsRank(1)), ..root(Ino::ROOT, 0) }]).is_err());
-        assert_eq!(map.of(&Cache::new(MdsRank(0)), DirFrag::whole(Ino::ROOT)), Ok(Auth::Here));
+        assert_eq!(map.of(DirFrag::whole(Ino::ROOT), above), Ok(Auth::Here));
     }
 
     #[test]
     fn fragments_belong_to_the_nearest_root() {
-        let cache = Cache::new(MdsRank(0));
         let (far, frozen) = (Ino(Ino::FIRST_USER + 1), Ino(Ino::FIRST_USER + 2));
         let frozen = Subtree { other: Some(MdsRank(1)), ..root(frozen, 0) };
         let roots = [root(Ino::ROOT, 0), root(far, 1), frozen];
         let map = SubtreeMap { own: MdsRank(0), roots: roots.map(|s| (s.dir, s)).into(), is_sole: false };
-        assert_eq!(map.of(&cache, DirFrag::whole(far)), Ok(Auth::Rank(MdsRank(1))));
-        assert_eq!(map.of(&cache, frozen.dir), Ok(Auth::Frozen));
+        assert_eq!(map.of(DirFrag::whole(far), above), Ok(Auth::Rank(MdsRank(1))));
+        assert_eq!(map.of(frozen.dir, above), Ok(Auth::Frozen));
         let below = Ino(Ino::FIRST_USER + 3);
-        assert_eq!(map.of(&cache, DirFrag::whole(below)), Err(Need::Inode(below.head())));
+        assert_eq!(map.of(DirFrag::whole(below), above), Err(Need::Inode(below.head())));
     }
 }

@@ -261,7 +261,8 @@ impl Monc {
             }
             _ => match self.requests.answered(msg.tid, body) {
                 Some(token) => out.push(Told::Reply { token, body: body.clone() }.into()),
-                None if is_reply(body) => {} // to a request that was cancelled, or answered by another monitor
+                // To a request that was cancelled, or answered by another monitor.
+                None if is_reply(body) => {}
                 None => out.push(Told::Message(msg).into()),
             },
         }
@@ -277,7 +278,8 @@ impl Monc {
         }
     }
 
-    /// Asks for `what` from `start` on once more: what the subscription should have brought is known to exist and has not come.
+    /// Asks for `what` from `start` on once more: what the subscription should have brought is known to exist
+    /// and has not come.
     pub fn ask_again(&mut self, what: &str, start: u64, out: &mut Vec<MoncOut>) {
         self.subs.forget(what);
         self.subscribe(what, start, false, out);

@@ -1,9 +1,10 @@
 //! The accepting side of the handshake.
 
-use crate::config::{Auth, FEATURES, REQUIRED_FEATURES};
-use crate::conn::{Conn, Side, State, decode};
+use crate::config::{FEATURES, REQUIRED_FEATURES};
+use crate::conn::{Conn, decode};
 use crate::control::{AuthBadMethod, AuthDone, AuthRequest, ClientIdent, FLAG_LOSSY, Reconnect, ServerIdent};
 use crate::frame::tag;
+use crate::handshake::{Acceptor, Side, State};
 use crate::rx::Frame;
 use crate::session::Owner;
 use crate::{Event, Reason, Resume, Session};
@@ -11,24 +12,6 @@ use auth::{AuthStep, ConMode, Denial, DenialKind, Method};
 
 /// The most authentication methods that a peer may try.
 const MAX_ATTEMPTS: u32 = 8;
-
-#[derive(Debug)]
-pub(crate) struct Acceptor {
-    auth: Auth,
-    lossy: bool,
-    /// AUTH_REQUESTs seen.
-    attempts: u32,
-    /// The method of the last one.
-    method: u32,
-    /// The client's request to resume a session, until that session is found.
-    reconnect: Reconnect,
-}
-
-impl Acceptor {
-    pub fn new(auth: Auth, lossy: bool) -> Self {
-        Self { auth, lossy, attempts: 0, method: 0, reconnect: Reconnect::default() }
-    }
-}
 
 impl Conn {
     fn acceptor(&mut self) -> &mut Acceptor {

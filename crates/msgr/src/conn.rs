@@ -1,12 +1,11 @@
 //! A connection's reads, writes and events. The two sides of the handshake are in `acceptor` and `initiator`,
 //! messages in `messages`.
 
-use crate::acceptor::Acceptor;
 use crate::config::Common;
 use crate::control::{self, Hello};
 use crate::frame::tag;
 use crate::gcm::Gcm;
-use crate::initiator::Initiating;
+use crate::handshake::{Acceptor, Initiating, Peer, Side, State};
 use crate::rx::{Frame, Item, Rx};
 use crate::tx::Tx;
 use crate::{AcceptConfig, ConnectConfig, Event, Ready, Reason, Session};
@@ -46,41 +45,6 @@ pub struct Conn {
     opened: Instant,
     last_heard: Instant,
     last_keepalive: Instant,
-}
-
-#[derive(Debug)]
-pub(crate) enum Side {
-    Acceptor(Acceptor),
-    Initiator(Initiating),
-}
-
-/// The frame that the peer has to send next.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum State {
-    Banner,
-    Hello,
-    /// Frames of the authentication.
-    Auth,
-    /// AUTH_SIGNATURE with this value.
-    Signature([u8; 32]),
-    /// CLIENT_IDENT or SESSION_RECONNECT at the acceptor, their answers at the initiator.
-    Ident,
-    /// At the acceptor: [`Conn::resume`] is awaited.
-    Resuming,
-    Open,
-    Closed,
-}
-
-/// Results of the handshake so far.
-#[derive(Debug)]
-pub(crate) struct Peer {
-    pub ty: EntityType,
-    pub entity: EntityName,
-    pub global_id: u64,
-    pub caps: String,
-    pub seen_as: EntityAddr,
-    pub mode: ConMode,
-    pub tickets: Option<auth::Tickets>,
 }
 
 impl Conn {

@@ -1,32 +1,16 @@
 //! The connecting side of the handshake.
 
 use crate::config::{FEATURES, REQUIRED_FEATURES};
-use crate::conn::{Conn, Side, State, decode};
+use crate::conn::{Conn, decode};
 use crate::control::{AuthBadMethod, AuthDone, AuthRequest, ClientIdent, FLAG_LOSSY, Reconnect, ServerIdent};
 use crate::frame::tag;
+use crate::handshake::{Initiating, Side, State};
 use crate::rx::Frame;
 use crate::{Reason, Session};
-use auth::{AuthError, ConMode, Initiator, InitiatorStep, Method};
-use wire::{EntityAddr, EntityType};
+use auth::{AuthError, ConMode, InitiatorStep, Method};
 
 /// The most times that a server may send us back to the start.
 const MAX_RETRIES: u32 = 8;
-
-#[derive(Debug)]
-pub(crate) struct Initiating {
-    auth: Initiator,
-    peer_type: EntityType,
-    target: EntityAddr,
-    lossy: bool,
-    /// SESSION_RETRYs and RESETs seen.
-    retries: u32,
-}
-
-impl Initiating {
-    pub fn new(auth: Initiator, peer_type: EntityType, target: EntityAddr, lossy: bool) -> Self {
-        Self { auth, peer_type, target, lossy, retries: 0 }
-    }
-}
 
 impl From<AuthError> for Reason {
     fn from(e: AuthError) -> Self {

@@ -22,6 +22,7 @@ mod control;
 mod event;
 mod frame;
 mod gcm;
+mod handshake;
 mod initiator;
 mod messages;
 mod rx;

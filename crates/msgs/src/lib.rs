@@ -21,11 +21,11 @@ pub use osd::*;
 wire::message_bodies! {
     /// Any client-visible message.
     pub enum Body {
-        Ping, MonMap, MonGetMap, Statfs, StatfsReply, MonSubscribe, MonSubscribeAck, Auth, AuthReply, MonGetVersion,
-        MonGetVersionReply, MdsMap, ClientSession, ClientReconnect, ClientRequest, ClientRequestForward, ClientReply,
-        ClientReclaim, ClientReclaimReply, ClientMetrics, OsdMap, OsdOp, OsdOpReply, WatchNotify, FsMap, PoolOpReply,
-        PoolOp, MonCommand, MonCommandAck, Log, LogAck, GetPoolStats, GetPoolStatsReply, OsdBackoff, Config, GetConfig,
-        Command, CommandReply, FsMapUser, MgrMap, ClientCaps, ClientLease, ClientSnap, ClientCapRelease, ClientQuota,
-        MonGetOsdMap,
+        Ping, MonMap, MonGetMap, Statfs, StatfsReply, MonSubscribe, MonSubscribeAck, Auth, AuthReply,
+        MonGetVersion, MonGetVersionReply, MdsMap, ClientSession, ClientReconnect, ClientRequest,
+        ClientRequestForward, ClientReply, ClientReclaim, ClientReclaimReply, ClientMetrics, OsdMap, OsdOp,
+        OsdOpReply, WatchNotify, FsMap, PoolOpReply, PoolOp, MonCommand, MonCommandAck, Log, LogAck,
+        GetPoolStats, GetPoolStatsReply, OsdBackoff, Config, GetConfig, Command, CommandReply, FsMapUser,
+        MgrMap, ClientCaps, ClientLease, ClientSnap, ClientCapRelease, ClientQuota, MonGetOsdMap,
     }
 }

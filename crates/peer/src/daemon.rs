@@ -67,7 +67,9 @@ pub mod pg_state {
             $( pub const $name: u64 = 1 << $bit; )*
             /// The names of the bits joined by `+`, as Ceph prints them; `unknown` for none.
             pub fn name(state: u64) -> String {
-                let names: Vec<&str> = [$( (1u64 << $bit, $text) ),*].iter().filter(|(bit, _)| state & bit != 0).map(|(_, t)| *t).collect();
+                let all = [$( (1u64 << $bit, $text) ),*];
+                let names: Vec<&str> =
+                    all.iter().filter(|(bit, _)| state & bit != 0).map(|(_, text)| *text).collect();
                 if names.is_empty() { "unknown".to_owned() } else { names.join("+") }
             }
         };

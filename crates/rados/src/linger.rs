@@ -7,7 +7,7 @@
 //! dropped by then is broken: its owner is told once, and makes a new one with another cookie.
 
 use crate::engine::Waiting;
-use crate::op::Kind;
+use crate::op::{Attempt, Kind, LingerId};
 use crate::target::Place;
 use crate::{Completion, Rados, RadosOut, RadosTold, Request};
 use maps::{ObjectLocator, OsdId, OsdMap, PgId, UpActing, split_off};
@@ -19,24 +19,6 @@ use stdx::{Instant, Now};
 
 /// Between two pings of a watch, as Ceph's clients do it.
 const PING_EVERY: Duration = Duration::from_secs(5);
-
-/// One operation that lingers, by its owner's number.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum LingerId {
-    /// By its cookie.
-    Watch(u64),
-    /// By its token.
-    Notify(u64),
-}
-
-/// The attempt that an operation in flight belongs to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Attempt {
-    pub(crate) id: LingerId,
-    generation: u32,
-    /// Send time of a ping.
-    pinged: Option<Instant>,
-}
 
 #[derive(Debug)]
 enum State {

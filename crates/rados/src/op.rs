@@ -1,10 +1,28 @@
 //! One operation in flight.
 
 use crate::Request;
-use crate::linger::Attempt;
 use crate::target::{Place, Placement, Target, is_paused};
 use maps::{Epoch, HObject, OsdMap};
 use msgs::{OsdOp, osd_flag};
+use stdx::Instant;
+
+/// One operation that lingers, by its owner's number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum LingerId {
+    /// By its cookie.
+    Watch(u64),
+    /// By its token.
+    Notify(u64),
+}
+
+/// The attempt that an operation in flight belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Attempt {
+    pub(crate) id: LingerId,
+    pub(crate) generation: u32,
+    /// Send time of a ping.
+    pub(crate) pinged: Option<Instant>,
+}
 
 /// The receiver of the answer.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -1,7 +1,7 @@
 //! A daemon's admin socket, in Ceph's form: the caller sends a JSON object ended by a NUL; the answer is a
 //! big-endian u32 length and the text.
 
-use crate::driver::{Event, Inbox};
+use crate::inbox::{Event, Inbox};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,16 +1,9 @@
 //! Local callers' access to a node from any thread: blocking, or with a completion.
 
-use crate::driver::{Event, Inbox};
+use crate::answer::{Answer, Gone};
+use crate::inbox::{Event, Inbox};
 use crate::metrics::Metrics;
 use std::sync::mpsc;
-
-/// Called once with the answer, on the node's event loop: it must not block.
-pub type Completion<Rep> = Box<dyn FnOnce(Result<Rep, Gone>) + Send>;
-
-/// The node has ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the node has stopped")]
-pub struct Gone;
 
 /// A way to a running node. Clones lead to the same node.
 pub struct Handle<Req, Rep> {
@@ -37,7 +30,7 @@ impl<Req: Send + 'static, Rep: Send + 'static> Handle<Req, Rep> {
     /// Sends a request. `done` is called once with the reply, or with [`Gone`] if the node has ended or ends
     /// before replying.
     pub fn submit(&self, request: Req, done: impl FnOnce(Result<Rep, Gone>) + Send + 'static) {
-        self.inbox.send(Event::Request(request, Answer(Some(Box::new(done)))));
+        self.inbox.send(Event::Request(request, Answer::new(done)));
     }
 
     /// Sends a request and waits for the answer. Not to be called on an event loop.
@@ -58,24 +51,5 @@ impl<Req: Send + 'static, Rep: Send + 'static> Handle<Req, Rep> {
     /// Ends the node as a signal would: its disks are brought to rest and closed. A second time: at once.
     pub fn stop(&self) {
         self.inbox.send(Event::Stop);
-    }
-}
-
-/// A completion that reports [`Gone`] when it is dropped unused.
-pub(crate) struct Answer<Rep>(Option<Completion<Rep>>);
-
-impl<Rep> Answer<Rep> {
-    pub(crate) fn give(mut self, reply: Rep) {
-        if let Some(done) = self.0.take() {
-            done(Ok(reply));
-        }
-    }
-}
-
-impl<Rep> Drop for Answer<Rep> {
-    fn drop(&mut self) {
-        if let Some(done) = self.0.take() {
-            done(Err(Gone));
-        }
     }
 }

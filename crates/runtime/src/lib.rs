@@ -15,11 +15,13 @@
 )]
 
 mod admin;
+mod answer;
 mod clock;
 mod disk;
 mod driver;
 mod entropy;
 mod handle;
+mod inbox;
 mod limit;
 mod loops;
 mod memory;
@@ -27,13 +29,14 @@ mod metrics;
 mod net;
 
 pub use admin::ask as ask_admin;
+pub use answer::{Completion, Gone};
 pub use clock::now;
 pub use disk::{
     Access, DiskBackend, DiskDone, DiskOpenError, DiskPool, DiskSpec, FileDisk, forget_partitions, in_use,
     kernel_use, lock_shared, open as open_disk, open_alone, partitions,
 };
 pub use entropy::{nonce, rng};
-pub use handle::{Completion, Gone, Handle};
+pub use handle::Handle;
 pub use loops::{EventLoop, NodeSpec, Notice};
 pub use memory::{give_back, give_back_by};
 pub use metrics::Metrics;

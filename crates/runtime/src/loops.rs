@@ -3,8 +3,9 @@
 
 use crate::admin::AdminSocket;
 use crate::disk::DiskBackend;
-use crate::driver::{Driver, End, Inbox};
+use crate::driver::{Driver, End};
 use crate::handle::Handle;
+use crate::inbox::{Event, Inbox};
 use crate::metrics::Metrics;
 use crate::net::{Limits, Listener, Net, NetSpec};
 use node::Node;
@@ -163,7 +164,7 @@ where
     let admin_inbox = inbox.clone();
     let net = {
         let inbox = inbox.clone();
-        let sink = Box::new(move |event| inbox.send(crate::driver::Event::Net(event)));
+        let sink = Box::new(move |event| inbox.send(Event::Net(event)));
         let spec = NetSpec {
             name: spec.name.clone(),
             number: spec.number,

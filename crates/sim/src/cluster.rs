@@ -16,9 +16,11 @@
 use crate::any::Daemon;
 use crate::disk::Crash;
 use crate::faults::Faults;
+use crate::host::HostId;
+use crate::objects::{OBJECTS, object_request};
 use crate::oracle::backoffs::Backoffs;
 use crate::oracle::terms::Terms;
-use crate::world::{Boot, HostId, HostSpec, Observer, World};
+use crate::world::{Boot, HostSpec, Observer, World};
 use auth::{Credentials, Key, Keyring, KeyringEntry, Method};
 use fsclient::{Answer, ClientConfig, ClientOptions, Reply, Request};
 use node::{Node, RequestId};
@@ -31,8 +33,6 @@ use std::time::Duration;
 use stdx::{Bufs, Rng, Wall};
 use wire::{AddrVec, EntityAddr, EntityName, EntityType, Uuid};
 
-/// The pool of scenarios that work on objects.
-pub const OBJECTS: &str = "objects";
 /// The pool whose snapshots clients manage.
 pub const SNAPSHOTS: &str = "snaps";
 /// The longest time until a cluster's pools exist, in simulated time.
@@ -480,7 +480,7 @@ impl ClientAt<'_> {
     /// Carries out operations on one object of [`OBJECTS`]. Returns the result code and each operation's
     /// output.
     pub fn object(&mut self, name: &str, ops: Vec<msgs::Op>) -> (i32, Vec<Vec<u8>>) {
-        let request = crate::workload::object_request(name, ops);
+        let request = object_request(name, ops);
         match self.cluster.ask(self.host, request, PATIENCE) {
             Some(Ok(Answer::Object { result, ops, .. })) => {
                 (result, ops.into_iter().map(|(_, data)| data.to_vec()).collect())

@@ -1,9 +1,7 @@
-//! Links: the two ends of a connection. Messages are ordered and arrive at most once; a broken link ends at
-//! both ends.
+//! The links of a world, each with the two ends of a connection, and the messages that wait in it.
 
-use crate::disk::Crash;
-use crate::world::{HostId, What, World};
-use node::{CloseReason, ConnId, Msg};
+use crate::host::HostId;
+use node::{ConnId, Msg};
 use std::collections::BTreeMap;
 use stdx::Instant;
 
@@ -31,11 +29,12 @@ struct Link {
     held: Vec<(usize, Msg)>,
 }
 
+/// One end of a link.
 #[derive(Clone, Copy)]
-struct End {
-    host: HostId,
+pub(crate) struct End {
+    pub(crate) host: HostId,
     incarnation: u64,
-    conn: ConnId,
+    pub(crate) conn: ConnId,
 }
 
 impl Links {
@@ -100,115 +99,46 @@ impl Links {
         *latest = at.max(Instant(latest.0 + 1));
         *latest
     }
-}
 
-impl<Req, Rep> World<Req, Rep> {
-    pub(crate) fn send(&mut self, host: HostId, conn: ConnId, msg: Msg) {
-        let Some(&(number, side)) = self.links.by_end.get(&(host, conn)) else {
-            return self.send_to_orphan(host, conn);
-        };
-        let link = self.links.links.get_mut(&number).expect("indexed");
-        if link.ends[1].is_none() {
-            link.pending.push(msg);
-            return;
-        }
-        self.transmit(number, side, msg);
+    /// The link of an end, and the end's side of it.
+    pub(crate) fn of_end(&self, host: HostId, conn: ConnId) -> Option<(usize, usize)> {
+        self.by_end.get(&(host, conn)).copied()
     }
 
-    fn send_to_orphan(&mut self, host: HostId, conn: ConnId) {
-        if let Some(peer) = self.links.orphans.get(&(host, conn)).copied()
-            && self.is_up(peer)
-        {
-            self.links.orphans.remove(&(host, conn));
-            let at = self.arrival();
-            self.due_input(at, host, What::Closed { conn, reason: CloseReason::Lost });
-        }
+    /// The same of all ends of a host.
+    pub(crate) fn of_host(&self, host: HostId) -> Vec<(usize, usize)> {
+        self.by_end.range((host, ConnId(0))..=(host, ConnId(u64::MAX))).map(|(_, v)| *v).collect()
     }
 
-    /// Sends over an established link, from end `side`.
-    pub(crate) fn transmit(&mut self, number: usize, side: usize, msg: Msg) {
-        let Some(link) = self.links.links.get(&number) else { return };
-        let (Some(from), Some(to)) = (link.ends[side], link.ends[1 - side]) else { return };
-        let lossless = link.lossless;
-        if let Some(mut observer) = self.observer.take() {
-            let found = observer(self.now(), from.host, to.host, &msg);
-            self.violations.extend(found);
-            self.observer = Some(observer);
-        }
-        if self.is_cut(from.host, to.host) {
-            self.links.links.get_mut(&number).expect("seen").held.push((side, msg));
-            return;
-        }
-        let every = self.faults.break_every;
-        if !lossless && every > 0 && self.rng().chance(1, every) {
-            self.broken += 1;
-            return self.break_link(number);
-        }
-        let msg = if self.encode { recode(msg) } else { msg };
-        let (at, bytes) = self.departs(from.host, to.host, &msg);
-        let at = self.links.arrive(number, 1 - side, at);
-        self.deliver(at, to.host, What::Message { conn: to.conn, msg }, bytes);
+    /// Both ends of a link that is not forgotten.
+    pub(crate) fn ends(&self, link: usize) -> Option<[Option<End>; 2]> {
+        Some(self.links.get(&link)?.ends)
     }
 
-    /// Loses a message: nothing in flight is certain any more, and both ends learn of it at some time.
-    fn break_link(&mut self, number: usize) {
-        let Some(link) = self.links.links.get(&number) else { return };
-        let ends = link.ends;
-        for (side, end) in ends.into_iter().enumerate() {
-            if let Some(end) = end {
-                let at = self.arrival();
-                let at = self.links.arrive(number, side, at);
-                let what = What::Closed { conn: end.conn, reason: CloseReason::Lost };
-                self.deliver(at, end.host, what, 0);
-            }
-        }
-        self.links.forget(number);
+    /// Whether a link loses no messages; false of one that is forgotten.
+    pub(crate) fn is_lossless(&self, link: usize) -> bool {
+        self.links.get(&link).is_some_and(|link| link.lossless)
     }
 
-    /// Closes a node's end: messages that it sent still arrive, then the other end is told.
-    pub(crate) fn close(&mut self, host: HostId, conn: ConnId) {
-        let Some(&(number, side)) = self.links.by_end.get(&(host, conn)) else { return };
-        let other = self.links.links[&number].ends[1 - side];
-        if let Some(other) = other {
-            let at = self.arrival();
-            let at = self.links.arrive(number, 1 - side, at);
-            let what = What::Closed { conn: other.conn, reason: CloseReason::Lost };
-            self.deliver(at, other.host, what, 0);
+    /// Keeps a message until the link is established. Gives it back if it is already.
+    pub(crate) fn keep_pending(&mut self, link: usize, msg: Msg) -> Option<Msg> {
+        let link = self.links.get_mut(&link).expect("indexed");
+        if link.ends[1].is_some() {
+            return Some(msg);
         }
-        self.links.forget(number);
+        link.pending.push(msg);
+        None
     }
 
-    /// Ends the links of a dead node: its peers are told at once after a kill, and later after a power loss.
-    pub(crate) fn end_links_of(&mut self, host: HostId, how: Crash) {
-        let numbers: Vec<(usize, usize)> =
-            self.links.by_end.range((host, ConnId(0))..=(host, ConnId(u64::MAX))).map(|(_, v)| *v).collect();
-        for (number, side) in numbers {
-            let link = &self.links.links[&number];
-            let (other, lossless) = (link.ends[1 - side], link.lossless);
-            if let Some(other) = other {
-                // A lossless session is dialled again: the host of a killed process refuses, one without
-                // power is silent.
-                let reason = match (lossless, how) {
-                    (false, _) => CloseReason::Lost,
-                    (true, Crash::Process) => CloseReason::Refused,
-                    (true, Crash::Power) => CloseReason::TimedOut,
-                };
-                let mut at = self.arrival();
-                if how == Crash::Power {
-                    self.links.orphans.insert((other.host, other.conn), host);
-                    at = at + std::time::Duration::from_secs(5);
-                }
-                let at = self.links.arrive(number, 1 - side, at);
-                self.deliver(at, other.host, What::Closed { conn: other.conn, reason }, 0);
-            }
-            self.links.forget(number);
-        }
+    /// Holds a message of end `side` while the direction is cut.
+    pub(crate) fn hold(&mut self, link: usize, side: usize, msg: Msg) {
+        self.links.get_mut(&link).expect("seen").held.push((side, msg));
     }
 
-    /// Sends the messages that were held while a direction was cut.
-    pub(crate) fn release_held(&mut self, from: HostId, to: HostId) {
+    /// Takes the messages that were held from one host to another: link, sending end, message.
+    pub(crate) fn take_held(&mut self, from: HostId, to: HostId) -> Vec<(usize, usize, Msg)> {
         let mut released = Vec::new();
-        for (number, link) in &mut self.links.links {
+        for (number, link) in &mut self.links {
             let ends = link.ends;
             let matches = |side: usize| {
                 let host = |end: Option<End>| end.map(|e| e.host);
@@ -219,16 +149,21 @@ impl<Req, Rep> World<Req, Rep> {
             link.held = later;
             released.extend(now.into_iter().map(|(side, msg)| (*number, side, msg)));
         }
-        for (number, side, msg) in released {
-            self.transmit(number, side, msg);
-        }
+        released
     }
-}
 
-/// Encodes and decodes a message, as the real path does.
-fn recode(msg: Msg) -> Msg {
-    match Msg::from_raw(msg.to_raw()) {
-        Ok(decoded) => decoded,
-        Err(error) => panic!("own message does not decode, {error}: {msg:?}"),
+    /// Notes that the peer of an end lost its power without a word.
+    pub(crate) fn orphan(&mut self, end: End, peer: HostId) {
+        self.orphans.insert((end.host, end.conn), peer);
+    }
+
+    /// The peer that left this end without a word.
+    pub(crate) fn lost_peer(&self, host: HostId, conn: ConnId) -> Option<HostId> {
+        self.orphans.get(&(host, conn)).copied()
+    }
+
+    /// Forgets that the peer of this end left without a word.
+    pub(crate) fn end_orphan(&mut self, host: HostId, conn: ConnId) {
+        self.orphans.remove(&(host, conn));
     }
 }

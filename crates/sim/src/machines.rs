@@ -6,7 +6,7 @@
 //! receives one after another, on a switch that is never the bottleneck, and disks that do one operation
 //! after another. Processors take no time.
 
-use crate::world::{HostId, What, World};
+use crate::host::HostId;
 use node::{Body, DiskOp, Msg};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -121,7 +121,7 @@ impl Machines {
     }
 
     /// Sends a message. Returns the arrival of its first byte, and its length in bytes.
-    fn send(&mut self, now: Instant, from: HostId, to: HostId, msg: &Msg) -> (Instant, u64) {
+    pub(crate) fn send(&mut self, now: Instant, from: HostId, to: HostId, msg: &Msg) -> (Instant, u64) {
         let raw = msg.to_raw();
         let bytes = (raw.front.len() + raw.middle.len() + raw.data.len()) as u64;
         let name = match &msg.body {
@@ -171,23 +171,4 @@ impl Machines {
 
 fn transfer(bytes: u64, a_second: u64) -> Duration {
     Duration::from_nanos((u128::from(bytes) * 1_000_000_000 / u128::from(a_second.max(1))) as u64)
-}
-
-impl<Req, Rep> World<Req, Rep> {
-    /// The arrival of a message that is sent now, or of its first byte, and its length in bytes.
-    pub(crate) fn departs(&mut self, from: HostId, to: HostId, msg: &Msg) -> (Instant, u64) {
-        let now = self.now();
-        match &mut self.machines {
-            Some(machines) => machines.send(now, from, to, msg),
-            None => (self.arrival(), 0),
-        }
-    }
-
-    /// Delivers a message, or its first byte, at a time.
-    pub(crate) fn deliver(&mut self, at: Instant, to: HostId, what: What, bytes: u64) {
-        match self.machines {
-            Some(_) => self.due_reached(at, to, what, bytes),
-            None => self.due_input(at, to, what),
-        }
-    }
 }

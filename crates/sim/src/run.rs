@@ -4,11 +4,11 @@
 use crate::cluster::{Cluster, Spec};
 use crate::disk::Crash;
 use crate::faults::Faults;
+use crate::host::HostId;
 use crate::nemesis::{Nemesis, Profile};
 use crate::oracle;
 use crate::trace::Trace;
 use crate::workload::{CommandLoad, FileLoad, FillLoad, Load, ObjectLoad, SnapshotLoad, WatchLoad};
-use crate::world::HostId;
 use fsclient::{Answer, Request};
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -155,8 +155,8 @@ fn parts(seed: u64, decays: bool, usual: &osd::OsdOptions) -> (u64, u64) {
     }
 }
 
-/// How many OSDs each monitor tells of a new map: in every other cluster only one, so that the others have it from one another. It has
-/// a random stream of its own too.
+/// How many OSDs each monitor tells of a new map: in every other cluster only one, so that the others have it
+/// from one another. It has a random stream of its own too.
 fn told_at_once(seed: u64) -> u64 {
     let mut rng = Rng::from_seed(seed ^ 0x0074_6f6c_6400_0000);
     if rng.chance(1, 2) { 1 } else { 16 }

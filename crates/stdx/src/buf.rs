@@ -2,15 +2,13 @@
 //! each 4 KiB block (docs/design.md, decision 1). The same `Buf` goes from the socket to replicas, disk and
 //! socket; checksums of frames are combined from those of its blocks and never recomputed after a copy.
 
+use crate::BLOCK;
 use crate::memory::Memory;
 use crate::reserve::Reservation;
 use crate::{Rng, crc32c};
 use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
-
-/// The unit of alignment and of checksums, in bytes.
-pub const BLOCK: usize = 4096;
 
 /// Immutable shared bytes. Cloning and slicing copy nothing.
 #[derive(Clone)]

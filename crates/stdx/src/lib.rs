@@ -1,6 +1,7 @@
 //! Base types that every layer uses: time in nanoseconds, seeded randomness, bulk buffers that carry
 //! their checksums, byte reservations. Nothing here reads a clock, draws entropy or does I/O.
 
+mod block;
 mod buf;
 mod bufs;
 pub mod crc32c;
@@ -14,7 +15,8 @@ mod rng;
 mod seeds;
 mod time;
 
-pub use buf::{BLOCK, Buf, BufMut};
+pub use block::BLOCK;
+pub use buf::{Buf, BufMut};
 pub use bufs::Bufs;
 pub use map::{FastMap, FastSet, FoldHasher};
 pub use memory::release_unused;

@@ -4,8 +4,8 @@
 //! commit. What they change is kept in a table in memory until a checkpoint merges it into a copy-on-write
 //! tree on the device; what is stored is in `docs/format.md`. Reading path: [`api`](Transaction), `store`
 //! (the loop and its stages), `commit`, `plan` with `steps` and `extents` (what a transaction does), `table`
-//! and `tree` (where entries are), `checkpoint` with `merge`, `open`; [`inspect`] says what must agree with
-//! what.
+//! and `tree` (where entries are), `checkpoint` with `merge`, `open`; [`inspect`](mod@inspect) says what
+//! must agree with what.
 //!
 //! Memory is bounded by [`Config`] and the log's size, not by the number of objects; the map of free blocks
 //! takes 1 bit for each 4 KiB of the device.

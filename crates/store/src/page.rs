@@ -3,8 +3,9 @@
 //!
 //! ```text
 //! 0        4      5   6        8            16            24      32          32+2n
-//! | magic  |level | 0 | n      | own block  | generation  | 0     | n x u16   | entries: u16 key len, u16 value len, key, value
+//! | magic  |level | 0 | n      | own block  | generation  | 0     | n x u16   | entries
 //! ```
+//! An entry is the length of its key, that of its value (u16 each), the key and the value.
 //! Level 0 holds the index's entries; above, a value is a pointer to the page whose keys are all at least the
 //! key.
 

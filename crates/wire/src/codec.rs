@@ -34,6 +34,27 @@ pub trait Decode: Sized {
     }
 }
 
+impl Writer {
+    /// The encoding of one value.
+    pub fn encode<T: Encode + ?Sized>(value: &T) -> Vec<u8> {
+        let mut w = Self::new();
+        w.put(value);
+        w.into_vec()
+    }
+
+    /// Appends a value.
+    pub fn put<T: Encode + ?Sized>(&mut self, value: &T) {
+        value.encode(self);
+    }
+}
+
+impl Reader<'_> {
+    /// The next value.
+    pub fn get<T: Decode>(&mut self) -> Result<T, DecodeError> {
+        T::decode(self)
+    }
+}
+
 /// The fields of a structure or message without any header: the code that `wire_structs!` generates, and a
 /// message's front, whose version is in the message's header.
 pub trait Fields: Sized {

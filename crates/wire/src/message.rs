@@ -78,7 +78,8 @@ pub trait Message: Sized {
 /// ```
 #[macro_export]
 macro_rules! messages {
-    ($( $(#[$meta:meta])* $vis:vis struct $name:ident = $kind:literal $text:literal [v $version:literal / $compat:literal] {
+    ($( $(#[$meta:meta])*
+    $vis:vis struct $name:ident = $kind:literal $text:literal [v $version:literal / $compat:literal] {
         $( $(#[$fmeta:meta])* $fvis:vis $field:ident : $type:ty $(= $mark:ident $($since:literal)?)? ),* $(,)?
     } )*) => {$(
         $(#[$meta])*

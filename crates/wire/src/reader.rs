@@ -1,6 +1,7 @@
-//! A bounded cursor over untrusted bytes.
+//! A bounded cursor over untrusted bytes. It knows lengths and versions; what values there are,
+//! [`crate::Decode`] says.
 
-use crate::{Decode, DecodeError};
+use crate::DecodeError;
 
 /// Reads forward; every length is checked against what is left.
 #[derive(Clone, Debug)]
@@ -61,20 +62,20 @@ impl<'a> Reader<'a> {
         out
     }
 
-    /// The next value.
-    pub fn get<T: Decode>(&mut self) -> Result<T, DecodeError> {
-        T::decode(self)
+    /// A u32 that announces bytes or elements; nobody has compared it with what is left.
+    fn announced(&mut self) -> Result<usize, DecodeError> {
+        self.array().map(|bytes| u32::from_le_bytes(bytes) as usize)
     }
 
     /// A u32 length and that many bytes, unread.
     pub fn blob(&mut self) -> Result<&'a [u8], DecodeError> {
-        let len = self.get::<u32>()?;
-        self.take(len as usize)
+        let len = self.announced()?;
+        self.take(len)
     }
 
     /// A u32 length and a reader over that many bytes.
     pub fn sub(&mut self) -> Result<Self, DecodeError> {
-        let len = self.get::<u32>()? as usize;
+        let len = self.announced()?;
         let base = self.base + self.at;
         Ok(Self { bytes: self.take(len)?, at: 0, base })
     }
@@ -82,7 +83,7 @@ impl<'a> Reader<'a> {
     /// A count of elements that each take at least `min_size` bytes; refuses a count that the bytes left
     /// cannot hold, so that nothing is allocated for it.
     pub fn count(&mut self, min_size: usize) -> Result<usize, DecodeError> {
-        let n = self.get::<u32>()? as usize;
+        let n = self.announced()?;
         if n.saturating_mul(min_size.max(1)) > self.remaining() {
             return Err(self.error(format!("{n} elements announced, {} bytes are left", self.remaining())));
         }
@@ -97,7 +98,8 @@ impl<'a> Reader<'a> {
         known: u8,
         body: impl FnOnce(u8, &mut Self) -> Result<T, DecodeError>,
     ) -> Result<T, DecodeError> {
-        let (version, compat) = (self.get::<u8>()?, self.get::<u8>()?);
+        let [version] = self.array()?;
+        let [compat] = self.array()?;
         if compat > known {
             return Err(
                 self.error(format!("version {version} needs a reader of {compat}, this one knows {known}"))

@@ -1,6 +1,5 @@
-//! Appends encoded values to a growing buffer.
-
-use crate::Encode;
+//! A growing buffer of encoded values. It knows lengths and versions; how a value is encoded,
+//! [`crate::Encode`] says.
 
 /// The encoder's output.
 #[derive(Clone, Default, Debug)]
@@ -20,13 +19,6 @@ impl Writer {
     /// An empty buffer with capacity for this many bytes.
     pub fn with_room(bytes: usize) -> Self {
         Self { bytes: Vec::with_capacity(bytes) }
-    }
-
-    /// The encoding of one value.
-    pub fn encode<T: Encode + ?Sized>(value: &T) -> Vec<u8> {
-        let mut w = Self::new();
-        w.put(value);
-        w.into_vec()
     }
 
     /// The bytes written.
@@ -54,14 +46,10 @@ impl Writer {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Appends a value.
-    pub fn put<T: Encode + ?Sized>(&mut self, value: &T) {
-        value.encode(self);
-    }
-
     /// Appends a length of a container. Panics beyond 4 GiB, which no bounded buffer reaches.
     pub fn count(&mut self, n: usize) {
-        self.put(&u32::try_from(n).expect("a container of at most 4 Gi elements"));
+        let n = u32::try_from(n).expect("a container of at most 4 Gi elements");
+        self.raw(&n.to_le_bytes());
     }
 
     /// Appends a u32 length and the bytes.

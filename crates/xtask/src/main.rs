@@ -150,6 +150,7 @@ fn verify(seeds: u64) -> Result<()> {
     tests.env("NACRE_BIN", built("nacre")?);
     step("tests", tests)?;
     step("examples in the documentation", cargo(&["test", "--workspace", "--quiet", "--doc"]))?;
+    step("links in the documentation", links())?;
     // Clusters of `rados` are larger, and take longer.
     for (profile, seeds) in [("any", seeds), ("rados", seeds * 2 / 5)] {
         let mut simulation = Command::new(built("sim")?);
@@ -159,7 +160,15 @@ fn verify(seeds: u64) -> Result<()> {
     Ok(())
 }
 
-/// Checks licences, sources and doubles of dependencies by deny.toml, and advisories if their database is here.
+/// Resolves every link of a doc comment to a name, private ones too.
+fn links() -> Command {
+    let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"]);
+    doc.env("RUSTDOCFLAGS", "-D rustdoc::broken_intra_doc_links -A rustdoc::private_intra_doc_links");
+    doc
+}
+
+/// Checks licences, sources and doubles of dependencies by deny.toml, and advisories if their database is
+/// here.
 fn dependencies() -> Result<()> {
     if !cargo(&["deny", "--version"]).output().is_ok_and(|out| out.status.success()) {
         if is_ci() {

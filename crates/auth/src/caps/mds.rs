@@ -1,7 +1,6 @@
 //! `mds` capabilities.
 
-use super::CapsError;
-use super::parser::Parser;
+use super::parser::{CapsError, Parser};
 
 /// A client's permissions in the file systems.
 #[derive(Clone, PartialEq, Debug, Default)]

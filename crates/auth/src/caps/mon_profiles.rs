@@ -1,7 +1,7 @@
 //! The named sets of `mon` capabilities.
 
-use super::Perm;
-use super::mon::{Constraint, MonGrant};
+use super::mon_grant::{Constraint, MonGrant};
+use super::perm::Perm;
 
 /// The grants of a profile; `None` if it is unknown: a grant that we would not enforce is refused, not
 /// stored.

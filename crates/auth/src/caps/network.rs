@@ -1,7 +1,6 @@
 //! `network 10.0.0.0/8`: a grant for those who connect from there.
 
-use super::CapsError;
-use super::parser::Parser;
+use super::parser::{CapsError, Parser};
 use std::net::IpAddr;
 
 /// A subnet.

@@ -1,8 +1,8 @@
 //! `osd` capabilities.
 
 use super::network::Placed;
-use super::parser::Parser;
-use super::{CapsError, Perm};
+use super::parser::{CapsError, Parser};
+use super::perm::Perm;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 

@@ -1,6 +1,6 @@
 //! The common part of the three grammars: words, quoted strings, `name=value`, and errors with their place.
 
-use super::Perm;
+use super::perm::Perm;
 
 /// A string that is no capability.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

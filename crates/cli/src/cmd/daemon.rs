@@ -22,7 +22,7 @@ pub(crate) struct DaemonArgs {
     #[arg(long, short = 'i')]
     id: String,
     /// The size of a new OSD's file.
-    #[arg(long, default_value = "16G", value_parser = super::size)]
+    #[arg(long, default_value = "16G", value_parser = super::terminal::size)]
     osd_size: u64,
 }
 

@@ -44,7 +44,7 @@ pub(crate) struct DevArgs {
     #[arg(long)]
     mount: Option<PathBuf>,
     /// The size of a new OSD's sparse file.
-    #[arg(long, default_value = "16G", value_parser = super::size)]
+    #[arg(long, default_value = "16G", value_parser = super::terminal::size)]
     osd_size: u64,
     /// Run every daemon in a process of its own.
     #[arg(long)]

@@ -1,4 +1,4 @@
-//! The commands, one file each.
+//! The commands, one file each; this file only chooses one. What they share is in files of its own.
 
 mod crush;
 mod daemon;
@@ -11,14 +11,17 @@ mod rados;
 mod status;
 mod store;
 mod store_bench;
+mod store_bench_args;
 mod store_driver;
 mod store_import;
+mod store_load;
 mod store_local;
 mod store_long;
 mod store_pg;
+mod terminal;
 mod version;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 
 /// A Ceph-compatible storage system in one binary.
 #[derive(Parser)]
@@ -26,16 +29,6 @@ use clap::{Parser, Subcommand, ValueEnum};
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
-}
-
-/// The form in which results are printed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
-pub(crate) enum Format {
-    /// For people to read.
-    #[default]
-    Plain,
-    /// For programs to read.
-    Json,
 }
 
 #[derive(Subcommand)]
@@ -64,12 +57,6 @@ pub(crate) enum Command {
     Version(version::VersionArgs),
 }
 
-/// A size with a suffix: `512M`, `16G`.
-fn size(text: &str) -> Result<u64, String> {
-    decl::options::parse_size(text)
-        .ok_or_else(|| format!("`{text}` is no size: give bytes, or a number with K, M, G or T"))
-}
-
 /// Runs one command.
 pub(crate) fn run(command: Command) -> anyhow::Result<()> {
     match command {
@@ -84,15 +71,5 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
         Command::Inspect(args) => store::inspect(&args),
         Command::Status(args) => status::run(&args),
         Command::Version(args) => version::run(&args),
-    }
-}
-
-/// A progress bar on standard error; `what` is its template.
-fn progress(what: &str) -> indicatif::ProgressBar {
-    let bar = indicatif::ProgressBar::with_draw_target(None, indicatif::ProgressDrawTarget::stderr());
-    let template = format!("{{bar:40}} {{percent}}% {what}, {{eta}} left");
-    match indicatif::ProgressStyle::with_template(&template) {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
     }
 }

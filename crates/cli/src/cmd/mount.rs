@@ -32,7 +32,7 @@ pub(crate) struct MountArgs {
     #[arg(long, default_value_t = 60)]
     timeout: u64,
     /// Limit of buffered writes, beyond which writers wait.
-    #[arg(long, default_value = "64M", value_parser = super::size)]
+    #[arg(long, default_value = "64M", value_parser = super::terminal::size)]
     dirty: u64,
     /// The log file [default: standard error].
     #[arg(long)]

@@ -31,7 +31,7 @@ struct RunArgs {
     #[arg(long, short = 'i', required = true, value_delimiter = ',')]
     id: Vec<String>,
     /// The size of a new OSD's file.
-    #[arg(long, default_value = "16G", value_parser = super::size)]
+    #[arg(long, default_value = "16G", value_parser = super::terminal::size)]
     osd_size: u64,
 }
 
@@ -46,7 +46,7 @@ struct CreateArgs {
     /// A directory (a file is made in it), a file, a partition, or a whole disk.
     target: PathBuf,
     /// The size of a new file.
-    #[arg(long, default_value = "16G", value_parser = super::size)]
+    #[arg(long, default_value = "16G", value_parser = super::terminal::size)]
     size: u64,
     /// The data directory of the OSD, which gets a link to the device.
     #[arg(long)]

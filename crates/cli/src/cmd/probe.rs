@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A signature: its offset and bytes, the content that it stands for, the offset and length of the label.
 type Mark = (u64, &'static [u8], &'static str, Option<(u64, usize)>);
@@ -50,6 +50,11 @@ const MARKS: [Mark; 26] = [
 
 /// The range at the beginning and at the end that is all zeros on an empty device, in bytes.
 const LOOKED_AT: u64 = 1 << 20;
+
+/// The file or device that a target names.
+pub(crate) fn device_of(target: &Path) -> PathBuf {
+    if target.is_dir() { target.join("block") } else { target.to_owned() }
+}
 
 /// The size of a file or block device, in bytes.
 pub(crate) fn size(mut file: &File) -> Result<u64> {

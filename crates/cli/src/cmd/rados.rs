@@ -1,6 +1,6 @@
 //! `nacre rados`: objects from the command line.
 
-use super::Format;
+use super::terminal::Format;
 use crate::cluster::{ClientArgs, PATIENCE};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};

@@ -1,6 +1,6 @@
 //! `nacre status`.
 
-use super::Format;
+use super::terminal::Format;
 use crate::cluster::{ClientArgs, PATIENCE, ask};
 use anyhow::Result;
 use clap::Args;

@@ -1,6 +1,8 @@
 //! `nacre store` and `nacre inspect store`: the content of an OSD's or a monitor's device.
 
-use super::{Format, store_bench, store_pg};
+use super::probe::{self, device_of};
+use super::terminal::{Format, progress};
+use super::{store_bench, store_bench_args, store_pg};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -22,7 +24,7 @@ enum StoreCommand {
     /// Check every checksum, and the owners of every block.
     Check(TargetArgs),
     /// Measure a store on a device of its own.
-    Bench(store_bench::BenchArgs),
+    Bench(store_bench_args::BenchArgs),
     /// Write an OSD's copies of a PG, or of all PGs of a pool, into files; the OSD must be stopped.
     Export(store_pg::ExportArgs),
     /// Put exported copies into the store of an OSD, which must be stopped.
@@ -80,11 +82,6 @@ fn check(args: &TargetArgs) -> Result<()> {
     }
 }
 
-/// The file or device that a target names.
-pub(crate) fn device_of(target: &Path) -> PathBuf {
-    if target.is_dir() { target.join("block") } else { target.to_owned() }
-}
-
 /// A device opened for reading only.
 struct Device {
     file: File,
@@ -104,13 +101,13 @@ impl Device {
     /// A store that changes while it is read would look damaged.
     fn lock(&self) -> Result<()> {
         if !runtime::lock_shared(&self.file, &self.path) {
-            bail!("{}: stop that one first", super::probe::held(&self.path));
+            bail!("{}: stop that one first", probe::held(&self.path));
         }
         Ok(())
     }
 
     fn look(&self, depth: Depth) -> Result<Report> {
-        let bar = super::progress("{pos} of {len} blocks");
+        let bar = progress("{pos} of {len} blocks");
         let mut read = |offset: u64, len: usize| {
             let mut buf = BufMut::zeroed(len);
             let read = self.file.read_exact_at(buf.as_mut_slice(), offset);

@@ -1,8 +1,8 @@
 //! The store of a stopped OSD, for tools.
 
 use super::pg_file::Pairs;
+use super::probe::{self, device_of};
 use super::store_driver::Driven;
-use super::{probe, store::device_of};
 use anyhow::{Context, Result, anyhow, bail};
 use maps::{Epoch, OsdMap, PgId};
 use node::DiskId;

@@ -1,7 +1,9 @@
 //! The long measurements of `nacre store bench`: mixed load on a store that is nearly full, ageing by
 //! overwrites, and write amplification in the long run.
 
-use super::store_bench::{Bench, BenchArgs, LARGE, OBJECTS, Results, data_of, mib};
+use super::store_bench_args::BenchArgs;
+use super::store_load::{Bench, LARGE, OBJECTS, Results, data_of, mib};
+use super::terminal::progress;
 use anyhow::{Result, bail};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -128,7 +130,7 @@ pub(super) fn mixed(bench: &mut Bench, args: &BenchArgs, results: &mut Results) 
     let objects = fill_to(bench, args.full, results)?;
     let time = Duration::from_secs(args.seconds.unwrap_or(600));
     let data = Buf::pattern(1, LARGE as usize);
-    let bar = super::progress("{pos} of {len} s of mixed load");
+    let bar = progress("{pos} of {len} s of mixed load");
     bar.set_length(time.as_secs());
     let mut mix = Mix::new();
     let (begin, before, mut bytes) = (Instant::now(), bench.driven.written, 0);
@@ -236,7 +238,7 @@ fn taken(bench: &Bench) -> f64 {
 
 /// Writes large objects until a percentage of the device is used. Returns their number.
 fn fill_to(bench: &mut Bench, percent: u64, results: &mut Results) -> Result<u64> {
-    let bar = super::progress("{pos} of {len} % full");
+    let bar = progress("{pos} of {len} % full");
     bar.set_length(percent);
     let mut objects = 0;
     while taken(bench) < percent as f64 {
@@ -332,7 +334,7 @@ pub(super) fn ageing(
     let goal = total * args.turns.unwrap_or(20);
     let most = total / 100 * args.full;
     let data = Buf::pattern(1, LARGE as usize);
-    let bar = super::progress("{bytes} of {total_bytes} written");
+    let bar = progress("{bytes} of {total_bytes} written");
     bar.set_length(goal);
     let (begin, before) = (Instant::now(), bench.driven.written);
     while all.written < goal {
@@ -408,7 +410,7 @@ pub(super) fn steady(bench: &mut Bench, args: &BenchArgs, results: &mut Results)
         bail!("--io-size divides 4M and is a multiple of 4K, and --live is at least 4M");
     }
     let objects = live / LARGE;
-    let bar = super::progress("{bytes} of {total_bytes} written");
+    let bar = progress("{bytes} of {total_bytes} written");
     let turns = args.turns.unwrap_or(10);
     bar.set_length(live * (turns + 1));
     for i in 0..objects {

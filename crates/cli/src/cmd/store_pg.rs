@@ -4,7 +4,7 @@
 use super::pg_file::{Head, Item, Object, Pairs, PgReader, PgWriter};
 use super::store_import::Import;
 use super::store_local::{Local, PIECE};
-use super::{Format, progress};
+use super::terminal::{Format, progress};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use indicatif::ProgressBar;

@@ -2,7 +2,8 @@
 
 use super::*;
 use msgs::Op;
-use sim::cluster::{Cluster, OBJECTS, Spec};
+use sim::cluster::{Cluster, Spec};
+use sim::objects::OBJECTS;
 use sim::{Crash, Faults, SimDisk};
 use std::os::unix::fs::FileExt;
 use store::TxnOp;

@@ -1,6 +1,6 @@
 //! `nacre version`.
 
-use super::Format;
+use super::terminal::Format;
 use anyhow::Result;
 use clap::Args;
 use std::io::Write;

@@ -1,6 +1,7 @@
 //! Reading the cache: what is not there is a [`Need`].
 
 use super::{Cache, Inode, SlotLink};
+use crate::authority::Auth;
 use crate::types::{Holder, Lsn, Need, Place};
 use fsfmt::{Dentry, DentryKey, DirFrag, Ino, InodeKey, Link};
 use maps::SnapId;
@@ -15,6 +16,12 @@ impl Cache {
             self.touch(*dir, key);
         }
         Ok(inode)
+    }
+
+    /// The authority over a fragment.
+    pub fn authority(&self, dir: DirFrag) -> Result<Auth, Need> {
+        let above = |dir: DirFrag| Ok(self.inode(dir.inode())?.place.as_ref().map(|(parent, _)| *parent));
+        self.subtrees.of(dir, above)
     }
 
     /// The fragment of a directory that holds names of a hash.

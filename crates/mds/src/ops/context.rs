@@ -1,5 +1,7 @@
 //! What an operation sees: its request, and the cache through reads that note how new what they return is.
 
+use super::open_flags;
+use super::plan::Plan;
 use crate::authority::Auth;
 use crate::cache::{Cache, Dir, Inode, SlotLink};
 use crate::config::RankConfig;
@@ -101,7 +103,7 @@ impl<'a> Cx<'a> {
 
     /// Stops unless this rank has the authority over a fragment.
     fn check_authority(&self, dir: DirFrag) -> Result<(), Stop> {
-        match self.cache.subtrees.of(self.cache, dir)? {
+        match self.cache.authority(dir)? {
             Auth::Here => Ok(()),
             Auth::Rank(rank) => Err(Need::Remote(rank, dir).into()),
             Auth::Frozen => Err(Need::Thaw(dir).into()),
@@ -188,7 +190,7 @@ impl<'a> Cx<'a> {
     }
 
     /// Ends a run: the plan, if nothing must be revoked before.
-    pub fn finish(&self, plan: super::Plan) -> Result<super::Plan, Stop> {
+    pub fn finish(&self, plan: Plan) -> Result<Plan, Stop> {
         let revokes = self.revokes.take();
         if revokes.is_empty() { Ok(plan) } else { Err(Stop::Need(revokes)) }
     }
@@ -211,7 +213,7 @@ impl<'a> Cx<'a> {
     /// Checks the path of a request against what the session's key allows.
     pub fn check_access(&self) -> Result<(), Stop> {
         let Some(auth) = self.auth.filter(|a| !a.is_allow_all()) else { return Ok(()) };
-        let writes = self.request.op.writes() || super::open::changes(self.request);
+        let writes = self.request.op.writes() || open_flags::changes(self.request);
         let access = if writes { Access::Write } else { Access::Read };
         let ClientRequest { caller_uid: uid, caller_gid: gid, gid_list: more_gids, .. } = self.request;
         let caller = Caller { uid: *uid, gid: *gid, more_gids };

@@ -1,6 +1,7 @@
 //! GETATTR: an inode's attributes, fetched from whoever may have changed them.
 
-use super::{Cx, Plan, Reply};
+use super::context::Cx;
+use super::plan::{Plan, Reply};
 use crate::types::Stop;
 use fsfmt::InodeKey;
 use msgs::{GetattrArgs, cap};

@@ -1,6 +1,8 @@
 //! LINK: a further name for an inode.
 
-use super::{Cx, Draft, Plan, Reply};
+use super::context::Cx;
+use super::draft::Draft;
+use super::plan::{Plan, Reply};
 use crate::types::Stop;
 use msgs::cap;
 use wire::Errno;

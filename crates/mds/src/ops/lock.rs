@@ -1,6 +1,8 @@
 //! SETFILELOCK and GETFILELOCK.
 
-use super::{Cx, Draft, Extra, LockChange, Plan, Reply};
+use super::context::Cx;
+use super::draft::Draft;
+use super::plan::{Extra, LockChange, Plan, Reply};
 use crate::filelock::{LockSet, Owner, UNLOCK};
 use crate::types::{Need, Stop};
 use fsfmt::{ClientRange, InodeKey};

@@ -1,7 +1,8 @@
 //! LOOKUP and its relatives by inode number.
 
+use super::context::Cx;
 use super::getattr::gather;
-use super::{Cx, Plan, Reply};
+use super::plan::{Plan, Reply};
 use crate::types::Stop;
 use fsfmt::{Ino, InodeKey};
 use msgs::GetattrArgs;

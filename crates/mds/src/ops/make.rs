@@ -1,6 +1,8 @@
 //! MKNOD, MKDIR and SYMLINK; and what all that make inodes share.
 
-use super::{Cx, Draft, Plan, Reply};
+use super::context::Cx;
+use super::draft::Draft;
+use super::plan::{Plan, Reply};
 use crate::types::{Place, Stop};
 use fsfmt::{Ino, InodeData, NestStat, mode};
 use maps::FileLayout;

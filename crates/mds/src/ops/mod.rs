@@ -1,6 +1,9 @@
 //! The metadata operations, one file each. `prepare` reads and decides; it changes nothing and may be started
 //! again any number of times. What it decides is a [`Plan`]: after-images for one journal event, and what to
 //! answer.
+//!
+//! This file only chooses the operation. The operations import the view (`context.rs`), the plan (`plan.rs`)
+//! and one another's helpers, never this file.
 
 mod context;
 mod draft;
@@ -10,8 +13,11 @@ mod lock;
 mod lookup;
 mod make;
 mod open;
+mod open_flags;
+mod plan;
 mod readdir;
 mod rename;
+mod replayed;
 mod setattr;
 mod snap;
 mod unlink;
@@ -19,94 +25,17 @@ mod xattr;
 
 pub use context::{Cx, max_size_step};
 pub use draft::{Draft, shift};
+pub use plan::{Extra, LockChange, Plan, Reply};
 
-use crate::types::{Place, Stop};
-use fsfmt::{Frag, Ino, InodeKey, Update};
-use maps::MdsRank;
+use crate::types::Stop;
 use msgs::MdsOp;
-use std::collections::BTreeMap;
 use wire::Errno;
-
-/// What an operation will do.
-#[derive(Default, Debug)]
-pub struct Plan {
-    /// This rank's changes, journaled as one event.
-    pub local: Vec<Update>,
-    /// Changes of what other ranks have the authority over. With some, the operation becomes a transaction of
-    /// all of them; with one rank there are none.
-    pub remote: BTreeMap<MdsRank, Vec<Update>>,
-    /// The inode that it makes, or 0.
-    pub created: Ino,
-    /// The answer.
-    pub reply: Reply,
-    /// Inodes whose caps are to be looked at again.
-    pub touched: Vec<InodeKey>,
-    /// A file lock to set.
-    pub lock: Option<LockChange>,
-}
-
-/// What to answer.
-#[derive(Default, Debug)]
-pub struct Reply {
-    /// 0, or a negative errno that comes with a trace.
-    pub result: i32,
-    /// Directory and name that the client learns of.
-    pub dentry: Option<Place>,
-    /// Inode that it learns of.
-    pub target: Option<InodeKey>,
-    /// Cap bits that it wants of the target from now on.
-    pub want: u32,
-    /// The rest.
-    pub extra: Extra,
-}
-
-/// The part of an answer that depends on the operation.
-#[derive(Default, Debug)]
-pub enum Extra {
-    /// Nothing.
-    #[default]
-    None,
-    /// The inode that was made.
-    Created(Ino),
-    /// Encoded already.
-    Bytes(Vec<u8>),
-    /// Entries of a directory.
-    Listing {
-        /// The fragment.
-        frag: Frag,
-        /// Names and inodes.
-        entries: Vec<(Vec<u8>, InodeKey)>,
-        /// Bits of `readdir_flag`.
-        flags: u16,
-        /// Bytes that the answer may have.
-        max_bytes: usize,
-    },
-}
-
-/// A file lock that is set or freed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LockChange {
-    /// On which file.
-    pub ino: InodeKey,
-    /// fcntl rather than flock.
-    pub posix: bool,
-    /// Shared, exclusive or free.
-    pub kind: u8,
-    /// Within the client.
-    pub owner: u64,
-    /// Process.
-    pub pid: u64,
-    /// First byte.
-    pub start: u64,
-    /// Bytes; 0 to the end.
-    pub length: u64,
-}
 
 /// Decides an operation.
 pub fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     // Locks are not in the journal: one that is asked for again is set again.
     if let Some(created) = cx.done.filter(|_| cx.request.op != MdsOp::SETFILELOCK) {
-        return replayed(cx, created);
+        return replayed::prepare(cx, created);
     }
     cx.check_access()?;
     match cx.request.op {
@@ -133,61 +62,4 @@ pub fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
         MdsOp::MKSNAP | MdsOp::RMSNAP | MdsOp::RENAMESNAP => Err(Errno::EPERM.into()),
         _ => Err(Errno::EOPNOTSUPP.into()),
     }
-}
-
-/// A request that comes again after it was carried out, because its answer was lost with a former life of
-/// ours: the answer is made from what is there now, which others may have changed since. It never fails.
-fn replayed(cx: &Cx<'_>, created: Ino) -> Result<Plan, Stop> {
-    let mut reply = match what_is_left(cx, created) {
-        Err(Stop::Fail(_)) => Reply::default(),
-        other => other?,
-    };
-    if created.0 != 0 {
-        reply.extra = Extra::Created(created);
-    }
-    Ok(Plan { reply, ..Plan::default() })
-}
-
-/// What a request that was carried out has made or changed, and its name as far as that still leads there.
-fn what_is_left(cx: &Cx<'_>, created: Ino) -> Result<Reply, Stop> {
-    let op = cx.request.op;
-    let mut reply = Reply::default();
-    if cx.request.path.path.is_empty() {
-        reply.target = Some(cx.resolve(&cx.request.path)?.ino);
-    } else {
-        let made = match op {
-            MdsOp::LINK => Some(cx.resolve(&cx.request.path2)?.ino),
-            _ if created.0 != 0 => Some(created.head()),
-            _ => None,
-        };
-        if let Some(ino) = made {
-            cx.inode(ino)?;
-            reply.target = made;
-        }
-        match named(cx) {
-            // Whoever has the name now: what was removed or renamed may have a successor.
-            Ok((place, found)) if made.is_none() || made == found => {
-                (reply.dentry, reply.target) = (Some(place), found);
-            }
-            Ok(_) | Err(Stop::Fail(_)) => {}
-            Err(need) => return Err(need),
-        }
-    }
-    if let Some(ino) = reply.target
-        && matches!(op, MdsOp::CREATE | MdsOp::OPEN)
-        && cx.inode(ino)?.data.is_file()
-    {
-        reply.want = open::wanted(cx.request.args.get::<msgs::OpenArgs>().flags);
-    }
-    Ok(reply)
-}
-
-/// The request's name, and the inode that it leads to.
-fn named(cx: &Cx<'_>) -> Result<(Place, Option<InodeKey>), Stop> {
-    let (dir, key) = cx.parent(&cx.request.path)?;
-    let found = cx.entry(dir, &key)?.inode();
-    if let Some(ino) = found {
-        cx.inode(ino)?;
-    }
-    Ok(((dir, key), found))
 }

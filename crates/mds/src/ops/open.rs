@@ -1,35 +1,15 @@
 //! OPEN and CREATE.
 
+use super::context::Cx;
+use super::draft::Draft;
 use super::make::{link_new, new_inode};
+use super::open_flags::{self as flag, wanted};
+use super::plan::{Extra, Plan, Reply};
 use super::setattr::truncate;
-use super::{Cx, Draft, Extra, Plan, Reply};
-use crate::cap::wanted_by_open;
 use crate::types::{Place, Stop};
 use fsfmt::{ClientRange, InodeKey, mode};
-use msgs::{ClientRequest, MdsOp, OpenArgs, cap};
+use msgs::{OpenArgs, cap};
 use wire::Errno;
-
-/// Ceph's numbers of the open flags.
-mod flag {
-    pub const ACCESS: u32 = 3;
-    pub const WRONLY: u32 = 1;
-    pub const EXCL: u32 = 0o200;
-    pub const TRUNC: u32 = 0o1000;
-    pub const DIRECTORY: u32 = 0o200_000;
-}
-
-/// Whether it opens a file to change it: then it must be allowed what changes need, though the operation's
-/// number does not say so.
-pub(super) fn changes(request: &ClientRequest) -> bool {
-    let flags = || request.args.get::<OpenArgs>().flags;
-    request.op == MdsOp::OPEN && flags() & (flag::ACCESS | flag::TRUNC) != 0
-}
-
-/// Cap bits that an open file wants.
-pub(super) fn wanted(flags: u32) -> u32 {
-    let access = flags & flag::ACCESS;
-    wanted_by_open(access != flag::WRONLY, access != 0)
-}
 
 pub(super) fn open(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let target = cx.resolve(&cx.request.path)?;

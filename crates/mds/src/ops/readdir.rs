@@ -1,7 +1,8 @@
 //! READDIR: a page of a directory in order of hash and name. A page is a range of the omap, merged with what
 //! is cached.
 
-use super::{Cx, Extra, Plan, Reply};
+use super::context::Cx;
+use super::plan::{Extra, Plan, Reply};
 use crate::types::{Need, Stop};
 use fsfmt::{DentryKey, DirFrag, Frag, InodeKey};
 use msgs::ReaddirArgs;

@@ -1,7 +1,9 @@
 //! RENAME, also over an existing name and across directories.
 
+use super::context::Cx;
+use super::draft::Draft;
+use super::plan::{Plan, Reply};
 use super::unlink::{check_removable, drop_name};
-use super::{Cx, Draft, Plan, Reply};
 use crate::cache::SlotLink;
 use crate::types::Stop;
 use fsfmt::{DirFrag, InodeKey};

@@ -1,6 +1,8 @@
 //! SETATTR, truncation included.
 
-use super::{Cx, Draft, Plan, Reply};
+use super::context::Cx;
+use super::draft::Draft;
+use super::plan::{Plan, Reply};
 use crate::types::{Need, Stop};
 use fsfmt::{InodeKey, mode};
 use msgs::{SetattrArgs, cap, setattr_mask as bit};

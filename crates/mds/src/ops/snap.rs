@@ -1,6 +1,7 @@
 //! Snapshots are not there yet: a listing of them is empty.
 
-use super::{Cx, Extra, Plan, Reply};
+use super::context::Cx;
+use super::plan::{Extra, Plan, Reply};
 use crate::types::Stop;
 use fsfmt::Frag;
 use msgs::readdir_flag::{FRAG_COMPLETE, FRAG_END};

@@ -1,6 +1,8 @@
 //! UNLINK and RMDIR.
 
-use super::{Cx, Draft, Plan, Reply};
+use super::context::Cx;
+use super::draft::Draft;
+use super::plan::{Plan, Reply};
 use crate::cache::SlotLink;
 use crate::types::{Place, Stop};
 use fsfmt::{Ino, InodeKey};

@@ -1,6 +1,8 @@
 //! SETXATTR, RMXATTR and GETVXATTR. Names below `ceph.` are not attributes but settings; none can be set yet.
 
-use super::{Cx, Draft, Extra, Plan, Reply};
+use super::context::Cx;
+use super::draft::Draft;
+use super::plan::{Extra, Plan, Reply};
 use crate::types::Stop;
 use msgs::{SetxattrArgs, cap};
 use wire::Errno;

@@ -118,7 +118,8 @@ fn fsmap_json(view: &View<'_>) -> Value {
         for (rank, gid) in &fs.mds_map.up {
             let Some(info) = fs.mds_map.mds_info.get(gid) else { continue };
             ranks.push(json!({
-                "filesystem_id": id.0, "rank": rank.0, "name": info.name, "status": info.state.name(), "gid": gid.0,
+                "filesystem_id": id.0, "rank": rank.0,
+                "name": info.name, "status": info.state.name(), "gid": gid.0,
             }));
         }
     }

@@ -75,7 +75,10 @@ pub fn features_json(view: &View<'_>) -> Value {
             *counts.entry(kind.name()).or_default().entry(session.peer.features).or_default() += 1;
         }
     }
-    let group = |features: &u64, num: &u64| json!({ "features": format!("{features:#x}"), "release": "luminous", "num": num });
+    let group = |features: &u64, num: &u64| {
+        let features = format!("{features:#x}");
+        json!({ "features": features, "release": "luminous", "num": num })
+    };
     let mut out = Map::new();
     let mons = view.state.monmap.mons.len() as u64;
     out.insert("mon".into(), json!([group(&OUR_FEATURES, &mons)]));

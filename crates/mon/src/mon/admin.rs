@@ -28,7 +28,7 @@ pub(super) fn admin_commands() -> Vec<(&'static str, &'static str)> {
 pub(super) fn is_admin_command(text: &str) -> bool {
     let parsed: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
     let prefix = parsed["prefix"].as_str().unwrap_or_default();
-    admin_commands().into_iter().any(|(signature, _)| decl::describe::prefix(signature) == prefix)
+    admin_commands().into_iter().any(|(signature, _)| decl::sig::prefix(signature) == prefix)
 }
 
 impl<S: Storage> Mon<S> {
@@ -57,9 +57,9 @@ impl<S: Storage> Mon<S> {
             "mon_status" => text(self.mon_status_json()),
             "quorum_status" => text(quorum_json(&self.view(now))),
             "status" => text(status_json(&self.view(now))),
-            "version" => text(
-                serde_json::json!({ "version": text::version(), "release": "pacific", "release_type": "dev" }),
-            ),
+            "version" => text(serde_json::json!({
+                "version": text::version(), "release": "pacific", "release_type": "dev",
+            })),
             "ops" => text(self.ops_json()),
             "help" => text(decl::describe::local_help(&admin_commands())),
             "get_command_descriptions" => {

@@ -79,7 +79,7 @@ impl RecoveryBudget {
 
 /// Pace.
 impl RecoveryBudget {
-    /// True if another object may be recovered now; if not, [`Self::pace_deadline`] says when to ask again.
+    /// True if another object may be recovered now; if not, [`Self::deadline`] says when to ask again.
     pub fn may_recover(&mut self, now: Instant) -> bool {
         let wait = self.qos.wait_before_next(now);
         self.pace(wait, now)

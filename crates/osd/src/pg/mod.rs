@@ -2,7 +2,7 @@
 //!
 //! Reading path: [`state`] (all transitions), [`membership`] (intervals), [`peering`] (the primary),
 //! [`replica`] (the others), [`client`], [`replicate`] and [`ahead`] (operations), [`trim`] (snapshots that
-//! were removed), [`transfer`], [`recovery`] and [`backfill`] (copies of objects).
+//! were removed), [`recovery::transfer`], [`recovery`] and [`backfill`] (copies of objects).
 
 pub mod ahead;
 mod append;

@@ -5,6 +5,7 @@
 //! `io_uring`, threads make the same calls; a file system without direct access is used through the page
 //! cache. The ways are never mixed on a file while it is open.
 
+mod device;
 mod file;
 mod holder;
 mod open;

@@ -1,6 +1,6 @@
 //! Opening a device: the checks, and the texts of refusals.
 
-use super::file::{Device, Discards};
+use super::device::{Device, Discards};
 use super::holder::{in_use, is_kept};
 use super::{DiskPool, FileDisk};
 use node::{DiskId, DiskInfo};

@@ -2,7 +2,7 @@
 //! eventfd signals completions.
 
 use super::DiskDone;
-use super::file::Device;
+use super::device::Device;
 use io_uring::{IoUring, opcode, squeue, types};
 use node::{DiskOp, DiskResult};
 use std::collections::VecDeque;

@@ -1,7 +1,8 @@
 //! Connections that the node opens: dialling, and dialling again for lossless sessions.
 
 use super::link::Link;
-use super::{NetEvent, Shared, listen, session, socket};
+use super::shared::{NetEvent, Shared};
+use super::{listen, session, socket};
 use crate::clock;
 use auth::Initiator;
 use msgr::{Conn, ConnectConfig, Session};

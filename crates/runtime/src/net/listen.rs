@@ -2,7 +2,8 @@
 //! once.
 
 use super::link::Link;
-use super::{Shared, socket};
+use super::shared::{ACCEPTED_IDLE, Shared};
+use super::socket;
 use auth::{Authenticator, ConMode, MonAuthenticator, ServerKeys, ServiceAuthenticator};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -83,9 +84,6 @@ pub(super) async fn accept_all(listener: TcpListener, shared: Rc<Shared>) {
         }
     }
 }
-
-/// As long as Ceph's. Its role's own timeouts notice earlier that a client is gone.
-pub(super) const ACCEPTED_IDLE: Duration = Duration::from_secs(900);
 
 fn accept_one(stream: TcpStream, peer: SocketAddr, keys: Arc<ServerKeys>, shared: &Rc<Shared>) {
     if shared.tasks.borrow().len() >= shared.limits.connections {

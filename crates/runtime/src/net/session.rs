@@ -2,7 +2,7 @@
 //! wait for their client, and the end of both.
 
 use super::link::Link;
-use super::{NetEvent, Shared};
+use super::shared::{NetEvent, Shared, to_raw};
 use crate::clock;
 use msgr::{Claim, Ready, Reason, Resume};
 use node::{CloseReason, ConnId, Msg, Peer};
@@ -144,7 +144,7 @@ impl Shared {
     pub(super) fn send_parked(self: &Rc<Self>, conn: ConnId, msg: Msg) {
         let mut sessions = self.sessions.borrow_mut();
         let Some(session) = sessions.parked_mut(conn) else { return };
-        session.push(super::to_raw(msg));
+        session.push(to_raw(msg));
         if session.queued() > self.limits.queued_bytes {
             sessions.remove(conn);
             drop(sessions);

@@ -5,7 +5,8 @@
 //! client leaves its answers unread; TCP then holds the peer back.
 
 use super::link::{Link, Request};
-use super::{NetEvent, Shared, session};
+use super::session;
+use super::shared::{NetEvent, Shared};
 use crate::clock;
 use msgr::{Event, Reason, Want};
 use node::Msg;

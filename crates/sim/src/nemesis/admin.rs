@@ -1,6 +1,7 @@
 //! An administrator's changes of the cluster, at most 20 a second. Nobody waits for the answers.
 
-use super::{Fault, Nemesis, Profile, Repair};
+use super::profile::Profile;
+use super::state::{Fault, Nemesis, Repair};
 use crate::cluster::Cluster;
 use Profile::{Any, Objects, Rados, Snapshots};
 use fsclient::Request;

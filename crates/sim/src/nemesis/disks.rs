@@ -1,6 +1,7 @@
 //! Faults of disks.
 
-use super::{Fault, Profile, Repair};
+use super::profile::Profile;
+use super::state::{Fault, Repair};
 use crate::disk::Decay;
 use Profile::{Any, Monitors, Rados};
 use std::time::Duration;

@@ -1,34 +1,9 @@
 //! The table of faults. A fault is declared once, beside the function that injects it, and listed here.
 
-use super::{Nemesis, Profile, admin, disks, monitors, network, processes};
-use crate::cluster::Cluster;
-use crate::world::HostId;
+use super::profile::Profile;
+use super::state::Fault;
+use super::{admin, disks, monitors, network, processes};
 use stdx::Rng;
-
-/// A kind of fault.
-pub struct Fault {
-    /// The name in reports.
-    pub name: &'static str,
-    /// The profiles that have it. Each seed of them draws it with the profile's chance.
-    pub profiles: &'static [Profile],
-    /// Profiles that have it in one of n seeds. That is drawn from a stream of its own, so that a seed
-    /// without the fault is the run that it was before the fault existed.
-    pub also_in: &'static [(Profile, u64)],
-    /// Injects it; `None` if the cluster is in no state for it, and the fault does not count.
-    pub inject: fn(&mut Nemesis, &Victims, &mut Cluster) -> Option<()>,
-}
-
-/// The hosts of one fault, drawn before it is known which of them it needs.
-pub struct Victims {
-    /// An OSD.
-    pub osd: HostId,
-    /// A monitor.
-    pub mon: HostId,
-    /// All daemons.
-    pub daemons: Vec<HostId>,
-    /// All daemons and clients.
-    pub all: Vec<HostId>,
-}
 
 /// All faults, in the order in which a seed draws them: a new one goes to the end.
 pub static FAULTS: [&Fault; 28] = [

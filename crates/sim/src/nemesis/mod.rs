@@ -8,73 +8,19 @@ mod monitors;
 mod network;
 mod processes;
 mod profile;
+mod state;
 
 pub use profile::Profile;
+pub use state::Nemesis;
 
 use crate::cluster::Cluster;
 use crate::disk::Crash;
+use crate::host::HostId;
 use crate::workload::ClientWorld;
-use crate::world::HostId;
-use fault::{Fault, Victims};
+use state::{Repair, Victims};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use stdx::{Instant, Rng};
-
-/// Injects faults and repairs them.
-pub struct Nemesis {
-    rng: Rng,
-    faults: Vec<&'static Fault>,
-    /// Half the longest time between two faults, if they come by time.
-    pause: Duration,
-    next_at: Instant,
-    /// Half the most inputs of nodes between two faults, if faults come by inputs instead of time: then they
-    /// hit the cluster when it is busy.
-    inputs: Option<u64>,
-    next_input: u64,
-    /// The administrator gives no command before. Each makes maps, which are inputs: if faults come by
-    /// inputs, commands would come faster and faster.
-    next_command: Instant,
-    /// Repairs by the time when they are due, and a number that keeps the order of equal times.
-    repairs: BTreeMap<(Instant, u64), Repair>,
-    next_repair: u64,
-    /// The host that loses its power the next time that it writes, once the world has taken that many inputs.
-    armed: Option<(HostId, u64)>,
-    /// Happens as soon as the monitors have a leader of a newer term than this.
-    upon_election: Option<(u64, UponElection)>,
-    /// Nodes that died since the caller last asked.
-    died: Vec<HostId>,
-    /// A monitor has lost its store: no quorum survives a second loss.
-    store_lost: bool,
-    /// Injected faults by name.
-    pub counts: BTreeMap<&'static str, u64>,
-}
-
-/// Happens when the monitors elect a leader.
-#[derive(Clone, Copy, Debug)]
-enum UponElection {
-    /// The former leader is cut off from all other daemons; clients reach it.
-    Isolate(HostId),
-    /// All monitors lose their power.
-    CutPower,
-}
-
-/// Ends a fault, or begins its second half.
-#[derive(Clone, Copy, Debug)]
-enum Repair {
-    Start(HostId),
-    Reconnect(HostId, HostId),
-    /// Ends the machine of a primary whose updates reach nobody.
-    EndPrimary(HostId),
-    LoseStore {
-        mon: HostId,
-        leader: HostId,
-    },
-    DiskFast(HostId),
-    DiskWell(HostId),
-    ClockRight(HostId),
-    /// Marks the OSD of this number in.
-    MarkIn(usize),
-}
 
 impl Nemesis {
     /// A nemesis for a run that begins now, after this many inputs. `decays` says if the first OSD's disk
@@ -200,11 +146,6 @@ impl Nemesis {
             Repair::DiskFast(host) => cluster.world.set_disk_slowness(host, 1),
             Repair::ClockRight(host) => cluster.world.set_wall_error(host, 0),
         }
-    }
-
-    fn repair_at(&mut self, at: Instant, repair: Repair) {
-        self.repairs.insert((at, self.next_repair), repair);
-        self.next_repair += 1;
     }
 
     /// Repairs everything now.

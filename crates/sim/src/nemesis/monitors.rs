@@ -1,9 +1,10 @@
 //! Faults of monitors beyond those of any process: of their leader, their stores and their clocks.
 
-use super::{Fault, Nemesis, Profile, Repair, UponElection};
+use super::profile::Profile;
+use super::state::{Fault, Nemesis, Repair, UponElection};
 use crate::cluster::Cluster;
 use crate::disk::Crash;
-use crate::world::HostId;
+use crate::host::HostId;
 use Profile::{Any, Monitors, Rados};
 use std::time::Duration;
 

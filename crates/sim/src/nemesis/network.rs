@@ -1,8 +1,9 @@
 //! Faults of the network: links that are cut for a while. Held messages arrive late, as retransmissions do.
 
-use super::{Fault, Nemesis, Profile, Repair, Victims};
+use super::profile::Profile;
+use super::state::{Fault, Nemesis, Repair, Victims};
 use crate::cluster::Cluster;
-use crate::world::HostId;
+use crate::host::HostId;
 use Profile::{Any, Monitors, Objects, Primary, Rados, Snapshots};
 use std::time::Duration;
 

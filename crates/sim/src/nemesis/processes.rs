@@ -1,9 +1,10 @@
 //! Faults of processes and of their machines' power.
 
-use super::{Fault, Nemesis, Profile, Repair};
+use super::profile::Profile;
+use super::state::{Fault, Nemesis, Repair};
 use crate::cluster::Cluster;
 use crate::disk::Crash;
-use crate::world::HostId;
+use crate::host::HostId;
 use Profile::{Any, Commits, Files, Monitors, Objects, Primary, Rados, Snapshots};
 use std::time::Duration;
 

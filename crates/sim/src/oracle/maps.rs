@@ -2,7 +2,8 @@
 //! ever, also after the monitor lost its power. Nobody ever learns of uncommitted state (docs/design.md,
 //! decision 11).
 
-use crate::world::{HostId, Observer};
+use crate::host::HostId;
+use crate::world::Observer;
 use node::{Body, Msg};
 use std::collections::BTreeMap;
 use std::hash::Hasher as _;

@@ -4,7 +4,7 @@
 //! while the leader before it may still answer reads. `reads_under_lease`: a leader answers reads no longer
 //! than its lease.
 
-use crate::world::HostId;
+use crate::host::HostId;
 use mon::Seen;
 use node::{Body, Msg};
 use std::collections::{BTreeMap, BTreeSet};

@@ -13,9 +13,10 @@ pub use report::{Phase, Report};
 pub use tally::{Count, Flows, Way};
 
 use crate::any::Daemon;
-use crate::cluster::{AnyNode, Cluster, OBJECTS, Parts, Spec};
+use crate::cluster::{AnyNode, Cluster, Parts, Spec};
 use crate::disk::Crash;
 use crate::faults::Faults;
+use crate::objects::OBJECTS;
 use maps::OsdId;
 use node::{Input, Node, Output};
 use serde_json::json;

@@ -76,7 +76,10 @@ impl Report {
     /// For programs.
     pub fn json(&self) -> Value {
         let phase = |p: &Phase| {
-            let flow = |((way, kind), c): (&(Way, &str), &Count)| json!({ "way": way.name(), "kind": kind, "messages": c.messages, "bytes": c.bytes });
+            let flow = |((way, kind), c): (&(Way, &str), &Count)| {
+                let way = way.name();
+                json!({ "way": way, "kind": kind, "messages": c.messages, "bytes": c.bytes })
+            };
             let flows: Vec<Value> = p.flows.iter().map(flow).collect();
             let facts: serde_json::Map<_, _> =
                 p.facts.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();

@@ -1,6 +1,6 @@
 //! Counts what goes between whom, and follows the maps that monitors show.
 
-use crate::world::HostId;
+use crate::host::HostId;
 use maps::{Epoch, OsdId, OsdMap, OsdMapIncremental};
 use node::{Body, Msg};
 use std::collections::BTreeMap;

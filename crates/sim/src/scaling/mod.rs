@@ -9,10 +9,11 @@ mod report;
 
 pub use report::Report;
 
-use crate::cluster::{Cluster, OBJECTS, Spec};
+use crate::cluster::{Cluster, Spec};
 use crate::faults::Faults;
+use crate::host::HostId;
 use crate::machines::{Carried, Done, Flows, Hardware, Machines, Work};
-use crate::world::HostId;
+use crate::objects::{OBJECTS, object_request};
 use fsclient::Answer;
 use maps::{ObjectLocator, OsdMap};
 use msgs::{Extent, Op};
@@ -296,7 +297,7 @@ impl Writes {
         let extent = Extent::new(0, self.data.len() as u64);
         let ops = vec![Op::WriteFull { extent, data: self.data.clone() }];
         let name = self.rng.pick(&self.names);
-        let id = cluster.world.request(client, crate::workload::object_request(name, ops));
+        let id = cluster.world.request(client, object_request(name, ops));
         self.under_way.insert(id, cluster.world.now());
     }
 

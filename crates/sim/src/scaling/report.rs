@@ -166,7 +166,10 @@ fn way(from: Who, to: Who) -> String {
 }
 
 fn as_json(m: &Measured) -> Value {
-    let flow = |((from, to, kind), c): (&(Who, Who, &str), &super::Carried)| json!({ "way": way(*from, *to), "kind": kind, "messages": c.messages, "bytes": c.bytes });
+    let flow = |((from, to, kind), c): (&(Who, Who, &str), &super::Carried)| {
+        let way = way(*from, *to);
+        json!({ "way": way, "kind": kind, "messages": c.messages, "bytes": c.bytes })
+    };
     let load = |(mean, most): (f64, f64)| json!({ "mean": mean, "most": most });
     json!({
         "osds": m.spec.osds, "copies": m.spec.copies, "write_bytes": m.spec.write,

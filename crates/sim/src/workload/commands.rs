@@ -2,8 +2,8 @@
 //! register, and all answers together must be those of a single monitor.
 
 use super::{ClientWorld, Load};
+use crate::host::HostId;
 use crate::oracle::linear::{Entry, Judgement, Model, Step};
-use crate::world::HostId;
 use fsclient::{Answer, Reply, Request};
 use msgs::errno;
 use node::RequestId;

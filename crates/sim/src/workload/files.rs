@@ -9,11 +9,11 @@
 //! same way.
 
 use super::{ClientWorld, Load};
+use crate::host::HostId;
 use crate::oracle::contents::{self, CELL};
 use crate::oracle::linear::Judgement;
 use crate::oracle::namespace::{self, Action, Answer, ROOT};
 use crate::oracle::objects::filled;
-use crate::world::HostId;
 use fsclient::{Answer as FsAnswer, Caller, DirEntry, Entry, Errno, Fh, FsRequest, Reply, Request, SetAttr};
 use msgs::errno::{EIO, ENOENT, ESTALE};
 use node::RequestId;

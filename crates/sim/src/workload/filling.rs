@@ -1,9 +1,10 @@
 //! A client that writes until the disks are full, waits, removes its objects, and starts over. Nobody reads
 //! its objects; the checkers of the other loads judge what the others are told meanwhile.
 
-use super::{ClientWorld, Load, object_request};
+use super::{ClientWorld, Load};
+use crate::host::HostId;
+use crate::objects::object_request;
 use crate::oracle::linear::Judgement;
-use crate::world::HostId;
 use fsclient::{Answer, Reply, Request};
 use msgs::{Extent, Op, osd_flag};
 use node::RequestId;

@@ -10,12 +10,13 @@ mod watches;
 pub use commands::CommandLoad;
 pub use files::FileLoad;
 pub use filling::FillLoad;
-pub use objects::{ObjectLoad, object_request};
+pub use objects::ObjectLoad;
 pub use snapshots::SnapshotLoad;
 pub use watches::WatchLoad;
 
+use crate::host::HostId;
 use crate::oracle::linear::Judgement;
-use crate::world::{HostId, World};
+use crate::world::World;
 use fsclient::{Reply, Request};
 use node::RequestId;
 use std::collections::BTreeSet;

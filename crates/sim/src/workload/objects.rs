@@ -2,13 +2,11 @@
 //! guarded updates, and reads of all that an object has.
 
 use super::{ClientWorld, Load};
-use crate::cluster::OBJECTS;
+use crate::host::HostId;
+use crate::objects::object_request;
 use crate::oracle::linear::Judgement;
 use crate::oracle::objects::{Action, History, State, filled};
-use crate::world::HostId;
-use fsclient::SnapContext;
-use fsclient::{Answer, ObjectRequest, Reply, Request};
-use maps::SnapId;
+use fsclient::{Answer, Reply, Request};
 use msgs::op::{cmp_op, input};
 use msgs::{Extent, Op, osd_flag};
 use node::RequestId;
@@ -16,19 +14,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use stdx::{Bufs, Instant, Rng};
-
-/// Operations on one object of [`OBJECTS`].
-pub fn object_request(name: &str, ops: Vec<Op>) -> Request {
-    Request::Object(ObjectRequest {
-        pool: OBJECTS.to_owned(),
-        namespace: Vec::new(),
-        name: name.as_bytes().to_vec(),
-        ops,
-        snap: SnapId::HEAD,
-        snapc: SnapContext::default(),
-        flags: 0,
-    })
-}
 
 /// The flag with which every other read may be answered by any member.
 pub fn balanced(reads: bool, number: usize) -> u32 {

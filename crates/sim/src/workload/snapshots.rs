@@ -4,10 +4,10 @@
 use super::objects::balanced;
 use super::{ClientWorld, Load};
 use crate::cluster::SNAPSHOTS;
+use crate::host::HostId;
 use crate::oracle::linear::Judgement;
 use crate::oracle::objects::filled;
 use crate::oracle::snapshots::{Action, History};
-use crate::world::HostId;
 use fsclient::SnapContext;
 use fsclient::{Answer, ObjectRequest, Reply, Request};
 use maps::SnapId;

@@ -1,11 +1,11 @@
 //! Clients that watch a few objects, notify one another, acknowledge soon, late or never, and end their
 //! watches, while the objects are written to and deleted.
 
-use super::{ClientWorld, Load, object_request};
-use crate::cluster::OBJECTS;
+use super::{ClientWorld, Load};
+use crate::host::HostId;
+use crate::objects::{OBJECTS, object_request};
 use crate::oracle::linear::Judgement;
 use crate::oracle::watches::History;
-use crate::world::HostId;
 use fsclient::{Answer, Reply, Request};
 use msgs::op::input::{self, ListWatchersReply};
 use msgs::{Extent, Op, errno};

@@ -8,9 +8,11 @@ mod connect;
 mod faults;
 mod hosts;
 mod io;
+mod traffic;
 
 use crate::disk::SimDisk;
 use crate::faults::Faults;
+use crate::host::HostId;
 use crate::link::Links;
 use crate::machines::Machines;
 use crate::trace::Trace;
@@ -30,11 +32,6 @@ pub(crate) const EPOCH: u64 = 1_767_225_600_000_000_000;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest time that a disk operation takes, however slow the disk: kernels give up after half a minute.
 const LONGEST_OPERATION: Duration = Duration::from_secs(10);
-
-stdx::ids! {
-    /// A host: a node's address and disks, which outlive the node's process.
-    pub struct HostId(usize) = "host{}";
-}
 
 /// The arguments of a node's constructor, at each start.
 #[derive(Debug)]

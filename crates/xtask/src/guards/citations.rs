@@ -2,10 +2,11 @@
 //!
 //! The guard reads the comments of `.rs` files and all `.md` files. A citation is
 //! - a Markdown link to a file,
-//! - a path in backticks: `crates/osd/src/qos.rs`, `pg/log.rs` (the end of a path is enough), `docs/adr/`,
+//! - a path in backticks: `crates/osd/src/qos.rs`, `pg/log.rs` (the end of a path is enough), `docs/adr/`;
+//!   a path with a folder may have any ending,
 //! - a path, a colon and the name of a definition in that file,
 //! - a bare `docs/…` or `crates/…` path with an ending,
-//! - a section or decision: docs/protocol.md 5.4, docs/design.md, decision 7; ADR 0012.
+//! - a section or decision: docs/protocol.md 5.4, docs/design.md, decision 7; ADR 0012, docs/adr/0012.
 //!
 //! A file name without a folder must lie in the crate that cites it, so that a moved file is noticed.
 //! `lib.rs`, `main.rs` and `mod.rs` alone name no file.
@@ -83,8 +84,17 @@ fn is_path(word: &str) -> bool {
         return false;
     }
     let file = [".rs", ".md"].iter().any(|ending| word.ends_with(ending));
-    let data = [".toml", ".txt", ".py", ".sh"].iter().any(|ending| word.ends_with(ending));
-    file || ((data || word.ends_with('/')) && (word.starts_with("docs/") || word.starts_with("crates/")))
+    let Some((folder, name)) = word.trim_end_matches('/').rsplit_once('/') else { return file };
+    // What stands for any name: `tests/golden/NAME.txt`, `images/N.blocks`.
+    let stands_for_any = |part: &str| {
+        let stem = part.split('.').next().unwrap_or_default();
+        !stem.is_empty() && stem.chars().all(|c| c.is_ascii_uppercase())
+    };
+    let has_ending = name.rsplit_once('.').is_some_and(|(stem, ending)| {
+        !stem.is_empty() && ending.starts_with(|c: char| c.is_ascii_lowercase())
+    });
+    let ours = ["docs", "crates"].contains(&folder.split('/').next().unwrap_or_default());
+    file || ((has_ending || ours || word.ends_with('/')) && !word.split('/').any(stands_for_any))
 }
 
 /// Paths of our own folders outside backticks, where they end like a file.
@@ -115,6 +125,13 @@ fn sections(line: &str, next: &str) -> impl Iterator<Item = String> {
     }
     for (at, _) in line.match_indices("ADR ") {
         out.extend(numbers(&both[at + 4..]).map(|n| format!("ADR {n:0>4}")));
+    }
+    for (at, found) in line.match_indices("docs/adr/") {
+        let rest = &line[at + found.len()..];
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        if digits > 0 && !rest[digits..].starts_with('-') {
+            out.push(format!("ADR {}", &rest[..digits]));
+        }
     }
     for gone in ["PROTOCOL.md", "DESIGN"] {
         let whole = |at: usize| !line[..at].ends_with(|c: char| c.is_alphanumeric() || "/_".contains(c));
@@ -178,6 +195,13 @@ mod tests {
     }
 
     #[test]
+    fn paths_with_a_folder_exist_whatever_their_ending() {
+        let text = "`crates/osd/src/gone`, `pg/gone/`, `tests/gone.json`, `docs/adr`, `src/pg/`, `a/b`, \
+                    `images/N.blocks`, `crates/NAME/`, `10.0.0.0/8`";
+        assert_eq!(dead_in("docs/a.md", text), ["crates/osd/src/gone", "pg/gone/", "tests/gone.json"]);
+    }
+
+    #[test]
     fn cited_definitions_exist() {
         let text = "`qos.rs: admit`, `osd/src/qos.rs: Qos`, `qos.rs: Qos::admit, gone`";
         assert_eq!(dead_in("docs/internals/osd.md", text), ["qos.rs: Qos::admit, gone"]);
@@ -200,6 +224,7 @@ mod tests {
             dead_in("a.md", "docs/design.md, decisions 7 and 8; ADR 12, ADR 0013"),
             ["decision 8", "ADR 0013"]
         );
+        assert_eq!(dead_in("a.md", "docs/adr/0012, (docs/adr/0013), `docs/adr/NNNN`"), ["ADR 0013"]);
         assert_eq!(dead_in("a.md", "as docs/protocol.md\n9.1 says"), ["protocol 9.1"]);
         assert_eq!(dead_in("a.md", "DESIGN, decision 7; PROTOCOL.md 5"), ["PROTOCOL.md", "DESIGN"]);
     }

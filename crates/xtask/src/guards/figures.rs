@@ -1,6 +1,6 @@
 //! `cargo xtask figures`: the structure in numbers, to compare one tree with another.
 
-use super::{Texts, circles, roles, tree};
+use super::{Texts, circles, clones, roles, tree};
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -14,6 +14,8 @@ pub struct Figures {
     roles: Vec<(String, roles::Struct)>,
     /// The structs with `impl` blocks in most files: crate and name, number of files, in descending order.
     spread: Vec<(String, usize)>,
+    /// `.clone()` on the paths of [`clones::PATHS`].
+    clones: Vec<clones::Count>,
     /// Lines over the width, by crate or folder.
     wide: BTreeMap<String, usize>,
     /// Citations of what is not there: `path:line: cited`.
@@ -45,8 +47,9 @@ impl Figures {
         for (path, lines) in texts.wide() {
             *wide.entry(path.split('/').take(2).collect::<Vec<_>>().join("/")).or_default() += lines.len();
         }
+        let clones = clones::PATHS.iter().map(|path| clones::count(path, texts.rust())).collect();
         let dead = texts.dead().iter().map(|d| format!("{}:{}: {}", d.path, d.line, d.cited)).collect();
-        Ok(Figures { circles: by_crate, roles, spread, wide, dead })
+        Ok(Figures { circles: by_crate, roles, spread, clones, wide, dead })
     }
 
     /// As JSON, with the files of each circle.
@@ -55,10 +58,14 @@ impl Figures {
             let counted = json!({"file": s.file, "fields": s.fields, "public": s.public, "impls": s.impls});
             (name.clone(), counted)
         };
+        let clones = |count: &clones::Count| {
+            (count.name.to_owned(), json!({"clones": count.clones, "files": count.files}))
+        };
         json!({
             "circles": self.circles,
             "roles": self.roles.iter().map(role).collect::<serde_json::Map<_, _>>(),
             "impl_files": self.spread.iter().cloned().collect::<BTreeMap<_, _>>(),
+            "clones": self.clones.iter().map(clones).collect::<serde_json::Map<_, _>>(),
             "wide_lines": self.wide,
             "dead_references": self.dead,
         })
@@ -85,6 +92,9 @@ impl Figures {
         }
         out.push("structs with impl blocks in most files:".to_owned());
         out.extend(self.spread.iter().take(12).map(|(name, files)| format!("  {name:28} {files}")));
+        out.push("`.clone()` on the path of an operation (in files):".to_owned());
+        let line = |c: &clones::Count| format!("  {:20} {:4} {:4}", c.name, c.clones, c.files.len());
+        out.extend(self.clones.iter().map(line));
         out.push(format!(
             "lines over {} columns: {}",
             super::columns::COLUMNS,

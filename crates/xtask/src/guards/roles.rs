@@ -5,7 +5,8 @@ use super::tree::{self, SourceFile};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The structs that `cargo xtask figures` follows: crate, then their name today and in the past.
-pub const ROLES: [(&str, &[&str]); 9] = [
+pub const ROLES: [(&str, &[&str]); 10] = [
+    ("osd", &["Osd"]),
     ("osd", &["Pg"]),
     ("osd", &["Core"]),
     ("mds", &["Rank"]),

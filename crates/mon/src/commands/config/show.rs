@@ -190,7 +190,10 @@ fn show_with(view: &View<'_>, args: &Args, defaults: bool) -> Outcome {
     }
     let all = shown(view, who, defaults);
     let json = || {
-        let one = |(name, value, source): &(String, String, &str)| json!({ "name": name, "value": value, "source": source });
+        let one = |line: &(String, String, &str)| {
+            let (name, value, source) = line;
+            json!({ "name": name, "value": value, "source": source })
+        };
         all.iter().map(one).collect::<Vec<_>>().into()
     };
     let plain = || {

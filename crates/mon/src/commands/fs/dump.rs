@@ -141,7 +141,10 @@ fn fsmap_json(map: &FsMap) -> Value {
         "epoch": map.epoch.0,
         "default_fscid": map.legacy_client_fscid.0,
         "compat": compat_json(&map.default_compat),
-        "feature_flags": { "enable_multiple": map.enable_multiple, "ever_enabled_multiple": map.ever_enabled_multiple },
+        "feature_flags": {
+            "enable_multiple": map.enable_multiple,
+            "ever_enabled_multiple": map.ever_enabled_multiple,
+        },
         "standbys": map.standby_daemons.values().map(info_json).collect::<Vec<_>>(),
         "filesystems": map.filesystems.values().map(fs).collect::<Vec<_>>(),
     })

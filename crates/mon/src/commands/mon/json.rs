@@ -40,7 +40,10 @@ pub(crate) fn monmap_json(map: &MonMap) -> Value {
         "stretch_mode": map.stretch_mode,
         "tiebreaker_mon": map.tiebreaker,
         "removed_ranks: ": "",
-        "features": { "persistent": features(map.persistent_features.bits), "optional": features(map.optional_features.bits) },
+        "features": {
+            "persistent": features(map.persistent_features.bits),
+            "optional": features(map.optional_features.bits),
+        },
         "mons": mons,
     })
 }

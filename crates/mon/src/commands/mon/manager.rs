@@ -16,9 +16,11 @@ pub fn mgr_stat(_: &View<'_>, args: &Args) -> Outcome {
 pub fn mgr_dump(_: &View<'_>, args: &Args) -> Outcome {
     let none = AddrVec::default();
     let json = json!({
-        "epoch": 1, "active_gid": 0, "active_name": "", "active_addrs": addrvec(&none), "active_addr": legacy_addr(&none),
-        "active_change": "0.000000", "active_mgr_features": 0, "available": false, "standbys": [], "modules": [],
-        "available_modules": [], "services": {}, "always_on_modules": {}, "last_failure_osd_epoch": 0,
+        "epoch": 1, "active_gid": 0, "active_name": "",
+        "active_addrs": addrvec(&none), "active_addr": legacy_addr(&none),
+        "active_change": "0.000000", "active_mgr_features": 0, "available": false, "standbys": [],
+        "modules": [], "available_modules": [], "services": {}, "always_on_modules": {},
+        "last_failure_osd_epoch": 0,
         "active_clients": [],
     });
     structured(args, &json)

@@ -26,7 +26,10 @@ pub fn quorum_json(view: &View<'_>) -> Value {
         "quorum_names": quorum.names(),
         "quorum_leader_name": quorum.leader(),
         "quorum_age": view.now.mono.since(quorum.since()).as_secs(),
-        "features": { "quorum_con": "4540138312169291775", "quorum_mon": features(map.persistent_features.bits) },
+        "features": {
+            "quorum_con": "4540138312169291775",
+            "quorum_mon": features(map.persistent_features.bits),
+        },
         "monmap": monmap_json(map),
     })
 }

@@ -125,7 +125,10 @@ fn df_json(view: &View<'_>, all: &[Node], tree: bool) -> Value {
     let s = view.pgs.space(map);
     json!({
         "nodes": all.iter().map(one).collect::<Vec<_>>(),
-        "stray": strays(map).iter().map(|o| json!({ "id": o.0, "name": format!("osd.{o}") })).collect::<Vec<_>>(),
+        "stray": strays(map)
+            .iter()
+            .map(|o| json!({ "id": o.0, "name": format!("osd.{o}") }))
+            .collect::<Vec<_>>(),
         "summary": {
             "total_kb": kb(s.total),
             "total_kb_used": kb(s.total - s.available.min(s.total)),

@@ -230,7 +230,8 @@ pub fn perf(view: &View<'_>, args: &Args) -> Outcome {
         let one = |(id, s): (&OsdId, &crate::pg_stats::OsdStat)| {
             let (ms, ns) = (s.commit_latency_ms, u64::from(s.commit_latency_ms) * 1_000_000);
             json!({ "id": id.0, "perf_stats": {
-                "commit_latency_ms": ms, "apply_latency_ms": ms, "commit_latency_ns": ns, "apply_latency_ns": ns,
+                "commit_latency_ms": ms, "apply_latency_ms": ms,
+                "commit_latency_ns": ns, "apply_latency_ns": ns,
             }})
         };
         let infos: Vec<Value> = stats.iter().map(one).collect();
@@ -267,7 +268,10 @@ pub fn blocked_by(view: &View<'_>, args: &Args) -> Outcome {
 
 pub fn blocklist_ls(view: &View<'_>, args: &Args) -> Outcome {
     let list = &view.state.osdmap().blocklist;
-    let one = |(addr, until): (&wire::EntityAddr, &wire::Utime)| json!({ "addr": addr.legacy_string(), "until": until.iso8601() });
+    let one = |(addr, until): (&wire::EntityAddr, &wire::Utime)| {
+        let (addr, until) = (addr.legacy_string(), until.iso8601());
+        json!({ "addr": addr, "until": until })
+    };
     let json = || list.iter().map(one).collect::<Vec<_>>().into();
     let plain = || list.iter().map(|(a, t)| format!("{} {}\n", a.legacy_string(), t.iso8601())).collect();
     let reply = answer(args, json, plain)?;

@@ -52,7 +52,8 @@ pub fn ok_to_stop(view: &View<'_>, args: &Args) -> Outcome {
     }
     let ids: Vec<i32> = stop.iter().map(|o| o.0).collect();
     let json = json!({
-        "ok_to_stop": true, "osds": ids, "num_ok_pgs": ok, "num_not_ok_pgs": 0, "ok_become_degraded": degraded,
+        "ok_to_stop": true, "osds": ids,
+        "num_ok_pgs": ok, "num_not_ok_pgs": 0, "ok_become_degraded": degraded,
     });
     output(format!("{json}\n"))
 }

@@ -334,7 +334,8 @@ fn dump_json(view: &View<'_>, what: &str) -> Value {
     let brief = |s: &PgStat| {
         let first = |l: &[OsdId]| l.first().map_or(-1, |o| o.0);
         json!({
-            "pgid": s.pgid.to_string(), "state": crate::pg_stats::state_name(s.state), "up": ids(&s.up), "acting": ids(&s.acting),
+            "pgid": s.pgid.to_string(), "state": crate::pg_stats::state_name(s.state),
+            "up": ids(&s.up), "acting": ids(&s.acting),
             "up_primary": first(&s.up), "acting_primary": first(&s.acting),
         })
     };

@@ -203,7 +203,7 @@ fn set_size(edit: &mut Edit<'_>, args: &Args, id: i64, old: &maps::Pool) -> Resu
     Ok(())
 }
 
-/// Says how many PGs a pool is to have; the leader takes it there ([`crate::pg_num`]).
+/// Says how many PGs a pool is to have; the leader takes it there ([`crate::domain::pg_num`]).
 fn set_pg_num(edit: &mut Edit<'_>, args: &Args, id: i64, old: &maps::Pool) -> Result<(), Failure> {
     let n = whole(args)?;
     if n == u64::from(old.pg_num_target) {

@@ -1,0 +1,65 @@
+//! An operation that was carried out before: only its answer is made again.
+
+use super::context::Cx;
+use super::open_flags::wanted;
+use super::plan::{Extra, Plan, Reply};
+use crate::types::{Place, Stop};
+use fsfmt::{Ino, InodeKey};
+use msgs::MdsOp;
+
+/// A request that comes again after it was carried out, because its answer was lost with a former life of
+/// ours: the answer is made from what is there now, which others may have changed since. It never fails.
+pub(super) fn prepare(cx: &Cx<'_>, created: Ino) -> Result<Plan, Stop> {
+    let mut reply = match what_is_left(cx, created) {
+        Err(Stop::Fail(_)) => Reply::default(),
+        other => other?,
+    };
+    if created.0 != 0 {
+        reply.extra = Extra::Created(created);
+    }
+    Ok(Plan { reply, ..Plan::default() })
+}
+
+/// What a request that was carried out has made or changed, and its name as far as that still leads there.
+fn what_is_left(cx: &Cx<'_>, created: Ino) -> Result<Reply, Stop> {
+    let op = cx.request.op;
+    let mut reply = Reply::default();
+    if cx.request.path.path.is_empty() {
+        reply.target = Some(cx.resolve(&cx.request.path)?.ino);
+    } else {
+        let made = match op {
+            MdsOp::LINK => Some(cx.resolve(&cx.request.path2)?.ino),
+            _ if created.0 != 0 => Some(created.head()),
+            _ => None,
+        };
+        if let Some(ino) = made {
+            cx.inode(ino)?;
+            reply.target = made;
+        }
+        match named(cx) {
+            // Whoever has the name now: what was removed or renamed may have a successor.
+            Ok((place, found)) if made.is_none() || made == found => {
+                (reply.dentry, reply.target) = (Some(place), found);
+            }
+            Ok(_) | Err(Stop::Fail(_)) => {}
+            Err(need) => return Err(need),
+        }
+    }
+    if let Some(ino) = reply.target
+        && matches!(op, MdsOp::CREATE | MdsOp::OPEN)
+        && cx.inode(ino)?.data.is_file()
+    {
+        reply.want = wanted(cx.request.args.get::<msgs::OpenArgs>().flags);
+    }
+    Ok(reply)
+}
+
+/// The request's name, and the inode that it leads to.
+fn named(cx: &Cx<'_>) -> Result<(Place, Option<InodeKey>), Stop> {
+    let (dir, key) = cx.parent(&cx.request.path)?;
+    let found = cx.entry(dir, &key)?.inode();
+    if let Some(ino) = found {
+        cx.inode(ino)?;
+    }
+    Ok(((dir, key), found))
+}
