@@ -1,6 +1,6 @@
 //! What an OSD knows of its copy of a PG, and of the PG's past. Stored with the copy and sent when peering.
 
-use maps::{EVersion, Epoch, OsdId, PgId};
+use maps::{EVersion, Epoch, OsdId, Spg};
 use std::collections::BTreeSet;
 use wire::wire_structs;
 
@@ -37,9 +37,9 @@ wire_structs! {
 
     /// One OSD's copy of a PG.
     #[derive(Eq)]
-    pub struct Info[v 3/1] {
-        /// Which.
-        pub pgid: PgId,
+    pub struct Info[v 4/4] {
+        /// The PG, and the shard of it.
+        pub pgid: Spg,
         /// The newest log entry.
         pub last_update: EVersion,
         /// Log entries up to here are cut off.

@@ -102,7 +102,7 @@ impl Pg {
         self.watches.new_interval();
         self.reset(core);
         if bits != next_bits {
-            self.pg_num_before = old.pools.get(&self.id.pool).map(|pool| pool.pg_num);
+            self.pg_num_before = old.pools.get(&self.id.pgid.pool).map(|pool| pool.pg_num);
         }
         if bits < next_bits {
             // Clients ask again, the PG that has the object now.
@@ -119,7 +119,7 @@ impl Pg {
         self.leases.remember(core, before.into_iter());
         add_past(&mut self.members.past, ended, self.info.history.last_epoch_clean);
         self.reset(core);
-        self.pg_num_before = old.pools.get(&self.id.pool).map(|pool| pool.pg_num);
+        self.pg_num_before = old.pools.get(&self.id.pgid.pool).map(|pool| pool.pg_num);
         self.drop_all_ops(core);
     }
 

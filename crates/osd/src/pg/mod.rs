@@ -37,13 +37,14 @@ mod watching;
 
 use crate::completion::CommitFor;
 use crate::core::Core;
+use crate::object::key_of;
 use crate::watch::Watches;
 use backfill::Backfill;
 use client::queues::RequestQueues;
 use info::{Info, Notice};
 use leases::Leases;
 use log::{Missing, PgLog};
-use maps::{EVersion, Epoch, OsdId, PgId, Spg};
+use maps::{EVersion, Epoch, HObject, OsdId, PgId, Spg};
 use meta::{Members, MetaChange, Stored};
 use node::Level;
 use peering::round::{PeerCopy, PeeringRound};
@@ -59,8 +60,8 @@ use store::{ObjectKey, Transaction, TxnOp};
 /// One placement group.
 #[derive(Debug)]
 pub struct Pg {
-    /// Which.
-    id: PgId,
+    /// The PG, and the shard of it that we have.
+    id: Spg,
     /// Its objects' keys, from the first to the second, exclusive.
     range: (ObjectKey, ObjectKey),
     /// Where it stands.
@@ -111,7 +112,7 @@ pub struct Pg {
 
 impl Pg {
     /// A PG as it was stored, or an empty one.
-    pub fn new(id: PgId, pg_num: u32, stored: Stored) -> Self {
+    pub fn new(id: Spg, pg_num: u32, stored: Stored) -> Self {
         let Stored { info, members, log, missing, pg_num_before, scrub } = stored;
         let pg_num = pg_num_before.unwrap_or(pg_num);
         Self {
@@ -142,10 +143,10 @@ impl Pg {
     }
 
     /// A PG whose records were found when the OSD started.
-    pub fn from_disk(core: &Core, id: PgId, pg_num: u32, stored: Stored) -> Self {
+    pub fn from_disk(core: &Core, id: Spg, pg_num: u32, stored: Stored) -> Self {
         let mut pg = Self { stored: true, ..Self::new(id, pg_num, stored) };
         if pg.members.grain == 0 {
-            pg.members.grain = membership::grain(id, pg_num);
+            pg.members.grain = membership::grain(id.pgid, pg_num);
         }
         pg.leases.assume(core, &pg.members);
         pg
@@ -177,14 +178,14 @@ impl Pg {
         self.stats.take_changed()
     }
 
-    /// The PG as messages name it.
-    pub fn spg(&self) -> Spg {
-        Spg::replicated(self.id)
+    /// The store's key of our shard of an object that the wire names so.
+    fn key_of(&self, object: &HObject) -> ObjectKey {
+        key_of(self.id.shard, object)
     }
 
     /// The head of a message about this PG.
     pub fn head(&self, core: &Core) -> peer::PgHead {
-        peer::PgHead { pgid: self.spg(), epoch: core.epoch(), interval: self.members.interval }
+        peer::PgHead { pgid: self.id, epoch: core.epoch(), interval: self.members.interval }
     }
 
     /// The primary of this interval.
@@ -301,16 +302,19 @@ pub fn bits_of(seed: u32, pg_num: u32) -> u32 {
     if bits > 0 && seed < 1 << (bits - 1) && seed + (1 << (bits - 1)) >= pg_num { bits - 1 } else { bits }
 }
 
-/// The keys of a PG's objects: a range, because keys are ordered by the reversed hash.
-pub fn objects_of(id: PgId, pg_num: u32) -> (ObjectKey, ObjectKey) {
-    let bits = bits_of(id.seed, pg_num);
-    let first = id.seed.reverse_bits();
-    let from = ObjectKey::first_at(id.pool, -1, first);
+/// The keys of the objects of a PG's shard: a range, because keys are ordered by the reversed hash.
+pub fn objects_of(id: Spg, pg_num: u32) -> (ObjectKey, ObjectKey) {
+    let Spg { pgid: PgId { pool, seed }, shard } = id;
+    let bits = bits_of(seed, pg_num);
+    let first = seed.reverse_bits();
+    let from = ObjectKey::first_at(pool, shard, first);
     let step = 1u64 << (32 - bits);
-    match u32::try_from(u64::from(first) + step) {
-        Ok(end) => (from, ObjectKey::first_at(id.pool, -1, end)),
-        Err(_) => (from, ObjectKey::first_at(id.pool, 0, 0)),
-    }
+    let to = match (u32::try_from(u64::from(first) + step), shard.checked_add(1)) {
+        (Ok(end), _) => ObjectKey::first_at(pool, shard, end),
+        (Err(_), Some(next)) => ObjectKey::first_at(pool, next, 0),
+        (Err(_), None) => ObjectKey::first_at(pool + 1, i8::MIN, 0),
+    };
+    (from, to)
 }
 
 /// The smallest key behind `key`.
@@ -330,7 +334,8 @@ mod tests {
     fn a_pg_is_the_range_of_the_keys_that_stable_mod_gives_it() {
         let mut rng = stdx::Rng::from_seed(5);
         for pg_num in [1, 2, 3, 8, 12, 13, 16, 100] {
-            let ranges: Vec<_> = (0..pg_num).map(|seed| objects_of(PgId::new(4, seed), pg_num)).collect();
+            let ranges: Vec<_> =
+                (0..pg_num).map(|seed| objects_of(Spg::replicated(PgId::new(4, seed)), pg_num)).collect();
             for _ in 0..500 {
                 let hash = rng.u32();
                 let key = ObjectKey::head(4, hash, b"", b"", b"x");
@@ -344,6 +349,15 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn shards_of_a_pg_have_ranges_of_their_own() {
+        let shard = |shard| objects_of(Spg { pgid: PgId::new(4, 0), shard }, 1);
+        for (before, after) in [(-1, 0), (0, 1), (126, 127)] {
+            assert_eq!(shard(before).1, shard(after).0);
+        }
+        assert_eq!(shard(i8::MAX).1, ObjectKey::first_at(5, i8::MIN, 0));
     }
 
     #[test]

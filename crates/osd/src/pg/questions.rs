@@ -5,13 +5,13 @@ use super::info::Info;
 use super::meta::Members;
 use super::request::ClientOp;
 use super::state::State;
-use maps::PgId;
+use maps::Spg;
 use stdx::Instant;
 use store::ObjectKey;
 
 impl Pg {
-    /// The PG's id.
-    pub fn id(&self) -> PgId {
+    /// The PG, and the shard of it that this OSD has.
+    pub fn id(&self) -> Spg {
         self.id
     }
 

@@ -14,7 +14,6 @@ use super::request::ClientOp;
 use super::state::State;
 use crate::completion::CommitFor;
 use crate::core::Core;
-use crate::object::key_of;
 use maps::{EVersion, OsdId, pool_flags};
 use msgs::errno::{EDQUOT, ENOSPC};
 use msgs::{OsdOpReply, osd_flag};
@@ -72,7 +71,7 @@ impl Pg {
         delta: &Delta,
         txn: &[TxnOp],
     ) -> Option<ClientOp> {
-        match room_for(core, self.id.pool, &op, delta, txn) {
+        match room_for(core, self.id.pgid.pool, &op, delta, txn) {
             Room::Enough => return Some(op),
             Room::Drop => {
                 self.requests.end(&op);
@@ -318,7 +317,7 @@ impl Pg {
         msg: &peer::Push,
         pulled: bool,
     ) {
-        let key = key_of(&msg.object);
+        let key = self.key_of(&msg.object);
         let reply = peer::PushReply {
             head: peer::PgHead { epoch: core.epoch(), ..msg.head },
             object: msg.object.clone(),

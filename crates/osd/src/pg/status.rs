@@ -125,7 +125,7 @@ impl Pg {
         };
         let when = |bit: u64| if state & bit != 0 { now } else { Default::default() };
         PgStat {
-            pgid: self.id,
+            pgid: self.id.pgid,
             state,
             version: self.info.last_update,
             reported_seq: self.stats.next_report(),

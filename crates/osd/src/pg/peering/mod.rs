@@ -250,7 +250,7 @@ impl Pg {
             Some(copy) => copy.info().missing > 0,
             None => false,
         };
-        let we_lead = core.map().pg_temp.get(&self.id).is_some_and(|temp| temp.first() == Some(&us));
+        let we_lead = core.map().pg_temp.get(&self.id.pgid).is_some_and(|temp| temp.first() == Some(&us));
         let Some(first) = want.first().filter(|first| lacks(first)) else { return 0 };
         if !we_lead && !core.is_out_of_space(*first) {
             return 0;
@@ -277,10 +277,10 @@ impl Pg {
         if want == self.members.up {
             want.clear();
         }
-        let now = core.map().pg_temp.get(&self.id);
+        let now = core.map().pg_temp.get(&self.id.pgid);
         let differs = now.map_or(!want.is_empty(), |now| *now != want);
         if differs {
-            core.ask_pg_temp(self.id, want);
+            core.ask_pg_temp(self.id.pgid, want);
         }
         differs
     }
@@ -294,7 +294,7 @@ impl Pg {
             && self.who_leads(core, acting) == 0
             && self.backfill.is_done();
         let serves = self.state.is_active() && self.is_primary(core);
-        if !serves || settled && !core.map().pg_temp.contains_key(&self.id) {
+        if !serves || settled && !core.map().pg_temp.contains_key(&self.id.pgid) {
             return false;
         }
         self.ask_acting(core, &self.info)

@@ -6,7 +6,7 @@
 
 use crate::completion::{CommitFor, ReadFor};
 use crate::core::Core;
-use crate::object::{INFO_ATTR, ObjectInfo, at_snap, hobject_of, key_of};
+use crate::object::{INFO_ATTR, ObjectInfo, at_snap, hobject_of};
 use crate::pg::Pg;
 use crate::pg::meta::{MetaChange, index_clone, temp_key};
 use crate::qos::Charge;
@@ -109,7 +109,7 @@ impl Pg {
         let sender = Sender {
             to: Destination::Asker(conn),
             tid,
-            key: key_of(&msg.object),
+            key: self.key_of(&msg.object),
             version: msg.version,
             offset: 0,
             omap_after: None,
@@ -256,7 +256,7 @@ impl Pg {
 
     /// Takes a part: from the primary, or from whom we as primary asked.
     pub fn on_push(&mut self, core: &mut Core, conn: ConnId, tid: u64, msg: &peer::Push) {
-        let key = key_of(&msg.object);
+        let key = self.key_of(&msg.object);
         let pulled = self.recovery.pulls.get(&key).is_some_and(|p| p.tid == tid);
         // A part that was sent before the last activation may come late on an old connection; newer ones have
         // higher numbers.
@@ -324,7 +324,7 @@ impl Pg {
         }
         let of_head = info.snapset.clones.into_iter().map(|c| (at_snap(key, c.id.0), c.snaps));
         let all = of_head.chain([(key.clone(), info.snaps)]).map(|(clone, mut snaps)| {
-            snaps.retain(|snap: &SnapId| !core.is_purged(self.id.pool, *snap));
+            snaps.retain(|snap: &SnapId| !core.is_purged(self.id.pgid.pool, *snap));
             (clone, snaps)
         });
         let shown = all.filter(|(_, snaps)| !snaps.is_empty());

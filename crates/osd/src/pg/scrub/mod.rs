@@ -268,7 +268,7 @@ impl Pg {
     /// When it is due for a light and for a deep scrub.
     pub fn scrub_due(&self, core: &Core) -> (Wall, Wall) {
         let options = &core.options().scrub;
-        let pool = core.map().pools.get(&self.id.pool);
+        let pool = core.map().pools.get(&self.id.pgid.pool);
         let light = interval(pool, pool_opt::SCRUB_MIN_INTERVAL, options.min_interval);
         let deep = interval(pool, pool_opt::DEEP_SCRUB_INTERVAL, options.deep_interval);
         let spread = self.scrub_spread();
@@ -291,7 +291,7 @@ impl Pg {
         if self.scrub.record.last == Utime::default() {
             return None;
         }
-        let pool = core.map().pools.get(&self.id.pool)?;
+        let pool = core.map().pools.get(&self.id.pgid.pool)?;
         let no_light = core.map().has_flag(osd_flags::NOSCRUB) || pool.has_flag(pool_flags::NOSCRUB);
         let no_deep = core.map().has_flag(osd_flags::NODEEP_SCRUB) || pool.has_flag(pool_flags::NODEEP_SCRUB);
         let (light, deep) = self.scrub_due(core);
@@ -798,7 +798,7 @@ fn wall(stamp: Utime) -> Wall {
     Wall(u64::from(stamp.sec) * 1_000_000_000 + u64::from(stamp.nsec))
 }
 
-fn tell(core: &mut Core, pgid: maps::PgId, finding: &Finding) {
+fn tell(core: &mut Core, pgid: maps::Spg, finding: &Finding) {
     let bad: Vec<String> = finding.bad().iter().map(|osd| format!("osd.{osd}")).collect();
     let name = String::from_utf8_lossy(&finding.key.name).into_owned();
     let whose = match finding.can_be_mended() {
