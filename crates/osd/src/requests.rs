@@ -7,6 +7,7 @@ use crate::ops::may_write;
 use crate::osd::Osd;
 use crate::pg::Pg;
 use crate::pg::balanced::may_be_balanced;
+use crate::pg::member::Member;
 use crate::pg::request::ClientOp;
 use crate::session::Session;
 use crate::snapset::SnapContext;
@@ -195,7 +196,7 @@ impl Osd {
         let is_pg_op = op.flags & osd_flag::PGOP != 0 || op.ops.iter().any(|o| o.op.code().is_pg_op());
         let placed = pool.raw_pg_to_pg(PgId::new(pgid.pool, op.hash));
         // Another member says itself whether it can.
-        let balanced = |pg: &Pg| may_be_balanced(op) && pg.members().acting.contains(&self.core.id());
+        let balanced = |pg: &Pg| may_be_balanced(op) && pg.members().acting.contains(pg.us(&self.core));
         let serves = self.pgs.get(&op.pgid).is_some_and(|pg| pg.is_primary(&self.core) || balanced(pg));
         if !serves || !is_pg_op && placed != pgid {
             // Who may ask any member does not ask again as long as we are one by its map.
@@ -259,13 +260,13 @@ impl Osd {
         }
         self.core.has_at_least(from, head.epoch);
         let pool = self.core.map().pools.get(&head.pgid.pgid.pool);
-        if pool.is_some_and(|pool| !pool.has_shard(head.pgid.shard)) {
+        if pool.is_some_and(|pool| !pool.has_shard(head.pgid.shard) || !pool.has_shard(head.from)) {
             return self.core.count("messages_of_no_shard", 1);
         }
-        self.pg_message(conn, from, tid, head.pgid, body);
+        self.pg_message(conn, Member { osd: from, shard: head.from }, tid, head.pgid, body);
     }
 
-    fn pg_message(&mut self, conn: ConnId, from: OsdId, tid: u64, pgid: Spg, body: peer::Body) {
+    fn pg_message(&mut self, conn: ConnId, from: Member, tid: u64, pgid: Spg, body: peer::Body) {
         let Some(pg) = self.pgs.get_mut(&pgid) else {
             return self.no_such_pg(conn, tid, body);
         };
@@ -315,7 +316,7 @@ impl Osd {
         let feature_level = self.core.options().feature_level;
         let notice = crate::pg::info::Notice { feature_level, ..Default::default() };
         let body = peer::PgNotify {
-            head: peer::PgHead { epoch: self.core.epoch(), ..query.head },
+            head: query.head.answer(self.core.epoch()),
             exists: false,
             info: wire::Writer::encode(&notice),
         };

@@ -4,6 +4,7 @@ use super::Untouched;
 use crate::completion::CommitFor;
 use crate::osd::Osd;
 use crate::pg::Pg;
+use crate::pg::member::Member;
 use crate::pg::meta::{Members, Stored};
 use crate::pg::trim::forget_snaps;
 use crate::superblock::{map_key, superblock_op};
@@ -291,7 +292,7 @@ impl Osd {
             for spg in pool.pgs(*id).map(Spg::replicated).filter(lacking).collect::<Vec<_>>() {
                 let pgid = spg.pgid;
                 let Some(members) = Members::of(pgid, map) else { continue };
-                let us = &self.core.id();
+                let us = Member { osd: self.core.id(), shard: spg.shard };
                 if !members.acting.contains(us) && !members.up.contains(us) || pool.is_erasure() {
                     continue;
                 }

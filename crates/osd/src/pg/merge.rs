@@ -50,7 +50,7 @@ impl Pg {
         pg.range = objects_of(id, pool.pg_num);
         if !pg.stored {
             pg.log = logs.swap_remove(0);
-            return pg.takes_part(core.id()).then_some(pg);
+            return pg.takes_part(pg.us(core)).then_some(pg);
         }
         if let Some(MergeMeta { last_epoch_started, last_epoch_clean, .. }) = meta {
             let history = &mut pg.info.history;

@@ -3,7 +3,8 @@
 
 use super::info::{Info, Interval};
 use super::log::{Dup, Entry, Missing, PgLog};
-use maps::{EVersion, Epoch, OsdId, SnapId, Spg};
+use super::member::ActingSet;
+use maps::{EVersion, Epoch, SnapId, Spg};
 use std::ops::Range;
 use store::{ObjectKey, TxnOp};
 use wire::{Decode, DecodeError, Reader, Writer, wire_structs};
@@ -30,14 +31,14 @@ const MISSING: u8 = b'm';
 
 wire_structs! {
     /// Who served the PG when, up to the newest map that was acted on.
-    pub struct Members[v 2/1] {
+    pub struct Members[v 3/3] {
         /// The present interval began at this epoch.
         pub interval: Epoch,
         /// Where CRUSH wants it.
-        pub up: Vec<OsdId>,
-        /// Who serves it, the primary first.
-        pub acting: Vec<OsdId>,
-        /// Since when each of `acting` is up: a restart begins a new interval.
+        pub up: ActingSet,
+        /// Who serves it.
+        pub acting: ActingSet,
+        /// Since when each position of `acting` is up: a restart begins a new interval.
         pub up_from: Vec<Epoch>,
         /// The pool's replicas wanted.
         pub size: u8,

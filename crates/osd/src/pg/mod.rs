@@ -15,6 +15,7 @@ mod leases;
 pub mod list;
 pub mod log;
 mod log_kept;
+pub mod member;
 pub mod membership;
 mod merge;
 pub mod meta;
@@ -44,7 +45,8 @@ use client::queues::RequestQueues;
 use info::{Info, Notice};
 use leases::Leases;
 use log::{Missing, PgLog};
-use maps::{EVersion, Epoch, HObject, OsdId, PgId, Spg};
+use maps::{EVersion, Epoch, HObject, PgId, Spg};
+use member::Member;
 use meta::{Members, MetaChange, Stored};
 use node::Level;
 use peering::round::{PeerCopy, PeeringRound};
@@ -183,41 +185,48 @@ impl Pg {
         key_of(self.id.shard, object)
     }
 
-    /// The head of a message about this PG.
-    pub fn head(&self, core: &Core) -> peer::PgHead {
-        peer::PgHead { pgid: self.id, epoch: core.epoch(), interval: self.members.interval }
+    /// The head of a message about this PG to whoever has `shard` of it.
+    pub fn head(&self, core: &Core, shard: i8) -> peer::PgHead {
+        let Spg { pgid, shard: from } = self.id;
+        let (epoch, interval) = (core.epoch(), self.members.interval);
+        peer::PgHead { pgid: Spg { pgid, shard }, from, epoch, interval }
+    }
+
+    /// We ourselves, as one who has a shard of the PG.
+    pub fn us(&self, core: &Core) -> Member {
+        Member { shard: self.id.shard, osd: core.id() }
     }
 
     /// The primary of this interval.
-    pub fn primary(&self) -> Option<OsdId> {
-        self.members.acting.first().copied()
+    pub fn primary(&self) -> Option<Member> {
+        self.members.acting.primary()
     }
 
     /// Whether that is us.
     pub fn is_primary(&self, core: &Core) -> bool {
-        self.primary() == Some(core.id())
+        self.primary() == Some(self.us(core))
     }
 
-    /// Whether an OSD takes part: it serves the PG, or is to and is being filled while others serve it.
-    pub fn takes_part(&self, osd: OsdId) -> bool {
-        self.members.acting.contains(&osd) || self.members.up.contains(&osd)
+    /// Whether a copy takes part: its OSD serves the PG, or is to and is being filled while others serve it.
+    pub fn takes_part(&self, member: Member) -> bool {
+        self.members.acting.contains(member) || self.members.up.contains(member)
     }
 
     /// What is known of the copies of the others that take part.
-    fn members_copies(&self) -> impl Iterator<Item = (OsdId, &PeerCopy)> {
-        self.round.copies().filter(|(osd, _)| self.takes_part(*osd))
+    fn members_copies(&self) -> impl Iterator<Item = (Member, &PeerCopy)> {
+        self.round.copies().filter(|(member, _)| self.takes_part(*member))
     }
 
     /// The others that take part.
-    pub fn others(&self, core: &Core) -> Vec<OsdId> {
+    pub fn others(&self, core: &Core) -> Vec<Member> {
         let Members { acting, up, .. } = &self.members;
-        let to_fill = up.iter().filter(|o| !acting.contains(o));
-        acting.iter().chain(to_fill).copied().filter(|o| *o != core.id()).collect()
+        let to_fill = up.members().filter(|member| !acting.contains(*member));
+        acting.members().chain(to_fill).filter(|member| *member != self.us(core)).collect()
     }
 
     /// How many members have a complete log and so count for `min_size`.
     fn full_members(&self) -> usize {
-        self.members.acting.iter().filter(|osd| !self.backfill.is_filling(**osd)).count()
+        self.members.acting.members().filter(|member| !self.backfill.is_filling(*member)).count()
     }
 
     /// Whether clients are served.
@@ -265,7 +274,7 @@ impl Pg {
     /// Whether we may serve reads: every other member has promised within its lease that it knows of no newer
     /// interval.
     pub fn has_lease(&self, core: &Core) -> bool {
-        self.members.acting.iter().all(|o| *o == core.id() || core.lease_from(*o))
+        self.members.acting.members().all(|m| m.osd == core.id() || core.lease_from(m.osd))
     }
 
     /// Submits changes together with what is stored of the PG.

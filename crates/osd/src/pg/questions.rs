@@ -85,7 +85,7 @@ impl Pg {
 
     /// What the primary knows of another copy.
     pub fn copy(&self, osd: maps::OsdId) -> Option<&super::PeerCopy> {
-        self.round.copy(osd)
+        self.round.copy(super::Member { osd, shard: self.id.shard })
     }
 
     /// Objects on their way.

@@ -1,7 +1,7 @@
 //! What must hold when an OSD has no room: nothing stops, nothing is lost, what frees space goes on, and what
 //! waits goes on once there is room.
 
-use super::cluster::{Cluster, GID, append, write_full};
+use super::cluster::{Cluster, GID, append, member, write_full};
 use crate::snapset::SnapContext;
 use maps::{OsdId, SnapId, Spg};
 use msgs::op::watch_op;
@@ -322,7 +322,7 @@ fn its_own_deletion_goes_first((mut c, last, waiting): (Cluster, usize, u64)) {
     // As where another object arrives there meanwhile.
     osd.pgs.get_mut(&Spg::replicated(pgid)).expect("it leads").lacking_arrived(
         &mut osd.core,
-        OsdId(FULL as i32),
+        member(FULL),
         &key,
     );
     c.run(Duration::from_millis(500));

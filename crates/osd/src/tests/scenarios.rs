@@ -1,8 +1,8 @@
 //! What must hold when OSDs die, return, and lose one another.
 
-use super::cluster::{Cluster, append, write_full};
+use super::cluster::{Cluster, append, member, write_full};
 use crate::pg::state::State;
-use maps::{Epoch, OsdId, Spg};
+use maps::{Epoch, Spg};
 use msgs::errno::EPERM;
 use msgs::op::input;
 use msgs::{Extent, Op, OsdOpReply};
@@ -736,7 +736,7 @@ fn a_copy_that_came_to_be_of_no_use_while_its_osd_was_away_is_removed() {
     // Until the other one is filled the old ones serve.
     c.run_until("it knows that it is needed no more", |c| {
         let pg = &c.osd(acting[2]).pgs[&Spg::replicated(pgid)];
-        let is_out = pg.state() == State::Stray && !pg.takes_part(OsdId(acting[2] as i32));
+        let is_out = pg.state() == State::Stray && !pg.takes_part(member(acting[2]));
         is_out && c.objects(other).contains_key(&b"o"[..])
     });
     // It dies when it has recorded that, before the primary has said that it may remove its copy.
@@ -746,7 +746,7 @@ fn a_copy_that_came_to_be_of_no_use_while_its_osd_was_away_is_removed() {
     c.thaw(acting[0]);
     c.run_until("it has moved", |c| {
         let pg = &c.osd(acting[0]).pgs[&Spg::replicated(pgid)];
-        pg.state() == State::Clean && pg.takes_part(OsdId(other as i32))
+        pg.state() == State::Clean && pg.takes_part(member(other))
     });
     // It is not a member when it comes: no interval begins.
     let interval = c.osd(acting[0]).pgs[&Spg::replicated(pgid)].members().interval;

@@ -59,7 +59,7 @@ fn errors(c: &Cluster, name: &str) -> u32 {
 fn damaged_at(c: &Cluster, name: &str) -> Vec<(OsdId, u64)> {
     let pg = &c.osd(c.acting(name)[0]).pgs[&Spg::replicated(c.pgid(name))];
     let shards = pg.scrub().found().objects.values().flat_map(|f| &f.shards);
-    shards.filter(|(_, s)| s.errors != 0).map(|(osd, s)| (*osd, s.errors)).collect()
+    shards.filter(|(_, s)| s.errors != 0).map(|(member, s)| (member.osd, s.errors)).collect()
 }
 
 /// Everything is whole, and complaints were about damage alone.

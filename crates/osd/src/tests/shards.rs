@@ -43,7 +43,7 @@ fn another_osd_that_names_such_a_shard_is_not_answered() {
     c.op("x", vec![write_full("one")]);
     let acting = c.acting("x");
     let query = |pgid, c: &Cluster| {
-        let head = peer::PgHead { pgid, epoch: c.map.epoch, interval: c.map.epoch };
+        let head = peer::PgHead { pgid, from: pgid.shard, epoch: c.map.epoch, interval: c.map.epoch };
         peer::Body::from(peer::PgQuery { head, want_log: true, since: EVersion::default() })
     };
     let pgid = c.pgid("x");

@@ -6,14 +6,15 @@
 //! right: a person has to decide.
 
 use crate::object::{INFO_ATTR, ObjectInfo, head_of};
+use crate::pg::member::Member;
 use crate::pg::scrub::map::Scanned;
-use maps::{EVersion, OsdId, SnapId};
+use maps::{EVersion, SnapId};
 use msgs::op::scrub::{object_error, shard_error, snapset_error};
 use std::collections::{BTreeMap, BTreeSet};
 use store::ObjectKey;
 
 /// What each copy has.
-pub type Maps = BTreeMap<OsdId, Vec<Scanned>>;
+pub type Maps = BTreeMap<Member, Vec<Scanned>>;
 
 /// One copy of an object.
 #[derive(Clone, Debug, Default)]
@@ -32,9 +33,9 @@ pub struct Finding {
     /// Bits of [`object_error`].
     pub errors: u64,
     /// By OSD.
-    pub shards: BTreeMap<OsdId, Shard>,
+    pub shards: BTreeMap<Member, Shard>,
     /// Copies that are right; none where nobody knows.
-    pub good: BTreeSet<OsdId>,
+    pub good: BTreeSet<Member>,
     /// Of those.
     pub version: EVersion,
 }
@@ -54,8 +55,8 @@ pub struct SnapFinding {
 
 impl Finding {
     /// Copies to be replaced.
-    pub fn bad(&self) -> Vec<OsdId> {
-        self.shards.keys().filter(|osd| !self.good.contains(osd)).copied().collect()
+    pub fn bad(&self) -> Vec<Member> {
+        self.shards.keys().filter(|member| !self.good.contains(member)).copied().collect()
     }
 
     /// Whether there is a right copy.
@@ -69,7 +70,7 @@ impl Finding {
         let damaged = self
             .shards
             .iter()
-            .filter(|(osd, s)| s.errors != 0 || !self.good.is_empty() && !self.good.contains(osd));
+            .filter(|(member, s)| s.errors != 0 || !self.good.is_empty() && !self.good.contains(member));
         let deep = |s: &Shard| s.errors & shard_error::DEEP != 0 || s.errors == 0 && all_deep;
         let (deep, light): (Vec<_>, Vec<_>) = damaged.partition(|(_, s)| deep(s));
         match (light.len(), deep.len()) {
@@ -93,21 +94,21 @@ fn content(object: &Scanned) -> Content<'_> {
 /// Compares all copies. `lacks` says of which object it is known that a copy has not got it yet.
 pub fn compare(
     maps: &Maps,
-    primary: OsdId,
-    lacks: &dyn Fn(OsdId, &ObjectKey) -> bool,
+    primary: Member,
+    lacks: &dyn Fn(Member, &ObjectKey) -> bool,
 ) -> (Vec<Finding>, Vec<SnapFinding>) {
-    let mut by_key: BTreeMap<&ObjectKey, BTreeMap<OsdId, &Scanned>> = BTreeMap::new();
-    for (osd, map) in maps {
+    let mut by_key: BTreeMap<&ObjectKey, BTreeMap<Member, &Scanned>> = BTreeMap::new();
+    for (member, map) in maps {
         for object in map {
-            by_key.entry(&object.key).or_default().insert(*osd, object);
+            by_key.entry(&object.key).or_default().insert(*member, object);
         }
     }
     let mut findings = Vec::new();
     let mut believed: BTreeMap<&ObjectKey, &Scanned> = BTreeMap::new();
     for (key, copies) in &by_key {
-        let expected = maps.keys().filter(|osd| !lacks(**osd, key));
-        let shards: BTreeMap<OsdId, Option<&Scanned>> =
-            expected.map(|osd| (*osd, copies.get(osd).copied())).collect();
+        let expected = maps.keys().filter(|member| !lacks(**member, key));
+        let shards: BTreeMap<Member, Option<&Scanned>> =
+            expected.map(|member| (*member, copies.get(member).copied())).collect();
         let (finding, right) = compare_one(key, &shards, primary);
         findings.extend(finding);
         believed.extend(right.map(|right| (*key, right)));
@@ -119,8 +120,8 @@ pub fn compare(
 /// Compares the copies of one object; gives one that is believed too.
 fn compare_one<'a>(
     key: &ObjectKey,
-    shards: &BTreeMap<OsdId, Option<&'a Scanned>>,
-    primary: OsdId,
+    shards: &BTreeMap<Member, Option<&'a Scanned>>,
+    primary: Member,
 ) -> (Option<Finding>, Option<&'a Scanned>) {
     let error_of = |object: &Option<&Scanned>| match object {
         None => shard_error::MISSING,
@@ -129,20 +130,20 @@ fn compare_one<'a>(
         Some(o) if o.info().is_none() => o.errors | shard_error::INFO_CORRUPTED,
         Some(o) => o.errors,
     };
-    let mut errors: BTreeMap<OsdId, u64> = shards.iter().map(|(osd, o)| (*osd, error_of(o))).collect();
-    let sound: BTreeMap<OsdId, &Scanned> = shards
+    let mut errors: BTreeMap<Member, u64> = shards.iter().map(|(member, o)| (*member, error_of(o))).collect();
+    let sound: BTreeMap<Member, &Scanned> = shards
         .iter()
-        .filter(|(osd, _)| errors[osd] == 0)
-        .filter_map(|(osd, o)| Some((*osd, (*o)?)))
+        .filter(|(member, _)| errors[member] == 0)
+        .filter_map(|(member, o)| Some((*member, (*o)?)))
         .collect();
     let version = |o: &Scanned| o.info().map(|i| i.version).unwrap_or_default();
     let newest = sound.values().map(|o| version(o)).max().unwrap_or_default();
-    let mut groups: Vec<(Content<'_>, BTreeSet<OsdId>)> = Vec::new();
-    for (osd, object) in sound.iter().filter(|(_, o)| version(o) == newest) {
+    let mut groups: Vec<(Content<'_>, BTreeSet<Member>)> = Vec::new();
+    for (member, object) in sound.iter().filter(|(_, o)| version(o) == newest) {
         let found = content(object);
         match groups.iter_mut().find(|(content, _)| *content == found) {
-            Some((_, who)) => drop(who.insert(*osd)),
-            None => groups.push((found, BTreeSet::from([*osd]))),
+            Some((_, who)) => drop(who.insert(*member)),
+            None => groups.push((found, BTreeSet::from([*member]))),
         }
     }
     groups.sort_by_key(|(_, who)| std::cmp::Reverse(who.len()));
@@ -153,15 +154,15 @@ fn compare_one<'a>(
     };
     let blind = stdx::mutants::is_active("osd_repair_takes_primary_blindly") && shards.contains_key(&primary);
     let good = if blind { BTreeSet::from([primary]) } else { majority };
-    let believed = good.iter().next().and_then(|osd| shards[osd]);
+    let believed = good.iter().next().and_then(|member| shards[member]);
     let model = believed.or_else(|| sound.values().next().copied());
     let mut differs = 0;
     if let Some(model) = model {
-        for (osd, object) in &sound {
+        for (member, object) in &sound {
             let (all, own) = difference(object, model);
             differs |= all;
             // Without one that is right nobody is to blame.
-            if let (Some(errors), Some(_)) = (errors.get_mut(osd), believed) {
+            if let (Some(errors), Some(_)) = (errors.get_mut(member), believed) {
                 *errors |= own;
             }
         }
@@ -169,8 +170,8 @@ fn compare_one<'a>(
     if differs == 0 && errors.values().all(|e| *e == 0) {
         return (None, model);
     }
-    let shard = |(osd, object): (&OsdId, &Option<&Scanned>)| {
-        (*osd, Shard { errors: errors[osd], object: object.cloned() })
+    let shard = |(member, object): (&Member, &Option<&Scanned>)| {
+        (*member, Shard { errors: errors[member], object: object.cloned() })
     };
     let version = believed.map(version).unwrap_or_default();
     let shards = shards.iter().map(shard).collect();
@@ -254,7 +255,7 @@ mod tests {
     use super::*;
     use crate::object::at_snap;
     use crate::snapset::CloneEntry;
-    use maps::Epoch;
+    use maps::{Epoch, OsdId, Spg};
 
     fn head() -> ObjectKey {
         ObjectKey::head(1, 5, b"", b"", b"o")
@@ -274,14 +275,18 @@ mod tests {
 
     fn of(copies: &[Option<Scanned>]) -> Option<Finding> {
         let maps: Maps =
-            copies.iter().enumerate().map(|(i, c)| (OsdId(i as i32), c.iter().cloned().collect())).collect();
-        let (mut found, snaps) = compare(&maps, OsdId(0), &|_, _| false);
+            copies.iter().enumerate().map(|(i, c)| (on(i as i32), c.iter().cloned().collect())).collect();
+        let (mut found, snaps) = compare(&maps, on(0), &|_, _| false);
         assert!(found.len() <= 1 && snaps.is_empty());
         found.pop()
     }
 
-    fn ids(ids: &[i32]) -> BTreeSet<OsdId> {
-        ids.iter().map(|id| OsdId(*id)).collect()
+    fn on(osd: i32) -> Member {
+        Member { osd: OsdId(osd), shard: Spg::NO_SHARD }
+    }
+
+    fn ids(ids: &[i32]) -> BTreeSet<Member> {
+        ids.iter().map(|id| on(*id)).collect()
     }
 
     #[test]
@@ -293,7 +298,7 @@ mod tests {
     fn most_copies_of_the_newest_version_are_right() {
         let found = of(&[Some(copy(1, 6)), Some(copy(1, 5)), Some(copy(1, 5))]).expect("differs");
         assert_eq!((found.good.clone(), found.errors), (ids(&[1, 2]), object_error::DATA_DIGEST));
-        assert_eq!(found.shards[&OsdId(0)].errors, shard_error::DATA_DIGEST);
+        assert_eq!(found.shards[&on(0)].errors, shard_error::DATA_DIGEST);
         assert_eq!(found.count(), (0, 1));
         let found = of(&[Some(copy(1, 5)), Some(copy(1, 5)), Some(copy(2, 9))]).expect("differs");
         assert_eq!(found.good, ids(&[2]), "two have missed an update");
@@ -304,7 +309,7 @@ mod tests {
     fn a_damaged_copy_is_never_right_and_without_majority_nobody_is() {
         let broken = || Some(Scanned { errors: shard_error::READ, data_digest: None, ..copy(1, 5) });
         let found = of(&[broken(), broken(), Some(copy(1, 5))]).expect("damaged");
-        assert_eq!((found.good.clone(), found.bad()), (ids(&[2]), vec![OsdId(0), OsdId(1)]));
+        assert_eq!((found.good.clone(), found.bad()), (ids(&[2]), vec![on(0), on(1)]));
         let found = of(&[Some(copy(1, 6)), Some(copy(1, 5))]).expect("differs");
         assert!(!found.can_be_mended() && found.count() == (0, 1));
         assert!(found.shards.values().all(|s| s.errors == 0), "nobody is to blame");
@@ -336,14 +341,14 @@ mod tests {
         };
         let at = |snap| at_snap(&head(), snap);
         let map = vec![with(at(4), 7), with(at(5), 7), with(at(6), 8), with(head(), 1)];
-        let maps = Maps::from([(OsdId(0), map.clone()), (OsdId(1), map)]);
-        let (found, snaps) = compare(&maps, OsdId(0), &|_, _| false);
+        let maps = Maps::from([(on(0), map.clone()), (on(1), map)]);
+        let (found, snaps) = compare(&maps, on(0), &|_, _| false);
         assert!(found.is_empty());
         let [set] = &snaps[..] else { panic!("one: {snaps:?}") };
         assert_eq!((&set.extra[..], &set.missing[..]), (&[SnapId(4)][..], &[SnapId(3)][..]));
         let all = snapset_error::EXTRA_CLONES | snapset_error::CLONE_MISSING | snapset_error::SIZE;
         assert_eq!(set.errors, all);
-        let maps = Maps::from([(OsdId(0), vec![with(at(4), 7)])]);
-        assert_eq!(compare(&maps, OsdId(0), &|_, _| false).1[0].errors, snapset_error::HEADLESS);
+        let maps = Maps::from([(on(0), vec![with(at(4), 7)])]);
+        assert_eq!(compare(&maps, on(0), &|_, _| false).1[0].errors, snapset_error::HEADLESS);
     }
 }

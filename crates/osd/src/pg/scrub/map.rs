@@ -6,6 +6,7 @@ use crate::completion::ReadFor;
 use crate::core::Core;
 use crate::object::{INFO_ATTR, ObjectInfo};
 use crate::pg::Pg;
+use crate::pg::member;
 use crate::pg::state::State;
 use msgs::op::scrub::shard_error;
 use node::{ConnId, Level};
@@ -53,7 +54,7 @@ pub enum Asker {
     /// We as primary, in the check of this number.
     Ourselves(u64),
     /// The primary.
-    Primary(ConnId, u64),
+    Primary(member::Asker),
 }
 
 /// A look that is under way.
@@ -113,7 +114,7 @@ impl Pg {
             return core.event(Level::Warn, "scrub_undecodable", format!("pg {}", self.id));
         };
         let range = (from.max(self.range.0.clone()), to.min(self.range.1.clone()));
-        self.scan(core, range, msg.deep, Asker::Primary(conn, tid));
+        self.scan(core, range, msg.deep, Asker::Primary(member::Asker { conn, tid, shard: msg.head.from }));
     }
 
     /// The store has answered something that scrub asked.
@@ -150,13 +151,16 @@ impl Pg {
         }
         match scan.asker {
             Asker::Ourselves(tid) => {
-                let us = core.id();
+                let us = self.us(core);
                 let map = if error.is_empty() { Some(scan.done) } else { None };
                 self.take_scrub_map(core, us, tid, map);
             }
-            Asker::Primary(conn, tid) => {
-                let reply =
-                    peer::PgScrubMap { head: self.head(core), objects: Writer::encode(&scan.done), error };
+            Asker::Primary(member::Asker { conn, tid, shard }) => {
+                let reply = peer::PgScrubMap {
+                    head: self.head(core, shard),
+                    objects: Writer::encode(&scan.done),
+                    error,
+                };
                 core.send(conn, tid, peer::Body::from(reply));
             }
         }

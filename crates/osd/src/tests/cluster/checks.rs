@@ -1,8 +1,13 @@
 //! What must hold of a [`Cluster`], and looks into it.
 
 use super::*;
+use crate::pg::member::Member;
 use crate::pg::meta::TEMP_POOL;
-use maps::{PgId, Spg};
+
+/// The copy of a PG that an OSD has.
+pub fn member(osd: usize) -> Member {
+    Member { osd: OsdId(osd as i32), shard: Spg::NO_SHARD }
+}
 
 impl Cluster {
     /// Waits until every PG is clean by what its primary reports.
