@@ -1,11 +1,13 @@
 //! One placement group on one OSD: peering, replication, client operations, recovery.
 //!
 //! Reading path: [`state`] (all transitions), [`membership`] (intervals), [`peering`] (the primary),
-//! [`replica`] (the others), [`client`], [`replicate`] and [`ahead`] (operations), [`trim`] (snapshots that
+//! [`replica`] (the others), [`client`], [`replicate`] and [`ahead`] (operations), [`backend`] (what
+//! replicated and erasure-coded pools do differently), [`trim`] (snapshots that
 //! were removed), [`transfer`], [`recovery`] and [`backfill`] (copies of objects).
 
 pub mod ahead;
 mod append;
+mod backend;
 pub mod backfill;
 mod backing_off;
 pub mod balanced;
@@ -40,6 +42,7 @@ use crate::completion::CommitFor;
 use crate::core::Core;
 use crate::object::key_of;
 use crate::watch::Watches;
+use backend::{Backend, Replicated};
 use backfill::Backfill;
 use client::queues::RequestQueues;
 use info::{Info, Notice};
@@ -66,6 +69,8 @@ pub struct Pg {
     id: Spg,
     /// Its objects' keys, from the first to the second, exclusive.
     range: (ObjectKey, ObjectKey),
+    /// How its pool keeps objects.
+    backend: Box<dyn Backend>,
     /// Where it stands.
     state: State,
     /// Since when.
@@ -120,6 +125,7 @@ impl Pg {
         Self {
             id,
             range: objects_of(id, pg_num),
+            backend: Box::new(Replicated),
             state: State::Reset,
             state_since: Wall(0),
             replication: Replication::new(log.head(), info.sure_to),

@@ -3,6 +3,7 @@
 
 use super::Pg;
 use super::ahead::Sent;
+use super::backend::Share;
 use super::info::{Delta, Stats};
 use super::log::{Entry, entry_kind};
 use super::meta::MetaChange;
@@ -62,35 +63,39 @@ impl Pg {
         // Also where there was nothing to delete.
         let deletes = update.entry.kind == entry_kind::DELETE || op.deletes();
         let mut change = MetaChange::default();
-        let txn = Transaction { ops };
+        let us = self.us(core);
+        let members: Vec<Member> = self.others(core).into_iter().chain([us]).collect();
+        let mut waiting: BTreeSet<Member> = members.iter().copied().collect();
+        let mut shares = self.backend.plan(Transaction { ops }, members);
+        let own = shares.iter().position(|share| share.members.contains(&us)).expect("we take part");
         let log = Buf::from(Writer::encode(&update));
-        if let Some(refusal) = self.would_refuse(core, &txn, log.len()) {
+        if let Some(refusal) = self.would_refuse(core, &shares[own].txn, log.len()) {
             return Err((refusal, reply));
         }
-        self.send_update(core, &update, &log, &txn);
+        shares.iter().for_each(|share| self.send_update(core, &update, &log, share));
+        let ops = shares.swap_remove(own).txn.ops;
         self.round.update_sent(&update.entry);
         self.append_update(core, update, &mut change);
         self.trim_log(core, &mut change);
-        let mut waiting: BTreeSet<Member> = self.others(core).into_iter().collect();
-        waiting.insert(self.us(core));
         if answers_before_replicas() {
-            waiting.retain(|member| *member == self.us(core));
+            waiting.retain(|member| *member == us);
         }
         self.replication.order((version, object), waiting, deletes, (op.id, reply));
         self.stats.mark_changed();
         self.submit(
             core,
-            txn.ops,
+            ops,
             change,
             CommitFor::Update { pgid: self.id, round: self.round.number(), version },
         );
         Ok(())
     }
 
-    fn send_update(&self, core: &mut Core, update: &Update, log: &Buf, txn: &Transaction) {
-        let version = update.entry.version;
-        let (whole, parted) = (Sent::whole(txn), self.in_parts(core, version, txn, log.len()));
-        for member in self.others(core) {
+    /// Sends the others of a share their part of an update.
+    fn send_update(&self, core: &mut Core, update: &Update, log: &Buf, share: &Share) {
+        let (version, us) = (update.entry.version, self.us(core));
+        let (whole, parted) = (Sent::whole(&share.txn), self.in_parts(core, version, &share.txn, log.len()));
+        for member in share.members.iter().copied().filter(|member| *member != us) {
             // A copy that is being compared gets what lies before the cursor; the comparison brings it the
             // rest.
             let cursor = self.backfill.cursor(member);

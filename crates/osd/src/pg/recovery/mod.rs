@@ -8,6 +8,7 @@ pub mod unfound;
 use crate::core::Core;
 use crate::object::{head_of, hobject_of};
 use crate::pg::Pg;
+use crate::pg::backend::Transfer;
 use crate::pg::member::Member;
 use crate::pg::peering::round::PeerCopy;
 use crate::pg::state::State;
@@ -274,17 +275,20 @@ impl Pg {
         }
         let members = self.members_copies();
         let lacking = members.filter_map(|(member, c)| c.missing().get(key).map(|need| (member, *need)));
-        let lacking: Vec<(Member, EVersion)> = lacking.collect();
-        for (member, need) in lacking {
-            if self.is_push_due(core, member, key) {
-                self.recovery.begin_push(member, key);
-                self.push(core, member, key.clone(), need, false);
+        let due = lacking.filter(|(member, _)| self.is_push_due(core, *member, key));
+        for (member, need) in due.collect::<Vec<(Member, EVersion)>>() {
+            let tried = BTreeSet::new();
+            let transfer = self.backend.rebuild(self.us(core), member, &self.holders(core, key, &tried));
+            if let Some(Transfer::Push(to)) = transfer {
+                self.recovery.begin_push(to, key);
+                self.push(core, to, key.clone(), need, false);
             }
         }
     }
 
-    /// Asks the next one who may have an object at this version.
-    pub fn pull(&mut self, core: &mut Core, key: &ObjectKey, need: EVersion, tried: BTreeSet<Member>) {
+    /// The members that are thought to have an object whole, without those that were `tried` in vain.
+    fn holders(&self, core: &Core, key: &ObjectKey, tried: &BTreeSet<Member>) -> Vec<Member> {
+        let we_have = !self.info.incomplete && !self.missing.contains_key(key);
         let has = |(member, copy): &(Member, &PeerCopy)| {
             copy.exists()
                 && !copy.info().incomplete
@@ -292,7 +296,15 @@ impl Pg {
                 && !tried.contains(member)
                 && core.map().is_up(member.osd)
         };
-        let Some(from) = self.round.copies().find(has).map(|(member, _)| member) else {
+        let others = self.round.copies().filter(has).map(|(member, _)| member);
+        we_have.then(|| self.us(core)).into_iter().chain(others).collect()
+    }
+
+    /// Asks the next one who may have an object at this version.
+    pub fn pull(&mut self, core: &mut Core, key: &ObjectKey, need: EVersion, tried: BTreeSet<Member>) {
+        let us = self.us(core);
+        let transfer = self.backend.rebuild(us, us, &self.holders(core, key, &tried));
+        let Some(Transfer::Pull(from)) = transfer else {
             if self.recovery.unfound.insert(key.clone()) {
                 core.event(Level::Warn, "object_unfound", format!("pg {} {key:?}@{need}", self.id));
                 self.undo_refused(core, key);

@@ -5,8 +5,7 @@ use crate::object::{INFO_ATTR, hobject_of};
 use crate::pg::Pg;
 use crate::pg::member::Member;
 use crate::pg::request::{ClientOp, Reply};
-use crate::pg::scrub::compare::{Finding, SnapFinding};
-use crate::pg::scrub::map::Scanned;
+use crate::pg::scrub::finding::{Finding, Scanned, SnapFinding};
 use maps::{Epoch, SnapId};
 use msgs::errno::{EAGAIN, EINVAL, ENOENT};
 use msgs::op::scrub::{

@@ -4,16 +4,16 @@
 
 use crate::completion::ReadFor;
 use crate::core::Core;
-use crate::object::{INFO_ATTR, ObjectInfo};
 use crate::pg::Pg;
 use crate::pg::member;
+use crate::pg::scrub::finding::Scanned;
 use crate::pg::state::State;
 use msgs::op::scrub::shard_error;
 use node::{ConnId, Level};
 use std::collections::VecDeque;
 use stdx::crc32c;
 use store::{ObjectKey, OmapRange, Read, ReadReply, StoreError};
-use wire::{Reader, Writer, wire_structs};
+use wire::{Reader, Writer};
 
 /// The most objects that one look may be about; the primary asks for far fewer.
 const LIMIT: usize = 20_000;
@@ -21,32 +21,6 @@ const LIMIT: usize = 20_000;
 const OMAP: (usize, usize) = (1024, 512 << 10);
 /// Checksums begin with this, as Ceph's.
 const SEED: u32 = u32::MAX;
-
-wire_structs! {
-    /// A head or clone as one copy has it.
-    #[derive(Eq)]
-    pub struct Scanned[v 1/1] {
-        /// Which.
-        pub key: ObjectKey,
-        /// What could not be read: bits of [`shard_error`].
-        pub errors: u64,
-        /// Bytes.
-        pub size: u64,
-        /// Xattrs in the order of names.
-        pub attrs: Vec<(Vec<u8>, Vec<u8>)>,
-        /// Of a deep look.
-        pub data_digest: Option<u32>,
-        /// The same of omap, header included.
-        pub omap_digest: Option<u32>,
-    }
-}
-
-impl Scanned {
-    /// Its versions; `None` where there are none or they can't be decoded.
-    pub fn info(&self) -> Option<ObjectInfo> {
-        self.attrs.iter().find(|(name, _)| name == INFO_ATTR).and_then(|(_, value)| ObjectInfo::parse(value))
-    }
-}
 
 /// Who wants to know.
 #[derive(Clone, Copy, Debug)]

@@ -11,6 +11,7 @@
 //! the same way.
 
 pub mod compare;
+pub mod finding;
 mod ls;
 pub mod map;
 
@@ -24,8 +25,9 @@ use crate::pg::request::ClientOp;
 use crate::pg::state::State;
 use crate::pg::successor;
 use crate::qos::Class;
-use compare::{Finding, Maps, SnapFinding, compare};
-use map::{Asker, Scan, Scanned};
+use compare::{Maps, compare};
+use finding::{Finding, Scanned, SnapFinding};
+use map::{Asker, Scan};
 use maps::{EVersion, Epoch, OsdId, Pool, PoolOpt, osd_flags, pool_flags, pool_opt};
 use node::Level;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -566,7 +568,7 @@ impl Pg {
             true => self.missing.contains_key(key),
             false => self.round.is_missing(member, key),
         };
-        let (findings, snaps) = compare(&check.maps, us, &lacks);
+        let (findings, snaps) = compare(&*self.backend, &check.maps, us, &lacks);
         if check.purpose == Purpose::Object {
             return self.object_checked(core, &head_of(&check.from), findings);
         }
