@@ -2,6 +2,7 @@
 
 use crate::{Epoch, OsdId};
 use std::fmt;
+use std::ops::RangeInclusive;
 use stdx::Rng;
 use wire::{Decode, DecodeError, Encode, EntityId, Reader, Sample, Writer};
 
@@ -83,6 +84,27 @@ impl Spg {
     /// The only shard of a replicated PG.
     pub fn replicated(pgid: PgId) -> Self {
         Self { pgid, shard: Self::NO_SHARD }
+    }
+
+    /// Every shard that a PG may have, in order.
+    pub fn all_of(pgid: PgId) -> RangeInclusive<Self> {
+        Self { pgid, shard: i8::MIN }..=Self { pgid, shard: i8::MAX }
+    }
+
+    /// The same shard of another PG.
+    pub fn of(self, pgid: PgId) -> Self {
+        Self { pgid, ..self }
+    }
+
+    /// Parses `1.2f` or `1.2fs3`.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text.split_once('s') {
+            None => PgId::parse(text).map(Self::replicated),
+            Some((pgid, shard)) => {
+                let shard = shard.parse().ok().filter(|shard: &i8| *shard >= 0)?;
+                Some(Self { pgid: PgId::parse(pgid)?, shard })
+            }
+        }
     }
 }
 

@@ -386,6 +386,17 @@ impl Pool {
         self.ty == pool_type::ERASURE
     }
 
+    /// True if the pool's PGs have this shard: a position of an erasure-coded one, [`Spg::NO_SHARD`] of a
+    /// replicated one.
+    ///
+    /// [`Spg::NO_SHARD`]: crate::Spg::NO_SHARD
+    pub fn has_shard(&self, shard: i8) -> bool {
+        match self.is_erasure() {
+            true => u8::try_from(shard).is_ok_and(|shard| shard < self.size),
+            false => shard == crate::Spg::NO_SHARD,
+        }
+    }
+
     /// The names of its flags, comma-separated, as `ceph osd pool ls detail` prints them.
     pub fn flags_string(&self) -> String {
         let names = pool_flags::NAMES.iter().filter(|(bit, _)| self.has_flag(*bit));

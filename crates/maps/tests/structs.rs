@@ -127,3 +127,14 @@ fn objects_are_ordered_by_pool_then_reversed_hash() {
     let keys: Vec<(i64, u64)> = names[1..201].iter().map(|o| (o.pool, o.bitwise_key())).collect();
     assert!(keys.is_sorted());
 }
+
+#[test]
+fn a_shard_is_parsed_from_what_it_is_printed_as() {
+    for shard in [Spg::NO_SHARD, 0, 11] {
+        let spg = Spg { pgid: PgId::new(3, 0x2f), shard };
+        assert_eq!(Spg::parse(&spg.to_string()), Some(spg));
+    }
+    for text in ["", "3", "3.2fs", "3.2fs-1", "3.2fs300", "3.zs1"] {
+        assert_eq!(Spg::parse(text), None, "{text}");
+    }
+}

@@ -125,7 +125,10 @@ impl Osd {
         let what = if prefix == "pg" { parsed["cmd"].as_str().unwrap_or("query") } else { prefix };
         let pgid = parsed["pgid"].as_str().and_then(PgId::parse);
         let pgid = pgid.ok_or((EINVAL, format!("{what} needs a pgid as in 1.2f")))?;
-        let (pg, core) = self.pg(pgid).ok_or((ENOENT, format!("pg {pgid} is not here")))?;
+        let (pg, core) = self
+            .shard_here(pgid)
+            .and_then(|pgid| self.pg(pgid))
+            .ok_or((ENOENT, format!("pg {pgid} is not here")))?;
         match (what, parsed["mulcmd"].as_str()) {
             ("list_unfound", _) => Ok(pg.list_unfound(core)),
             ("mark_unfound_lost", Some(how @ ("revert" | "delete"))) => {

@@ -6,7 +6,7 @@
 //! if the backoff has ended meanwhile: what was dropped before it comes again behind it, and must not be
 //! overtaken.
 
-use maps::{HObject, PgId};
+use maps::{HObject, Spg};
 use node::ConnId;
 use std::collections::BTreeMap;
 
@@ -50,13 +50,13 @@ struct Backoff {
 /// All backoffs of an OSD.
 #[derive(Debug, Default)]
 pub struct Backoffs {
-    told: BTreeMap<(PgId, ConnId), Vec<Backoff>>,
+    told: BTreeMap<(Spg, ConnId), Vec<Backoff>>,
     last: u64,
 }
 
 impl Backoffs {
     /// Whether what a client wants of an object is to be dropped: it will be sent again.
-    pub fn holds(&self, pgid: PgId, conn: ConnId, at: &HObject) -> bool {
+    pub fn holds(&self, pgid: Spg, conn: ConnId, at: &HObject) -> bool {
         if stdx::mutants::is_active("osd_takes_what_is_held_back") {
             return false;
         }
@@ -69,7 +69,7 @@ impl Backoffs {
     }
 
     /// One begins: gives its number.
-    pub fn begin(&mut self, pgid: PgId, conn: ConnId, range: Range) -> u64 {
+    pub fn begin(&mut self, pgid: Spg, conn: ConnId, range: Range) -> u64 {
         self.last += 1;
         let backoff = Backoff { id: self.last, range, acknowledged: false, ended: false };
         self.told.entry((pgid, conn)).or_default().push(backoff);
@@ -77,14 +77,14 @@ impl Backoffs {
     }
 
     /// A client has understood.
-    pub fn acknowledged(&mut self, pgid: PgId, conn: ConnId, id: u64) {
+    pub fn acknowledged(&mut self, pgid: Spg, conn: ConnId, id: u64) {
         let told = self.told.get_mut(&(pgid, conn)).into_iter().flatten();
         told.filter(|b| b.id == id).for_each(|b| b.acknowledged = true);
         self.tidy(pgid, conn);
     }
 
     /// Those of a PG end, or only that of one object: whom to tell of which.
-    pub fn end(&mut self, pgid: PgId, object: Option<&HObject>) -> Vec<(ConnId, u64, Range)> {
+    pub fn end(&mut self, pgid: Spg, object: Option<&HObject>) -> Vec<(ConnId, u64, Range)> {
         let (first, last) = ((pgid, ConnId(0)), (pgid, ConnId(u64::MAX)));
         let mut over = Vec::new();
         for ((_, conn), told) in self.told.range_mut(first..=last) {
@@ -105,7 +105,7 @@ impl Backoffs {
         self.told.retain(|(_, c), _| *c != conn);
     }
 
-    fn tidy(&mut self, pgid: PgId, conn: ConnId) {
+    fn tidy(&mut self, pgid: Spg, conn: ConnId) {
         let Some(told) = self.told.get_mut(&(pgid, conn)) else { return };
         told.retain(|b| !(b.ended && b.acknowledged));
         if told.is_empty() {
@@ -117,8 +117,9 @@ impl Backoffs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use maps::PgId;
 
-    const PG: PgId = PgId { pool: 1, seed: 0 };
+    const PG: Spg = Spg { pgid: PgId { pool: 1, seed: 0 }, shard: Spg::NO_SHARD };
     const CONN: ConnId = ConnId(ConnId::ACCEPTED | 7);
 
     fn object(name: &str) -> HObject {
@@ -135,7 +136,7 @@ mod tests {
         let id = b.begin(PG, CONN, all());
         assert!(b.holds(PG, CONN, &object("x")));
         assert!(
-            !b.holds(PgId { seed: 1, ..PG }, CONN, &object("x")) && !b.holds(PG, ConnId(1), &object("x"))
+            !b.holds(Spg { shard: 0, ..PG }, CONN, &object("x")) && !b.holds(PG, ConnId(1), &object("x"))
         );
         assert_eq!(b.end(PG, None), [(CONN, id, all())]);
         assert_eq!(b.end(PG, None), [], "told once");

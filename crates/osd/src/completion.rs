@@ -1,7 +1,7 @@
 //! The owner of each transaction and read that the store has not finished: it is handed back with the
 //! completion.
 
-use maps::{EVersion, Epoch, PgId};
+use maps::{EVersion, Epoch, Spg};
 use node::{ConnId, Msg};
 use store::ObjectKey;
 
@@ -20,7 +20,7 @@ pub enum CommitFor {
     /// As primary: count our own copy of an update that we ordered.
     Update {
         /// The PG.
-        pgid: PgId,
+        pgid: Spg,
         /// The round of peering in which it was ordered.
         round: u64,
         /// The update's version.
@@ -29,14 +29,14 @@ pub enum CommitFor {
     /// As primary: count our own part of an activation.
     Activated {
         /// The PG.
-        pgid: PgId,
+        pgid: Spg,
         /// The round of peering that ended with it.
         round: u64,
     },
     /// Count a part of an object that we pulled.
     Pulled {
         /// The PG.
-        pgid: PgId,
+        pgid: Spg,
         /// The round of peering in which it was asked for.
         round: u64,
         /// The object.
@@ -45,14 +45,14 @@ pub enum CommitFor {
     /// Our own copy is complete: its backfill has ended.
     SelfBackfilled {
         /// The PG.
-        pgid: PgId,
+        pgid: Spg,
         /// The round of peering in which it ran.
         round: u64,
     },
     /// Remove the next objects of a PG that goes.
     Removed {
         /// The PG.
-        pgid: PgId,
+        pgid: Spg,
     },
 }
 
@@ -62,7 +62,7 @@ pub enum ReadFor {
     /// A client's request.
     Op {
         /// The PG.
-        pgid: PgId,
+        pgid: Spg,
         /// Number of the request.
         id: u64,
         /// Number of the request's attempt.
@@ -73,7 +73,7 @@ pub enum ReadFor {
     /// A listing for a client.
     List {
         /// The PG.
-        pgid: PgId,
+        pgid: Spg,
         /// Number of the request.
         id: u64,
         /// Number of the request's attempt.
@@ -82,7 +82,7 @@ pub enum ReadFor {
     /// A head of a listing, which may be a whiteout.
     ListedHead {
         /// The PG.
-        pgid: PgId,
+        pgid: Spg,
         /// Number of the request.
         id: u64,
         /// Number of the request's attempt.
@@ -93,21 +93,21 @@ pub enum ReadFor {
     /// The next part of an object that is sent to another OSD.
     Part {
         /// The PG.
-        pgid: PgId,
+        pgid: Spg,
         /// Transaction id of the transfer.
         tid: u64,
     },
     /// Keys for a comparison, as its owner (primary) or on request.
     Scan {
         /// The PG.
-        pgid: PgId,
+        pgid: Spg,
         /// Number of the scan.
         id: u64,
     },
     /// The version of one object for a comparison.
     ScanVersion {
         /// The PG.
-        pgid: PgId,
+        pgid: Spg,
         /// Number of the scan.
         id: u64,
         /// The object.
@@ -116,14 +116,14 @@ pub enum ReadFor {
     /// Clones of a snapshot that is trimmed.
     SnapIndex {
         /// The PG.
-        pgid: PgId,
+        pgid: Spg,
         /// The round of peering.
         round: u64,
     },
     /// The primary's state of an object whose newest version is given up.
     Reverted {
         /// The PG.
-        pgid: PgId,
+        pgid: Spg,
         /// The round of peering.
         round: u64,
         /// The object.
@@ -132,12 +132,12 @@ pub enum ReadFor {
     /// Keys of a PG that goes.
     Removal {
         /// The PG.
-        pgid: PgId,
+        pgid: Spg,
     },
     /// A part of a scrubbed chunk.
     Scrub {
         /// The PG.
-        pgid: PgId,
+        pgid: Spg,
         /// Number of the scan.
         id: u64,
     },
@@ -148,7 +148,7 @@ pub enum ReadFor {
     /// The keys of all PGs' stored records.
     Pgs,
     /// A page of one PG's stored records.
-    PgMeta(PgId),
+    PgMeta(Spg),
     /// Objects that were only partly here.
     Temps,
 }

@@ -4,7 +4,7 @@ use crate::completion::{CommitFor, ReadFor};
 use crate::core::{Core, Out};
 use crate::osd::Osd;
 use crate::pg::Pg;
-use maps::PgId;
+use maps::Spg;
 use store::{ReadReply, StoreError, StoreOut};
 
 impl Osd {
@@ -31,7 +31,7 @@ impl Osd {
     }
 
     /// Runs `step` on a PG that is still here. A PG that has gone meanwhile needs no completion.
-    fn with_pg(&mut self, pgid: PgId, step: impl FnOnce(&mut Pg, &mut Core)) {
+    fn with_pg(&mut self, pgid: Spg, step: impl FnOnce(&mut Pg, &mut Core)) {
         if let Some((pg, core)) = self.pg(pgid) {
             step(pg, core);
         }

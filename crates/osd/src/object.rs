@@ -63,9 +63,10 @@ pub fn client_attr(stored: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// The store's key of an object that the wire names so.
-pub fn key_of(object: &HObject) -> ObjectKey {
+/// The store's key of a shard of an object that the wire names so.
+pub fn key_of(shard: i8, object: &HObject) -> ObjectKey {
     ObjectKey {
+        shard,
         snap: object.snap.0,
         ..ObjectKey::head(object.pool, object.hash, &object.ns, &object.key, &object.name)
     }
@@ -102,6 +103,7 @@ pub fn hobject_of(key: &ObjectKey) -> HObject {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use maps::Spg;
 
     #[test]
     fn the_first_key_of_an_object_leads_to_its_head_again() {
@@ -133,7 +135,7 @@ mod tests {
     #[test]
     fn clones_come_before_their_head_and_behind_the_first_key() {
         let head = HObject::head(3, b"", b"", b"name");
-        let head = key_of(&head);
+        let head = key_of(Spg::NO_SHARD, &head);
         let clone = at_snap(&head, 7);
         assert!(first_of(&head) < clone && clone < head && head_of(&clone) == head);
     }
@@ -141,6 +143,6 @@ mod tests {
     #[test]
     fn keys_and_wire_names_map_to_each_other() {
         let object = HObject::head(3, b"ns", b"key", b"name");
-        assert_eq!(hobject_of(&key_of(&object)), object);
+        assert_eq!(hobject_of(&key_of(2, &object)), object);
     }
 }

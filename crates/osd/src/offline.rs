@@ -8,7 +8,7 @@ use crate::pg::meta::{
 };
 use crate::pg::objects_of;
 use crate::superblock::{SUPERBLOCK, SUPERBLOCK_KEY, Superblock, map_key};
-use maps::{Epoch, OsdMap, PgId, SnapId};
+use maps::{Epoch, OsdMap, SnapId, Spg};
 use store::{ObjectKey, TxnOp};
 use wire::{Decode, DecodeError, Reader, Uuid, Writer};
 
@@ -44,7 +44,7 @@ pub fn map_object(epoch: Epoch) -> ObjectKey {
 }
 
 /// The object whose omap is what the OSD knows of a PG.
-pub fn records_of(pgid: PgId) -> ObjectKey {
+pub fn records_of(pgid: Spg) -> ObjectKey {
     meta_key(pgid)
 }
 
@@ -55,18 +55,18 @@ pub fn all_records() -> (ObjectKey, ObjectKey) {
 }
 
 /// The PG that such an object tells of.
-pub fn pg_of_records(key: &ObjectKey) -> Option<PgId> {
+pub fn pg_of_records(key: &ObjectKey) -> Option<Spg> {
     meta_pgid(key)
 }
 
 /// A PG's objects: from, to.
-pub fn range_of(pgid: PgId, pg_num: u32) -> (ObjectKey, ObjectKey) {
+pub fn range_of(pgid: Spg, pg_num: u32) -> (ObjectKey, ObjectKey) {
     objects_of(pgid, pg_num)
 }
 
 /// The step that says that a copy of a PG is being put here: until [`imported`] the OSD does not start. The
 /// empty description keeps programs from it that do not know this mark.
-pub fn importing(pgid: PgId) -> TxnOp {
+pub fn importing(pgid: Spg) -> TxnOp {
     let entries = [(IMPORTING, &b"1"[..]), (INFO, b"")];
     TxnOp::OmapSet(meta_key(pgid), entries.map(|(key, value)| (key.to_vec(), value.to_vec())).into())
 }
@@ -78,7 +78,7 @@ pub fn is_importing(records: &[(Vec<u8>, Vec<u8>)]) -> bool {
 
 /// What the OSD is to know of a PG whose objects are here, in pieces of some bytes; each may be a transaction
 /// of its own, the last one ends the import.
-pub fn imported(pgid: PgId, records: &[(Vec<u8>, Vec<u8>)], bytes: usize) -> Vec<Vec<TxnOp>> {
+pub fn imported(pgid: Spg, records: &[(Vec<u8>, Vec<u8>)], bytes: usize) -> Vec<Vec<TxnOp>> {
     let (info, others): (Vec<_>, Vec<_>) = records.iter().cloned().partition(|(key, _)| key == INFO);
     let mut pieces = Vec::new();
     let mut piece = Vec::new();
@@ -98,7 +98,7 @@ pub fn imported(pgid: PgId, records: &[(Vec<u8>, Vec<u8>)], bytes: usize) -> Vec
 }
 
 /// The step that forgets a PG, of which no object is here any more.
-pub fn forgotten(pgid: PgId) -> TxnOp {
+pub fn forgotten(pgid: Spg) -> TxnOp {
     TxnOp::Remove(meta_key(pgid))
 }
 
@@ -115,7 +115,7 @@ pub fn index_of(object: &ObjectKey, attrs: &[(Vec<u8>, Vec<u8>)]) -> Option<TxnO
 /// Brings what an OSD knew of a PG at the first of `maps` up to the last, as if it had been there: the
 /// intervals that have ended meanwhile are noted, so that their members are asked before the copy is believed
 /// to be the newest.
-pub fn carry_on(pgid: PgId, records: &mut [(Vec<u8>, Vec<u8>)], maps: &[OsdMap]) -> Result<(), String> {
+pub fn carry_on(pgid: Spg, records: &mut [(Vec<u8>, Vec<u8>)], maps: &[OsdMap]) -> Result<(), String> {
     fn get<T: Decode>(records: &[(Vec<u8>, Vec<u8>)], key: &[u8]) -> Result<T, String> {
         let found = records.iter().find(|(k, _)| k == key).ok_or("a record is missing")?;
         Reader::new(&found.1).get().map_err(|e| e.to_string())
@@ -132,9 +132,9 @@ pub fn carry_on(pgid: PgId, records: &mut [(Vec<u8>, Vec<u8>)], maps: &[OsdMap])
         return Err(format!("the records are of PG {}", info.pgid));
     }
     for pair in maps.windows(2) {
-        let next =
-            Members::of(pgid, &pair[1]).ok_or_else(|| format!("the PG is not in map {}", pair[1].epoch))?;
-        if Members::of(pgid, &pair[0]).is_some_and(|before| before.bits() != next.bits()) {
+        let next = Members::of(pgid.pgid, &pair[1])
+            .ok_or_else(|| format!("the PG is not in map {}", pair[1].epoch))?;
+        if Members::of(pgid.pgid, &pair[0]).is_some_and(|before| before.bits() != next.bits()) {
             let epoch = pair[1].epoch;
             return Err(format!(
                 "it was split or merged in map {epoch}: the export is of another PG by that name"

@@ -15,7 +15,7 @@ use crate::pg::Pg;
 use crate::removal::Removal;
 use crate::store_io::StoreIo;
 use crate::waiting::Waiting;
-use maps::{Epoch, PgId};
+use maps::{Epoch, PgId, Spg};
 use monc::{Monc, MoncConfig, MoncOut};
 use node::{CloseReason, ConnId, DiskInfo, Input, Level, Msg, Never, Node, Peer};
 use std::collections::BTreeMap;
@@ -31,14 +31,14 @@ const MONC_SPACE: u8 = 1;
 #[derive(Debug)]
 pub struct Osd {
     pub(crate) core: Core,
-    pub(crate) pgs: BTreeMap<PgId, Pg>,
+    pub(crate) pgs: BTreeMap<Spg, Pg>,
     pub(crate) monc: Monc,
     pub(crate) monc_out: Vec<MoncOut>,
     pub(crate) boot: Boot,
     pub(crate) maps: MapLog,
     pub(crate) heartbeats: Heartbeats,
     pub(crate) waiting: Waiting,
-    pub(crate) removals: BTreeMap<PgId, Removal>,
+    pub(crate) removals: BTreeMap<Spg, Removal>,
     pub(crate) copies: CopyReads,
     pub(crate) report_at: Instant,
     pub(crate) asked_up_thru: Epoch,
@@ -49,7 +49,7 @@ pub struct Osd {
     /// It was asked to end and only brings its store to rest.
     closing: bool,
     pub(crate) settings: decl::Settings,
-    recovered_last: PgId,
+    recovered_last: Spg,
     /// When it is looked next whether a PG is due for scrub.
     pub(crate) scrub_look_at: Instant,
 }
@@ -86,7 +86,7 @@ impl Osd {
             asked_to_end: false,
             closing: false,
             settings: decl::Settings::new(name, BTreeMap::new()),
-            recovered_last: PgId::default(),
+            recovered_last: Spg::default(),
             scrub_look_at: Instant(0),
         }
     }
@@ -206,7 +206,7 @@ impl Osd {
     fn recover_more(&mut self) {
         let after = self.recovered_last;
         let later = self.pgs.range((Bound::Excluded(after), Bound::Unbounded)).map(|(id, _)| *id);
-        let turn: Vec<PgId> = later.chain(self.pgs.range(..=after).map(|(id, _)| *id)).collect();
+        let turn: Vec<Spg> = later.chain(self.pgs.range(..=after).map(|(id, _)| *id)).collect();
         for pgid in turn {
             if self.core.is_paced() || !self.core.has_free_transfer() {
                 break;
@@ -287,8 +287,15 @@ impl Osd {
         }
     }
 
-    /// The PG, or `None` where this OSD has nothing of it.
-    pub(crate) fn pg(&mut self, pgid: PgId) -> Option<(&mut Pg, &mut Core)> {
+    /// The shard of a PG that this OSD is primary of, or else the first that it has.
+    pub(crate) fn shard_here(&self, pgid: PgId) -> Option<Spg> {
+        let here = || self.pgs.range(Spg::all_of(pgid));
+        let led = here().find(|(_, pg)| pg.is_primary(&self.core));
+        led.or_else(|| here().next()).map(|(id, _)| *id)
+    }
+
+    /// A shard of a PG; `None` if this OSD has nothing of it.
+    pub(crate) fn pg(&mut self, pgid: Spg) -> Option<(&mut Pg, &mut Core)> {
         self.pgs.get_mut(&pgid).map(|pg| (pg, &mut self.core))
     }
 }

@@ -197,8 +197,8 @@ impl Osd {
             if !pg.is_primary(&self.core) {
                 continue;
             }
-            seen.insert(*pgid, 0);
-            if pg.take_stats_changed() || !self.reported.contains_key(pgid) {
+            seen.insert(pgid.pgid, 0);
+            if pg.take_stats_changed() || !self.reported.contains_key(&pgid.pgid) {
                 pgs.push(pg.stat(&self.core));
             }
         }
@@ -243,7 +243,7 @@ impl Osd {
     fn pool_stats(&self) -> Vec<peer::OsdPoolStat> {
         let mut pools: BTreeMap<i64, i64> = BTreeMap::new();
         for (pgid, pg) in &self.pgs {
-            *pools.entry(pgid.pool).or_default() += pg.info().stats.bytes;
+            *pools.entry(pgid.pgid.pool).or_default() += pg.info().stats.bytes;
         }
         let stat = |(pool, bytes)| peer::OsdPoolStat {
             pool,

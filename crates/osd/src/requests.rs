@@ -7,12 +7,13 @@ use crate::ops::may_write;
 use crate::osd::Osd;
 use crate::pg::Pg;
 use crate::pg::balanced::may_be_balanced;
+use crate::pg::member::Member;
 use crate::pg::request::ClientOp;
 use crate::session::Session;
 use crate::snapset::SnapContext;
 use crate::waiting::Held;
 use auth::OsdTarget;
-use maps::{Epoch, HObject, OsdId, PgId, SnapId, pool_flags};
+use maps::{Epoch, HObject, OsdId, PgId, SnapId, Spg, pool_flags};
 use msgs::errno::{EAGAIN, EINVAL, EIO, EMSGSIZE, ENAMETOOLONG, EPERM, ESHUTDOWN};
 use msgs::op::watch_op;
 use msgs::{Op, OsdBackoff, OsdOp, OsdOpReply, backoff_op, osd_flag};
@@ -135,13 +136,14 @@ impl Osd {
                     hash: op.hash,
                     ..HObject::head(op.pgid.pgid.pool, &op.locator.ns, &op.locator.key, &op.oid)
                 };
-                if self.core.backoffs().holds(op.pgid.pgid, conn, &object) {
+                if self.core.backoffs().holds(op.pgid, conn, &object) {
                     return self.core.count("requests_backed_off", 1);
                 }
                 let now = self.core.now().mono;
                 let id = self.core.next_op();
-                if let Some(pg) = self.pgs.get_mut(&op.pgid.pgid) {
-                    let mut op = ClientOp::new(conn, tid, client, op, key_of(&object), now);
+                if let Some(pg) = self.pgs.get_mut(&op.pgid) {
+                    let key = key_of(op.pgid.shard, &object);
+                    let mut op = ClientOp::new(conn, tid, client, op, key, now);
                     op.hold = hold;
                     pg.on_client_op(&mut self.core, id, op);
                 }
@@ -152,7 +154,7 @@ impl Osd {
     /// A client has understood that it is to hold back.
     fn backoff_message(&mut self, conn: ConnId, m: &OsdBackoff) {
         if m.op == backoff_op::ACK_BLOCK {
-            self.core.backoff_acknowledged(m.pgid.pgid, conn, m.id);
+            self.core.backoff_acknowledged(m.pgid, conn, m.id);
         }
     }
 
@@ -188,11 +190,14 @@ impl Osd {
         let Some(pool) = map.pools.get(&pgid.pool).filter(|p| pgid.seed < p.pg_num) else {
             return Admission::Drop;
         };
+        if !pool.has_shard(op.pgid.shard) {
+            return Admission::Refuse(EINVAL);
+        }
         let is_pg_op = op.flags & osd_flag::PGOP != 0 || op.ops.iter().any(|o| o.op.code().is_pg_op());
         let placed = pool.raw_pg_to_pg(PgId::new(pgid.pool, op.hash));
         // Another member says itself whether it can.
-        let balanced = |pg: &Pg| may_be_balanced(op) && pg.members().acting.contains(&self.core.id());
-        let serves = self.pgs.get(&pgid).is_some_and(|pg| pg.is_primary(&self.core) || balanced(pg));
+        let balanced = |pg: &Pg| may_be_balanced(op) && pg.members().acting.contains(pg.us(&self.core));
+        let serves = self.pgs.get(&op.pgid).is_some_and(|pg| pg.is_primary(&self.core) || balanced(pg));
         if !serves || !is_pg_op && placed != pgid {
             // Who may ask any member does not ask again as long as we are one by its map.
             return if may_be_balanced(op) { Admission::Refuse(EAGAIN) } else { Admission::Drop };
@@ -254,10 +259,14 @@ impl Osd {
             return self.hold(head.epoch, conn, Msg::new(tid, body));
         }
         self.core.has_at_least(from, head.epoch);
-        self.pg_message(conn, from, tid, head.pgid.pgid, body);
+        let pool = self.core.map().pools.get(&head.pgid.pgid.pool);
+        if pool.is_some_and(|pool| !pool.has_shard(head.pgid.shard) || !pool.has_shard(head.from)) {
+            return self.core.count("messages_of_no_shard", 1);
+        }
+        self.pg_message(conn, Member { osd: from, shard: head.from }, tid, head.pgid, body);
     }
 
-    fn pg_message(&mut self, conn: ConnId, from: OsdId, tid: u64, pgid: PgId, body: peer::Body) {
+    fn pg_message(&mut self, conn: ConnId, from: Member, tid: u64, pgid: Spg, body: peer::Body) {
         let Some(pg) = self.pgs.get_mut(&pgid) else {
             return self.no_such_pg(conn, tid, body);
         };
@@ -307,7 +316,7 @@ impl Osd {
         let feature_level = self.core.options().feature_level;
         let notice = crate::pg::info::Notice { feature_level, ..Default::default() };
         let body = peer::PgNotify {
-            head: peer::PgHead { epoch: self.core.epoch(), ..query.head },
+            head: query.head.answer(self.core.epoch()),
             exists: false,
             info: wire::Writer::encode(&notice),
         };

@@ -2,7 +2,7 @@
 
 use crate::osd::Osd;
 use crate::pg::scrub::Wanted;
-use maps::PgId;
+use maps::{PgId, Spg};
 use std::cmp::Reverse;
 use std::time::Duration;
 use stdx::Wall;
@@ -20,9 +20,12 @@ impl Osd {
 
     /// Orders one; `false` where we are not its primary.
     pub(crate) fn scrub_order(&mut self, pgid: PgId, deep: bool, repair: bool) -> bool {
-        let Some(pg) = self.pgs.get_mut(&pgid).filter(|pg| pg.is_primary(&self.core)) else { return false };
-        pg.scrub_order(&mut self.core, deep, repair);
-        true
+        let Some((pg, core)) = self.shard_here(pgid).and_then(|pgid| self.pg(pgid)) else { return false };
+        let leads = pg.is_primary(core);
+        if leads {
+            pg.scrub_order(core, deep, repair);
+        }
+        leads
     }
 
     /// Some time has passed.
@@ -42,7 +45,7 @@ impl Osd {
         self.pgs.values_mut().for_each(|pg| pg.scrub_go_on(&mut self.core));
         while self.core.has_free_scrub() {
             let due = self.pgs.iter().filter_map(|(id, pg)| Some((*id, pg.scrub_wanted(&self.core)?)));
-            let rank = |(id, (what, since)): &(PgId, (Wanted, Wall))| (Reverse(what.ordered), *since, *id);
+            let rank = |(id, (what, since)): &(Spg, (Wanted, Wall))| (Reverse(what.ordered), *since, *id);
             let Some((pgid, (what, _))) = due.min_by_key(rank) else { break };
             let Some((pg, core)) = self.pg(pgid) else { break };
             pg.scrub_begin(core, what);

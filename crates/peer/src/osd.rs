@@ -34,13 +34,23 @@ wire::wire_structs! {
     /// The common head of all messages about a PG.
     #[derive(Copy, Eq)]
     pub struct PgHead[plain] {
-        /// The PG; of an erasure-coded one with the receiver's shard.
+        /// The PG, with the receiver's shard.
         pub pgid: Spg,
+        /// The sender's shard.
+        pub from: i8,
         /// The sender's map: a receiver with an older one waits for it.
         pub epoch: Epoch,
         /// First epoch of the interval that the message belongs to; a receiver in a newer one ignores it. An
         /// answer repeats the request's.
         pub interval: Epoch,
+    }
+}
+
+impl PgHead {
+    /// The head of the answer to a message with this one.
+    pub fn answer(self, epoch: Epoch) -> Self {
+        let pgid = Spg { shard: self.from, ..self.pgid };
+        Self { pgid, from: self.pgid.shard, epoch, interval: self.interval }
     }
 }
 
@@ -65,7 +75,7 @@ wire::messages! {
     }
 
     /// Primary to replica: make this update durable.
-    pub struct RepOp = 0xe201 "rep_op" [v 1/1] {
+    pub struct RepOp = 0xe201 "rep_op" [v 2/2] {
         /// Of the PG.
         pub head: PgHead,
         /// The client's request.
@@ -88,7 +98,7 @@ wire::messages! {
 
     /// Primary to replica: a part of what the update will write that follows on this connection. Not
     /// answered; the update's answer is for it too.
-    pub struct RepData = 0xe20e "rep_data" [v 1/1] {
+    pub struct RepData = 0xe20e "rep_data" [v 2/2] {
         /// Of the PG.
         pub head: PgHead,
         /// Of the update.
@@ -100,7 +110,7 @@ wire::messages! {
     }
 
     /// Answers [`RepOp`] once the update is durable.
-    pub struct RepOpReply = 0xe202 "rep_op_reply" [v 2/2] {
+    pub struct RepOpReply = 0xe202 "rep_op_reply" [v 3/3] {
         /// Of the PG; both epochs are the interval of the request.
         pub head: PgHead,
         /// As in the request.
@@ -112,7 +122,7 @@ wire::messages! {
     }
 
     /// Primary to a former or present member of the PG: what do you have?
-    pub struct PgQuery = 0xe203 "pg_query" [v 1/1] {
+    pub struct PgQuery = 0xe203 "pg_query" [v 2/2] {
         /// Of the PG.
         pub head: PgHead,
         /// Wants the log from behind `since` on, not only the info.
@@ -122,7 +132,7 @@ wire::messages! {
     }
 
     /// Answers [`PgQuery`] without log; also sent unasked by an OSD that has a PG and sees a new primary.
-    pub struct PgNotify = 0xe204 "pg_notify" [v 1/1] {
+    pub struct PgNotify = 0xe204 "pg_notify" [v 2/2] {
         /// Of the PG.
         pub head: PgHead,
         /// The sender has a copy; otherwise `info` is empty.
@@ -132,7 +142,7 @@ wire::messages! {
     }
 
     /// Primary to replica: the agreed state, without a log that the replica has already.
-    pub struct PgInfo = 0xe205 "pg_info" [v 1/1] {
+    pub struct PgInfo = 0xe205 "pg_info" [v 2/2] {
         /// Of the PG.
         pub head: PgHead,
         /// The PG is active from now on.
@@ -142,7 +152,7 @@ wire::messages! {
     }
 
     /// Primary to replica when it activates, or replica to primary on [`PgQuery`]: info and log.
-    pub struct PgLog = 0xe206 "pg_log" [v 1/1] {
+    pub struct PgLog = 0xe206 "pg_log" [v 2/2] {
         /// Of the PG.
         pub head: PgHead,
         /// The PG is active from now on.
@@ -156,7 +166,7 @@ wire::messages! {
     }
 
     /// A whole object, or a part of one, for recovery and backfill.
-    pub struct Push = 0xe207 "push" [v 1/1] {
+    pub struct Push = 0xe207 "push" [v 2/2] {
         /// Of the PG.
         pub head: PgHead,
         /// Which object.
@@ -178,7 +188,7 @@ wire::messages! {
     }
 
     /// Answers [`Push`] once it is durable.
-    pub struct PushReply = 0xe208 "push_reply" [v 1/1] {
+    pub struct PushReply = 0xe208 "push_reply" [v 2/2] {
         /// Of the PG.
         pub head: PgHead,
         /// As in the request.
@@ -190,7 +200,7 @@ wire::messages! {
     }
 
     /// Primary to a member that has an object that the primary misses: push it to me. Answered by [`Push`].
-    pub struct Pull = 0xe209 "pull" [v 1/1] {
+    pub struct Pull = 0xe209 "pull" [v 2/2] {
         /// Of the PG.
         pub head: PgHead,
         /// Which object.
@@ -203,7 +213,7 @@ wire::messages! {
 
     /// Primary to a member, or to the copy that it takes its own from: which objects do you have between
     /// these keys, in which versions?
-    pub struct PgScan = 0xe20a "pg_scan" [v 1/1] {
+    pub struct PgScan = 0xe20a "pg_scan" [v 2/2] {
         /// Of the PG.
         pub head: PgHead,
         /// Encoded first key.
@@ -218,7 +228,7 @@ wire::messages! {
     }
 
     /// Answers [`PgScan`].
-    pub struct PgScanReply = 0xe20b "pg_scan_reply" [v 1/1] {
+    pub struct PgScanReply = 0xe20b "pg_scan_reply" [v 2/2] {
         /// Of the PG.
         pub head: PgHead,
         /// Encoded keys and versions, in order.
@@ -230,7 +240,7 @@ wire::messages! {
     }
 
     /// Primary to a member, and back: whose turn it is to be filled.
-    pub struct PgReserve = 0xe20d "pg_reserve" [v 1/1] {
+    pub struct PgReserve = 0xe20d "pg_reserve" [v 2/2] {
         /// Of the PG.
         pub head: PgHead,
         /// One of [`reserve_op`].
@@ -240,13 +250,13 @@ wire::messages! {
     }
 
     /// Primary to an OSD that serves the PG no more: all members have everything, so its copy may go.
-    pub struct PgRemove = 0xe20c "pg_remove" [v 1/1] {
+    pub struct PgRemove = 0xe20c "pg_remove" [v 2/2] {
         /// Of the PG.
         pub head: PgHead,
     }
 
     /// Primary to a member: what does your copy have between these keys? For scrub.
-    pub struct PgScrub = 0xe218 "pg_scrub" [v 1/1] {
+    pub struct PgScrub = 0xe218 "pg_scrub" [v 2/2] {
         /// Of the PG.
         pub head: PgHead,
         /// Encoded first key.
@@ -258,7 +268,7 @@ wire::messages! {
     }
 
     /// Answers [`PgScrub`].
-    pub struct PgScrubMap = 0xe219 "pg_scrub_map" [v 1/1] {
+    pub struct PgScrubMap = 0xe219 "pg_scrub_map" [v 2/2] {
         /// Of the PG.
         pub head: PgHead,
         /// Encoded objects in the order of keys.
@@ -269,7 +279,7 @@ wire::messages! {
 
     /// When a PG was scrubbed, and with what result: from the primary to the members, and back from one that
     /// knows of a later scrub.
-    pub struct PgScrubbed = 0xe21a "pg_scrubbed" [v 1/1] {
+    pub struct PgScrubbed = 0xe21a "pg_scrubbed" [v 2/2] {
         /// Of the PG.
         pub head: PgHead,
         /// Encoded record.

@@ -1,7 +1,7 @@
 //! A copy of a PG as a file: records with checksums, as `docs/format.md` draws them.
 
 use anyhow::{Context, Result, bail};
-use maps::{Epoch, PgId};
+use maps::{Epoch, Spg};
 use std::io::{Read, Write};
 use stdx::crc32c;
 use store::ObjectKey;
@@ -17,11 +17,11 @@ pub(super) type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
 wire_structs! {
     /// The origin of the copy.
-    pub(super) struct Head[v 1/1] {
+    pub(super) struct Head[v 2/2] {
         /// The cluster.
         pub fsid: Uuid,
-        /// The PG.
-        pub pgid: PgId,
+        /// The PG, and the shard of it.
+        pub pgid: Spg,
         /// The number of PGs of its pool.
         pub pg_num: u32,
         /// The OSD that had the copy.
@@ -217,13 +217,14 @@ impl<R: Read> PgReader<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use maps::PgId;
 
     fn sample() -> Vec<Item> {
         let key = ObjectKey::head(3, 7, b"", b"", b"name");
         let pairs = vec![(b"a".to_vec(), b"1".to_vec()), (b"b".to_vec(), vec![])];
         vec![
             Item::Head(Head {
-                pgid: PgId::new(3, 5),
+                pgid: Spg { pgid: PgId::new(3, 5), shard: 1 },
                 pg_num: 8,
                 osd: 2,
                 epoch: Epoch(77),

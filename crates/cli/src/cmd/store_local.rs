@@ -4,7 +4,7 @@ use super::pg_file::Pairs;
 use super::probe::{self, device_of};
 use super::store_driver::Driven;
 use anyhow::{Context, Result, anyhow, bail};
-use maps::{Epoch, OsdMap, PgId};
+use maps::{Epoch, OsdMap, Spg};
 use node::DiskId;
 use osd::offline::{self, Owner};
 use runtime::{Access, DiskOpenError, DiskPool, DiskSpec};
@@ -72,7 +72,7 @@ impl Local {
     }
 
     /// The number of objects of a PG.
-    pub(super) fn count(&mut self, pgid: PgId, epoch: Epoch) -> Result<u64> {
+    pub(super) fn count(&mut self, pgid: Spg, epoch: Epoch) -> Result<u64> {
         let (pg_num, mut count) = (self.pg_num(pgid, epoch)?, 0);
         self.each_page(pgid, pg_num, |_, keys| {
             count += keys.len() as u64;
@@ -83,7 +83,7 @@ impl Local {
 
     /// Removes all objects of a PG. Returns their number. The index of clones may keep entries that lead
     /// nowhere.
-    pub(super) fn clear(&mut self, pgid: PgId, epoch: Epoch) -> Result<u64> {
+    pub(super) fn clear(&mut self, pgid: Spg, epoch: Epoch) -> Result<u64> {
         let (pg_num, mut count) = (self.pg_num(pgid, epoch)?, 0);
         self.each_page(pgid, pg_num, |local, keys| {
             count += keys.len() as u64;
@@ -97,7 +97,7 @@ impl Local {
     /// Visits a PG's objects in order, a page at a time.
     pub(super) fn each_page(
         &mut self,
-        pgid: PgId,
+        pgid: Spg,
         pg_num: u32,
         mut take: impl FnMut(&mut Self, &[ObjectKey]) -> Result<()>,
     ) -> Result<()> {
@@ -166,7 +166,7 @@ impl Local {
         Owner::parse(&value).context("the OSD's own record")
     }
 
-    pub(super) fn pgs(&mut self) -> Result<Vec<PgId>> {
+    pub(super) fn pgs(&mut self) -> Result<Vec<Spg>> {
         let (from, to) = offline::all_records();
         Ok(self.list(from, to, usize::MAX)?.iter().filter_map(offline::pg_of_records).collect())
     }
@@ -178,9 +178,9 @@ impl Local {
         Reader::new(&bytes).get().with_context(|| format!("map {epoch}"))
     }
 
-    pub(super) fn pg_num(&mut self, pgid: PgId, epoch: Epoch) -> Result<u32> {
+    pub(super) fn pg_num(&mut self, pgid: Spg, epoch: Epoch) -> Result<u32> {
         let map = self.map(epoch)?;
-        let pool = map.pools.get(&pgid.pool).filter(|pool| pgid.seed < pool.pg_num);
+        let pool = map.pools.get(&pgid.pgid.pool).filter(|pool| pgid.pgid.seed < pool.pg_num);
         Ok(pool.with_context(|| format!("there is no PG {pgid} in map {epoch}"))?.pg_num)
     }
 }

@@ -8,7 +8,7 @@ use super::terminal::{Format, progress};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use indicatif::ProgressBar;
-use maps::{Epoch, PgId};
+use maps::{Epoch, Spg};
 use osd::offline;
 use serde_json::{Value, json};
 use std::fs::File;
@@ -55,7 +55,7 @@ pub(crate) struct RemoveArgs {
 
 /// The outcome for one PG.
 struct Done {
-    pgid: PgId,
+    pgid: Spg,
     /// The OSD that had the copy, and the epoch of the newest map that it knew.
     osd: i32,
     epoch: Epoch,
@@ -80,8 +80,8 @@ fn print(format: Format, done: &[Done], line: impl Fn(&Done) -> String) {
     }
 }
 
-fn parse(pg: &str) -> Result<PgId> {
-    PgId::parse(pg).with_context(|| format!("`{pg}` is no PG: give POOL.NUMBER as in 1.2f"))
+fn parse(pg: &str) -> Result<Spg> {
+    Spg::parse(pg).with_context(|| format!("`{pg}` is no PG: give POOL.NUMBER as in 1.2f"))
 }
 
 pub(crate) fn export(args: &ExportArgs) -> Result<()> {
@@ -160,7 +160,7 @@ fn sync_dir(dir: &Path) -> Result<()> {
     File::open(dir)?.sync_all().with_context(|| dir.display().to_string())
 }
 
-fn pgs_of_pool(local: &mut Local, pool: &str) -> Result<Vec<PgId>> {
+fn pgs_of_pool(local: &mut Local, pool: &str) -> Result<Vec<Spg>> {
     let owner = local.owner()?;
     let map = local.map(owner.newest)?;
     let named = map.pool_names.iter().find(|(_, name)| name.as_str() == pool).map(|(id, _)| *id);
@@ -169,7 +169,7 @@ fn pgs_of_pool(local: &mut Local, pool: &str) -> Result<Vec<PgId>> {
         let names: Vec<&str> = map.pool_names.values().map(String::as_str).collect();
         bail!("osd.{} knows no pool {pool}; it knows {}", owner.osd, names.join(", "));
     };
-    let pgids: Vec<PgId> = local.pgs()?.into_iter().filter(|pgid| pgid.pool == id).collect();
+    let pgids: Vec<Spg> = local.pgs()?.into_iter().filter(|pgid| pgid.pgid.pool == id).collect();
     if pgids.is_empty() {
         bail!("osd.{} has no PG of pool {pool}", owner.osd);
     }
@@ -177,7 +177,7 @@ fn pgs_of_pool(local: &mut Local, pool: &str) -> Result<Vec<PgId>> {
 }
 
 /// The records of a PG of which the OSD has a whole copy.
-fn whole(local: &mut Local, pgid: PgId) -> Result<Pairs> {
+fn whole(local: &mut Local, pgid: Spg) -> Result<Pairs> {
     let osd = local.owner()?.osd;
     let Some(records) = local.omap(&offline::records_of(pgid))? else {
         let held: Vec<String> = local.pgs()?.iter().map(ToString::to_string).collect();
@@ -190,7 +190,7 @@ fn whole(local: &mut Local, pgid: PgId) -> Result<Pairs> {
 }
 
 /// Writes a copy into a file. Returns the number of objects in it.
-fn export_pg(local: &mut Local, pgid: PgId, file: &File, bar: &ProgressBar) -> Result<u64> {
+fn export_pg(local: &mut Local, pgid: Spg, file: &File, bar: &ProgressBar) -> Result<u64> {
     let owner = local.owner()?;
     let records = whole(local, pgid)?;
     let pg_num = local.pg_num(pgid, owner.newest)?;

@@ -1,6 +1,7 @@
 //! Copies of PGs move between the stores of simulated OSDs, and programs die meanwhile.
 
 use super::*;
+use maps::{PgId, Spg};
 use msgs::Op;
 use sim::cluster::{Cluster, Spec};
 use sim::objects::OBJECTS;
@@ -10,7 +11,7 @@ use store::TxnOp;
 
 const DISK: u64 = 128 << 20;
 /// The only PG of the only pool.
-const PG: PgId = PgId { pool: 1, seed: 0 };
+const PG: Spg = Spg { pgid: PgId { pool: 1, seed: 0 }, shard: Spg::NO_SHARD };
 /// The mark of objects that are only partly there (`docs/format.md`).
 const TEMP_POOL: i64 = -3;
 
@@ -219,7 +220,7 @@ fn many_objects_are_imported_and_what_fails_leaves_nothing() {
         for i in 0..MANY {
             let name = format!("object-{i}");
             let hash = i.wrapping_mul(0x9e37_79b9);
-            let key = ObjectKey::head(PG.pool, hash, b"", b"", name.as_bytes());
+            let key = ObjectKey::head(PG.pgid.pool, hash, b"", b"", name.as_bytes());
             let size = data as u64;
             out.put(&Item::Object(Object { key, size, attrs: attrs.clone(), header: Vec::new() }))
                 .expect("is written");
@@ -259,7 +260,7 @@ fn an_osd_that_starts_finds_all_pgs_and_all_that_is_only_partly_there() {
             let name = format!("1//{i}");
             let key = ObjectKey::head(TEMP_POOL, i.wrapping_mul(0x9e37_79b9), b"", b"", name.as_bytes());
             // There is no such pool, so the OSD removes its PGs.
-            [TxnOp::Touch(key), TxnOp::Touch(offline::records_of(PgId::new(99, i)))]
+            [TxnOp::Touch(key), TxnOp::Touch(offline::records_of(Spg::replicated(PgId::new(99, i))))]
         });
         local.submit(touched.collect()).expect("submits");
     }

@@ -3,15 +3,15 @@
 mod steps;
 
 use crate::pg::meta::Loader;
-use maps::PgId;
+use maps::Spg;
 use std::collections::{BTreeMap, VecDeque};
 
 /// How far the start has come.
 #[derive(Debug, Default)]
 pub struct Boot {
     running: bool,
-    to_load: VecDeque<PgId>,
-    loading: BTreeMap<PgId, Loader>,
+    to_load: VecDeque<Spg>,
+    loading: BTreeMap<Spg, Loader>,
     announced: bool,
     ready: bool,
 }

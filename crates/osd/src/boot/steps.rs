@@ -6,7 +6,7 @@ use crate::pg::Pg;
 use crate::pg::meta::{Loader, META_POOL, TEMP_POOL, meta_key, meta_pgid};
 use crate::removal::Removal;
 use crate::superblock::{SUPER_POOL, SUPERBLOCK, SUPERBLOCK_KEY, Superblock, map_key};
-use maps::{Epoch, OsdMap, PgId};
+use maps::{Epoch, OsdMap, Spg};
 use node::Level;
 use store::{MkfsInfo, ObjectKey, ObjectView, OmapRange, Read, ReadReply, Transaction, TxnOp};
 use wire::Reader;
@@ -132,7 +132,7 @@ impl Osd {
         self.core.read(Read::List { from, to, max: LIST }, then);
     }
 
-    fn load_next_pg(&mut self, done: Option<PgId>) {
+    fn load_next_pg(&mut self, done: Option<Spg>) {
         if let Some(loader) = done.and_then(|pgid| Some((pgid, self.boot.loading.remove(&pgid)?))) {
             self.pg_loaded(loader.0, loader.1);
         }
@@ -145,7 +145,7 @@ impl Osd {
         }
     }
 
-    fn read_pg_page(&mut self, pgid: PgId, after: Option<Vec<u8>>) {
+    fn read_pg_page(&mut self, pgid: Spg, after: Option<Vec<u8>>) {
         let range = OmapRange { after, prefix: Vec::new(), max: PAGE.0, max_bytes: PAGE.1 };
         let read = Read::Object {
             key: meta_key(pgid),
@@ -158,7 +158,7 @@ impl Osd {
         self.core.read(read, ReadFor::PgMeta(pgid));
     }
 
-    fn pg_page(&mut self, pgid: PgId, view: ObjectView) {
+    fn pg_page(&mut self, pgid: Spg, view: ObjectView) {
         let Some(loader) = self.boot.loading.get_mut(&pgid) else { return };
         for (key, value) in &view.omap_entries {
             if let Err(error) = loader.take(key, value) {
@@ -171,8 +171,8 @@ impl Osd {
         }
     }
 
-    fn pg_loaded(&mut self, pgid: PgId, loader: Loader) {
-        let Some(pool) = self.core.map().pools.get(&pgid.pool) else {
+    fn pg_loaded(&mut self, pgid: Spg, loader: Loader) {
+        let Some(pool) = self.core.map().pools.get(&pgid.pgid.pool) else {
             self.removals.insert(pgid, Removal::whole_pool_part(pgid));
             return;
         };
@@ -183,7 +183,7 @@ impl Osd {
             ));
         }
         let stored = loader.finish();
-        if pgid.seed >= pool.pg_num && stored.pg_num_before.is_none() {
+        if pgid.pgid.seed >= pool.pg_num && stored.pg_num_before.is_none() {
             let (n, epoch) = (pool.pg_num, self.core.epoch());
             return self.stop(format!(
                 "pg {pgid} is here, its pool has {n} PGs by map {epoch}, and no merge was begun: the store is damaged"
@@ -203,7 +203,7 @@ impl Osd {
             "store_opened",
             format!("{} PGs, map {}", self.pgs.len(), self.core.epoch()),
         );
-        let pgids: Vec<PgId> = self.removals.keys().copied().collect();
+        let pgids: Vec<Spg> = self.removals.keys().copied().collect();
         pgids.into_iter().for_each(|pgid| self.removal_step(pgid));
         let next = u64::from(self.core.epoch().0);
         self.monc.subscribe("osdmap", if next == 0 { 0 } else { next + 1 }, false, &mut self.monc_out);

@@ -82,12 +82,14 @@ impl Osd {
             return self.copy_done(copy.wanted, Err(ENOENT));
         };
         let pgid = pool.raw_pg_to_pg(PgId::new(object.pool, object.hash));
-        copy.asked = map.pg_up_acting(pgid).acting_primary;
+        let primary = map.primary_shard(pgid);
+        copy.asked = primary.map(|(_, osd)| osd);
+        let pgid = primary.map_or(Spg::replicated(pgid), |(pgid, _)| pgid);
         if copy.asked.is_some() && copy.memory.is_none() {
             return self.copies.waiting.push_back(copy);
         }
         let request = OsdOp {
-            pgid: Spg::replicated(pgid),
+            pgid,
             hash: object.hash,
             epoch: self.core.epoch(),
             flags: osd_flag::READ | osd_flag::ONDISK | osd_flag::KNOWN_REDIR,
@@ -112,16 +114,16 @@ impl Osd {
         self.copies.asked.insert(tid, copy);
     }
 
-    fn ask_ourselves(&mut self, tid: u64, pgid: PgId, request: OsdOp) {
+    fn ask_ourselves(&mut self, tid: u64, pgid: Spg, request: OsdOp) {
         let object = maps::HObject {
             hash: request.hash,
-            ..maps::HObject::head(pgid.pool, &request.locator.ns, &request.locator.key, &request.oid)
+            ..maps::HObject::head(pgid.pgid.pool, &request.locator.ns, &request.locator.key, &request.oid)
         };
         let us = EntityId::new(EntityType::OSD, self.core.id().0.into());
         let (addr, now) = (self.core.config().addrs.front(), self.core.now().mono);
         let id = self.core.next_op();
         if let Some(pg) = self.pgs.get_mut(&pgid).filter(|pg| pg.is_primary(&self.core)) {
-            let op = ClientOp::ours(tid, (us, addr), Box::new(request), key_of(&object), now);
+            let op = ClientOp::ours(tid, (us, addr), Box::new(request), key_of(pgid.shard, &object), now);
             pg.on_client_op(&mut self.core, id, op);
         }
     }

@@ -36,7 +36,7 @@ use due::DueQueue;
 use leases::Leases;
 use map_requests::MapRequests;
 use map_view::MapView;
-use maps::{Epoch, HObject, OsdId, OsdMap, PgId, SnapId};
+use maps::{Epoch, HObject, OsdId, OsdMap, PgId, SnapId, Spg};
 use msgs::{Body, OsdOpReply};
 use node::{ConnId, Level, Msg};
 use numbers::Numbers;
@@ -394,17 +394,17 @@ impl Core {
     }
 
     /// A client is asked to hold back a range; gives the backoff's number.
-    pub fn begin_backoff(&mut self, pgid: PgId, conn: ConnId, range: Range) -> u64 {
+    pub fn begin_backoff(&mut self, pgid: Spg, conn: ConnId, range: Range) -> u64 {
         self.backoffs.begin(pgid, conn, range)
     }
 
     /// Ends the backoffs of a PG, or of one object of it; gives those that clients are to be told of.
-    pub fn end_backoffs(&mut self, pgid: PgId, object: Option<&HObject>) -> Vec<(ConnId, u64, Range)> {
+    pub fn end_backoffs(&mut self, pgid: Spg, object: Option<&HObject>) -> Vec<(ConnId, u64, Range)> {
         self.backoffs.end(pgid, object)
     }
 
     /// A client has acknowledged a backoff.
-    pub fn backoff_acknowledged(&mut self, pgid: PgId, conn: ConnId, id: u64) {
+    pub fn backoff_acknowledged(&mut self, pgid: Spg, conn: ConnId, id: u64) {
         self.backoffs.acknowledged(pgid, conn, id);
     }
 }

@@ -1,14 +1,14 @@
 //! Requests of PGs to objects of this or of other OSDs: sources of copies, and the answers of our own PGs.
 
 use crate::ops::CopySource;
-use maps::PgId;
+use maps::Spg;
 use msgs::OsdOpReply;
 
 /// A request that waits for a source: its PG, its number and attempt, and the operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CopyFor {
     /// The PG of the copy.
-    pub pgid: PgId,
+    pub pgid: Spg,
     /// Number of the request.
     pub op: u64,
     /// Attempt of the request.

@@ -4,7 +4,7 @@
 use super::Core;
 use super::due::Due;
 use crate::qos::{Charge, Class};
-use maps::{OsdId, PgId};
+use maps::{OsdId, Spg};
 use serde_json::Value;
 use std::time::Duration;
 use stdx::Instant;
@@ -67,38 +67,38 @@ impl Core {
 /// Reservations.
 impl Core {
     /// Asks for a reservation to recover a PG that we are primary of. Asking again changes nothing.
-    pub fn reserve_own(&mut self, pgid: PgId, urgency: u8) {
+    pub fn reserve_own(&mut self, pgid: Spg, urgency: u8) {
         self.budget.reserve_own(pgid, urgency);
         self.due.push(Due::Reservations);
     }
 
     /// Gives up that reservation, or the wait for it.
-    pub fn release_own(&mut self, pgid: PgId) {
+    pub fn release_own(&mut self, pgid: Spg) {
         if self.budget.release_own(pgid) {
             self.due.push(Due::Reservations);
         }
     }
 
     /// Asks for a reservation to have our copy of a PG filled. Asking again changes nothing.
-    pub fn reserve_filled(&mut self, pgid: PgId, urgency: u8) {
+    pub fn reserve_filled(&mut self, pgid: Spg, urgency: u8) {
         self.budget.reserve_filled(pgid, urgency);
         self.due.push(Due::Reservations);
     }
 
     /// Gives up that reservation, or the wait for it.
-    pub fn release_filled(&mut self, pgid: PgId) {
+    pub fn release_filled(&mut self, pgid: Spg) {
         if self.budget.release_filled(pgid) {
             self.due.push(Due::Reservations);
         }
     }
 
     /// Grants reservations of the first kind that are free; gives the PGs that have one now.
-    pub fn grant_own(&mut self) -> Vec<PgId> {
+    pub fn grant_own(&mut self) -> Vec<Spg> {
         self.budget.grant_own(self.config.options.max_backfills)
     }
 
     /// Grants reservations of the second kind that are free; gives the PGs that have one now.
-    pub fn grant_filled(&mut self) -> Vec<PgId> {
+    pub fn grant_filled(&mut self) -> Vec<Spg> {
         self.budget.grant_filled(self.config.options.max_backfills)
     }
 }

@@ -3,7 +3,7 @@
 
 use super::reservations::Reservations;
 use crate::qos::{Charge, Class, Qos};
-use maps::{OsdId, PgId};
+use maps::{OsdId, Spg};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -47,32 +47,32 @@ impl RecoveryBudget {
 /// Reservations.
 impl RecoveryBudget {
     /// Asks for one to recover a PG that we are primary of.
-    pub fn reserve_own(&mut self, pgid: PgId, urgency: u8) {
+    pub fn reserve_own(&mut self, pgid: Spg, urgency: u8) {
         self.own.ask(pgid, urgency);
     }
 
     /// Asks for one to have our copy of a PG filled.
-    pub fn reserve_filled(&mut self, pgid: PgId, urgency: u8) {
+    pub fn reserve_filled(&mut self, pgid: Spg, urgency: u8) {
         self.filled.ask(pgid, urgency);
     }
 
     /// Gives up the first kind. Returns true if another PG may have it.
-    pub fn release_own(&mut self, pgid: PgId) -> bool {
+    pub fn release_own(&mut self, pgid: Spg) -> bool {
         self.own.release(pgid)
     }
 
     /// Gives up the second kind. Returns true if another PG may have it.
-    pub fn release_filled(&mut self, pgid: PgId) -> bool {
+    pub fn release_filled(&mut self, pgid: Spg) -> bool {
         self.filled.release(pgid)
     }
 
     /// Grants free reservations of the first kind, of `count` in all.
-    pub fn grant_own(&mut self, count: usize) -> Vec<PgId> {
+    pub fn grant_own(&mut self, count: usize) -> Vec<Spg> {
         self.own.grant(count)
     }
 
     /// Grants free reservations of the second kind, of `count` in all.
-    pub fn grant_filled(&mut self, count: usize) -> Vec<PgId> {
+    pub fn grant_filled(&mut self, count: usize) -> Vec<Spg> {
         self.filled.grant(count)
     }
 }

@@ -1,22 +1,22 @@
 //! How many PGs one OSD recovers or backfills at a time (`osd_max_backfills`). The most urgent PGs are first,
 //! and of those the one that asked first.
 
-use maps::PgId;
+use maps::Spg;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reservations of one kind.
 #[derive(Debug, Default)]
 pub struct Reservations {
-    held: BTreeSet<PgId>,
+    held: BTreeSet<Spg>,
     /// By urgency, then by arrival.
-    waiting: BTreeMap<(Reverse<u8>, u64), PgId>,
+    waiting: BTreeMap<(Reverse<u8>, u64), Spg>,
     arrivals: u64,
 }
 
 impl Reservations {
     /// A PG asks for one. Asking again changes nothing.
-    pub fn ask(&mut self, pgid: PgId, urgency: u8) {
+    pub fn ask(&mut self, pgid: Spg, urgency: u8) {
         if !self.held.contains(&pgid) && !self.waiting.values().any(|waits| *waits == pgid) {
             self.arrivals += 1;
             self.waiting.insert((Reverse(urgency), self.arrivals), pgid);
@@ -25,13 +25,13 @@ impl Reservations {
 
     /// A PG gives up its reservation, or the wait for it. Returns true if it held one, which another may have
     /// now.
-    pub fn release(&mut self, pgid: PgId) -> bool {
+    pub fn release(&mut self, pgid: Spg) -> bool {
         self.waiting.retain(|_, waits| *waits != pgid);
         self.held.remove(&pgid)
     }
 
     /// Grants free reservations, of `count` in all; gives the PGs that have one now.
-    pub fn grant(&mut self, count: usize) -> Vec<PgId> {
+    pub fn grant(&mut self, count: usize) -> Vec<Spg> {
         let mut granted = Vec::new();
         while self.held.len() < count
             && let Some((_, pgid)) = self.waiting.pop_first()
@@ -46,10 +46,11 @@ impl Reservations {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use maps::PgId;
 
     #[test]
     fn the_most_urgent_is_first_then_who_came_first() {
-        let pg = |seed| PgId::new(1, seed);
+        let pg = |seed| Spg::replicated(PgId::new(1, seed));
         let mut reservations = Reservations::default();
         reservations.ask(pg(1), 1);
         assert_eq!(reservations.grant(1), [pg(1)]);

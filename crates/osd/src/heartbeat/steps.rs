@@ -16,7 +16,8 @@ impl Osd {
     /// After a map or a change of PGs: with whom we share PGs.
     pub(crate) fn heartbeat_peers_changed(&mut self) {
         let (map, now, us) = (self.core.map().clone(), self.core.now().mono, self.core.id());
-        let shared = self.pgs.values().flat_map(|pg| pg.members().acting.iter().chain(&pg.members().up));
+        let shared =
+            self.pgs.values().flat_map(|pg| pg.members().acting.osds().iter().chain(pg.members().up.osds()));
         let mut wanted: Vec<OsdId> = shared.copied().filter(|o| *o != us && map.is_up(*o)).collect();
         wanted.sort();
         wanted.dedup();
@@ -212,7 +213,7 @@ impl Osd {
 
     /// Requests that waited for this OSD's promise go on.
     fn leases_changed(&mut self, osd: OsdId) {
-        for pg in self.pgs.values_mut().filter(|pg| pg.members().acting.contains(&osd)) {
+        for pg in self.pgs.values_mut().filter(|pg| pg.members().acting.has_osd(osd)) {
             pg.on_lease(&mut self.core);
         }
     }

@@ -4,10 +4,11 @@ use super::Untouched;
 use crate::completion::CommitFor;
 use crate::osd::Osd;
 use crate::pg::Pg;
+use crate::pg::member::Member;
 use crate::pg::meta::{Members, Stored};
 use crate::pg::trim::forget_snaps;
 use crate::superblock::{map_key, superblock_op};
-use maps::{Epoch, OsdId, OsdMap, OsdMapIncremental, PgId, split_off, stable_mod, stable_mod_mask};
+use maps::{Epoch, OsdId, OsdMap, OsdMapIncremental, PgId, Spg, split_off, stable_mod, stable_mod_mask};
 use node::{ConnId, Level};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -147,7 +148,7 @@ impl Osd {
 
     /// One map. Where PGs split or are merged, all that came before is acted on first, and what the map asks
     /// for at once: the marks of those PGs speak of the newest stored map.
-    fn next_map(&mut self, map: OsdMap, before: &mut Arc<OsdMap>, began: &mut Vec<PgId>) {
+    fn next_map(&mut self, map: OsdMap, before: &mut Arc<OsdMap>, began: &mut Vec<Spg>) {
         let old = self.core.map().clone();
         let changes = |(id, pool): (&i64, &maps::Pool)| {
             old.pools.get(id).is_some_and(|old_pool| old_pool.pg_num != pool.pg_num)
@@ -165,7 +166,7 @@ impl Osd {
 
     /// One map: stored, and every PG's membership moved on. PGs that begin a new interval are noted in
     /// `began`.
-    fn advance(&mut self, map: OsdMap, began: &mut Vec<PgId>) {
+    fn advance(&mut self, map: OsdMap, began: &mut Vec<Spg>) {
         let old = self.core.map().clone();
         let map = Arc::new(map);
         let was_up = self.core.is_up();
@@ -179,13 +180,14 @@ impl Osd {
         self.store_map(&map);
         self.follow_untouched(&old, &map);
         forget_snaps(&map, &mut self.maps.unsaved);
-        let gone: Vec<PgId> = self.pgs.keys().copied().filter(|p| Members::of(*p, &map).is_none()).collect();
-        let (merged, gone): (Vec<PgId>, Vec<PgId>) =
-            gone.into_iter().partition(|pgid| map.pools.contains_key(&pgid.pool));
+        let gone: Vec<Spg> =
+            self.pgs.keys().copied().filter(|p| Members::of(p.pgid, &map).is_none()).collect();
+        let (merged, gone): (Vec<Spg>, Vec<Spg>) =
+            gone.into_iter().partition(|pgid| map.pools.contains_key(&pgid.pgid.pool));
         gone.into_iter().for_each(|pgid| self.drop_pg(pgid));
         self.end_merged(&old, &map, merged, began);
         for (pgid, pg) in &mut self.pgs {
-            if let Some(next) = Members::of(*pgid, &map)
+            if let Some(next) = Members::of(pgid.pgid, &map)
                 && pg.advance(&mut self.core, next, &old)
                 && !began.contains(pgid)
             {
@@ -266,7 +268,7 @@ impl Osd {
 
     /// Pools that have fewer PGs now: those of ours that are parts of others from now on end. The monitors
     /// are told anew of all that are left, as what was said before was of smaller ones.
-    fn end_merged(&mut self, old: &OsdMap, map: &OsdMap, merged: Vec<PgId>, began: &mut Vec<PgId>) {
+    fn end_merged(&mut self, old: &OsdMap, map: &OsdMap, merged: Vec<Spg>, began: &mut Vec<Spg>) {
         for pgid in merged {
             if let Some(pg) = self.pgs.get_mut(&pgid) {
                 pg.end(&mut self.core, old);
@@ -277,44 +279,46 @@ impl Osd {
             let of = |m: &OsdMap| m.pools.get(pool).map(|pool| pool.pg_num);
             of(map) < of(old)
         };
-        for (_, pg) in self.pgs.iter_mut().filter(|(pgid, _)| shrinks(&pgid.pool)) {
+        for (_, pg) in self.pgs.iter_mut().filter(|(pgid, _)| shrinks(&pgid.pgid.pool)) {
             pg.changed(&mut self.core);
         }
     }
 
     /// PGs that this OSD is a member of and has nothing of. Those that PGs of ours are about to become are
     /// made then.
-    fn new_pgs(&mut self, old: &OsdMap, map: &OsdMap, began: &mut Vec<PgId>) {
+    fn new_pgs(&mut self, old: &OsdMap, map: &OsdMap, began: &mut Vec<Spg>) {
         for (id, pool) in &map.pools {
-            for pgid in pool.pgs(*id).filter(|pgid| !self.pgs.contains_key(pgid)).collect::<Vec<_>>() {
+            let lacking = |pgid: &Spg| !self.pgs.contains_key(pgid);
+            for spg in pool.pgs(*id).map(Spg::replicated).filter(lacking).collect::<Vec<_>>() {
+                let pgid = spg.pgid;
                 let Some(members) = Members::of(pgid, map) else { continue };
-                let us = &self.core.id();
+                let us = Member { osd: self.core.id(), shard: spg.shard };
                 if !members.acting.contains(us) && !members.up.contains(us) || pool.is_erasure() {
                     continue;
                 }
-                let here = |seed| self.pgs.contains_key(&PgId::new(*id, seed));
+                let here = |seed| self.pgs.contains_key(&spg.of(PgId::new(*id, seed)));
                 let was = old.pools.get(id).map_or(0, |old| old.pg_num);
-                if parent(old, pgid).is_some_and(|parent| self.pgs.contains_key(&parent))
+                if parent(old, pgid).is_some_and(|parent| self.pgs.contains_key(&spg.of(parent)))
                     || split_off(pgid.seed, pool.pg_num, was).any(here)
                 {
                     continue;
                 }
-                let mut pg = Pg::new(pgid, pool.pg_num, Stored { members, ..Stored::default() });
+                let mut pg = Pg::new(spg, pool.pg_num, Stored { members, ..Stored::default() });
                 if let Some(known) = self.maps.untouched.get(&pgid) {
                     pg.set_created(known.created);
                 }
-                self.pgs.insert(pgid, pg);
-                began.push(pgid);
+                self.pgs.insert(spg, pg);
+                began.push(spg);
             }
         }
     }
 
     /// Splits PGs that were marked when the newest map was stored, or before the start. Gives the new ones.
-    pub(crate) fn split_pgs(&mut self) -> Vec<PgId> {
+    pub(crate) fn split_pgs(&mut self) -> Vec<Spg> {
         let mut children = Vec::new();
         let map = self.core.map().clone();
         let splits = |pg: &Pg| {
-            let now = map.pools.get(&pg.id().pool).map_or(0, |pool| pool.pg_num);
+            let now = map.pools.get(&pg.id().pgid.pool).map_or(0, |pool| pool.pg_num);
             pg.pg_num_before().is_some_and(|before| before < now)
         };
         for pg in self.pgs.values_mut().filter(|pg| splits(pg)) {
@@ -334,12 +338,12 @@ impl Osd {
 
     /// Merges PGs that were marked when the newest map was stored, or before the start. Gives what they have
     /// become.
-    pub(crate) fn merge_pgs(&mut self) -> Vec<PgId> {
+    pub(crate) fn merge_pgs(&mut self) -> Vec<Spg> {
         let map = self.core.map().clone();
-        let mut merges: BTreeMap<PgId, Vec<PgId>> = BTreeMap::new();
+        let mut merges: BTreeMap<Spg, Vec<Spg>> = BTreeMap::new();
         for pgid in self.pgs.iter().filter(|(_, pg)| pg.pg_num_before().is_some()).map(|(pgid, _)| *pgid) {
-            let Some(pool) = map.pools.get(&pgid.pool) else { continue };
-            let target = pool.raw_pg_to_pg(pgid);
+            let Some(pool) = map.pools.get(&pgid.pgid.pool) else { continue };
+            let target = pgid.of(pool.raw_pg_to_pg(pgid.pgid));
             merges.entry(target).or_default().extend((target != pgid).then_some(pgid));
         }
         let mut made = Vec::new();
@@ -357,7 +361,7 @@ impl Osd {
         made
     }
 
-    fn drop_pg(&mut self, pgid: PgId) {
+    fn drop_pg(&mut self, pgid: Spg) {
         let Some(mut pg) = self.pgs.remove(&pgid) else { return };
         pg.drop_ahead(&mut self.core);
         pg.recovery_reset(&mut self.core);
@@ -370,7 +374,7 @@ impl Osd {
     }
 
     /// All PGs have reached the newest map: rounds of peering begin, and what waited for the map goes on.
-    fn acted_on(&mut self, before: &OsdMap, mut began: Vec<PgId>) {
+    fn acted_on(&mut self, before: &OsdMap, mut began: Vec<Spg>) {
         let map = self.core.map().clone();
         self.monc.got("osdmap", u64::from(map.epoch.0));
         self.maps.awaited.have(map.epoch);
@@ -409,7 +413,7 @@ impl Osd {
 
     /// Maps, and what they mean for PGs, become durable together: a start goes on from the newest map stored,
     /// and would never see again what an earlier one meant.
-    fn save_acted_on(&mut self, began: &[PgId]) {
+    fn save_acted_on(&mut self, began: &[Spg]) {
         self.maps.unsaved_len = 0;
         let mut ops = std::mem::take(&mut self.maps.unsaved);
         for (pgid, pg) in &mut self.pgs {

@@ -73,7 +73,7 @@ impl Exec<'_> {
         };
         let hash = locator.hash_of(&name);
         let object = HObject { snap, hash, ..HObject::head(locator.pool, &locator.ns, &locator.key, &name) };
-        if key_of(&object) == *self.key {
+        if key_of(self.key.shard, &object) == *self.key {
             return Err(EINVAL);
         }
         match self.loaded.copies.get(&i) {

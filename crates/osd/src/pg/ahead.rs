@@ -13,7 +13,8 @@ use super::state::State;
 use crate::completion::CommitFor;
 use crate::core::Core;
 use crate::pack::{Packed, pack, pack_with_ahead};
-use maps::{EVersion, OsdId};
+use crate::pg::member::Member;
+use maps::EVersion;
 use node::Level;
 use stdx::{BLOCK, Bufs};
 use store::{ObjectKey, Refusal, Transaction, TxnOp};
@@ -112,21 +113,21 @@ impl Pg {
     }
 
     /// Whether a member has said in this round that it takes data ahead.
-    pub(super) fn takes_parts(&self, osd: OsdId) -> bool {
-        self.round.copy(osd).is_some_and(|copy| copy.feature_level() >= LEVEL)
+    pub(super) fn takes_parts(&self, member: Member) -> bool {
+        self.round.copy(member).is_some_and(|copy| copy.feature_level() >= LEVEL)
     }
 
     /// Sends what goes before an update.
-    pub(super) fn send_ahead(&self, core: &mut Core, osd: OsdId, version: EVersion, sent: &Sent) {
+    pub(super) fn send_ahead(&self, core: &mut Core, member: Member, version: EVersion, sent: &Sent) {
         let step = (core.options().update_part as usize / BLOCK * BLOCK).max(BLOCK);
         for from in (0..sent.ahead.len()).step_by(step) {
             let body = peer::RepData {
-                head: self.head(core),
+                head: self.head(core, member.shard),
                 version,
                 offset: from as u64,
                 data: sent.ahead.slice(from..sent.ahead.len().min(from + step)),
             };
-            core.send_osd(osd, self.round.number(), peer::Body::from(body));
+            core.send_osd(member.osd, self.round.number(), peer::Body::from(body));
         }
     }
 

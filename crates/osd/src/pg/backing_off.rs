@@ -26,7 +26,7 @@ impl Pg {
 
     /// All its objects, as clients know them.
     fn objects(&self) -> Range {
-        let begin = HObject { hash: self.range.0.hash, pool: self.id.pool, ..HObject::default() };
+        let begin = HObject { hash: self.range.0.hash, pool: self.id.pgid.pool, ..HObject::default() };
         if stdx::mutants::is_active("osd_backs_off_wrong_range") {
             return Range::of(begin);
         }
@@ -93,7 +93,7 @@ impl Pg {
 
     fn say(&self, core: &mut Core, conn: ConnId, op: u8, id: u64, range: Range) {
         let Range { begin, end } = range;
-        let body = OsdBackoff { pgid: self.spg(), epoch: core.epoch(), op, id, begin, end };
+        let body = OsdBackoff { pgid: self.id, epoch: core.epoch(), op, id, begin, end };
         core.send(conn, 0, msgs::Body::from(body));
     }
 }

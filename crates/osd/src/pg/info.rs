@@ -1,6 +1,7 @@
 //! What an OSD knows of its copy of a PG, and of the PG's past. Stored with the copy and sent when peering.
 
-use maps::{EVersion, Epoch, OsdId, PgId};
+use super::member::ActingSet;
+use maps::{EVersion, Epoch, Spg};
 use std::collections::BTreeSet;
 use wire::wire_structs;
 
@@ -37,9 +38,9 @@ wire_structs! {
 
     /// One OSD's copy of a PG.
     #[derive(Eq)]
-    pub struct Info[v 3/1] {
-        /// Which.
-        pub pgid: PgId,
+    pub struct Info[v 4/4] {
+        /// The PG, and the shard of it.
+        pub pgid: Spg,
         /// The newest log entry.
         pub last_update: EVersion,
         /// Log entries up to here are cut off.
@@ -69,13 +70,13 @@ wire_structs! {
 
     /// A time in which the PG's membership did not change.
     #[derive(Eq)]
-    pub struct Interval[v 1/1] {
+    pub struct Interval[v 2/2] {
         /// First epoch.
         pub first: Epoch,
         /// Last epoch.
         pub last: Epoch,
-        /// Who served it; the first is the primary.
-        pub acting: Vec<OsdId>,
+        /// Who served it.
+        pub acting: ActingSet,
         /// Whether writes may have been acknowledged in it.
         pub maybe_rw: bool,
     }
@@ -213,9 +214,14 @@ pub fn trim_past(past: &mut Vec<Interval>, clean: Epoch) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use maps::OsdId;
+
+    fn set(osds: &[i32]) -> ActingSet {
+        ActingSet::replicated(osds.iter().copied().map(OsdId).collect())
+    }
 
     fn interval(first: u32, last: u32) -> Interval {
-        Interval { first: Epoch(first), last: Epoch(last), acting: vec![OsdId(first as i32)], maybe_rw: true }
+        Interval { first: Epoch(first), last: Epoch(last), acting: set(&[first as i32]), maybe_rw: true }
     }
 
     #[test]
@@ -229,10 +235,7 @@ mod tests {
 
     #[test]
     fn of_intervals_with_the_same_members_the_newest_is_remembered() {
-        let of = |first: u32, osds: &[i32]| Interval {
-            acting: osds.iter().copied().map(OsdId).collect(),
-            ..interval(first, first)
-        };
+        let of = |first: u32, osds: &[i32]| Interval { acting: set(osds), ..interval(first, first) };
         let (mut past, clean) = (Vec::new(), Epoch(0));
         for round in 0..1000 {
             add_past(&mut past, of(3 * round + 1, &[0, 1]), clean);

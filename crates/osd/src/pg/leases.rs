@@ -1,5 +1,6 @@
 //! The promises by which members of earlier intervals may still serve reads, and by which we may as a member.
 
+use super::member::ActingSet;
 use super::membership::up_from;
 use super::meta::Members;
 use crate::core::Core;
@@ -47,8 +48,8 @@ impl Leases {
     /// length.
     pub fn assume(&mut self, core: &Core, members: &Members) {
         let until = core.now().mono + core.options().read_lease;
-        let past = members.past.iter().flat_map(|i| i.acting.iter().copied());
-        let mut all: Vec<OsdId> = past.chain(members.acting.iter().copied()).collect();
+        let past = members.past.iter().flat_map(|i| i.acting.members());
+        let mut all: Vec<OsdId> = past.chain(members.acting.members()).map(|member| member.osd).collect();
         all.sort();
         all.dedup();
         for osd in all.into_iter().filter(|o| *o != core.id()) {
@@ -59,8 +60,8 @@ impl Leases {
     /// Nanoseconds for which a member of an earlier interval may still rely on our promises. Members of this
     /// interval (`acting`) do not count: the primary can't begin before they have answered it, and with that
     /// they have stopped serving.
-    pub fn left(&self, core: &Core, acting: &[OsdId]) -> u64 {
-        let relies = |l: &&PriorLease| !core.is_gone(l.osd, l.up_from) && !acting.contains(&l.osd);
+    pub fn left(&self, core: &Core, acting: &ActingSet) -> u64 {
+        let relies = |l: &&PriorLease| !core.is_gone(l.osd, l.up_from) && !acting.has_osd(l.osd);
         let open = self.prior.iter().filter(|l| l.until > core.now().mono).filter(relies);
         open.map(|l| l.until.0 - core.now().mono.0).max().unwrap_or(0)
     }

@@ -50,14 +50,14 @@ impl Pg {
             _ => Err(EOPNOTSUPP),
         };
         match read {
-            Ok((_, Some(cursor))) if is_elsewhere(self.id, core.map(), &cursor) => {
+            Ok((_, Some(cursor))) if is_elsewhere(self.id.pgid, core.map(), &cursor) => {
                 let mut reply = OsdOpReply::to(&op.request, END, core.epoch());
                 reply.ops[0].rval = END;
                 reply.ops[0].data = input::write(&PgNlsReply { handle: cursor, entries: Vec::new() });
                 self.answer(core, op, reply);
             }
             Ok((max, cursor)) => {
-                let from = cursor.map_or(self.range.0.clone(), |c| page_start(&c));
+                let from = cursor.map_or(self.range.0.clone(), |c| page_start(self.id.shard, &c));
                 let from = from.clamp(self.range.0.clone(), self.range.1.clone());
                 op.enter(Stage::Loading, core.now().mono);
                 // The page's bounds are kept as the request's key, which listings have no other use for.
@@ -182,7 +182,7 @@ impl Pg {
         if self.range.1.shard != self.range.0.shard {
             return HObject::max();
         }
-        HObject { hash: self.range.1.hash, pool: self.id.pool, ..HObject::default() }
+        HObject { hash: self.range.1.hash, pool: self.id.pgid.pool, ..HObject::default() }
     }
 }
 
@@ -198,11 +198,11 @@ fn is_whiteout(attrs: &[(Vec<u8>, Vec<u8>)]) -> bool {
     info.and_then(|(_, value)| ObjectInfo::parse(value)).is_some_and(|info| info.whiteout)
 }
 
-/// The first key at or behind a cursor; the marker behind all objects is behind all keys.
-fn page_start(cursor: &HObject) -> ObjectKey {
+/// The first key of a shard at or behind a cursor; the marker behind all objects is behind all keys.
+fn page_start(shard: i8, cursor: &HObject) -> ObjectKey {
     if cursor.max {
-        ObjectKey::first_at(i64::MAX, -1, 0)
+        ObjectKey::first_at(i64::MAX, shard, 0)
     } else {
-        ObjectKey { generation: 0, ..key_of(cursor) }
+        ObjectKey { generation: 0, ..key_of(shard, cursor) }
     }
 }

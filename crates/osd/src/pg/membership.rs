@@ -2,6 +2,7 @@
 
 use super::backfill::Backfill;
 use super::info::{Interval, add_past};
+use super::member::ActingSet;
 use super::meta::Members;
 use super::peering::round::PeeringRound;
 use super::state::State;
@@ -17,16 +18,11 @@ impl Members {
     pub fn of(pgid: PgId, map: &OsdMap) -> Option<Self> {
         let pool = map.pools.get(&pgid.pool).filter(|p| pgid.seed < p.pg_num)?;
         let placed = map.pg_up_acting(pgid);
-        let mut acting: Vec<OsdId> = placed.acting.into_iter().filter(|o| o.is_some()).collect();
-        // The primary is the first of ours; affinity and primary_temp may choose another one than the map's
-        // first.
-        if let Some(at) = acting.iter().position(|o| Some(*o) == placed.acting_primary) {
-            acting[..=at].rotate_right(1);
-        }
-        let up_from = acting.iter().map(|o| up_from(map, *o)).collect();
+        let acting = ActingSet::of(pool, placed.acting, placed.acting_primary);
+        let up_from = acting.osds().iter().map(|o| up_from(map, *o)).collect();
         Some(Self {
             interval: map.epoch,
-            up: placed.up.into_iter().filter(|o| o.is_some()).collect(),
+            up: ActingSet::of(pool, placed.up, placed.up_primary),
             acting,
             up_from,
             size: pool.size,
@@ -57,9 +53,12 @@ impl Members {
     /// there were enough members and the primary had the monitors record that it was up, which it does before
     /// it activates.
     fn ended(&self, old: &OsdMap) -> Interval {
-        let recorded =
-            self.acting.first().and_then(|p| old.osd(*p)).is_some_and(|o| o.info.up_thru >= self.interval);
-        let maybe_rw = recorded && self.acting.len() >= usize::from(self.min_size.max(1));
+        let recorded = self
+            .acting
+            .primary()
+            .and_then(|p| old.osd(p.osd))
+            .is_some_and(|o| o.info.up_thru >= self.interval);
+        let maybe_rw = recorded && self.acting.count() >= usize::from(self.min_size.max(1));
         Interval { first: self.interval, last: old.epoch, acting: self.acting.clone(), maybe_rw }
     }
 
@@ -102,7 +101,7 @@ impl Pg {
         self.watches.new_interval();
         self.reset(core);
         if bits != next_bits {
-            self.pg_num_before = old.pools.get(&self.id.pool).map(|pool| pool.pg_num);
+            self.pg_num_before = old.pools.get(&self.id.pgid.pool).map(|pool| pool.pg_num);
         }
         if bits < next_bits {
             // Clients ask again, the PG that has the object now.
@@ -119,13 +118,14 @@ impl Pg {
         self.leases.remember(core, before.into_iter());
         add_past(&mut self.members.past, ended, self.info.history.last_epoch_clean);
         self.reset(core);
-        self.pg_num_before = old.pools.get(&self.id.pool).map(|pool| pool.pg_num);
+        self.pg_num_before = old.pools.get(&self.id.pgid.pool).map(|pool| pool.pg_num);
         self.drop_all_ops(core);
     }
 
     /// The members that may serve reads by our promise, with their incarnations.
     fn lease_holders(&self) -> impl Iterator<Item = (OsdId, Epoch)> {
-        self.members.acting.iter().copied().zip(self.members.up_from.iter().copied())
+        let placed = self.members.acting.osds().iter().zip(&self.members.up_from);
+        placed.filter(|(osd, _)| osd.is_some()).map(|(osd, up_from)| (*osd, *up_from))
     }
 
     /// Drops everything that belongs to a round of peering.
@@ -175,11 +175,12 @@ mod tests {
     use super::*;
 
     fn members(acting: &[i32], up_from: u32) -> Members {
-        let acting: Vec<OsdId> = acting.iter().map(|o| OsdId(*o)).collect();
+        let up_from = vec![Epoch(up_from); acting.len()];
+        let acting = ActingSet::replicated(acting.iter().map(|o| OsdId(*o)).collect());
         Members {
             interval: Epoch(10),
             up: acting.clone(),
-            up_from: vec![Epoch(up_from); acting.len()],
+            up_from,
             acting,
             size: 3,
             min_size: 2,

@@ -18,17 +18,17 @@ use super::scrub::Scrub;
 use super::{Pg, objects_of};
 use crate::completion::CommitFor;
 use crate::core::Core;
-use maps::{EVersion, MergeMeta, PgId, Pool};
+use maps::{EVersion, MergeMeta, Pool, Spg};
 use node::Level;
 use store::{Transaction, TxnOp};
 
 impl Pg {
     /// Makes one PG of what is here of it and of those that the newest map merges into it; some of them may
     /// not be here. `None` where there was nothing of any, and this OSD is no member.
-    pub fn merge(core: &mut Core, id: PgId, target: Option<Self>, sources: Vec<Self>) -> Option<Self> {
+    pub fn merge(core: &mut Core, id: Spg, target: Option<Self>, sources: Vec<Self>) -> Option<Self> {
         let map = core.map().clone();
-        let pool = map.pools.get(&id.pool)?;
-        let members = Members::of(id, &map)?;
+        let pool = map.pools.get(&id.pgid.pool)?;
+        let members = Members::of(id.pgid, &map)?;
         let whole = is_whole(pool, target.as_ref(), &sources);
         let meta =
             knows(pool, target.as_ref().into_iter().chain(&sources)).then_some(&pool.last_pg_merge_meta);
@@ -50,7 +50,7 @@ impl Pg {
         pg.range = objects_of(id, pool.pg_num);
         if !pg.stored {
             pg.log = logs.swap_remove(0);
-            return pg.takes_part(core.id()).then_some(pg);
+            return pg.takes_part(pg.us(core)).then_some(pg);
         }
         if let Some(MergeMeta { last_epoch_started, last_epoch_clean, .. }) = meta {
             let history = &mut pg.info.history;
@@ -115,7 +115,7 @@ fn is_whole(pool: &Pool, target: Option<&Pg>, sources: &[Pg]) -> bool {
         pg.stored && !pg.info.incomplete && pg.missing.is_empty() && pg.info.last_update == version
     };
     knows(pool, [target, source].into_iter())
-        && source.id == meta.source_pgid
+        && source.id.pgid == meta.source_pgid
         && is_at(target, meta.target_version)
         && is_at(source, meta.source_version)
 }

@@ -3,7 +3,8 @@
 
 use super::info::{Info, Interval};
 use super::log::{Dup, Entry, Missing, PgLog};
-use maps::{EVersion, Epoch, OsdId, PgId, SnapId};
+use super::member::ActingSet;
+use maps::{EVersion, Epoch, SnapId, Spg};
 use std::ops::Range;
 use store::{ObjectKey, TxnOp};
 use wire::{Decode, DecodeError, Reader, Writer, wire_structs};
@@ -30,14 +31,14 @@ const MISSING: u8 = b'm';
 
 wire_structs! {
     /// Who served the PG when, up to the newest map that was acted on.
-    pub struct Members[v 2/1] {
+    pub struct Members[v 3/3] {
         /// The present interval began at this epoch.
         pub interval: Epoch,
         /// Where CRUSH wants it.
-        pub up: Vec<OsdId>,
-        /// Who serves it, the primary first.
-        pub acting: Vec<OsdId>,
-        /// Since when each of `acting` is up: a restart begins a new interval.
+        pub up: ActingSet,
+        /// Who serves it.
+        pub acting: ActingSet,
+        /// Since when each position of `acting` is up: a restart begins a new interval.
         pub up_from: Vec<Epoch>,
         /// The pool's replicas wanted.
         pub size: u8,
@@ -68,14 +69,14 @@ pub struct Stored {
     pub scrub: super::scrub::Record,
 }
 
-/// The object that holds the knowledge of `pgid`.
-pub fn meta_key(pgid: PgId) -> ObjectKey {
+/// The object that holds the knowledge of a PG's shard.
+pub fn meta_key(pgid: Spg) -> ObjectKey {
     ObjectKey::private(META_POOL, &pgid.to_string())
 }
 
-/// The PG whose knowledge an object holds.
-pub fn meta_pgid(key: &ObjectKey) -> Option<PgId> {
-    PgId::parse(std::str::from_utf8(&key.name).ok()?)
+/// The PG and shard whose knowledge an object holds.
+pub fn meta_pgid(key: &ObjectKey) -> Option<Spg> {
+    Spg::parse(std::str::from_utf8(&key.name).ok()?)
 }
 
 /// Where an object is put together before it is complete.
@@ -85,11 +86,12 @@ pub fn temp_key(object: &ObjectKey) -> ObjectKey {
         name.push(b'/');
         name.extend_from_slice(part);
     }
-    ObjectKey { snap: object.snap, ..ObjectKey::head(TEMP_POOL, object.hash, b"", b"", &name) }
+    let ObjectKey { shard, snap, hash, .. } = *object;
+    ObjectKey { shard, snap, ..ObjectKey::head(TEMP_POOL, hash, b"", b"", &name) }
 }
 
 /// Where a member keeps what comes ahead of an update of this round.
-pub fn ahead_key(pgid: PgId, round: u64, version: EVersion) -> ObjectKey {
+pub fn ahead_key(pgid: Spg, round: u64, version: EVersion) -> ObjectKey {
     // Not to be taken for the name of a [`temp_key`], which begins with a pool.
     ObjectKey::private(TEMP_POOL, &format!("update/{pgid}/{round}/{version}"))
 }
@@ -230,7 +232,7 @@ impl MetaChange {
     }
 
     /// As steps of a transaction.
-    pub fn into_ops(self, pgid: PgId, ops: &mut Vec<TxnOp>) {
+    pub fn into_ops(self, pgid: Spg, ops: &mut Vec<TxnOp>) {
         let key = meta_key(pgid);
         if self.clear_log {
             for Range { start, end } in log_records() {
@@ -304,6 +306,7 @@ impl Loader {
 mod tests {
     use super::*;
     use crate::pg::log::entry_kind;
+    use maps::PgId;
 
     #[test]
     fn a_log_is_replaced_and_membership_is_not() {
@@ -341,7 +344,8 @@ mod tests {
         let object = ObjectKey::head(1, 5, b"", b"", b"o");
         let version = EVersion::new(Epoch(300), 7);
         let entry = Entry { version, object: object.clone(), kind: entry_kind::MODIFY, ..Entry::default() };
-        let info = Info { last_update: version, pgid: PgId::new(1, 5), ..Info::default() };
+        let info =
+            Info { last_update: version, pgid: Spg { pgid: PgId::new(1, 5), shard: 2 }, ..Info::default() };
         let mut change = MetaChange::default();
         change.info(&info);
         change.add_entry(&entry);

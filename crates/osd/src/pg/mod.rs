@@ -1,11 +1,13 @@
 //! One placement group on one OSD: peering, replication, client operations, recovery.
 //!
 //! Reading path: [`state`] (all transitions), [`membership`] (intervals), [`peering`] (the primary),
-//! [`replica`] (the others), [`client`], [`replicate`] and [`ahead`] (operations), [`trim`] (snapshots that
-//! were removed), [`recovery::transfer`], [`recovery`] and [`backfill`] (copies of objects).
+//! [`replica`] (the others), [`client`], [`replicate`] and [`ahead`] (operations), [`backend`] (what
+//! replicated and erasure-coded pools do differently), [`trim`] (snapshots that were removed),
+//! [`recovery::transfer`], [`recovery`] and [`backfill`] (copies of objects).
 
 pub mod ahead;
 mod append;
+mod backend;
 pub mod backfill;
 mod backing_off;
 pub mod balanced;
@@ -15,6 +17,7 @@ mod leases;
 pub mod list;
 pub mod log;
 mod log_kept;
+pub mod member;
 pub mod membership;
 mod merge;
 pub mod meta;
@@ -37,13 +40,16 @@ mod watching;
 
 use crate::completion::CommitFor;
 use crate::core::Core;
+use crate::object::key_of;
 use crate::watch::Watches;
+use backend::{Backend, Replicated};
 use backfill::Backfill;
 use client::queues::RequestQueues;
 use info::{Info, Notice};
 use leases::Leases;
 use log::{Missing, PgLog};
-use maps::{EVersion, Epoch, OsdId, PgId, Spg};
+use maps::{EVersion, Epoch, HObject, PgId, Spg};
+use member::Member;
 use meta::{Members, MetaChange, Stored};
 use node::Level;
 use peering::round::{PeerCopy, PeeringRound};
@@ -59,10 +65,12 @@ use store::{ObjectKey, Transaction, TxnOp};
 /// One placement group.
 #[derive(Debug)]
 pub struct Pg {
-    /// Which.
-    id: PgId,
+    /// The PG, and the shard of it that we have.
+    id: Spg,
     /// Its objects' keys, from the first to the second, exclusive.
     range: (ObjectKey, ObjectKey),
+    /// How its pool keeps objects.
+    backend: Box<dyn Backend>,
     /// Where it stands.
     state: State,
     /// Since when.
@@ -111,12 +119,13 @@ pub struct Pg {
 
 impl Pg {
     /// A PG as it was stored, or an empty one.
-    pub fn new(id: PgId, pg_num: u32, stored: Stored) -> Self {
+    pub fn new(id: Spg, pg_num: u32, stored: Stored) -> Self {
         let Stored { info, members, log, missing, pg_num_before, scrub } = stored;
         let pg_num = pg_num_before.unwrap_or(pg_num);
         Self {
             id,
             range: objects_of(id, pg_num),
+            backend: Box::new(Replicated),
             state: State::Reset,
             state_since: Wall(0),
             replication: Replication::new(log.head(), info.sure_to),
@@ -142,10 +151,10 @@ impl Pg {
     }
 
     /// A PG whose records were found when the OSD started.
-    pub fn from_disk(core: &Core, id: PgId, pg_num: u32, stored: Stored) -> Self {
+    pub fn from_disk(core: &Core, id: Spg, pg_num: u32, stored: Stored) -> Self {
         let mut pg = Self { stored: true, ..Self::new(id, pg_num, stored) };
         if pg.members.grain == 0 {
-            pg.members.grain = membership::grain(id, pg_num);
+            pg.members.grain = membership::grain(id.pgid, pg_num);
         }
         pg.leases.assume(core, &pg.members);
         pg
@@ -177,46 +186,53 @@ impl Pg {
         self.stats.take_changed()
     }
 
-    /// The PG as messages name it.
-    pub fn spg(&self) -> Spg {
-        Spg::replicated(self.id)
+    /// The store's key of our shard of an object that the wire names so.
+    fn key_of(&self, object: &HObject) -> ObjectKey {
+        key_of(self.id.shard, object)
     }
 
-    /// The head of a message about this PG.
-    pub fn head(&self, core: &Core) -> peer::PgHead {
-        peer::PgHead { pgid: self.spg(), epoch: core.epoch(), interval: self.members.interval }
+    /// The head of a message about this PG to whoever has `shard` of it.
+    pub fn head(&self, core: &Core, shard: i8) -> peer::PgHead {
+        let Spg { pgid, shard: from } = self.id;
+        let (epoch, interval) = (core.epoch(), self.members.interval);
+        peer::PgHead { pgid: Spg { pgid, shard }, from, epoch, interval }
+    }
+
+    /// We ourselves, as one who has a shard of the PG.
+    pub fn us(&self, core: &Core) -> Member {
+        Member { shard: self.id.shard, osd: core.id() }
     }
 
     /// The primary of this interval.
-    pub fn primary(&self) -> Option<OsdId> {
-        self.members.acting.first().copied()
+    pub fn primary(&self) -> Option<Member> {
+        self.members.acting.primary()
     }
 
     /// Whether that is us.
     pub fn is_primary(&self, core: &Core) -> bool {
-        self.primary() == Some(core.id())
+        self.primary() == Some(self.us(core))
     }
 
-    /// Whether an OSD takes part: it serves the PG, or is to and is being filled while others serve it.
-    pub fn takes_part(&self, osd: OsdId) -> bool {
-        self.members.acting.contains(&osd) || self.members.up.contains(&osd)
+    /// Whether a copy takes part: its OSD serves the PG, or is to and is being filled while others serve it.
+    pub fn takes_part(&self, member: Member) -> bool {
+        self.members.acting.contains(member) || self.members.up.contains(member)
     }
 
     /// What is known of the copies of the others that take part.
-    fn members_copies(&self) -> impl Iterator<Item = (OsdId, &PeerCopy)> {
-        self.round.copies().filter(|(osd, _)| self.takes_part(*osd))
+    fn members_copies(&self) -> impl Iterator<Item = (Member, &PeerCopy)> {
+        self.round.copies().filter(|(member, _)| self.takes_part(*member))
     }
 
     /// The others that take part.
-    pub fn others(&self, core: &Core) -> Vec<OsdId> {
+    pub fn others(&self, core: &Core) -> Vec<Member> {
         let Members { acting, up, .. } = &self.members;
-        let to_fill = up.iter().filter(|o| !acting.contains(o));
-        acting.iter().chain(to_fill).copied().filter(|o| *o != core.id()).collect()
+        let to_fill = up.members().filter(|member| !acting.contains(*member));
+        acting.members().chain(to_fill).filter(|member| *member != self.us(core)).collect()
     }
 
     /// How many members have a complete log and so count for `min_size`.
     fn full_members(&self) -> usize {
-        self.members.acting.iter().filter(|osd| !self.backfill.is_filling(**osd)).count()
+        self.members.acting.members().filter(|member| !self.backfill.is_filling(*member)).count()
     }
 
     /// Whether clients are served.
@@ -264,7 +280,7 @@ impl Pg {
     /// Whether we may serve reads: every other member has promised within its lease that it knows of no newer
     /// interval.
     pub fn has_lease(&self, core: &Core) -> bool {
-        self.members.acting.iter().all(|o| *o == core.id() || core.lease_from(*o))
+        self.members.acting.members().all(|m| m.osd == core.id() || core.lease_from(m.osd))
     }
 
     /// Submits changes together with what is stored of the PG.
@@ -301,16 +317,19 @@ pub fn bits_of(seed: u32, pg_num: u32) -> u32 {
     if bits > 0 && seed < 1 << (bits - 1) && seed + (1 << (bits - 1)) >= pg_num { bits - 1 } else { bits }
 }
 
-/// The keys of a PG's objects: a range, because keys are ordered by the reversed hash.
-pub fn objects_of(id: PgId, pg_num: u32) -> (ObjectKey, ObjectKey) {
-    let bits = bits_of(id.seed, pg_num);
-    let first = id.seed.reverse_bits();
-    let from = ObjectKey::first_at(id.pool, -1, first);
+/// The keys of the objects of a PG's shard: a range, because keys are ordered by the reversed hash.
+pub fn objects_of(id: Spg, pg_num: u32) -> (ObjectKey, ObjectKey) {
+    let Spg { pgid: PgId { pool, seed }, shard } = id;
+    let bits = bits_of(seed, pg_num);
+    let first = seed.reverse_bits();
+    let from = ObjectKey::first_at(pool, shard, first);
     let step = 1u64 << (32 - bits);
-    match u32::try_from(u64::from(first) + step) {
-        Ok(end) => (from, ObjectKey::first_at(id.pool, -1, end)),
-        Err(_) => (from, ObjectKey::first_at(id.pool, 0, 0)),
-    }
+    let to = match (u32::try_from(u64::from(first) + step), shard.checked_add(1)) {
+        (Ok(end), _) => ObjectKey::first_at(pool, shard, end),
+        (Err(_), Some(next)) => ObjectKey::first_at(pool, next, 0),
+        (Err(_), None) => ObjectKey::first_at(pool + 1, i8::MIN, 0),
+    };
+    (from, to)
 }
 
 /// The smallest key behind `key`.
@@ -330,7 +349,8 @@ mod tests {
     fn a_pg_is_the_range_of_the_keys_that_stable_mod_gives_it() {
         let mut rng = stdx::Rng::from_seed(5);
         for pg_num in [1, 2, 3, 8, 12, 13, 16, 100] {
-            let ranges: Vec<_> = (0..pg_num).map(|seed| objects_of(PgId::new(4, seed), pg_num)).collect();
+            let ranges: Vec<_> =
+                (0..pg_num).map(|seed| objects_of(Spg::replicated(PgId::new(4, seed)), pg_num)).collect();
             for _ in 0..500 {
                 let hash = rng.u32();
                 let key = ObjectKey::head(4, hash, b"", b"", b"x");
@@ -344,6 +364,15 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn shards_of_a_pg_have_ranges_of_their_own() {
+        let shard = |shard| objects_of(Spg { pgid: PgId::new(4, 0), shard }, 1);
+        for (before, after) in [(-1, 0), (0, 1), (126, 127)] {
+            assert_eq!(shard(before).1, shard(after).0);
+        }
+        assert_eq!(shard(i8::MAX).1, ObjectKey::first_at(5, i8::MIN, 0));
     }
 
     #[test]

@@ -5,13 +5,13 @@ use super::info::Info;
 use super::meta::Members;
 use super::request::ClientOp;
 use super::state::State;
-use maps::PgId;
+use maps::Spg;
 use stdx::Instant;
 use store::ObjectKey;
 
 impl Pg {
-    /// The PG's id.
-    pub fn id(&self) -> PgId {
+    /// The PG, and the shard of it that this OSD has.
+    pub fn id(&self) -> Spg {
         self.id
     }
 
@@ -85,7 +85,7 @@ impl Pg {
 
     /// What the primary knows of another copy.
     pub fn copy(&self, osd: maps::OsdId) -> Option<&super::PeerCopy> {
-        self.round.copy(osd)
+        self.round.copy(super::Member { osd, shard: self.id.shard })
     }
 
     /// Objects on their way.

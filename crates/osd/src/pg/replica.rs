@@ -1,8 +1,9 @@
 //! A member that is not primary: tells what it has, takes what the primary has found, makes updates durable.
 
 use super::Pg;
-use super::info::{Info, Notice, merge_past, trim_past};
+use super::info::{Info, merge_past, trim_past};
 use super::log::{Entry, PgLog};
+use super::member::Member;
 use super::meta::MetaChange;
 use super::peering::{Activation, LogReply};
 use super::replicate::Update;
@@ -10,7 +11,7 @@ use super::state::State;
 use crate::completion::CommitFor;
 use crate::core::Core;
 use crate::pack::unpack;
-use maps::{EVersion, Epoch, OsdId};
+use maps::{EVersion, Epoch};
 use msgs::errno::ENOSPC;
 use node::{ConnId, Level, Msg};
 use store::{Refusal, Transaction, TxnOp};
@@ -26,9 +27,9 @@ impl Pg {
     pub fn notify_primary(&self, core: &mut Core) {
         let Some(primary) = self.primary() else { return };
         let knows = self.stored || self.info.history.epoch_created != Epoch(0);
-        if knows && primary != core.id() {
-            let body = notify(self, core, self.members.interval, self.stored, &self.notice(core));
-            core.send_osd(primary, 0, peer::Body::from(body));
+        if knows && primary != self.us(core) {
+            let body = notify(self, core, primary.shard, self.members.interval);
+            core.send_osd(primary.osd, 0, peer::Body::from(body));
         }
     }
 
@@ -38,7 +39,7 @@ impl Pg {
             return; // of an earlier primary, who will learn
         }
         if !msg.want_log {
-            let body = notify(self, core, msg.head.interval, self.stored, &self.notice(core));
+            let body = notify(self, core, msg.head.from, msg.head.interval);
             core.send(conn, tid, peer::Body::from(body));
             return;
         }
@@ -50,7 +51,7 @@ impl Pg {
         };
         let entries: Vec<Entry> = self.log.entries().collect();
         let body = peer::PgLog {
-            head: peer::PgHead { epoch: core.epoch(), ..msg.head },
+            head: msg.head.answer(core.epoch()),
             activate: false,
             info: Writer::encode(&reply),
             log: Writer::encode(&entries),
@@ -116,7 +117,11 @@ impl Pg {
         self.send_all_to_primary(core);
         self.round.join(tid);
         self.leases.forget_primary();
-        let body = peer::PgInfo { head: self.head(core), activate: true, info: Writer::encode(&self.info) };
+        let body = peer::PgInfo {
+            head: self.head(core, msg.head.from),
+            activate: true,
+            info: Writer::encode(&self.info),
+        };
         let reply = Msg::new(tid, peer::Body::from(body));
         self.submit(core, ops, change, CommitFor::Send { conn, msg: Box::new(reply) });
         Ok(())
@@ -208,7 +213,7 @@ impl Pg {
         self.replication.learn_sure(msg.committed_to);
         self.trim_log(core, &mut change);
         let reply = peer::RepOpReply {
-            head: peer::PgHead { epoch: msg.head.interval, ..msg.head },
+            head: msg.head.answer(msg.head.interval),
             version,
             result: if lacks { -ENOSPC } else { 0 },
             last_complete: version,
@@ -219,8 +224,8 @@ impl Pg {
     }
 
     /// Whether our copy may go, because the primary of this interval says so and we are no member of it.
-    pub fn is_useless(&self, core: &Core, from: OsdId, interval: Epoch) -> bool {
-        let us = core.id();
+    pub fn is_useless(&self, core: &Core, from: Member, interval: Epoch) -> bool {
+        let us = self.us(core);
         self.is_current(interval)
             && self.state == State::Stray
             && !self.takes_part(us)
@@ -251,8 +256,8 @@ impl Pg {
     }
 }
 
-/// What an OSD says of its copy, or that it has none.
-pub fn notify(pg: &Pg, core: &Core, interval: Epoch, exists: bool, notice: &Notice) -> peer::PgNotify {
-    let head = peer::PgHead { interval, ..pg.head(core) };
-    peer::PgNotify { head, exists, info: Writer::encode(notice) }
+/// What an OSD says of its copy to whoever has `shard`, or that it has none.
+fn notify(pg: &Pg, core: &Core, shard: i8, interval: Epoch) -> peer::PgNotify {
+    let head = peer::PgHead { interval, ..pg.head(core, shard) };
+    peer::PgNotify { head, exists: pg.stored, info: Writer::encode(&pg.notice(core)) }
 }

@@ -3,6 +3,7 @@
 
 use super::Pg;
 use super::ahead::Sent;
+use super::backend::Share;
 use super::info::{Delta, Stats};
 use super::log::{Entry, entry_kind};
 use super::meta::MetaChange;
@@ -10,7 +11,8 @@ use super::request::{ClientOp, Reply};
 use crate::completion::CommitFor;
 use crate::core::Core;
 use crate::object::{first_of, hobject_of};
-use maps::{EVersion, OsdId};
+use crate::pg::member::Member;
+use maps::EVersion;
 use msgs::errno::ENOSPC;
 use std::collections::BTreeSet;
 use stdx::Buf;
@@ -61,51 +63,55 @@ impl Pg {
         // Also where there was nothing to delete.
         let deletes = update.entry.kind == entry_kind::DELETE || op.deletes();
         let mut change = MetaChange::default();
-        let txn = Transaction { ops };
+        let us = self.us(core);
+        let members: Vec<Member> = self.others(core).into_iter().chain([us]).collect();
+        let mut waiting: BTreeSet<Member> = members.iter().copied().collect();
+        let mut shares = self.backend.plan(Transaction { ops }, members);
+        let own = shares.iter().position(|share| share.members.contains(&us)).expect("we take part");
         let log = Buf::from(Writer::encode(&update));
-        if let Some(refusal) = self.would_refuse(core, &txn, log.len()) {
+        if let Some(refusal) = self.would_refuse(core, &shares[own].txn, log.len()) {
             return Err((refusal, reply));
         }
-        self.send_update(core, &update, &log, &txn);
+        shares.iter().for_each(|share| self.send_update(core, &update, &log, share));
+        let ops = shares.swap_remove(own).txn.ops;
         self.round.update_sent(&update.entry);
         self.append_update(core, update, &mut change);
         self.trim_log(core, &mut change);
-        let mut waiting: BTreeSet<OsdId> = self.others(core).into_iter().collect();
-        waiting.insert(core.id());
         if answers_before_replicas() {
-            waiting.retain(|osd| *osd == core.id());
+            waiting.retain(|member| *member == us);
         }
         self.replication.order((version, object), waiting, deletes, (op.id, reply));
         self.stats.mark_changed();
         self.submit(
             core,
-            txn.ops,
+            ops,
             change,
             CommitFor::Update { pgid: self.id, round: self.round.number(), version },
         );
         Ok(())
     }
 
-    fn send_update(&self, core: &mut Core, update: &Update, log: &Buf, txn: &Transaction) {
-        let version = update.entry.version;
-        let (whole, parted) = (Sent::whole(txn), self.in_parts(core, version, txn, log.len()));
-        for osd in self.others(core) {
+    /// Sends the others of a share their part of an update.
+    fn send_update(&self, core: &mut Core, update: &Update, log: &Buf, share: &Share) {
+        let (version, us) = (update.entry.version, self.us(core));
+        let (whole, parted) = (Sent::whole(&share.txn), self.in_parts(core, version, &share.txn, log.len()));
+        for member in share.members.iter().copied().filter(|member| *member != us) {
             // A copy that is being compared gets what lies before the cursor; the comparison brings it the
             // rest.
-            let cursor = self.backfill.cursor(osd);
+            let cursor = self.backfill.cursor(member);
             let behind = cursor.is_some_and(|cursor| first_of(&update.entry.object) >= *cursor);
             // What is deleted goes there too: that may be what makes room for the comparison to go on.
             let behind = behind && update.entry.kind != entry_kind::DELETE;
-            let parted = parted.as_ref().filter(|_| !behind && self.takes_parts(osd));
+            let parted = parted.as_ref().filter(|_| !behind && self.takes_parts(member));
             if let Some(sent) = parted {
-                self.send_ahead(core, osd, version, sent);
+                self.send_ahead(core, member, version, sent);
                 core.count("updates_in_parts", 1);
             }
             let sent = if behind { &Sent::whole(&Transaction::default()) } else { parted.unwrap_or(&whole) };
             // Snapshots of one object are compared together: writes to it wait until all of them are on one
             // side.
             let body = peer::RepOp {
-                head: self.head(core),
+                head: self.head(core, member.shard),
                 reqid: update.entry.reqid,
                 version,
                 committed_to: self.replication.sure_to(),
@@ -115,20 +121,20 @@ impl Pg {
                 transaction: sent.with.steps.clone(),
                 data: sent.with.payload.clone(),
             };
-            core.send_osd(osd, self.round.number(), peer::Body::from(body));
+            core.send_osd(member.osd, self.round.number(), peer::Body::from(body));
         }
     }
 
     /// An update is durable here.
     pub fn on_update_committed(&mut self, core: &mut Core, round: u64, version: EVersion) {
         if round == self.round.number() {
-            let us = core.id();
+            let us = self.us(core);
             self.durable_at(core, us, version);
         }
     }
 
     /// An update is durable at another member.
-    pub fn on_rep_op_reply(&mut self, core: &mut Core, from: OsdId, tid: u64, msg: &peer::RepOpReply) {
+    pub fn on_rep_op_reply(&mut self, core: &mut Core, from: Member, tid: u64, msg: &peer::RepOpReply) {
         if tid != self.round.number() {
             return;
         }
@@ -148,8 +154,8 @@ impl Pg {
     }
 
     /// An update is durable at a member: answers whatever is durable everywhere by that.
-    pub(super) fn durable_at(&mut self, core: &mut Core, osd: OsdId, version: EVersion) {
-        self.replication.made_durable(osd, version);
+    pub(super) fn durable_at(&mut self, core: &mut Core, member: Member, version: EVersion) {
+        self.replication.made_durable(member, version);
         while let Some(reply) = self.replication.take_durable() {
             if let Some((op, reply)) = reply {
                 self.answer_by_id(core, op, *reply);

@@ -1,6 +1,7 @@
 //! The updates of a PG on their way to stable storage, and how far all members are known to have them.
 
 use super::request::Reply;
+use crate::pg::member::Member;
 use maps::{EVersion, OsdId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use store::ObjectKey;
@@ -14,10 +15,10 @@ struct InFlight {
     version: EVersion,
     object: ObjectKey,
     /// Members that have not made it durable, we ourselves included.
-    waiting: BTreeSet<OsdId>,
+    waiting: BTreeSet<Member>,
     /// Members that have logged it and had no space for these objects: it is durable there once they have
     /// been sent.
-    lacking: BTreeMap<OsdId, Vec<ObjectKey>>,
+    lacking: BTreeMap<Member, Vec<ObjectKey>>,
     /// The update is a deletion, even of an object that did not exist.
     deletes: bool,
     reply: Option<PendingReply>,
@@ -27,7 +28,7 @@ impl InFlight {
     /// True if all members have logged it: it is durable there, or they have said that they have no space for
     /// its objects.
     fn is_heard_of(&self) -> bool {
-        self.waiting.iter().all(|osd| self.lacking.contains_key(osd))
+        self.waiting.iter().all(|member| self.lacking.contains_key(member))
     }
 }
 
@@ -101,7 +102,7 @@ impl Replication {
     pub fn order(
         &mut self,
         (version, object): (EVersion, ObjectKey),
-        waiting: BTreeSet<OsdId>,
+        waiting: BTreeSet<Member>,
         deletes: bool,
         reply: PendingReply,
     ) {
@@ -122,9 +123,9 @@ impl Replication {
     }
 
     /// An update is durable at a member.
-    pub fn made_durable(&mut self, osd: OsdId, version: EVersion) {
+    pub fn made_durable(&mut self, member: Member, version: EVersion) {
         if let Some(at) = self.at(version) {
-            self.in_flight[at].waiting.remove(&osd);
+            self.in_flight[at].waiting.remove(&member);
         }
     }
 
@@ -148,9 +149,9 @@ impl Replication {
         self.in_flight.len()
     }
 
-    /// True if an update is not durable at `osd`.
+    /// True if an update is not durable at a member on this OSD.
     pub fn waits_for(&self, osd: OsdId) -> bool {
-        self.in_flight.iter().any(|update| update.waiting.contains(&osd))
+        self.in_flight.iter().any(|update| update.waiting.iter().any(|member| member.osd == osd))
     }
 
     /// True if not all members have logged the updates of these objects.
@@ -159,34 +160,34 @@ impl Replication {
     }
 
     /// A member has logged an update and has no space for these objects.
-    pub fn lacks(&mut self, osd: OsdId, version: EVersion, objects: Vec<ObjectKey>) {
+    pub fn lacks(&mut self, member: Member, version: EVersion, objects: Vec<ObjectKey>) {
         let at = self.at(version).expect("it is in flight");
-        self.in_flight[at].lacking.insert(osd, objects);
+        self.in_flight[at].lacking.insert(member, objects);
     }
 
     /// True if a member has no space for some update in flight.
-    pub fn is_out_of_space(&self, osd: OsdId) -> bool {
-        self.in_flight.iter().any(|update| update.lacking.contains_key(&osd))
+    pub fn is_out_of_space(&self, member: Member) -> bool {
+        self.in_flight.iter().any(|update| update.lacking.contains_key(&member))
     }
 
     /// The objects that members lack for updates in flight, oldest first.
-    pub fn lacking(&self) -> impl Iterator<Item = (OsdId, &ObjectKey)> {
+    pub fn lacking(&self) -> impl Iterator<Item = (Member, &ObjectKey)> {
         let lacking = self.in_flight.iter().flat_map(|update| &update.lacking);
-        lacking.flat_map(|(osd, keys)| keys.iter().map(|key| (*osd, key)))
+        lacking.flat_map(|(member, keys)| keys.iter().map(|key| (*member, key)))
     }
 
     /// The updates of an object that a member had no space for and has now, oldest first. `is_missing` tells
     /// what it still lacks.
     pub fn arrived(
         &self,
-        osd: OsdId,
+        member: Member,
         object: &ObjectKey,
         is_missing: impl Fn(&ObjectKey) -> bool,
     ) -> Vec<EVersion> {
         let mut arrived = Vec::new();
-        let not_there = |update: &&InFlight| update.object == *object && update.waiting.contains(&osd);
+        let not_there = |update: &&InFlight| update.object == *object && update.waiting.contains(&member);
         for update in self.in_flight.iter().rev().filter(not_there) {
-            let Some(keys) = update.lacking.get(&osd) else {
+            let Some(keys) = update.lacking.get(&member) else {
                 // What is not missing any more because it was ordered to go may not have gone yet.
                 break;
             };

@@ -3,7 +3,7 @@
 use crate::ops::{Loaded, Loads, may_write};
 pub use crate::stage::{Stage, Waits};
 use crate::watch::{Effect, Watcher};
-use maps::{EVersion, PgId, ReqId, SnapId};
+use maps::{EVersion, ReqId, SnapId, Spg};
 use msgs::op::watch_op;
 use msgs::{Op, OsdOp, OsdOpReply, osd_flag};
 use node::ConnId;
@@ -171,7 +171,7 @@ impl ClientOp {
 
 impl ClientOp {
     /// The request in words, and how long it has been in each stage.
-    pub fn describe(&self, pgid: PgId, now: Now) -> Value {
+    pub fn describe(&self, pgid: Spg, now: Now) -> Value {
         let age = now.mono.since(self.received);
         let codes: Vec<String> = self.request.ops.iter().map(|o| o.op.code().to_string()).collect();
         let name = String::from_utf8_lossy(&self.request.oid);

@@ -14,8 +14,8 @@ use super::request::ClientOp;
 use super::state::State;
 use crate::completion::CommitFor;
 use crate::core::Core;
-use crate::object::key_of;
-use maps::{EVersion, OsdId, pool_flags};
+use crate::pg::member::Member;
+use maps::{EVersion, pool_flags};
 use msgs::errno::{EDQUOT, ENOSPC};
 use msgs::{OsdOpReply, osd_flag};
 use node::{ConnId, Level, Msg};
@@ -72,7 +72,7 @@ impl Pg {
         delta: &Delta,
         txn: &[TxnOp],
     ) -> Option<ClientOp> {
-        match room_for(core, self.id.pool, &op, delta, txn) {
+        match room_for(core, self.id.pgid.pool, &op, delta, txn) {
             Room::Enough => return Some(op),
             Room::Drop => {
                 self.requests.end(&op);
@@ -176,10 +176,10 @@ impl Pg {
             return false;
         }
         let mut members = self.members_copies();
-        members.all(|(osd, copy)| {
-            let on_its_way = || self.recovery.is_pushing(osd, &op.key);
-            let compared = self.backfill.holds(osd, &op.key);
-            !compared && (!copy.lacks(&op.key) || core.is_out_of_space(osd) && !on_its_way())
+        members.all(|(member, copy)| {
+            let on_its_way = || self.recovery.is_pushing(member, &op.key);
+            let compared = self.backfill.holds(member, &op.key);
+            !compared && (!copy.lacks(&op.key) || core.is_out_of_space(member.osd) && !on_its_way())
         })
     }
 
@@ -230,47 +230,47 @@ impl Pg {
     /// A member has logged an update and had no room for its objects. They are sent to it as soon as there is
     /// some; until then the update is not durable there and nobody is answered. What frees space goes on
     /// meanwhile.
-    pub(super) fn on_no_room(&mut self, core: &mut Core, osd: OsdId, version: EVersion) {
+    pub(super) fn on_no_room(&mut self, core: &mut Core, member: Member, version: EVersion) {
         let Some(head) = self.replication.object_of(version) else { return };
         // What was ordered for the object since is lacking there too, or has removed it again.
         let since = self.log.entries().filter(|e| e.version >= version && e.object == head);
-        let Some(lacking) = self.round.update_refused(osd, since) else { return };
-        self.replication.lacks(osd, version, lacking);
+        let Some(lacking) = self.round.update_refused(member, since) else { return };
+        self.replication.lacks(member, version, lacking);
         core.event(
             Level::Info,
             "update_without_room",
-            format!("pg {} {version}: osd.{osd} is full", self.id),
+            format!("pg {} {version}: osd.{member} is full", self.id),
         );
         if self.state == State::Clean {
             self.set_state(core, State::Active);
         }
         self.changed(core);
-        core.out_of_space(osd);
-        self.lacking_arrived(core, osd, &head);
+        core.out_of_space(member.osd);
+        self.lacking_arrived(core, member, &head);
         self.scrub_compare(core);
     }
 
     /// Something of an object has arrived at a member, or is not wanted there any more: updates of it that
     /// the member had no room for may be durable.
-    pub fn lacking_arrived(&mut self, core: &mut Core, osd: OsdId, object: &ObjectKey) {
-        for version in self.replication.arrived(osd, object, |key| self.round.is_missing(osd, key)) {
-            self.durable_at(core, osd, version);
+    pub fn lacking_arrived(&mut self, core: &mut Core, member: Member, object: &ObjectKey) {
+        for version in self.replication.arrived(member, object, |key| self.round.is_missing(member, key)) {
+            self.durable_at(core, member, version);
         }
     }
 
     /// A member, or we ourselves, had no room for an object that was on its way: it is sent again after a
     /// while.
-    pub fn on_sent_without_room(&mut self, core: &mut Core, osd: OsdId, key: &ObjectKey) {
+    pub fn on_sent_without_room(&mut self, core: &mut Core, member: Member, key: &ObjectKey) {
         core.recovery_ended(1);
-        core.out_of_space(osd);
+        core.out_of_space(member.osd);
         core.event(
             Level::Info,
             "recovery_without_room",
-            format!("pg {} {key:?}: osd.{osd} is full", self.id),
+            format!("pg {} {key:?}: osd.{member} is full", self.id),
         );
-        self.recovery.end_push(osd, key);
-        self.backfill.refused(osd, key);
-        self.backfill_go_on(core, osd);
+        self.recovery.end_push(member, key);
+        self.backfill.refused(member, key);
+        self.backfill_go_on(core, member);
         self.changed(core);
         // Deletions need not wait for it any more, and others may have their turn.
         self.kick_waiting(core);
@@ -279,7 +279,7 @@ impl Pg {
 
     /// We have no room for an object that we asked for.
     pub fn on_pulled_without_room(&mut self, core: &mut Core, key: &ObjectKey, need: EVersion) {
-        let us = core.id();
+        let us = self.us(core);
         self.on_sent_without_room(core, us, key);
         self.follow_acting(core);
         if self.state == State::SelfBackfill {
@@ -302,11 +302,11 @@ impl Pg {
 
     /// Whether a member, or we ourselves, lack objects and have no room for them.
     pub fn waits_for_room(&self, core: &Core) -> (bool, bool) {
-        let full = |osd: &OsdId| core.is_out_of_space(*osd);
-        let members = || self.members_copies().filter(|(osd, _)| full(osd));
-        let recovery = !self.missing.is_empty() && full(&core.id())
+        let full = |osd| core.is_out_of_space(osd);
+        let members = || self.members_copies().filter(|(member, _)| full(member.osd));
+        let recovery = !self.missing.is_empty() && full(core.id())
             || members().any(|(_, copy)| !copy.missing().is_empty());
-        (recovery, members().any(|(osd, _)| self.backfill.is_filling(osd)))
+        (recovery, members().any(|(member, _)| self.backfill.is_filling(member)))
     }
 
     /// There is no room for a part. What came of the object before goes.
@@ -318,9 +318,9 @@ impl Pg {
         msg: &peer::Push,
         pulled: bool,
     ) {
-        let key = key_of(&msg.object);
+        let key = self.key_of(&msg.object);
         let reply = peer::PushReply {
-            head: peer::PgHead { epoch: core.epoch(), ..msg.head },
+            head: msg.head.answer(core.epoch()),
             object: msg.object.clone(),
             next_offset: msg.offset,
             result: -ENOSPC,

@@ -15,7 +15,8 @@ impl Pg {
     /// that were removed since the client learned of them, which would come back as clones that nobody ever
     /// trims.
     pub(super) fn snap_context(&self, core: &Core, request: &OsdOp) -> SnapContext {
-        let pool = core.map().pools.get(&self.id.pool).filter(|pool| pool.has_flag(pool_flags::POOL_SNAPS));
+        let pool =
+            core.map().pools.get(&self.id.pgid.pool).filter(|pool| pool.has_flag(pool_flags::POOL_SNAPS));
         let mut context = match pool.filter(|_| request.flags & osd_flag::ENFORCE_SNAPC == 0) {
             Some(pool) => {
                 SnapContext { seq: pool.snap_seq, snaps: pool.snaps.keys().rev().copied().collect() }
@@ -23,7 +24,7 @@ impl Pg {
             None => SnapContext { seq: request.snap_seq, snaps: request.snaps.clone() },
         };
         if !stdx::mutants::is_active("osd_clones_for_removed_snaps") {
-            context.snaps.retain(|snap| !core.is_removed(self.id.pool, *snap));
+            context.snaps.retain(|snap| !core.is_removed(self.id.pgid.pool, *snap));
         }
         context
     }

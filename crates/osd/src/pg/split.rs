@@ -24,17 +24,18 @@ impl Pg {
     /// Carries out a split that the newest map asks for, and gives the new PGs.
     pub fn split(&mut self, core: &mut Core) -> Vec<Self> {
         let map = core.map().clone();
-        let (Some(before), Some(pool)) = (self.pg_num_before.take(), map.pools.get(&self.id.pool)) else {
+        let (Some(before), Some(pool)) = (self.pg_num_before.take(), map.pools.get(&self.id.pgid.pool))
+        else {
             return Vec::new();
         };
         let pg_num = pool.pg_num;
-        let (grain, whole) = (grain(self.id, before), self.info.stats);
+        let (grain, whole) = (grain(self.id.pgid, before), self.info.stats);
         let mut ops = Vec::new();
         let mut ours = MetaChange::default();
         let mut children = Vec::new();
-        for seed in split_off(self.id.seed, before, pg_num) {
-            let id = PgId::new(self.id.pool, seed);
-            let Some(members) = Members::of(id, &map) else { continue };
+        for seed in split_off(self.id.pgid.seed, before, pg_num) {
+            let id = self.id.of(PgId::new(self.id.pgid.pool, seed));
+            let Some(members) = Members::of(id.pgid, &map) else { continue };
             let range = objects_of(id, pg_num);
             let goes = |hash| stable_mod(hash, pg_num, stable_mod_mask(pg_num)) == seed;
             let log = self.log.split_off(goes);

@@ -2,16 +2,18 @@
 
 use super::PeerCopy;
 use super::Pg;
+use super::member::Member;
+use super::meta::Members;
 use super::state::State;
 use crate::core::Core;
-use maps::{ObjectStatSum, OsdId};
+use maps::ObjectStatSum;
 use peer::{PgStat, pg_state};
 use serde_json::{Value, json};
 
 impl Pg {
     /// Objects that a copy lacks.
-    fn lacking(&self, osd: OsdId, copy: &PeerCopy) -> i64 {
-        match self.backfill.part_left(osd, &self.range) {
+    fn lacking(&self, member: Member, copy: &PeerCopy) -> i64 {
+        match self.backfill.part_left(member, &self.range) {
             Some(part) => (self.info.stats.objects as f64 * part).ceil() as i64,
             None => copy.missing().len() as i64,
         }
@@ -19,21 +21,26 @@ impl Pg {
 
     /// Objects that lack copies, counted once for each copy.
     fn degraded(&self) -> i64 {
-        let absent = usize::from(self.members.size).saturating_sub(self.members.acting.len()) as i64;
-        let copies = self.round.copies().filter(|(o, _)| self.members.acting.contains(o));
-        let lacking: i64 = copies.map(|(osd, copy)| self.lacking(osd, copy)).sum();
+        let absent = usize::from(self.members.size).saturating_sub(self.members.acting.count()) as i64;
+        let copies = self.round.copies().filter(|(member, _)| self.members.acting.contains(*member));
+        let lacking: i64 = copies.map(|(member, copy)| self.lacking(member, copy)).sum();
         absent * self.info.stats.objects + self.missing.len() as i64 + lacking
     }
 
     /// Objects whose copies are elsewhere than where CRUSH wants them, counted once for each copy.
     fn misplaced(&self) -> i64 {
-        let to_fill = |o: &maps::OsdId| self.members.up.contains(o) && !self.members.acting.contains(o);
-        self.round.copies().filter(|(o, _)| to_fill(o)).map(|(osd, copy)| self.lacking(osd, copy)).sum()
+        let Members { up, acting, .. } = &self.members;
+        let to_fill = |member: &Member| up.contains(*member) && !acting.contains(*member);
+        self.round
+            .copies()
+            .filter(|(member, _)| to_fill(member))
+            .map(|(member, copy)| self.lacking(member, copy))
+            .sum()
     }
 
     /// The state as Ceph's bits.
     pub fn state_bits(&self, core: &Core) -> u64 {
-        let members = self.members.acting.len();
+        let members = self.members.acting.count();
         let mut bits = match self.state {
             State::Reset | State::GetInfo | State::GetLog | State::GetMissing | State::WaitUpThru => {
                 pg_state::PEERING
@@ -123,9 +130,10 @@ impl Pg {
             num_objects_repaired: self.scrub.record().repaired as i64,
             ..ObjectStatSum::default()
         };
+        let asked = self.round.asked().map(|member| member.osd);
         let when = |bit: u64| if state & bit != 0 { now } else { Default::default() };
         PgStat {
-            pgid: self.id,
+            pgid: self.id.pgid,
             state,
             version: self.info.last_update,
             reported_seq: self.stats.next_report(),
@@ -139,12 +147,12 @@ impl Pg {
             last_scrub_version: self.scrub.record().last_version,
             last_deep_scrub_version: self.scrub.record().last_deep_version,
             log_size: self.log.len() as u64,
-            up: self.members.up.clone(),
-            acting: self.members.acting.clone(),
+            up: self.members.up.osds().to_vec(),
+            acting: self.members.acting.osds().to_vec(),
             stats,
             purged_snaps: self.trim.purged().clone(),
             snap_trim_queue: self.trim_queue_len(core),
-            blocked_by: self.round.blocked_by().iter().copied().chain(self.round.asked()).collect(),
+            blocked_by: self.round.blocked_by().iter().copied().chain(asked).collect(),
         }
     }
 
@@ -155,8 +163,8 @@ impl Pg {
             "pgid": self.id.to_string(),
             "state": pg_state::name(self.state_bits(core)),
             "machine_state": self.state.to_string(),
-            "up": ids(&self.members.up),
-            "acting": ids(&self.members.acting),
+            "up": ids(self.members.up.osds()),
+            "acting": ids(self.members.acting.osds()),
             "interval": self.members.interval.0,
             "last_update": self.info.last_update.to_string(),
             "log_tail": self.info.log_tail.to_string(),
@@ -179,7 +187,7 @@ impl Pg {
             },
             "past_intervals": self.members.past.len(),
             "blocked_by": ids(self.round.blocked_by()),
-            "waits_for": self.round.asked().map(|o| o.0).collect::<Vec<_>>(),
+            "waits_for": self.round.asked().map(|member| member.osd.0).collect::<Vec<_>>(),
             "in_flight": self.replication.len(),
             "requests": self.requests.len(),
             "pulls": self.recovery.pull_count(),

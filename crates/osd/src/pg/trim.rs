@@ -74,7 +74,7 @@ fn keeps_trimmed_clones() -> bool {
 impl Pg {
     /// Removed snapshots of which clones may be left.
     fn to_trim(&self, core: &Core) -> IntervalSet {
-        let mut queue = core.map().removed_snaps_queue.get(&self.id.pool).cloned().unwrap_or_default();
+        let mut queue = core.map().removed_snaps_queue.get(&self.id.pgid.pool).cloned().unwrap_or_default();
         queue.subtract(&self.trim.purged);
         queue
     }
@@ -115,7 +115,7 @@ impl Pg {
         }
         let may =
             self.state == State::Clean && self.is_serving() && !core.map().has_flag(osd_flags::NOSNAPTRIM);
-        let queue = core.map().removed_snaps_queue.get(&self.id.pool);
+        let queue = core.map().removed_snaps_queue.get(&self.id.pgid.pool);
         let (true, Some(queue)) = (may && self.is_primary(core), queue) else {
             (self.trim.current, self.trim.found) = (None, VecDeque::new());
             return self.trim_rest(core);
@@ -158,7 +158,7 @@ impl Pg {
         let after = Some(snap_entries_from(snap, &self.range.0));
         let range = OmapRange { after, prefix, max: PAGE, max_bytes: usize::MAX };
         let read = Read::Object {
-            key: snap_index(self.id.pool),
+            key: snap_index(self.id.pgid.pool),
             attrs: false,
             data: Vec::new(),
             omap_header: false,
@@ -207,7 +207,7 @@ impl Pg {
         let mut info = loaded.info.clone();
         let before = info.snapset.bytes();
         let known = info.snapset.clones.iter().find(|c| c.id == clone).cloned().unwrap_or_default();
-        let pool = self.id.pool;
+        let pool = self.id.pgid.pool;
         let trimmed = info.snapset.trim(clone, |snap| core.is_removed(pool, snap));
         if !loaded.stored || trimmed == Trimmed::Untouched {
             // The index has more than there is; what it says of this snapshot only we act on.

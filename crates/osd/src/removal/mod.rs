@@ -3,7 +3,8 @@
 
 mod steps;
 
-use maps::PgId;
+use crate::pg::objects_of;
+use maps::{PgId, Spg};
 use stdx::Instant;
 use store::ObjectKey;
 
@@ -27,8 +28,8 @@ impl Removal {
     }
 
     /// Of a PG whose pool is not known any more: all that is left of the pool goes with it.
-    pub fn whole_pool_part(pgid: PgId) -> Self {
-        Self::of((ObjectKey::first_at(pgid.pool, -1, 0), ObjectKey::first_at(pgid.pool, 0, 0)))
+    pub fn whole_pool_part(pgid: Spg) -> Self {
+        Self::of(objects_of(pgid.of(PgId::new(pgid.pgid.pool, 0)), 1))
     }
 
     /// When it goes on, if it pauses.

@@ -7,7 +7,7 @@ use crate::pg::meta::{meta_key, snap_index};
 use crate::pg::state::State;
 use crate::pg::successor;
 use crate::qos::Class;
-use maps::PgId;
+use maps::Spg;
 use node::Level;
 use store::{ObjectKey, Read, ReadReply, StoreError, Transaction, TxnOp};
 
@@ -16,7 +16,7 @@ const AT_ONCE: usize = 64;
 
 impl Osd {
     /// The pool is gone, and all of the PG goes.
-    pub(crate) fn remove_whole(&mut self, pgid: PgId, range: (ObjectKey, ObjectKey)) {
+    pub(crate) fn remove_whole(&mut self, pgid: Spg, range: (ObjectKey, ObjectKey)) {
         if let Some(removal) = self.removals.get_mut(&pgid) {
             // It is under way as that of a copy.
             removal.round = None;
@@ -27,7 +27,7 @@ impl Osd {
     }
 
     /// Our copy of a PG goes.
-    pub(crate) fn remove_copy(&mut self, pgid: PgId) {
+    pub(crate) fn remove_copy(&mut self, pgid: Spg) {
         let Some(pg) = self.pgs.get_mut(&pgid) else { return };
         if self.removals.contains_key(&pgid) {
             return;
@@ -45,7 +45,7 @@ impl Osd {
 
     /// Whether a removal is to go on. That of a copy ends where the copy is needed again; what is left of it
     /// is compared.
-    fn is_removal_due(&mut self, pgid: PgId) -> bool {
+    fn is_removal_due(&mut self, pgid: Spg) -> bool {
         let Some(removal) = self.removals.get(&pgid) else { return false };
         let still =
             |round| self.pgs.get(&pgid).is_some_and(|pg| pg.round() == round && pg.state() == State::Stray);
@@ -57,7 +57,7 @@ impl Osd {
     }
 
     /// Goes on with a removal.
-    pub(crate) fn removal_step(&mut self, pgid: PgId) {
+    pub(crate) fn removal_step(&mut self, pgid: Spg) {
         if !self.is_removal_due(pgid) {
             return;
         }
@@ -71,8 +71,8 @@ impl Osd {
                 self.pgs.remove(&pgid);
             }
             let mut ops = vec![TxnOp::Remove(meta_key(pgid))];
-            if !self.core.map().pools.contains_key(&pgid.pool) {
-                ops.push(TxnOp::Remove(snap_index(pgid.pool)));
+            if !self.core.map().pools.contains_key(&pgid.pgid.pool) {
+                ops.push(TxnOp::Remove(snap_index(pgid.pgid.pool)));
             }
             self.core.submit_own(Transaction { ops }, CommitFor::Removed { pgid });
         } else if let Some(wait) = self.core.may_start(Class::BestEffort) {
@@ -87,12 +87,12 @@ impl Osd {
     pub(crate) fn removals_due(&mut self) {
         let now = self.core.now().mono;
         let due = self.removals.iter_mut().filter(|(_, r)| r.pause.is_some_and(|at| at <= now));
-        let due: Vec<PgId> = due.map(|(pgid, removal)| (removal.pause = None, *pgid).1).collect();
+        let due: Vec<Spg> = due.map(|(pgid, removal)| (removal.pause = None, *pgid).1).collect();
         due.into_iter().for_each(|pgid| self.removal_step(pgid));
     }
 
     /// The next objects to go.
-    pub(crate) fn removal_listed(&mut self, pgid: PgId, result: Result<ReadReply, StoreError>) {
+    pub(crate) fn removal_listed(&mut self, pgid: Spg, result: Result<ReadReply, StoreError>) {
         if !self.is_removal_due(pgid) {
             return;
         }

@@ -1,7 +1,7 @@
 //! What must hold where the data of updates goes ahead of them.
 
 use super::cluster::{Cluster, append, write_full};
-use maps::{OsdId, SnapId};
+use maps::{OsdId, SnapId, Spg};
 use msgs::{Extent, Op};
 use node::{Body, Msg};
 use std::cell::Cell;
@@ -124,7 +124,7 @@ fn an_interval_that_ends_between_parts_takes_them_along() {
     c.start(other);
     c.run_until("it is up", |c| c.map.is_up(OsdId(other as i32)));
     c.run(SECOND);
-    assert!(c.osd(member).pgs[&c.pgid("x")].preship().is_none());
+    assert!(c.osd(member).pgs[&Spg::replicated(c.pgid("x"))].preship().is_none());
     goes_through(c, tid);
 }
 

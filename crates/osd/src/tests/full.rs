@@ -1,9 +1,9 @@
 //! What must hold when an OSD has no room: nothing stops, nothing is lost, what frees space goes on, and what
 //! waits goes on once there is room.
 
-use super::cluster::{Cluster, GID, append, write_full};
+use super::cluster::{Cluster, GID, append, member, write_full};
 use crate::snapset::SnapContext;
-use maps::{OsdId, SnapId};
+use maps::{OsdId, SnapId, Spg};
 use msgs::op::watch_op;
 use msgs::{Extent, Op, notify_op};
 use node::{Body, Msg};
@@ -145,7 +145,7 @@ fn each_lacks_something() -> (Cluster, Vec<String>, String) {
     let read = c.send_op(other, None, "o0", vec![Op::Read(Extent::new(0, 0))]);
     c.run(Duration::from_secs(20));
     assert!(!c.replies.contains_key(&read), "there is no room for it");
-    let missing = |osd: usize| c.osd(osd).pgs[&c.pgid("o0")].missing();
+    let missing = |osd: usize| c.osd(osd).pgs[&Spg::replicated(c.pgid("o0"))].missing();
     assert!(missing(other).keys().eq([&c.key("o0")]));
     let names: Vec<String> = (0..full).map(|i| format!("o{i}")).collect();
     let lacking = names.iter().find(|name| missing(first).contains_key(&c.key(name))).cloned();
@@ -294,7 +294,7 @@ fn a_deletion_behind_a_write_that_waits_for_room_is_answered() {
     assert_eq!(heard.collect::<Vec<_>>(), [notify_op::DISCONNECT]);
     let object = c.key(name);
     let watcher = (1, EntityId::new(EntityType::CLIENT, GID as i64));
-    assert!(!c.osd_mut(primary).pgs[&pgid].watches().is_connected(&object, watcher));
+    assert!(!c.osd_mut(primary).pgs[&Spg::replicated(pgid)].watches().is_connected(&object, watcher));
     // Nobody has what waits but one that loses it; the deletions stay.
     let primary = c.acting(&format!("o{last}"))[0];
     c.kill(primary);
@@ -320,7 +320,11 @@ fn its_own_deletion_goes_first((mut c, last, waiting): (Cluster, usize, u64)) {
     let (pgid, key) = (c.pgid(&name), c.key(&name));
     let osd = c.osd_mut(primary);
     // As where another object arrives there meanwhile.
-    osd.pgs.get_mut(&pgid).expect("it leads").lacking_arrived(&mut osd.core, OsdId(FULL as i32), &key);
+    osd.pgs.get_mut(&Spg::replicated(pgid)).expect("it leads").lacking_arrived(
+        &mut osd.core,
+        member(FULL),
+        &key,
+    );
     c.run(Duration::from_millis(500));
     assert!(!c.replies.contains_key(&waiting) && !c.replies.contains_key(&delete));
     c.filter = None;
@@ -491,8 +495,9 @@ fn an_object_that_was_deleted_before_it_was_sent_is_sent_as_it_is_then() {
     c.start(FULL);
     c.run_until("it is up", |c| c.map.is_up(OsdId(FULL as i32)));
     c.run(Duration::from_secs(20));
-    let lacked =
-        |c: &Cluster| c.osd(0).pgs[&pgid].copy(OsdId(FULL as i32)).expect("a member").missing().clone();
+    let lacked = |c: &Cluster| {
+        c.osd(0).pgs[&Spg::replicated(pgid)].copy(OsdId(FULL as i32)).expect("a member").missing().clone()
+    };
     let is_next = |c: &Cluster, name: &String| {
         lacked(c).keys().find(|k| k.snap == store::ObjectKey::HEAD) == Some(&c.key(name))
     };

@@ -2,7 +2,7 @@
 
 use super::cluster::{Cluster, POOL, append, names};
 use crate::pg::Pg;
-use maps::{EVersion, HObject, OsdMap, PgId};
+use maps::{EVersion, HObject, OsdMap, PgId, Spg};
 use msgs::Op;
 use msgs::op::input::{self, PgNlsReply};
 use std::time::Duration;
@@ -177,8 +177,8 @@ fn a_stale_copy_alone_serves_nobody() {
     let whole = PgId::new(POOL, 0);
     c.place(whole, &[1]);
     c.run(2 * SECOND);
-    assert!(!c.osd(1).pgs[&whole].is_serving());
-    assert!(c.osd(1).pgs[&whole].info().incomplete);
+    assert!(!c.osd(1).pgs[&Spg::replicated(whole)].is_serving());
+    assert!(c.osd(1).pgs[&Spg::replicated(whole)].info().incomplete);
     c.start(2);
     for (i, name) in names(24).iter().enumerate() {
         assert_eq!(c.read(name), Ok(if i < 12 { "new" } else { "old" }.into()));
@@ -212,7 +212,7 @@ fn all_copies_of_a_merged_pg_begin_at_one_version() {
     c.wait_clean();
     let whole = PgId::new(POOL, 0);
     for osd in 0..3 {
-        let pg: &Pg = &c.osd(osd).pgs[&whole];
+        let pg: &Pg = &c.osd(osd).pgs[&Spg::replicated(whole)];
         assert_eq!(
             (pg.info().last_update, pg.info().log_tail, pg.log().head(), pg.log().tail()),
             (head, head, head, head)

@@ -17,6 +17,7 @@ mod merge;
 mod reservations;
 mod scenarios;
 mod scrub;
+mod shards;
 mod snapshots;
 mod split;
 mod storm;

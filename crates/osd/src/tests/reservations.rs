@@ -1,6 +1,6 @@
 //! How many PGs are filled at a time, and that all get their turn.
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, member};
 use crate::pg::recovery::reservation::Reservation;
 use maps::OsdId;
 use peer::pg_state;
@@ -14,7 +14,7 @@ fn at_work(c: &Cluster) -> (BTreeMap<usize, usize>, BTreeMap<OsdId, usize>) {
         for pg in c.osd(osd).pgs.values() {
             if let Reservation::Held(members) = pg.reservation() {
                 *from.entry(osd).or_default() += 1;
-                members.iter().for_each(|member| *to.entry(*member).or_default() += 1);
+                members.iter().for_each(|member| *to.entry(member.osd).or_default() += 1);
             }
         }
     }
@@ -45,7 +45,7 @@ fn fill(backfills: usize, log: usize) -> usize {
         c.map.is_up(OsdId(2)) && {
             let primaries =
                 c.alive().0.into_iter().flat_map(|osd| c.osd(osd).pgs.values().map(move |pg| (osd, pg)));
-            let mut own = primaries.filter(|(osd, pg)| pg.primary() == Some(OsdId(*osd as i32)));
+            let mut own = primaries.filter(|(osd, pg)| pg.primary() == Some(member(*osd)));
             own.all(|(_, pg)| pg.state() == crate::pg::state::State::Clean)
         }
     });

@@ -1,8 +1,8 @@
 //! What must hold when OSDs die, return, and lose one another.
 
-use super::cluster::{Cluster, append, write_full};
+use super::cluster::{Cluster, append, member, write_full};
 use crate::pg::state::State;
-use maps::{Epoch, OsdId};
+use maps::{Epoch, Spg};
 use msgs::errno::EPERM;
 use msgs::op::input;
 use msgs::{Extent, Op, OsdOpReply};
@@ -664,7 +664,7 @@ fn moves_unnoticed(by_log: bool) {
     let pgid = c.pgid("o0");
     c.write("o5", "new");
     assert_eq!(c.acting("o0"), from, "for the time being");
-    let state = |c: &Cluster| c.osd(from[0]).pgs[&pgid].state_bits(&c.osd(from[0]).core);
+    let state = |c: &Cluster| c.osd(from[0]).pgs[&Spg::replicated(pgid)].state_bits(&c.osd(from[0]).core);
     let waits = peer::pg_state::BACKFILL_WAIT | peer::pg_state::RECOVERY_WAIT;
     c.run_until("its turn", |c| state(c) & waits == 0);
     let told = peer::pg_state::name(state(&c));
@@ -680,7 +680,8 @@ fn moves_unnoticed(by_log: bool) {
     c.run_until("it is where it should be", |c| {
         let led = c.acting("o0")[0];
         assert!(
-            !peer::pg_state::name(c.osd(led).pgs[&pgid].state_bits(&c.osd(led).core)).contains("degraded")
+            !peer::pg_state::name(c.osd(led).pgs[&Spg::replicated(pgid)].state_bits(&c.osd(led).core))
+                .contains("degraded")
         );
         c.acting("o0") == to
     });
@@ -734,8 +735,8 @@ fn a_copy_that_came_to_be_of_no_use_while_its_osd_was_away_is_removed() {
     c.place(pgid, &[acting[0], acting[1], other]);
     // Until the other one is filled the old ones serve.
     c.run_until("it knows that it is needed no more", |c| {
-        let pg = &c.osd(acting[2]).pgs[&pgid];
-        let is_out = pg.state() == State::Stray && !pg.takes_part(OsdId(acting[2] as i32));
+        let pg = &c.osd(acting[2]).pgs[&Spg::replicated(pgid)];
+        let is_out = pg.state() == State::Stray && !pg.takes_part(member(acting[2]));
         is_out && c.objects(other).contains_key(&b"o"[..])
     });
     // It dies when it has recorded that, before the primary has said that it may remove its copy.
@@ -744,14 +745,14 @@ fn a_copy_that_came_to_be_of_no_use_while_its_osd_was_away_is_removed() {
     c.kill(acting[2]);
     c.thaw(acting[0]);
     c.run_until("it has moved", |c| {
-        let pg = &c.osd(acting[0]).pgs[&pgid];
-        pg.state() == State::Clean && pg.takes_part(OsdId(other as i32))
+        let pg = &c.osd(acting[0]).pgs[&Spg::replicated(pgid)];
+        pg.state() == State::Clean && pg.takes_part(member(other))
     });
     // It is not a member when it comes: no interval begins.
-    let interval = c.osd(acting[0]).pgs[&pgid].members().interval;
+    let interval = c.osd(acting[0]).pgs[&Spg::replicated(pgid)].members().interval;
     c.start(acting[2]);
     c.run(Duration::from_secs(10));
-    assert_eq!(c.osd(acting[0]).pgs[&pgid].members().interval, interval);
+    assert_eq!(c.osd(acting[0]).pgs[&Spg::replicated(pgid)].members().interval, interval);
     let left: Vec<_> = c.objects(acting[2]).into_keys().filter(|name| name == b"o").collect();
     assert_eq!(left, Vec::<Vec<u8>>::new(), "on osd.{}", acting[2]);
     c.check();
@@ -773,7 +774,9 @@ fn an_object_asked_of_a_copy_that_is_gone_without_a_word_is_asked_of_another() {
     c.filter =
         Some(Box::new(|_, to, msg| to == 0 && matches!(msg.body, node::Body::Peer(peer::Body::Pull(_)))));
     c.start(2);
-    let asks = |c: &Cluster| c.acting("x")[0] == 2 && c.osd(2).pgs[&pgid].recovery().pull_count() > 0;
+    let asks = |c: &Cluster| {
+        c.acting("x")[0] == 2 && c.osd(2).pgs[&Spg::replicated(pgid)].recovery().pull_count() > 0
+    };
     c.run_until("the primary asks for it", asks);
     c.run(Duration::from_millis(100));
     c.freeze(0);

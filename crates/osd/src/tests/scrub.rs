@@ -2,7 +2,7 @@
 
 use super::cluster::{Cluster, POOL, append};
 use crate::object::INFO_ATTR;
-use maps::{OsdId, PgId, SnapId};
+use maps::{OsdId, PgId, SnapId, Spg};
 use msgs::op::scrub::{ScrubLs, ScrubLsReply, shard_error};
 use msgs::op::{RawOp, input};
 use msgs::{Op, OpCode};
@@ -52,14 +52,14 @@ fn scrub(c: &mut Cluster, name: &str, deep: bool, repair: bool) {
 }
 
 fn errors(c: &Cluster, name: &str) -> u32 {
-    let pg = &c.osd(c.acting(name)[0]).pgs[&c.pgid(name)];
+    let pg = &c.osd(c.acting(name)[0]).pgs[&Spg::replicated(c.pgid(name))];
     pg.scrub().record().errors()
 }
 
 fn damaged_at(c: &Cluster, name: &str) -> Vec<(OsdId, u64)> {
-    let pg = &c.osd(c.acting(name)[0]).pgs[&c.pgid(name)];
+    let pg = &c.osd(c.acting(name)[0]).pgs[&Spg::replicated(c.pgid(name))];
     let shards = pg.scrub().found().objects.values().flat_map(|f| &f.shards);
-    shards.filter(|(_, s)| s.errors != 0).map(|(osd, s)| (*osd, s.errors)).collect()
+    shards.filter(|(_, s)| s.errors != 0).map(|(member, s)| (member.osd, s.errors)).collect()
 }
 
 /// Everything is whole, and complaints were about damage alone.
@@ -253,7 +253,7 @@ fn two_copies_that_differ_are_left_to_a_person() {
     scrub(&mut c, &name, true, true);
     assert_eq!(errors(&c, &name), 1);
     assert_eq!(damaged_at(&c, &name), [], "nobody knows whose");
-    let pg = &c.osd(c.acting(&name)[0]).pgs[&c.pgid(&name)];
+    let pg = &c.osd(c.acting(&name)[0]).pgs[&Spg::replicated(c.pgid(&name))];
     assert!(pg.scrub().record().failed_repair);
     c.write(&name, "decided");
     scrub(&mut c, &name, true, true);
@@ -276,7 +276,7 @@ fn a_decayed_clone_is_replaced_and_a_lost_one_is_told_of() {
         c.tamper(osd, vec![TxnOp::Remove(clone.clone())]);
     }
     scrub(&mut c, &name, false, false);
-    let pg = &c.osd(c.acting(&name)[0]).pgs[&c.pgid(&name)];
+    let pg = &c.osd(c.acting(&name)[0]).pgs[&Spg::replicated(c.pgid(&name))];
     assert_eq!(pg.scrub().found().snapsets[0].missing, [snap]);
     assert_eq!(errors(&c, &name), 1);
 }
@@ -311,7 +311,7 @@ fn a_pause_that_ends_while_an_object_is_compared_for_a_request_keeps_nobody_busy
     rot(&mut c, primary, &name);
     c.set_scrub(primary, |scrub| (scrub.chunk_max, scrub.sleep) = (1, Duration::from_secs(1)));
     c.order_scrub(primary, pgid, true, false);
-    c.run_until("a pause", |c| c.osd(primary).pgs[&pgid].scrub().paused_until().is_some());
+    c.run_until("a pause", |c| c.osd(primary).pgs[&Spg::replicated(pgid)].scrub().paused_until().is_some());
     let member = c.acting(&name)[1];
     c.freeze(member);
     let read = c.send_op(primary, None, &name, vec![Op::Read(msgs::Extent::new(0, 0))]);
@@ -367,7 +367,7 @@ fn what_can_not_be_read_anywhere_is_not_tried_without_end() {
     c.run(Duration::from_secs(20));
     let told = c.complaints.iter().filter(|text| text.contains("object_damaged")).count();
     assert!((1..5).contains(&told), "{told} times");
-    let pg = &c.osd(members[0]).pgs[&c.pgid(&name)];
+    let pg = &c.osd(members[0]).pgs[&Spg::replicated(c.pgid(&name))];
     assert_eq!(pg.state(), crate::pg::state::State::Active, "not clean");
     assert!(c.read("o1").is_ok(), "others are served");
 }
@@ -416,16 +416,16 @@ fn a_scrub_is_taken_up_by_the_next_primary_where_it_was_ordered_and_its_time_is_
     scrub(&mut c, &name, true, false);
     let members = c.acting(&name);
     let pgid = c.pgid(&name);
-    let record = c.osd(members[0]).pgs[&pgid].scrub().record().clone();
+    let record = c.osd(members[0]).pgs[&Spg::replicated(pgid)].scrub().record().clone();
     c.run(Duration::from_secs(1));
     c.kill(members[0]);
     c.mark_down(members[0], true);
     c.run(Duration::from_secs(5));
-    assert_eq!(c.osd(members[1]).pgs[&pgid].scrub().record(), &record);
+    assert_eq!(c.osd(members[1]).pgs[&Spg::replicated(pgid)].scrub().record(), &record);
     assert_eq!(c.stats[&pgid].last_deep_scrub, record.last_deep);
     c.start(members[0]);
     c.wait_clean();
-    assert_eq!(c.osd(members[0]).pgs[&pgid].scrub().record(), &record, "it was stored");
+    assert_eq!(c.osd(members[0]).pgs[&Spg::replicated(pgid)].scrub().record(), &record, "it was stored");
     whole(&mut c);
 }
 
@@ -496,7 +496,7 @@ fn planted_faults_are_seen() {
             c.send_op(members[0], None, &name, vec![append("more")]);
         }
         c.run(Duration::from_millis(300));
-        let ordered = |c: &Cluster| c.osd(members[0]).pgs[&pgid].info().last_update;
+        let ordered = |c: &Cluster| c.osd(members[0]).pgs[&Spg::replicated(pgid)].info().last_update;
         let last = ordered(&c);
         let tid = c.send_op(members[0], None, &name, vec![Op::Delete]);
         c.run(Duration::from_millis(300));

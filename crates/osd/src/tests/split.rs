@@ -3,7 +3,7 @@
 use super::cluster::{Cluster, append, names};
 use crate::pg::Pg;
 use crate::pg::meta::{Loader, MetaChange, Stored};
-use maps::PgId;
+use maps::{PgId, Spg};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use store::TxnOp;
@@ -122,7 +122,7 @@ fn clones_are_trimmed_by_the_pg_that_has_them_now() {
 fn a_split_that_a_start_finds_marked_comes_to_the_same() {
     let mut c = Cluster::new(1, 1, 1, 1);
     names(40).iter().for_each(|name| c.write(name, name));
-    let whole = PgId::new(c.pgid("o0").pool, 0);
+    let whole = Spg::replicated(PgId::new(c.pgid("o0").pool, 0));
     let pg = &c.osd(0).pgs[&whole];
     // What lies on the disk between the map's transaction and that of the parts.
     let mut change = MetaChange::default();

@@ -9,11 +9,12 @@
 use crate::completion::{CommitFor, ReadFor};
 use crate::core::Core;
 use crate::object::{INFO_ATTR, ObjectInfo, first_of, head_of};
+use crate::pg::member::{Asker, Member};
 use crate::pg::meta::MetaChange;
 use crate::pg::peering::round::PeerCopy;
 use crate::pg::state::State;
 use crate::pg::{Pg, successor};
-use maps::{EVersion, OsdId};
+use maps::EVersion;
 use node::{ConnId, Level};
 use std::collections::{BTreeMap, BTreeSet};
 use store::{ObjectKey, Read, ReadReply, StoreError, TxnOp};
@@ -40,11 +41,11 @@ struct Listing {
 #[derive(Debug)]
 enum Purpose {
     /// To compare with a member's copy.
-    Member(OsdId),
+    Member(Member),
     /// To compare with the copy that we take ours from.
     OwnCopy,
     /// Another OSD asked.
-    Asked(ConnId, u64),
+    Asked(Asker),
 }
 
 /// A member's copy being compared, as the primary sees it.
@@ -134,7 +135,7 @@ impl MemberBackfill {
 /// Our own copy being compared, before the PG is active.
 #[derive(Debug)]
 pub struct SelfBackfill {
-    source: OsdId,
+    source: Member,
     cursor: ObjectKey,
     until: ObjectKey,
     tid: u64,
@@ -157,7 +158,7 @@ fn before(cursor: &ObjectKey, key: &ObjectKey) -> ObjectKey {
 #[derive(Debug, Default)]
 pub struct Backfill {
     /// As primary: the members' copies that are filled.
-    members: BTreeMap<OsdId, MemberBackfill>,
+    members: BTreeMap<Member, MemberBackfill>,
     /// As primary, before the PG is active: our own copy.
     own: Option<SelfBackfill>,
     /// Parts of our store being listed.
@@ -166,13 +167,13 @@ pub struct Backfill {
 
 impl Backfill {
     /// A member's copy is to be compared, from the first key on.
-    pub fn begin(&mut self, osd: OsdId, from: ObjectKey) {
-        self.members.insert(osd, MemberBackfill::new(from));
+    pub fn begin(&mut self, member: Member, from: ObjectKey) {
+        self.members.insert(member, MemberBackfill::new(from));
     }
 
     /// True if a member's copy is not known to be complete.
-    pub fn is_filling(&self, osd: OsdId) -> bool {
-        self.members.contains_key(&osd)
+    pub fn is_filling(&self, member: Member) -> bool {
+        self.members.contains_key(&member)
     }
 
     /// True if no member's copy is left to be filled.
@@ -186,56 +187,56 @@ impl Backfill {
     }
 
     /// Everything before it is equal at a member that is filled.
-    pub fn cursor(&self, osd: OsdId) -> Option<&ObjectKey> {
-        self.members.get(&osd).map(|member| &member.cursor)
+    pub fn cursor(&self, member: Member) -> Option<&ObjectKey> {
+        self.members.get(&member).map(|fill| &fill.cursor)
     }
 
     /// True if writes to an object must wait for a member's comparison.
-    pub fn holds(&self, osd: OsdId, key: &ObjectKey) -> bool {
-        self.members.get(&osd).is_some_and(|member| member.holds(key))
+    pub fn holds(&self, member: Member, key: &ObjectKey) -> bool {
+        self.members.get(&member).is_some_and(|fill| fill.holds(key))
     }
 
     /// The part of a range of keys that is not known to be equal at a member; `None` if its copy is not being
     /// filled.
-    pub fn part_left(&self, osd: OsdId, range: &(ObjectKey, ObjectKey)) -> Option<f64> {
-        self.members.get(&osd).map(|member| member.part_left(range))
+    pub fn part_left(&self, member: Member, range: &(ObjectKey, ObjectKey)) -> Option<f64> {
+        self.members.get(&member).map(|fill| fill.part_left(range))
     }
 
     /// The members to which something that differs is to be sent.
-    pub fn to_be_sent(&self) -> Vec<OsdId> {
-        self.members.iter().filter(|(_, member)| member.is_to_be_sent()).map(|(osd, _)| *osd).collect()
+    pub fn to_be_sent(&self) -> Vec<Member> {
+        self.members.iter().filter(|(_, fill)| fill.is_to_be_sent()).map(|(member, _)| *member).collect()
     }
 
     /// A client waits for an object: what holds it is sent as fast as can be. Gives the members to which
     /// something is to be sent for that.
-    pub fn hurry(&mut self, key: &ObjectKey) -> Vec<OsdId> {
-        let waited_for = self.members.iter_mut().filter_map(|(osd, member)| {
-            let waited_for = member.is_waited_for(key);
-            (waited_for && member.is_to_be_sent()).then_some(*osd)
+    pub fn hurry(&mut self, key: &ObjectKey) -> Vec<Member> {
+        let waited_for = self.members.iter_mut().filter_map(|(member, fill)| {
+            let waited_for = fill.is_waited_for(key);
+            (waited_for && fill.is_to_be_sent()).then_some(*member)
         });
         waited_for.collect()
     }
 
     /// An object has arrived at a member.
-    pub fn pushed(&mut self, osd: OsdId, key: &ObjectKey) {
-        if let Some(member) = self.members.get_mut(&osd) {
-            member.pushed(key);
+    pub fn pushed(&mut self, member: Member, key: &ObjectKey) {
+        if let Some(fill) = self.members.get_mut(&member) {
+            fill.pushed(key);
         }
     }
 
     /// A member had no space for an object.
-    pub fn refused(&mut self, osd: OsdId, key: &ObjectKey) {
-        if let Some(member) = self.members.get_mut(&osd) {
-            member.refused(key);
+    pub fn refused(&mut self, member: Member, key: &ObjectKey) {
+        if let Some(fill) = self.members.get_mut(&member) {
+            fill.refused(key);
         }
     }
 
     /// Asserts the invariants.
     pub fn check(&self) {
-        for (osd, member) in &self.members {
-            assert!(member.compared || member.to_send.is_empty(), "osd.{osd} is sent what was not compared");
-            assert!(member.sending.len() <= AT_ONCE, "too much is on its way to osd.{osd}");
-            assert!(!member.ending || member.sending.is_empty(), "osd.{osd}'s comparison ends too early");
+        for (member, fill) in &self.members {
+            assert!(fill.compared || fill.to_send.is_empty(), "osd.{member} is sent what was not compared");
+            assert!(fill.sending.len() <= AT_ONCE, "too much is on its way to osd.{member}");
+            assert!(!fill.ending || fill.sending.is_empty(), "osd.{member}'s comparison ends too early");
         }
     }
 }
@@ -300,12 +301,12 @@ impl Pg {
         }
         let Some(listing) = self.backfill.listings.remove(&id) else { return };
         match listing.purpose {
-            Purpose::Member(osd) => self.compare_member(core, osd, listing),
+            Purpose::Member(member) => self.compare_member(core, member, listing),
             Purpose::OwnCopy => self.compare_own(core, listing),
-            Purpose::Asked(conn, tid) => {
+            Purpose::Asked(Asker { conn, tid, shard }) => {
                 let entries: Vec<(ObjectKey, EVersion)> = listing.versions.into_iter().collect();
                 let reply = peer::PgScanReply {
-                    head: self.head(core),
+                    head: self.head(core, shard),
                     entries: Writer::encode(&entries),
                     until: Writer::encode(&listing.until),
                     done: false,
@@ -322,7 +323,7 @@ impl Pg {
         }
         if msg.done {
             let reply = peer::PgScanReply {
-                head: peer::PgHead { epoch: core.epoch(), ..msg.head },
+                head: msg.head.answer(core.epoch()),
                 entries: Vec::new(),
                 until: Vec::new(),
                 done: true,
@@ -339,125 +340,126 @@ impl Pg {
         };
         let max = (msg.max as usize).clamp(1, SCAN_LIMIT);
         let (from, to) = (from.max(self.range.0.clone()), to.min(self.range.1.clone()));
-        self.list(core, from, to, max, Purpose::Asked(conn, tid));
+        self.list(core, from, to, max, Purpose::Asked(Asker { conn, tid, shard: msg.head.from }));
     }
 
     fn ask_scan(
         &self,
         core: &mut Core,
-        osd: OsdId,
+        member: Member,
         tid: u64,
         range: Option<(&ObjectKey, &ObjectKey, usize)>,
     ) {
         let encode = |key: Option<&ObjectKey>| key.map(Writer::encode).unwrap_or_default();
         let body = peer::PgScan {
-            head: self.head(core),
+            head: self.head(core, member.shard),
             from: encode(range.map(|r| r.0)),
             to: encode(range.map(|r| r.1)),
             max: range.map_or(0, |r| r.2 as u32),
             done: range.is_none(),
         };
-        core.send_osd(osd, tid, peer::Body::from(body));
+        core.send_osd(member.osd, tid, peer::Body::from(body));
     }
 
     /// The members the next objects of whose copies are to be compared; none while our own lacks something.
-    pub(super) fn to_be_compared(&self, core: &Core) -> impl Iterator<Item = OsdId> {
+    pub(super) fn to_be_compared(&self, core: &Core) -> impl Iterator<Item = Member> {
         let members = self.backfill.members.iter().filter(|_| self.missing.is_empty());
-        members.filter(|(osd, m)| m.is_to_be_compared() && !core.is_out_of_space(**osd)).map(|(osd, _)| *osd)
+        members
+            .filter(|(member, fill)| fill.is_to_be_compared() && !core.is_out_of_space(member.osd))
+            .map(|(member, _)| *member)
     }
 
     /// Begins or goes on with the comparison of members' copies. Between two steps nothing waits for it but
     /// writes to an object of which only clones were compared, so this is where it keeps to its pace; a step
     /// that clients wait for is done as fast as can be.
     pub fn backfill_members(&mut self, core: &mut Core) {
-        for osd in self.to_be_compared(core).collect::<Vec<_>>() {
-            let Some(member) = self.backfill.members.get_mut(&osd) else { continue };
-            if !member.hurry && !core.may_compare() {
+        for member in self.to_be_compared(core).collect::<Vec<_>>() {
+            let Some(fill) = self.backfill.members.get_mut(&member) else { continue };
+            if !fill.hurry && !core.may_compare() {
                 continue;
             }
-            let (from, to) = (member.cursor.clone(), self.range.1.clone());
+            let (from, to) = (fill.cursor.clone(), self.range.1.clone());
             // From now on writes to the rest of the PG wait, until the list says how far this step goes.
-            member.bound = Some(to.clone());
-            (member.compared, member.tid) = (false, 0);
+            fill.bound = Some(to.clone());
+            (fill.compared, fill.tid) = (false, 0);
             let max = core.options().scan_max;
-            self.list(core, from, to, max, Purpose::Member(osd));
+            self.list(core, from, to, max, Purpose::Member(member));
         }
     }
 
     /// Our part of the range is known: asks the member for its own.
-    fn compare_member(&mut self, core: &mut Core, osd: OsdId, listing: Listing) {
+    fn compare_member(&mut self, core: &mut Core, member: Member, listing: Listing) {
         let tid = core.next_round();
-        let Some(member) = self.backfill.members.get_mut(&osd) else { return };
+        let Some(fill) = self.backfill.members.get_mut(&member) else { return };
         // Who still waits, now that the step's end is known, says so again.
-        (member.tid, member.ours, member.hurry) = (tid, listing.versions, false);
-        let (from, to) = (member.cursor.clone(), listing.until);
-        member.bound = Some(to.clone());
-        self.ask_scan(core, osd, tid, Some((&from, &to, SCAN_LIMIT)));
+        (fill.tid, fill.ours, fill.hurry) = (tid, listing.versions, false);
+        let (from, to) = (fill.cursor.clone(), listing.until);
+        fill.bound = Some(to.clone());
+        self.ask_scan(core, member, tid, Some((&from, &to, SCAN_LIMIT)));
         self.kick_waiting(core);
     }
 
     /// The other side of a comparison has come.
-    pub fn on_scan_reply(&mut self, core: &mut Core, from: OsdId, tid: u64, msg: &peer::PgScanReply) {
+    pub fn on_scan_reply(&mut self, core: &mut Core, from: Member, tid: u64, msg: &peer::PgScanReply) {
         if !self.is_current(msg.head.interval) {
             return;
         }
         if self.backfill.own.as_ref().is_some_and(|s| s.tid == tid) {
             return self.on_own_scan_reply(core, msg);
         }
-        let Some(member) = self.backfill.members.get_mut(&from).filter(|r| r.tid == tid) else {
+        let Some(fill) = self.backfill.members.get_mut(&from).filter(|r| r.tid == tid) else {
             return;
         };
         if msg.done {
             return self.member_is_complete(core, from);
         }
         let Some((theirs, until)) = decode_scan(msg) else { return };
-        let bound = member.bound.clone().map_or(until.clone(), |b| b.min(until));
-        let ours = std::mem::take(&mut member.ours);
+        let bound = fill.bound.clone().map_or(until.clone(), |b| b.min(until));
+        let ours = std::mem::take(&mut fill.ours);
         let differing = ours.range(..&bound).filter(|(key, version)| theirs.get(*key) != Some(version));
         let mut to_send: Vec<_> = differing.map(|(k, v)| (k.clone(), *v, false)).collect();
         let held = core.objects_held(core.options().scan_max);
-        let bound =
-            to_send.get(held).map_or(bound.clone(), |(key, ..)| before(&member.cursor, key).min(bound));
+        let bound = to_send.get(held).map_or(bound.clone(), |(key, ..)| before(&fill.cursor, key).min(bound));
         to_send.retain(|(key, ..)| *key < bound);
         let extra = theirs.range(..&bound).filter(|(key, _)| !ours.contains_key(*key));
         to_send.extend(extra.map(|(k, v)| (k.clone(), *v, true)));
-        (member.bound, member.to_send, member.compared) = (Some(bound), to_send, true);
-        member.hurry = false;
+        (fill.bound, fill.to_send, fill.compared) = (Some(bound), to_send, true);
+        fill.hurry = false;
         // Who need not wait goes on, who still does says so again.
         self.kick_waiting(core);
         self.backfill_go_on(core, from);
     }
 
     /// Sends what differs, and moves the cursor once all of it has arrived.
-    pub fn backfill_go_on(&mut self, core: &mut Core, osd: OsdId) {
+    pub fn backfill_go_on(&mut self, core: &mut Core, member: Member) {
         loop {
-            let Some(member) = self.backfill.members.get_mut(&osd) else { return };
-            if !member.compared || member.sending.len() >= AT_ONCE {
+            let Some(fill) = self.backfill.members.get_mut(&member) else { return };
+            if !fill.compared || fill.sending.len() >= AT_ONCE {
                 return;
             }
-            if !member.to_send.is_empty() && !member.hurry && !core.may_recover() {
+            if !fill.to_send.is_empty() && !fill.hurry && !core.may_recover() {
                 return;
             }
-            if let Some((key, version, deleted)) = member.to_send.pop() {
-                member.sending.insert(key.clone());
-                self.recovery.begin_push(osd, &key);
-                self.push(core, osd, key, version, deleted);
+            if let Some((key, version, deleted)) = fill.to_send.pop() {
+                fill.sending.insert(key.clone());
+                self.recovery.begin_push(member, &key);
+                self.push(core, member, key, version, deleted);
                 continue;
             }
-            if !member.sending.is_empty() {
+            if !fill.sending.is_empty() {
                 return;
             }
-            (member.compared, member.hurry) = (false, false);
-            if std::mem::take(&mut member.failed) {
-                member.bound = None;
+            (fill.compared, fill.hurry) = (false, false);
+            if std::mem::take(&mut fill.failed) {
+                fill.bound = None;
                 return self.kick_waiting(core);
             }
-            member.cursor = member.bound.take().unwrap_or_else(|| self.range.1.clone());
-            if member.cursor >= self.range.1 {
-                member.ending = true;
-                member.tid = core.next_round();
-                let tid = member.tid;
-                self.ask_scan(core, osd, tid, None);
+            fill.cursor = fill.bound.take().unwrap_or_else(|| self.range.1.clone());
+            if fill.cursor >= self.range.1 {
+                fill.ending = true;
+                fill.tid = core.next_round();
+                let tid = fill.tid;
+                self.ask_scan(core, member, tid, None);
             } else {
                 self.backfill_members(core);
             }
@@ -465,10 +467,10 @@ impl Pg {
         }
     }
 
-    fn member_is_complete(&mut self, core: &mut Core, osd: OsdId) {
-        self.backfill.members.remove(&osd);
-        self.round.completed(osd);
-        core.event(Level::Info, "copy_resynced", format!("pg {} on osd.{osd}", self.id));
+    fn member_is_complete(&mut self, core: &mut Core, member: Member) {
+        self.backfill.members.remove(&member);
+        self.round.completed(member);
+        core.event(Level::Info, "copy_resynced", format!("pg {} on osd.{member}", self.id));
         self.stats.mark_changed();
         self.kick_all(core);
         self.recover(core);

@@ -24,13 +24,19 @@ impl Pg {
         self.load_more(core, op, loads);
     }
 
-    /// Asks the store, and puts the request back until all answers are here.
+    /// Asks the stores that have it, and puts the request back until all answers are here.
     pub(super) fn load_more(&mut self, core: &mut Core, mut op: ClientOp, loads: Loads) {
         op.enter(Stage::Loading, core.now().mono);
-        op.reads_left = loads.reads.len();
+        op.reads_left = 0;
+        let us = self.us(core);
         let (pgid, id, attempt) = (self.id, op.id, op.attempt);
         for (index, (_, read)) in loads.reads.iter().enumerate() {
-            core.read(read.clone(), ReadFor::Op { pgid, id, attempt, index });
+            for (member, read) in self.backend.read(us, read.clone()) {
+                // No message asks another member for a read yet.
+                assert_eq!(member, us, "pg {pgid}: a read at osd.{member}");
+                op.reads_left += 1;
+                core.read(read, ReadFor::Op { pgid, id, attempt, index });
+            }
         }
         op.loads = Some(loads);
         self.requests.put(op);

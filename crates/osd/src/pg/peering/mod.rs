@@ -13,6 +13,7 @@ use crate::core::Core;
 use crate::pg::Pg;
 use crate::pg::info::{Info, Interval, Notice, merge_past};
 use crate::pg::log::{Dup, Entry, Missing, PgLog};
+use crate::pg::member::Member;
 use crate::pg::meta::{Members, MetaChange};
 use crate::pg::recovery::unfound::is_given_up;
 use crate::pg::state::State;
@@ -54,42 +55,44 @@ wire_structs! {
 impl Pg {
     /// Who may know of writes since the PG was last active; and who is down where all members of an interval
     /// are, unless they were all declared lost since.
-    fn prior_set(&self, core: &Core) -> (BTreeSet<OsdId>, Vec<OsdId>) {
+    fn prior_set(&self, core: &Core) -> (BTreeSet<Member>, Vec<OsdId>) {
         let (mut probe, mut blocked) = (BTreeSet::new(), Vec::new());
-        probe.extend(self.members.acting.iter().chain(&self.members.up));
+        probe.extend(self.members.acting.members().chain(self.members.up.members()));
         let since = self.info.history.last_epoch_started;
         for interval in self.members.past.iter().filter(|i| i.maybe_rw && i.last >= since) {
-            let up: Vec<OsdId> = interval.acting.iter().copied().filter(|o| core.map().is_up(*o)).collect();
+            let members = || interval.acting.members();
+            let up: Vec<Member> = members().filter(|member| core.map().is_up(member.osd)).collect();
             if up.is_empty() {
                 let is_awaited = |osd: &OsdId| !is_given_up(core.map(), *osd, interval.first);
-                blocked.extend(interval.acting.iter().copied().filter(is_awaited));
+                blocked.extend(members().map(|member| member.osd).filter(is_awaited));
             }
             probe.extend(up);
         }
-        probe.remove(&core.id());
+        probe.remove(&self.us(core));
         (probe, blocked)
     }
 
     /// Asks all that have not been asked in this round.
     pub fn get_info(&mut self, core: &mut Core) {
         let (probe, blocked) = self.prior_set(core);
-        for osd in probe {
-            if core.map().is_up(osd) && self.round.ask_info(osd) {
-                self.query(core, osd, false);
+        for member in probe {
+            if core.map().is_up(member.osd) && self.round.ask_info(member) {
+                self.query(core, member, false);
             }
         }
         self.round.block_by(blocked);
         self.check_info(core);
     }
 
-    fn query(&self, core: &mut Core, osd: OsdId, want_log: bool) {
-        let body = peer::PgQuery { head: self.head(core), want_log, since: EVersion::default() };
-        core.send_osd(osd, self.round.number(), peer::Body::from(body));
+    fn query(&self, core: &mut Core, member: Member, want_log: bool) {
+        let body =
+            peer::PgQuery { head: self.head(core, member.shard), want_log, since: EVersion::default() };
+        core.send_osd(member.osd, self.round.number(), peer::Body::from(body));
     }
 
     /// Takes what another OSD says of its copy: as an answer (its tid is our round), or because it saw a new
     /// primary.
-    pub fn on_notice(&mut self, core: &mut Core, from: OsdId, tid: u64, exists: bool, notice: Notice) {
+    pub fn on_notice(&mut self, core: &mut Core, from: Member, tid: u64, exists: bool, notice: Notice) {
         if !self.is_primary(core) || tid != 0 && !self.round.take_answer(from, tid) {
             return;
         }
@@ -120,7 +123,7 @@ impl Pg {
 
     /// Whoever took part before the PG was last active has not been asked, but may have what its members have
     /// only heard of and nobody else has.
-    fn found_another_copy(&mut self, core: &mut Core, from: OsdId, copy: PeerCopy) {
+    fn found_another_copy(&mut self, core: &mut Core, from: Member, copy: PeerCopy) {
         let lacking = &self.missing;
         if self.recovery.found(|key| lacking.contains_key(key)) {
             self.round.learn(from, copy);
@@ -142,42 +145,43 @@ impl Pg {
             self.set_state(core, State::Down);
             return;
         }
-        let best = self.choose_authority(core.id());
-        if let Some(osd) = best {
-            let theirs = self.round.copy(osd).filter(|_| osd != core.id());
+        let us = self.us(core);
+        let best = self.choose_authority(us);
+        if let Some(member) = best {
+            let theirs = self.round.copy(member).filter(|_| member != us);
             let info = theirs.map_or(&self.info, PeerCopy::info);
             self.ask_acting(core, &info.clone());
         }
         match best {
             None => self.set_state(core, State::Incomplete),
-            Some(osd) if osd == core.id() => self.get_missing(core),
-            Some(osd) => {
+            Some(member) if member == us => self.get_missing(core),
+            Some(member) => {
                 self.set_state(core, State::GetLog);
-                self.round.ask_log(osd);
-                self.query(core, osd, true);
+                self.round.ask_log(member);
+                self.query(core, member, true);
             }
         }
     }
 
     /// The best copy: complete, of the newest activation, with the newest update that it had room for, then
     /// the longest log, then ours. All of them have logged what was acknowledged, so none is wrong.
-    fn choose_authority(&self, us: OsdId) -> Option<OsdId> {
-        let copies = self.round.copies().filter(|(_, c)| c.exists()).map(|(osd, c)| (osd, c.info()));
-        let all: Vec<(OsdId, &Info)> = std::iter::once((us, &self.info)).chain(copies).collect();
+    fn choose_authority(&self, us: Member) -> Option<Member> {
+        let copies = self.round.copies().filter(|(_, c)| c.exists()).map(|(member, c)| (member, c.info()));
+        let all: Vec<(Member, &Info)> = std::iter::once((us, &self.info)).chain(copies).collect();
         // A copy that is being backfilled took part in activations too, and so knows which of the others are
         // too old.
         let started = all.iter().map(|(_, i)| i.last_epoch_started).max()?;
         let started = started.max(self.info.history.last_epoch_started);
         let able = all.into_iter().filter(|(_, i)| !i.incomplete && i.last_epoch_started >= started);
-        let best = able.max_by_key(|(osd, i)| {
+        let best = able.max_by_key(|(member, i)| {
             let whole = i.short_of == EVersion::default();
-            (i.had_room_to(), whole, i.last_update, Reverse(i.log_tail), *osd == us, Reverse(*osd))
+            (i.had_room_to(), whole, i.last_update, Reverse(i.log_tail), *member == us, Reverse(*member))
         });
-        best.map(|(osd, _)| osd)
+        best.map(|(member, _)| member)
     }
 
     /// Takes a member's log: the authority's, or that of a member whose newest update we don't know.
-    pub fn on_log_reply(&mut self, core: &mut Core, from: OsdId, tid: u64, msg: &peer::PgLog) {
+    pub fn on_log_reply(&mut self, core: &mut Core, from: Member, tid: u64, msg: &peer::PgLog) {
         if !self.is_primary(core) || !self.round.take_answer(from, tid) {
             return;
         }
@@ -200,16 +204,18 @@ impl Pg {
     }
 
     /// Whether a copy can serve at once: it lacks nothing that the log of the best one does not tell of.
-    fn can_serve(&self, core: &Core, osd: OsdId, best: &Info) -> bool {
+    fn can_serve(&self, core: &Core, member: Member, best: &Info) -> bool {
         let known = |info: &Info| !info.incomplete && !info.is_empty() && info.last_update >= best.log_tail;
-        if osd == core.id() {
+        if member == self.us(core) {
             return known(&self.info);
         }
-        let Some(copy) = self.round.copy(osd).filter(|_| core.map().is_up(osd)) else { return false };
+        let Some(copy) = self.round.copy(member).filter(|_| core.map().is_up(member.osd)) else {
+            return false;
+        };
         // Who serves may lack what its log tells of; who does not yet is to lack nothing when it begins.
-        let filled = copy.missing().is_empty() || self.members.acting.contains(&osd);
+        let filled = copy.missing().is_empty() || self.members.acting.contains(member);
         match copy.is_activated() {
-            true => !self.backfill.is_filling(osd) && filled,
+            true => !self.backfill.is_filling(member) && filled,
             false => copy.exists() && known(copy.info()),
         }
     }
@@ -217,19 +223,22 @@ impl Pg {
     /// Who should serve the PG: those whom CRUSH wants and who can at once, the first of them first; where
     /// they are too few also others who can, until those are filled. That way a PG is served by as many
     /// copies as ever while it moves.
-    fn choose_acting(&self, core: &Core, best: &Info) -> Vec<OsdId> {
+    fn choose_acting(&self, core: &Core, best: &Info) -> Vec<Member> {
         let Members { up, acting, size, .. } = &self.members;
         if best.is_empty() {
-            return up.clone();
+            return up.members().collect();
         }
-        let mut want: Vec<OsdId> =
-            up.iter().copied().filter(|osd| self.can_serve(core, *osd, best)).collect();
+        let mut want: Vec<Member> =
+            up.members().filter(|member| self.can_serve(core, *member, best)).collect();
         // In the order in which they served last: then most clients need not change theirs.
-        let before = self.members.past.last().map_or(&[][..], |last| &last.acting);
-        let known = self.round.copies().map(|(osd, _)| osd);
-        for osd in acting.iter().chain(before).copied().chain(known) {
-            if want.len() < usize::from(*size) && !want.contains(&osd) && self.can_serve(core, osd, best) {
-                want.push(osd);
+        let before = self.members.past.last().into_iter().flat_map(|last| last.acting.members());
+        let known = self.round.copies().map(|(member, _)| member);
+        for member in acting.members().chain(before).chain(known) {
+            if want.len() < usize::from(*size)
+                && !want.contains(&member)
+                && self.can_serve(core, member, best)
+            {
+                want.push(member);
             }
         }
         let leader = self.who_leads(core, &want);
@@ -242,45 +251,47 @@ impl Pg {
     /// Which of those who should serve is to be primary: the first; but another while that one lacks objects
     /// and has no room for them. It could not even remove them, nor let anybody read them. Where each of them
     /// lacks something, whoever leads goes on, until a client deletes what it lacks: then one who has that.
-    fn who_leads(&self, core: &Core, want: &[OsdId]) -> usize {
-        let us = core.id();
-        let lacks = |osd: &OsdId| match self.round.copy(*osd) {
-            _ if *osd == us => !self.missing.is_empty(),
+    fn who_leads(&self, core: &Core, want: &[Member]) -> usize {
+        let us = self.us(core);
+        let lacks = |member: &Member| match self.round.copy(*member) {
+            _ if *member == us => !self.missing.is_empty(),
             Some(copy) if copy.is_activated() => !copy.missing().is_empty(),
             Some(copy) => copy.info().missing > 0,
             None => false,
         };
-        let we_lead = core.map().pg_temp.get(&self.id).is_some_and(|temp| temp.first() == Some(&us));
+        let we_lead = core.map().pg_temp.get(&self.id.pgid).is_some_and(|temp| temp.first() == Some(&us.osd));
         let Some(first) = want.first().filter(|first| lacks(first)) else { return 0 };
-        if !we_lead && !core.is_out_of_space(*first) {
+        if !we_lead && !core.is_out_of_space(first.osd) {
             return 0;
         }
-        let able = |osd: &OsdId| !lacks(osd) && !core.is_out_of_space(*osd);
-        let position = |is_one: &dyn Fn(&OsdId) -> bool| want.iter().position(is_one);
-        let complete = position(&|osd| *osd == us && !lacks(osd)).or_else(|| position(&able));
+        let able = |member: &Member| !lacks(member) && !core.is_out_of_space(member.osd);
+        let position = |is_one: &dyn Fn(&Member) -> bool| want.iter().position(is_one);
+        let complete = position(&|member| *member == us && !lacks(member)).or_else(|| position(&able));
         complete.unwrap_or_else(|| {
-            let missing =
-                |osd: &OsdId| self.round.copy(*osd).filter(|c| c.is_activated()).map(PeerCopy::missing);
+            let missing = |member: &Member| {
+                self.round.copy(*member).filter(|c| c.is_activated()).map(PeerCopy::missing)
+            };
             let deletes = self.deletes_without_room(core);
             let has_one = |missing: &Missing| deletes.iter().any(|key| !missing.contains_key(*key));
             let lacks_more = |missing: &Missing| missing.keys().any(|key| !self.missing.contains_key(key));
-            let stays = !core.is_out_of_space(us) || missing(first).is_none_or(lacks_more);
-            position(&|osd| missing(osd).is_some_and(has_one))
-                .or_else(|| position(&|osd| stays && *osd == us))
+            let stays = !core.is_out_of_space(us.osd) || missing(first).is_none_or(lacks_more);
+            position(&|member| missing(member).is_some_and(has_one))
+                .or_else(|| position(&|member| stays && *member == us))
                 .unwrap_or(0)
         })
     }
 
     /// Has the monitors change who serves the PG for the time being, where others should. Whether that is so.
     fn ask_acting(&self, core: &mut Core, best: &Info) -> bool {
-        let mut want = self.choose_acting(core, best);
-        if want == self.members.up {
+        let mut want: Vec<OsdId> =
+            self.choose_acting(core, best).into_iter().map(|member| member.osd).collect();
+        if want == self.members.up.osds() {
             want.clear();
         }
-        let now = core.map().pg_temp.get(&self.id);
+        let now = core.map().pg_temp.get(&self.id.pgid);
         let differs = now.map_or(!want.is_empty(), |now| *now != want);
         if differs {
-            core.ask_pg_temp(self.id, want);
+            core.ask_pg_temp(self.id.pgid, want);
         }
         differs
     }
@@ -290,11 +301,11 @@ impl Pg {
     pub fn follow_acting(&self, core: &mut Core) -> bool {
         let Members { up, acting, size, .. } = &self.members;
         let settled = acting == up
-            && acting.len() >= usize::from(*size)
-            && self.who_leads(core, acting) == 0
+            && acting.count() >= usize::from(*size)
+            && self.who_leads(core, &acting.members().collect::<Vec<_>>()) == 0
             && self.backfill.is_done();
         let serves = self.state.is_active() && self.is_primary(core);
-        if !serves || settled && !core.map().pg_temp.contains_key(&self.id) {
+        if !serves || settled && !core.map().pg_temp.contains_key(&self.id.pgid) {
             return false;
         }
         self.ask_acting(core, &self.info)
@@ -356,15 +367,15 @@ impl Pg {
     /// Asks the other members for their logs where what they said is not enough to know what they lack.
     pub fn get_missing(&mut self, core: &mut Core) {
         self.set_state(core, State::GetMissing);
-        for osd in self.others(core) {
-            let Some(copy) = self.round.copy(osd) else {
+        for member in self.others(core) {
+            let Some(copy) = self.round.copy(member) else {
                 // A member that came up after we asked; the map that says so begins another round.
                 continue;
             };
             let known = self.log.contains(copy.info().last_update) && copy.info().missing == 0;
             if copy.exists() && !copy.info().is_empty() && !copy.info().incomplete && !known {
-                self.round.ask_log(osd);
-                self.query(core, osd, true);
+                self.round.ask_log(member);
+                self.query(core, member, true);
             }
         }
         self.check_missing(core);
@@ -374,10 +385,10 @@ impl Pg {
         if !self.round.has_all_answers() {
             return;
         }
-        for osd in self.others(core) {
+        for member in self.others(core) {
             let from = self.range.0.clone();
-            if !self.round.compare_log(osd, &self.log) {
-                self.backfill.begin(osd, from);
+            if !self.round.compare_log(member, &self.log) {
+                self.backfill.begin(member, from);
             }
         }
         self.check_up_thru(core);
@@ -402,7 +413,7 @@ impl Pg {
     fn activate(&mut self, core: &mut Core) {
         self.set_state(core, State::Activating);
         // Only where writes may follow: an OSD that could not serve must not outrank those who could.
-        if self.members.acting.len() >= usize::from(self.members.min_size) {
+        if self.members.acting.count() >= usize::from(self.members.min_size) {
             self.info.last_epoch_started = core.epoch();
             // What is not here is looked for now, and undone where nobody has it.
             (self.info.short_of, self.info.forgettable) = Default::default();
@@ -422,22 +433,22 @@ impl Pg {
 
     /// Tells all members what is right.
     fn activate_members(&self, core: &mut Core) {
-        for osd in self.others(core) {
-            let backfill = self.backfill.is_filling(osd);
-            let common = self.round.copy(osd).map_or(EVersion::default(), PeerCopy::common);
+        for member in self.others(core) {
+            let backfill = self.backfill.is_filling(member);
+            let common = self.round.copy(member).map_or(EVersion::default(), PeerCopy::common);
             let since = if backfill { self.log.tail() } else { common };
             let dups = if backfill { self.log.dups().cloned().collect() } else { Vec::new() };
             let past = self.members.past.clone();
             let activation = Activation { info: self.info.clone(), since, backfill, dups, past };
             let entries: Vec<Entry> = self.log.since(since).collect();
             let body = peer::PgLog {
-                head: self.head(core),
+                head: self.head(core, member.shard),
                 activate: true,
                 info: Writer::encode(&activation),
                 log: Writer::encode(&entries),
                 missing: Vec::new(),
             };
-            core.send_osd(osd, self.round.number(), peer::Body::from(body));
+            core.send_osd(member.osd, self.round.number(), peer::Body::from(body));
         }
     }
 
@@ -451,7 +462,7 @@ impl Pg {
     }
 
     /// A member's part of the activation is durable.
-    pub fn on_member_activated(&mut self, core: &mut Core, from: OsdId, tid: u64) {
+    pub fn on_member_activated(&mut self, core: &mut Core, from: Member, tid: u64) {
         if tid != self.round.number() {
             return;
         }
@@ -505,18 +516,21 @@ impl Pg {
         }
         let since = self.info.history.last_epoch_started;
         let serving = self.members.past.iter().filter(|i| i.maybe_rw && i.last >= since);
-        let mut members = serving.flat_map(|i| i.acting.iter().map(|o| (*o, i.last)));
+        let mut members = serving.flat_map(|i| i.acting.members().map(|member| (member, i.last)));
         // Who has answered us in this interval has stopped serving in the earlier one.
-        let stopped = |osd| osd == core.id() || self.round.knows(osd);
-        members.all(|(osd, last)| stopped(osd) || core.is_gone_since(osd, last))
+        let stopped = |member| member == self.us(core) || self.round.knows(member);
+        members.all(|(member, last)| stopped(member) || core.is_gone_since(member.osd, last))
     }
 
     /// Tells the members since when the PG is active and clean.
     pub fn share_history(&self, core: &mut Core) {
-        for osd in self.others(core) {
-            let body =
-                peer::PgInfo { head: self.head(core), activate: false, info: Writer::encode(&self.info) };
-            core.send_osd(osd, self.round.number(), peer::Body::from(body));
+        for member in self.others(core) {
+            let body = peer::PgInfo {
+                head: self.head(core, member.shard),
+                activate: false,
+                info: Writer::encode(&self.info),
+            };
+            core.send_osd(member.osd, self.round.number(), peer::Body::from(body));
         }
     }
 
@@ -549,20 +563,22 @@ impl Pg {
             State::Stray if came_or_went => self.notify_primary(core),
             // Started again with the copy of a PG that moved away meanwhile: nothing else begins an interval
             // that we are not a member of.
-            State::Reset if !self.takes_part(core.id()) => self.begin(core),
+            State::Reset if !self.takes_part(self.us(core)) => self.begin(core),
             _ => {}
         }
     }
 
     /// A connection that we ask on was lost: where something is unanswered on it, another round is needed.
     pub fn on_link_lost(&mut self, core: &Core, osd: OsdId) {
+        let at_it = |member: &Member| member.osd == osd;
+        let activates = |member: &Member| at_it(member) && !self.round.has_activated(*member);
         let waits = self.round.waits_for(osd)
             || self.replication.waits_for(osd)
-            || self.state == State::Activating && !self.round.has_activated(osd)
+            || self.state == State::Activating && self.others(core).iter().any(activates)
             || self.recovery.waits_for(osd)
             || self.reservations.concerns(osd)
             || self.scrub.waits_for(osd)
-            || self.backfill.is_filling(osd)
+            || self.others(core).iter().any(|member| at_it(member) && self.backfill.is_filling(*member))
             || self.backfill.is_own();
         if waits && self.is_primary(core) {
             self.round.repeer(core.now().mono + core.options().reconnect_delay);

@@ -2,6 +2,7 @@
 
 use crate::pg::info::Info;
 use crate::pg::log::{Entry, Missing, PgLog};
+use crate::pg::member::Member;
 use maps::{EVersion, OsdId};
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::Instant;
@@ -95,11 +96,11 @@ impl PeerCopy {
 pub struct PeeringRound {
     /// Answers to another round are ignored. 0: the PG is new here, and no round has begun.
     number: u64,
-    copies: BTreeMap<OsdId, PeerCopy>,
+    copies: BTreeMap<Member, PeerCopy>,
     /// OSDs that have a copy, or at least remember the PG, and are no members.
-    strays: BTreeSet<OsdId>,
+    strays: BTreeSet<Member>,
     /// OSDs that were asked and have not answered.
-    asked: BTreeSet<OsdId>,
+    asked: BTreeSet<Member>,
     /// OSDs that are down and may know more than those who are up.
     blocked_by: Vec<OsdId>,
     /// Our own part of the activation is durable.
@@ -122,48 +123,48 @@ impl PeeringRound {
     }
 
     /// What is known of the other copies.
-    pub fn copies(&self) -> impl Iterator<Item = (OsdId, &PeerCopy)> {
-        self.copies.iter().map(|(osd, copy)| (*osd, copy))
+    pub fn copies(&self) -> impl Iterator<Item = (Member, &PeerCopy)> {
+        self.copies.iter().map(|(member, copy)| (*member, copy))
     }
 
     /// What is known of one copy.
-    pub fn copy(&self, osd: OsdId) -> Option<&PeerCopy> {
-        self.copies.get(&osd)
+    pub fn copy(&self, member: Member) -> Option<&PeerCopy> {
+        self.copies.get(&member)
     }
 
-    /// True if `osd` has described its copy.
-    pub fn knows(&self, osd: OsdId) -> bool {
-        self.copies.contains_key(&osd)
+    /// True if `member` has described its copy.
+    pub fn knows(&self, member: Member) -> bool {
+        self.copies.contains_key(&member)
     }
 
     /// True if a member is known to lack an object.
-    pub fn is_missing(&self, osd: OsdId, key: &ObjectKey) -> bool {
-        self.copy(osd).is_some_and(|copy| copy.lacks(key))
+    pub fn is_missing(&self, member: Member, key: &ObjectKey) -> bool {
+        self.copy(member).is_some_and(|copy| copy.lacks(key))
     }
 
-    /// `osd` is asked for its description. False if that has been done.
-    pub fn ask_info(&mut self, osd: OsdId) -> bool {
-        !self.copies.contains_key(&osd) && self.asked.insert(osd)
+    /// `member` is asked for its description. False if that has been done.
+    pub fn ask_info(&mut self, member: Member) -> bool {
+        !self.copies.contains_key(&member) && self.asked.insert(member)
     }
 
-    /// `osd` is asked for its log.
-    pub fn ask_log(&mut self, osd: OsdId) {
-        self.asked.insert(osd);
+    /// `member` is asked for its log.
+    pub fn ask_log(&mut self, member: Member) {
+        self.asked.insert(member);
     }
 
     /// Takes note of an answer to the round `tid`. False if it was not awaited.
-    pub fn take_answer(&mut self, from: OsdId, tid: u64) -> bool {
+    pub fn take_answer(&mut self, from: Member, tid: u64) -> bool {
         tid == self.number && self.asked.remove(&from)
     }
 
     /// The OSDs that have not answered.
-    pub fn asked(&self) -> impl Iterator<Item = OsdId> {
+    pub fn asked(&self) -> impl Iterator<Item = Member> {
         self.asked.iter().copied()
     }
 
-    /// True if an answer of `osd` is awaited.
+    /// True if an answer of this OSD is awaited.
     pub fn waits_for(&self, osd: OsdId) -> bool {
-        self.asked.contains(&osd)
+        self.asked.iter().any(|member| member.osd == osd)
     }
 
     /// True if everybody who was asked has answered.
@@ -172,12 +173,12 @@ impl PeeringRound {
     }
 
     /// Takes the description of a copy.
-    pub fn learn(&mut self, from: OsdId, copy: PeerCopy) {
+    pub fn learn(&mut self, from: Member, copy: PeerCopy) {
         self.copies.insert(from, copy);
     }
 
     /// Takes a member's log.
-    pub fn learn_log(&mut self, from: OsdId, info: Info, log: PgLog, missing: Missing) {
+    pub fn learn_log(&mut self, from: Member, info: Info, log: PgLog, missing: Missing) {
         if let Some(copy) = self.copies.get_mut(&from) {
             (copy.info, copy.log, copy.missing) = (info, Some(log), missing);
         }
@@ -194,18 +195,18 @@ impl PeeringRound {
     }
 
     /// An OSD that is no member has a copy, or remembers the PG.
-    pub fn found_stray(&mut self, osd: OsdId) {
-        self.strays.insert(osd);
+    pub fn found_stray(&mut self, member: Member) {
+        self.strays.insert(member);
     }
 
     /// The strays, which are told to remove their copies.
-    pub fn take_strays(&mut self) -> BTreeSet<OsdId> {
+    pub fn take_strays(&mut self) -> BTreeSet<Member> {
         std::mem::take(&mut self.strays)
     }
 
     /// Finds out by our log what a member lacks. False if only backfill completes its copy.
-    pub fn compare_log(&mut self, osd: OsdId, ours: &PgLog) -> bool {
-        self.copies.entry(osd).or_default().compare(ours)
+    pub fn compare_log(&mut self, member: Member, ours: &PgLog) -> bool {
+        self.copies.entry(member).or_default().compare(ours)
     }
 
     /// Our own part of the activation is durable.
@@ -219,15 +220,15 @@ impl PeeringRound {
     }
 
     /// A member's part of the activation is durable.
-    pub fn member_activated(&mut self, osd: OsdId) {
-        if let Some(copy) = self.copies.get_mut(&osd) {
+    pub fn member_activated(&mut self, member: Member) {
+        if let Some(copy) = self.copies.get_mut(&member) {
             copy.activated = true;
         }
     }
 
     /// True if a member's part of the activation is durable.
-    pub fn has_activated(&self, osd: OsdId) -> bool {
-        self.copy(osd).is_some_and(PeerCopy::is_activated)
+    pub fn has_activated(&self, member: Member) -> bool {
+        self.copy(member).is_some_and(PeerCopy::is_activated)
     }
 
     /// Not primary: we take part in this round of the primary.
@@ -270,10 +271,10 @@ impl PeeringRound {
     /// the objects that it lacks; `None` if nothing is known of it.
     pub fn update_refused(
         &mut self,
-        osd: OsdId,
+        member: Member,
         updates: impl Iterator<Item = Entry>,
     ) -> Option<Vec<ObjectKey>> {
-        let copy = self.copies.get_mut(&osd)?;
+        let copy = self.copies.get_mut(&member)?;
         let mut lacking = Vec::new();
         for entry in updates {
             for change in entry.changes() {
@@ -289,30 +290,30 @@ impl PeeringRound {
     }
 
     /// A member's copy of an object is damaged: it is replaced like one that it lacks.
-    pub fn found_damaged(&mut self, osd: OsdId, key: &ObjectKey, need: EVersion) {
-        if let Some(copy) = self.copies.get_mut(&osd) {
+    pub fn found_damaged(&mut self, member: Member, key: &ObjectKey, need: EVersion) {
+        if let Some(copy) = self.copies.get_mut(&member) {
             copy.missing.insert(key.clone(), need);
         }
     }
 
     /// A member has shown objects, so it has a copy. One that was made after the members came together was
     /// not there when they were asked.
-    pub fn found_copy(&mut self, osd: OsdId) {
-        if let Some(copy) = self.copies.get_mut(&osd) {
+    pub fn found_copy(&mut self, member: Member) {
+        if let Some(copy) = self.copies.get_mut(&member) {
             copy.exists = true;
         }
     }
 
     /// An object is durable at a member.
-    pub fn arrived(&mut self, osd: OsdId, key: &ObjectKey) {
-        if let Some(copy) = self.copies.get_mut(&osd) {
+    pub fn arrived(&mut self, member: Member, key: &ObjectKey) {
+        if let Some(copy) = self.copies.get_mut(&member) {
             copy.missing.remove(key);
         }
     }
 
     /// A member's copy was compared to its end, and equals ours.
-    pub fn completed(&mut self, osd: OsdId) {
-        if let Some(copy) = self.copies.get_mut(&osd) {
+    pub fn completed(&mut self, member: Member) {
+        if let Some(copy) = self.copies.get_mut(&member) {
             copy.info.incomplete = false;
         }
     }

@@ -8,6 +8,8 @@ pub mod unfound;
 use crate::core::Core;
 use crate::object::{head_of, hobject_of};
 use crate::pg::Pg;
+use crate::pg::backend::Transfer;
+use crate::pg::member::Member;
 use crate::pg::peering::round::PeerCopy;
 use crate::pg::state::State;
 use crate::qos::Charge;
@@ -32,10 +34,10 @@ fn removes_copies_too_early() -> bool {
 pub struct Pulling {
     /// Number of the request.
     tid: u64,
-    from: OsdId,
+    from: Member,
     /// The version asked for.
     need: EVersion,
-    tried: BTreeSet<OsdId>,
+    tried: BTreeSet<Member>,
     /// What recovery paid for it before its size was known.
     charged: Charge,
 }
@@ -51,7 +53,7 @@ pub struct Recovery {
     /// Objects being sent, by number.
     sends: BTreeMap<u64, Sender>,
     /// Objects being sent that complete a member's copy.
-    pushes: BTreeSet<(OsdId, ObjectKey)>,
+    pushes: BTreeSet<(Member, ObjectKey)>,
     /// Objects that clients wait for.
     urgent: VecDeque<ObjectKey>,
     /// Objects whose newest version nobody has who answers.
@@ -61,9 +63,9 @@ pub struct Recovery {
 }
 
 impl Recovery {
-    /// True if an answer of `osd` is awaited.
+    /// True if an answer of this OSD is awaited.
     pub fn waits_for(&self, osd: OsdId) -> bool {
-        self.pulls.values().any(|p| p.from == osd) || self.pushes.iter().any(|(to, _)| *to == osd)
+        self.pulls.values().any(|p| p.from.osd == osd) || self.pushes.iter().any(|(to, _)| to.osd == osd)
     }
 
     /// Number of objects that were asked for.
@@ -97,18 +99,18 @@ impl Recovery {
     }
 
     /// True if an object is on its way to a member.
-    pub fn is_pushing(&self, osd: OsdId, key: &ObjectKey) -> bool {
-        self.pushes.contains(&(osd, key.clone()))
+    pub fn is_pushing(&self, member: Member, key: &ObjectKey) -> bool {
+        self.pushes.contains(&(member, key.clone()))
     }
 
     /// An object is on its way to a member.
-    pub fn begin_push(&mut self, osd: OsdId, key: &ObjectKey) {
-        self.pushes.insert((osd, key.clone()));
+    pub fn begin_push(&mut self, member: Member, key: &ObjectKey) {
+        self.pushes.insert((member, key.clone()));
     }
 
     /// An object is not on its way to a member any more.
-    pub fn end_push(&mut self, osd: OsdId, key: &ObjectKey) {
-        self.pushes.remove(&(osd, key.clone()));
+    pub fn end_push(&mut self, member: Member, key: &ObjectKey) {
+        self.pushes.remove(&(member, key.clone()));
     }
 
     /// True if nobody has an object's newest version.
@@ -149,9 +151,9 @@ impl Pg {
     /// failure can take back.
     pub fn must_recover_first(&self, key: &ObjectKey, writes: bool) -> bool {
         let sure_to = self.replication.sure_to();
-        let lacks = |(osd, copy): (OsdId, &PeerCopy)| {
+        let lacks = |(member, copy): (Member, &PeerCopy)| {
             let unsure = copy.missing().get(key).is_some_and(|need| writes || *need > sure_to);
-            unsure || writes && self.backfill.holds(osd, key)
+            unsure || writes && self.backfill.holds(member, key)
         };
         self.lacks(key) || self.scrub.holds(key, writes) || self.members_copies().any(lacks)
     }
@@ -182,8 +184,8 @@ impl Pg {
         if !self.recovery.urgent.contains(key) {
             self.recovery.urgent.push_back(key.clone());
         }
-        for osd in self.backfill.hurry(key) {
-            self.backfill_go_on(core, osd);
+        for member in self.backfill.hurry(key) {
+            self.backfill_go_on(core, member);
         }
         self.recover(core);
     }
@@ -222,16 +224,18 @@ impl Pg {
             }
             self.recover_object(core, &key);
         }
-        for osd in self.backfill.to_be_sent() {
-            self.backfill_go_on(core, osd);
+        for member in self.backfill.to_be_sent() {
+            self.backfill_go_on(core, member);
         }
         self.backfill_members(core);
     }
 
     /// Whether an object is to be sent to a member now: it lacks it, has room as far as we know, and it is
     /// not on its way.
-    fn is_push_due(&self, core: &Core, osd: OsdId, key: &ObjectKey) -> bool {
-        !self.recovery.is_pushing(osd, key) && !self.missing.contains_key(key) && !core.is_out_of_space(osd)
+    fn is_push_due(&self, core: &Core, member: Member, key: &ObjectKey) -> bool {
+        !self.recovery.is_pushing(member, key)
+            && !self.missing.contains_key(key)
+            && !core.is_out_of_space(member.osd)
     }
 
     pub(in crate::pg) fn next_to_recover(&self, core: &Core) -> Option<ObjectKey> {
@@ -243,17 +247,17 @@ impl Pg {
             return Some(key.clone());
         }
         // What an update waits for may be less than what comes before it, and have room where that has none.
-        let is_due = |(osd, key): &(OsdId, &ObjectKey)| {
-            let lacks = self.round.is_missing(*osd, key);
-            lacks && self.is_push_due(core, *osd, key) && !r.unfound.contains(*key)
+        let is_due = |(member, key): &(Member, &ObjectKey)| {
+            let lacks = self.round.is_missing(*member, key);
+            lacks && self.is_push_due(core, *member, key) && !r.unfound.contains(*key)
         };
         if let Some((_, key)) = self.replication.lacking().find(is_due) {
             return Some(key.clone());
         }
         let members = self.members_copies();
         members
-            .filter_map(|(osd, c)| {
-                c.missing().keys().find(|k| self.is_push_due(core, osd, k) && !r.unfound.contains(*k))
+            .filter_map(|(member, c)| {
+                c.missing().keys().find(|k| self.is_push_due(core, member, k) && !r.unfound.contains(*k))
             })
             .next()
             .cloned()
@@ -270,26 +274,37 @@ impl Pg {
             return;
         }
         let members = self.members_copies();
-        let lacking = members.filter_map(|(osd, c)| c.missing().get(key).map(|need| (osd, *need)));
-        let lacking: Vec<(OsdId, EVersion)> = lacking.collect();
-        for (osd, need) in lacking {
-            if self.is_push_due(core, osd, key) {
-                self.recovery.begin_push(osd, key);
-                self.push(core, osd, key.clone(), need, false);
+        let lacking = members.filter_map(|(member, c)| c.missing().get(key).map(|need| (member, *need)));
+        let due = lacking.filter(|(member, _)| self.is_push_due(core, *member, key));
+        for (member, need) in due.collect::<Vec<(Member, EVersion)>>() {
+            let tried = BTreeSet::new();
+            let transfer = self.backend.rebuild(self.us(core), member, &self.holders(core, key, &tried));
+            if let Some(Transfer::Push(to)) = transfer {
+                self.recovery.begin_push(to, key);
+                self.push(core, to, key.clone(), need, false);
             }
         }
     }
 
-    /// Asks the next one who may have an object at this version.
-    pub fn pull(&mut self, core: &mut Core, key: &ObjectKey, need: EVersion, tried: BTreeSet<OsdId>) {
-        let has = |(osd, copy): &(OsdId, &PeerCopy)| {
+    /// The members that are thought to have an object whole, without those that were `tried` in vain.
+    fn holders(&self, core: &Core, key: &ObjectKey, tried: &BTreeSet<Member>) -> Vec<Member> {
+        let we_have = !self.info.incomplete && !self.missing.contains_key(key);
+        let has = |(member, copy): &(Member, &PeerCopy)| {
             copy.exists()
                 && !copy.info().incomplete
                 && !copy.lacks(key)
-                && !tried.contains(osd)
-                && core.map().is_up(*osd)
+                && !tried.contains(member)
+                && core.map().is_up(member.osd)
         };
-        let Some(from) = self.round.copies().find(has).map(|(osd, _)| osd) else {
+        let others = self.round.copies().filter(has).map(|(member, _)| member);
+        we_have.then(|| self.us(core)).into_iter().chain(others).collect()
+    }
+
+    /// Asks the next one who may have an object at this version.
+    pub fn pull(&mut self, core: &mut Core, key: &ObjectKey, need: EVersion, tried: BTreeSet<Member>) {
+        let us = self.us(core);
+        let transfer = self.backend.rebuild(us, us, &self.holders(core, key, &tried));
+        let Some(Transfer::Pull(from)) = transfer else {
             if self.recovery.unfound.insert(key.clone()) {
                 core.event(Level::Warn, "object_unfound", format!("pg {} {key:?}@{need}", self.id));
                 self.undo_refused(core, key);
@@ -297,15 +312,20 @@ impl Pg {
             return;
         };
         let tid = core.next_round();
-        let body = peer::Pull { head: self.head(core), object: hobject_of(key), version: need, offset: 0 };
-        core.send_osd(from, tid, peer::Body::from(body));
+        let body = peer::Pull {
+            head: self.head(core, from.shard),
+            object: hobject_of(key),
+            version: need,
+            offset: 0,
+        };
+        core.send_osd(from.osd, tid, peer::Body::from(body));
         core.begin_transfer();
         let charged = core.charge_object();
         self.recovery.pulls.insert(key.clone(), Pulling { tid, from, need, tried, charged });
     }
 
     /// Whom we asked does not have it.
-    pub fn on_pull_refused(&mut self, core: &mut Core, from: OsdId, tid: u64) {
+    pub fn on_pull_refused(&mut self, core: &mut Core, from: Member, tid: u64) {
         let key = self.recovery.pulls.iter().find(|(_, p)| p.tid == tid).map(|(k, _)| k.clone());
         let Some(key) = key else { return };
         let Some(mut pulling) = self.recovery.pulls.remove(&key) else { return };
@@ -338,13 +358,13 @@ impl Pg {
     }
 
     /// An object that we sent is durable at a member.
-    pub fn on_pushed(&mut self, core: &mut Core, osd: OsdId, key: ObjectKey) {
+    pub fn on_pushed(&mut self, core: &mut Core, member: Member, key: ObjectKey) {
         core.count("objects_recovered", 1);
-        self.round.arrived(osd, &key);
-        self.backfill.pushed(osd, &key);
-        self.recovery.end_push(osd, &key);
-        self.lacking_arrived(core, osd, &head_of(&key));
-        self.backfill_go_on(core, osd);
+        self.round.arrived(member, &key);
+        self.backfill.pushed(member, &key);
+        self.recovery.end_push(member, &key);
+        self.lacking_arrived(core, member, &head_of(&key));
+        self.backfill_go_on(core, member);
         self.arrived(core, &key);
     }
 
@@ -362,9 +382,9 @@ impl Pg {
         if self.state != State::Clean && !removes_copies_too_early() {
             return;
         }
-        for osd in self.round.take_strays() {
-            let body = peer::PgRemove { head: self.head(core) };
-            core.send_osd(osd, self.round.number(), peer::Body::from(body));
+        for member in self.round.take_strays() {
+            let body = peer::PgRemove { head: self.head(core, member.shard) };
+            core.send_osd(member.osd, self.round.number(), peer::Body::from(body));
         }
     }
 
@@ -375,7 +395,7 @@ impl Pg {
             return;
         }
         let others_should_serve = self.follow_acting(core);
-        if others_should_serve || self.members.acting.len() < usize::from(self.members.size) {
+        if others_should_serve || self.members.acting.count() < usize::from(self.members.size) {
             return;
         }
         self.set_state(core, State::Clean);

@@ -7,6 +7,7 @@
 
 use crate::core::Core;
 use crate::pg::Pg;
+use crate::pg::member::{Asker, Member};
 use crate::pg::state::State;
 use maps::OsdId;
 use node::ConnId;
@@ -21,15 +22,16 @@ pub enum Reservation {
     /// It waits for one of ours.
     Own,
     /// It has ours, and waits for that of the last of these members; the others have given theirs.
-    Members(Vec<OsdId>),
+    Members(Vec<Member>),
     /// It recovers.
-    Held(Vec<OsdId>),
+    Held(Vec<Member>),
 }
 
 impl Reservation {
-    /// True if a reservation of `osd` is held or awaited.
+    /// True if a reservation of this OSD is held or awaited.
     fn concerns(&self, osd: OsdId) -> bool {
-        matches!(self, Self::Members(members) | Self::Held(members) if members.contains(&osd))
+        let has = |members: &[Member]| members.iter().any(|member| member.osd == osd);
+        matches!(self, Self::Members(members) | Self::Held(members) if has(members))
     }
 }
 
@@ -40,8 +42,8 @@ impl Reservation {
 #[derive(Debug, Default)]
 pub struct Reservations {
     standing: Reservation,
-    /// Not primary: the connection on which the primary has asked, and its round.
-    asked_by: Option<(ConnId, u64)>,
+    /// Not primary: the primary that has asked, in this round of it.
+    asked_by: Option<Asker>,
 }
 
 impl Reservations {
@@ -51,7 +53,7 @@ impl Reservations {
         &self.standing
     }
 
-    /// True if a reservation of `osd` is held or awaited.
+    /// True if a reservation of this OSD is held or awaited.
     pub fn concerns(&self, osd: OsdId) -> bool {
         self.standing.concerns(osd)
     }
@@ -80,7 +82,7 @@ impl Pg {
 
     /// Whether something is under way, or could be.
     fn has_work(&self, core: &Core) -> bool {
-        let to_fill = |(osd, _)| self.backfill.is_filling(osd) && !core.is_out_of_space(osd);
+        let to_fill = |(member, _)| self.backfill.is_filling(member) && !core.is_out_of_space(member.osd);
         !self.recovery.pulls.is_empty()
             || !self.recovery.pushes.is_empty()
             || self.next_to_recover(core).is_some()
@@ -98,12 +100,12 @@ impl Pg {
     }
 
     /// Members that lack something and have room, by their number.
-    fn members_to_fill(&self, core: &Core) -> Vec<OsdId> {
-        let lacking = self.members_copies().filter(|(osd, copy)| {
-            let lacks = self.backfill.is_filling(*osd) || !copy.missing().is_empty();
-            lacks && !core.is_out_of_space(*osd)
+    fn members_to_fill(&self, core: &Core) -> Vec<Member> {
+        let lacking = self.members_copies().filter(|(member, copy)| {
+            let lacks = self.backfill.is_filling(*member) || !copy.missing().is_empty();
+            lacks && !core.is_out_of_space(member.osd)
         });
-        lacking.map(|(osd, _)| osd).collect()
+        lacking.map(|(member, _)| member).collect()
     }
 
     /// One of our own slots is ours.
@@ -115,27 +117,28 @@ impl Pg {
         self.ask_next_member(core, Vec::new());
     }
 
-    fn ask_next_member(&mut self, core: &mut Core, mut asked: Vec<OsdId>) {
+    fn ask_next_member(&mut self, core: &mut Core, mut asked: Vec<Member>) {
         let last = asked.last().copied();
-        let next = self.members_to_fill(core).into_iter().find(|osd| last.is_none_or(|last| *osd > last));
+        let next =
+            self.members_to_fill(core).into_iter().find(|member| last.is_none_or(|last| *member > last));
         self.changed(core);
-        let Some(osd) = next else {
+        let Some(member) = next else {
             self.reservations.standing = Reservation::Held(asked);
             return self.recover(core);
         };
-        asked.push(osd);
+        asked.push(member);
         self.reservations.standing = Reservation::Members(asked);
-        let fills = self.backfill.is_filling(osd);
-        self.send_reserve(core, osd, if fills { reserve_op::FILL } else { reserve_op::RECOVER });
+        let fills = self.backfill.is_filling(member);
+        self.send_reserve(core, member, if fills { reserve_op::FILL } else { reserve_op::RECOVER });
     }
 
-    fn send_reserve(&self, core: &mut Core, osd: OsdId, op: u8) {
-        let body = self.reserve_message(core, op);
-        core.send_osd(osd, self.round.number(), peer::Body::from(body));
+    fn send_reserve(&self, core: &mut Core, member: Member, op: u8) {
+        let body = self.reserve_message(core, member.shard, op);
+        core.send_osd(member.osd, self.round.number(), peer::Body::from(body));
     }
 
-    fn reserve_message(&self, core: &Core, op: u8) -> peer::PgReserve {
-        peer::PgReserve { head: self.head(core), op, urgency: self.urgency() }
+    fn reserve_message(&self, core: &Core, shard: i8, op: u8) -> peer::PgReserve {
+        peer::PgReserve { head: self.head(core, shard), op, urgency: self.urgency() }
     }
 
     /// Gives all slots back.
@@ -145,8 +148,8 @@ impl Pg {
             Reservation::Own => Vec::new(),
             Reservation::Members(members) | Reservation::Held(members) => members,
         };
-        for osd in members {
-            self.send_reserve(core, osd, reserve_op::RELEASE);
+        for member in members {
+            self.send_reserve(core, member, reserve_op::RELEASE);
         }
         core.release_own(self.id);
         self.changed(core);
@@ -164,7 +167,7 @@ impl Pg {
     pub fn on_reserve(
         &mut self,
         core: &mut Core,
-        (conn, from): (ConnId, OsdId),
+        (conn, from): (ConnId, Member),
         tid: u64,
         msg: &peer::PgReserve,
     ) {
@@ -175,11 +178,11 @@ impl Pg {
         let answers = self.is_primary(core) && tid == self.round.number();
         match msg.op {
             reserve_op::FILL if asks && core.is_backfill_full() => {
-                let body = self.reserve_message(core, reserve_op::TOOFULL);
+                let body = self.reserve_message(core, from.shard, reserve_op::TOOFULL);
                 core.send(conn, tid, peer::Body::from(body));
             }
             reserve_op::FILL | reserve_op::RECOVER if asks => {
-                self.reservations.asked_by = Some((conn, tid));
+                self.reservations.asked_by = Some(Asker { conn, tid, shard: from.shard });
                 core.reserve_filled(self.id, msg.urgency);
             }
             reserve_op::RELEASE if asks => {
@@ -188,7 +191,7 @@ impl Pg {
             }
             reserve_op::GRANT if answers => self.on_member_slot(core, from),
             reserve_op::TOOFULL if answers => {
-                core.out_of_space(from);
+                core.out_of_space(from.osd);
                 self.give_slots_back(core);
                 self.recover(core);
             }
@@ -198,25 +201,25 @@ impl Pg {
 
     /// One of our slots for copies that are filled is the PG's: its primary is told.
     pub fn on_filled_slot(&mut self, core: &mut Core) {
-        let wanted = self.reservations.asked_by.filter(|(_, tid)| *tid == self.round.activation());
-        let Some((conn, tid)) = wanted.filter(|_| self.state == State::ReplicaActive) else {
+        let wanted = self.reservations.asked_by.filter(|asker| asker.tid == self.round.activation());
+        let Some(Asker { conn, tid, shard }) = wanted.filter(|_| self.state == State::ReplicaActive) else {
             core.release_filled(self.id);
             return;
         };
-        let body = self.reserve_message(core, reserve_op::GRANT);
+        let body = self.reserve_message(core, shard, reserve_op::GRANT);
         core.send(conn, tid, peer::Body::from(body));
     }
 
     /// A connection is gone on which one of our slots may have been asked for. What was to be said on it is
     /// lost, also that the slot is needed no more; the primary knows, and begins anew if it still needs it.
     pub fn on_reserver_gone(&mut self, core: &mut Core, conn: ConnId) {
-        if self.reservations.asked_by.is_some_and(|(asked_on, _)| asked_on == conn) {
+        if self.reservations.asked_by.is_some_and(|asker| asker.conn == conn) {
             self.reservations.asked_by = None;
             core.release_filled(self.id);
         }
     }
 
-    fn on_member_slot(&mut self, core: &mut Core, from: OsdId) {
+    fn on_member_slot(&mut self, core: &mut Core, from: Member) {
         match std::mem::take(&mut self.reservations.standing) {
             Reservation::Members(asked) if asked.last() == Some(&from) => self.ask_next_member(core, asked),
             other => self.reservations.standing = other,

@@ -6,11 +6,12 @@
 
 use crate::completion::{CommitFor, ReadFor};
 use crate::core::Core;
-use crate::object::{INFO_ATTR, ObjectInfo, at_snap, hobject_of, key_of};
+use crate::object::{INFO_ATTR, ObjectInfo, at_snap, hobject_of};
 use crate::pg::Pg;
+use crate::pg::member::{Asker, Member};
 use crate::pg::meta::{MetaChange, index_clone, temp_key};
 use crate::qos::Charge;
-use maps::{EVersion, OsdId, SnapId};
+use maps::{EVersion, SnapId};
 use msgs::errno::{EIO, ENOENT};
 use node::{ConnId, Level, Msg};
 use stdx::Bufs;
@@ -48,9 +49,9 @@ impl PartAttributes {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Destination {
     /// A member whose copy we complete as primary.
-    Member(OsdId),
+    Member(Member),
     /// The primary, who asked on this connection.
-    Asker(ConnId),
+    Asker(Asker),
 }
 
 /// An object being sent.
@@ -74,9 +75,19 @@ pub struct Sender {
 const OMAP_ENTRIES: usize = 1024;
 const OMAP_BYTES: usize = 256 << 10;
 
+impl Destination {
+    /// The shard of whoever gets the object.
+    fn shard(self) -> i8 {
+        match self {
+            Self::Member(member) => member.shard,
+            Self::Asker(asker) => asker.shard,
+        }
+    }
+}
+
 impl Pg {
     /// Sends an object to a member; `None` for the version: that it does not exist.
-    pub fn push(&mut self, core: &mut Core, to: OsdId, key: ObjectKey, version: EVersion, deleted: bool) {
+    pub fn push(&mut self, core: &mut Core, to: Member, key: ObjectKey, version: EVersion, deleted: bool) {
         let tid = core.next_round();
         let mut sender = Sender {
             to: Destination::Member(to),
@@ -93,7 +104,7 @@ impl Pg {
         if deleted {
             core.charge_removal();
             let body = self.push_message(core, &sender, PartAttributes::default(), Bufs::new(), (true, true));
-            core.send_osd(to, tid, peer::Body::from(peer::Push { deleted: true, ..body }));
+            core.send_osd(to.osd, tid, peer::Body::from(peer::Push { deleted: true, ..body }));
         } else {
             sender.charged = core.charge_object();
             self.read_part(core, &sender);
@@ -107,9 +118,9 @@ impl Pg {
             return;
         }
         let sender = Sender {
-            to: Destination::Asker(conn),
+            to: Destination::Asker(Asker { conn, tid, shard: msg.head.from }),
             tid,
-            key: key_of(&msg.object),
+            key: self.key_of(&msg.object),
             version: msg.version,
             offset: 0,
             omap_after: None,
@@ -152,8 +163,8 @@ impl Pg {
                     "object_unreadable",
                     format!("pg {} {:?}: {error}", self.id, sender.key),
                 );
-                if let Destination::Member(osd) = sender.to {
-                    return self.unreadable_here(core, osd, sender.key);
+                if let Destination::Member(member) = sender.to {
+                    return self.unreadable_here(core, member, sender.key);
                 }
                 return self.refuse_part(core, &sender, -EIO);
             }
@@ -172,9 +183,9 @@ impl Pg {
         sender.offset += data.len() as u64;
         (sender.first, sender.last_sent) = (false, last);
         match sender.to {
-            Destination::Member(osd) => core.send_osd(osd, tid, peer::Body::from(body)),
-            Destination::Asker(conn) => {
-                core.send(conn, tid, peer::Body::from(body));
+            Destination::Member(member) => core.send_osd(member.osd, tid, peer::Body::from(body)),
+            Destination::Asker(asker) => {
+                core.send(asker.conn, tid, peer::Body::from(body));
                 if last {
                     // The asker has no use for an answer to its own question.
                     core.recovery_ended(1);
@@ -194,7 +205,7 @@ impl Pg {
         (first, last): (bool, bool),
     ) -> peer::Push {
         peer::Push {
-            head: self.head(core),
+            head: self.head(core, s.to.shard()),
             object: hobject_of(&s.key),
             version: s.version,
             offset: 0,
@@ -210,18 +221,18 @@ impl Pg {
     fn refuse_part(&mut self, core: &mut Core, s: &Sender, result: i32) {
         core.recovery_ended(1);
         match s.to {
-            Destination::Asker(conn) => {
+            Destination::Asker(Asker { conn, .. }) => {
                 let reply = peer::PushReply {
-                    head: self.head(core),
+                    head: self.head(core, s.to.shard()),
                     object: hobject_of(&s.key),
                     next_offset: 0,
                     result,
                 };
                 core.send(conn, s.tid, peer::Body::from(reply));
             }
-            Destination::Member(osd) => {
+            Destination::Member(member) => {
                 // Our own copy is not what we believed: peering finds out who has it.
-                let text = format!("pg {} {:?}@{} for osd.{osd}", self.id, s.key, s.version);
+                let text = format!("pg {} {:?}@{} for osd.{member}", self.id, s.key, s.version);
                 core.event(Level::Error, "pushed_object_not_here", text);
                 self.round.repeer(core.now().mono + core.options().reconnect_delay);
             }
@@ -229,7 +240,7 @@ impl Pg {
     }
 
     /// A part that we sent is durable there, or what we asked for is not there.
-    pub fn on_push_reply(&mut self, core: &mut Core, from: OsdId, tid: u64, msg: &peer::PushReply) {
+    pub fn on_push_reply(&mut self, core: &mut Core, from: Member, tid: u64, msg: &peer::PushReply) {
         if !self.is_current(msg.head.interval) {
             return;
         }
@@ -239,7 +250,7 @@ impl Pg {
         let Some(sender) = self.recovery.sends.remove(&tid) else { return };
         if msg.result < 0 {
             return match sender.to {
-                Destination::Member(osd) => self.on_sent_without_room(core, osd, &sender.key),
+                Destination::Member(member) => self.on_sent_without_room(core, member, &sender.key),
                 Destination::Asker(_) => core.recovery_ended(1),
             };
         }
@@ -249,14 +260,14 @@ impl Pg {
             return;
         }
         core.recovery_ended(1);
-        if let Destination::Member(osd) = sender.to {
-            self.on_pushed(core, osd, sender.key);
+        if let Destination::Member(member) = sender.to {
+            self.on_pushed(core, member, sender.key);
         }
     }
 
     /// Takes a part: from the primary, or from whom we as primary asked.
     pub fn on_push(&mut self, core: &mut Core, conn: ConnId, tid: u64, msg: &peer::Push) {
-        let key = key_of(&msg.object);
+        let key = self.key_of(&msg.object);
         let pulled = self.recovery.pulls.get(&key).is_some_and(|p| p.tid == tid);
         // A part that was sent before the last activation may come late on an old connection; newer ones have
         // higher numbers.
@@ -302,7 +313,7 @@ impl Pg {
             return self.submit(core, ops, change, then);
         }
         let reply = peer::PushReply {
-            head: peer::PgHead { epoch: core.epoch(), ..msg.head },
+            head: msg.head.answer(core.epoch()),
             object: msg.object.clone(),
             next_offset: msg.offset + msg.data.len() as u64,
             result: 0,
@@ -324,7 +335,7 @@ impl Pg {
         }
         let of_head = info.snapset.clones.into_iter().map(|c| (at_snap(key, c.id.0), c.snaps));
         let all = of_head.chain([(key.clone(), info.snaps)]).map(|(clone, mut snaps)| {
-            snaps.retain(|snap: &SnapId| !core.is_purged(self.id.pool, *snap));
+            snaps.retain(|snap: &SnapId| !core.is_purged(self.id.pgid.pool, *snap));
             (clone, snaps)
         });
         let shown = all.filter(|(_, snaps)| !snaps.is_empty());

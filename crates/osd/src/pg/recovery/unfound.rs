@@ -7,6 +7,7 @@ use crate::core::Core;
 use crate::object::{INFO_ATTR, ObjectInfo, object_info};
 use crate::pg::Pg;
 use crate::pg::log::{Answer, Entry, entry_kind};
+use crate::pg::member::Member;
 use crate::pg::meta::MetaChange;
 use crate::pg::state::State;
 use maps::{EVersion, OsdId, OsdMap, ReqId};
@@ -45,14 +46,16 @@ impl Pg {
 
     /// Who may have what nobody has who answered: it is down, or has not answered yet.
     fn unheard(&self, core: &Core) -> BTreeMap<OsdId, &'static str> {
-        let us = core.id();
+        let us = self.us(core);
         let past = self.members.past.iter().filter(|i| i.maybe_rw);
-        let members = past.flat_map(|i| i.acting.iter().map(|osd| (*osd, i.first)));
-        let unheard = members.filter(|(osd, first)| {
-            *osd != us && !self.round.knows(*osd) && !is_given_up(core.map(), *osd, *first)
+        let members = past.flat_map(|i| i.acting.members().map(|member| (member, i.first)));
+        let unheard = members.filter(|(member, first)| {
+            *member != us && !self.round.knows(*member) && !is_given_up(core.map(), member.osd, *first)
         });
         unheard
-            .map(|(osd, _)| (osd, if core.map().is_up(osd) { "not queried" } else { "osd is down" }))
+            .map(|(Member { osd, .. }, _)| {
+                (osd, if core.map().is_up(osd) { "not queried" } else { "osd is down" })
+            })
             .collect()
     }
 

@@ -3,10 +3,10 @@
 use crate::core::Core;
 use crate::object::{INFO_ATTR, hobject_of};
 use crate::pg::Pg;
+use crate::pg::member::Member;
 use crate::pg::request::{ClientOp, Reply};
-use crate::pg::scrub::compare::{Finding, SnapFinding};
-use crate::pg::scrub::map::Scanned;
-use maps::{Epoch, OsdId, SnapId};
+use crate::pg::scrub::finding::{Finding, Scanned, SnapFinding};
+use maps::{Epoch, SnapId};
 use msgs::errno::{EAGAIN, EINVAL, ENOENT};
 use msgs::op::scrub::{
     InconsistentObject, InconsistentSnapset, ObjectId, ObjectInfo, ScrubLs, ScrubLsReply, ShardId, ShardInfo,
@@ -27,7 +27,7 @@ impl Pg {
         if raw.code != OpCode::SCRUBLS {
             return None;
         }
-        let outcome = read(data).ok_or(EINVAL).and_then(|input| self.list_found(core.id(), &input));
+        let outcome = read(data).ok_or(EINVAL).and_then(|input| self.list_found(self.us(core), &input));
         let result = outcome.as_ref().err().map_or(0, |errno| -errno);
         let mut reply = OsdOpReply::to(&op.request, result, core.epoch());
         reply.ops[0].rval = result;
@@ -38,7 +38,7 @@ impl Pg {
         Some(reply)
     }
 
-    fn list_found(&self, us: OsdId, input: &ScrubLs) -> Result<ScrubLsReply, i32> {
+    fn list_found(&self, us: Member, input: &ScrubLs) -> Result<ScrubLsReply, i32> {
         let interval = self.members.interval;
         if input.interval != 0 && input.interval != interval.0 {
             return Err(EAGAIN);
@@ -90,23 +90,23 @@ fn snapset(set: &SnapFinding) -> InconsistentSnapset {
     }
 }
 
-fn object(finding: &Finding, primary: OsdId) -> InconsistentObject {
+fn object(finding: &Finding, primary: Member) -> InconsistentObject {
     let chosen = finding.good.iter().next().copied();
-    let shards = finding.shards.iter().map(|(osd, shard)| {
+    let shards = finding.shards.iter().map(|(member, shard)| {
         let nothing = Scanned::default();
         let copy = shard.object.as_ref().unwrap_or(&nothing);
         let info = ShardInfo {
             errors: shard.errors,
-            primary: *osd == primary,
+            primary: *member == primary,
             attrs: copy.attrs.iter().map(|(name, value)| (name.clone(), shown(copy, name, value))).collect(),
             size: copy.size,
             omap_digest: copy.omap_digest,
             data_digest: copy.data_digest,
-            selected: chosen == Some(*osd),
+            selected: chosen == Some(*member),
         };
-        (ShardId { osd: osd.0, shard: -1 }, info)
+        (ShardId { osd: member.osd.0, shard: member.shard }, info)
     });
-    let version = chosen.and_then(|osd| finding.shards.get(&osd)?.object.as_ref()?.info());
+    let version = chosen.and_then(|member| finding.shards.get(&member)?.object.as_ref()?.info());
     InconsistentObject {
         errors: finding.errors,
         object: object_id(&finding.key),

@@ -4,15 +4,16 @@
 
 use crate::completion::ReadFor;
 use crate::core::Core;
-use crate::object::{INFO_ATTR, ObjectInfo};
 use crate::pg::Pg;
+use crate::pg::member;
+use crate::pg::scrub::finding::Scanned;
 use crate::pg::state::State;
 use msgs::op::scrub::shard_error;
 use node::{ConnId, Level};
 use std::collections::VecDeque;
 use stdx::crc32c;
 use store::{ObjectKey, OmapRange, Read, ReadReply, StoreError};
-use wire::{Reader, Writer, wire_structs};
+use wire::{Reader, Writer};
 
 /// The most objects that one look may be about; the primary asks for far fewer.
 const LIMIT: usize = 20_000;
@@ -21,39 +22,13 @@ const OMAP: (usize, usize) = (1024, 512 << 10);
 /// Checksums begin with this, as Ceph's.
 const SEED: u32 = u32::MAX;
 
-wire_structs! {
-    /// A head or clone as one copy has it.
-    #[derive(Eq)]
-    pub struct Scanned[v 1/1] {
-        /// Which.
-        pub key: ObjectKey,
-        /// What could not be read: bits of [`shard_error`].
-        pub errors: u64,
-        /// Bytes.
-        pub size: u64,
-        /// Xattrs in the order of names.
-        pub attrs: Vec<(Vec<u8>, Vec<u8>)>,
-        /// Of a deep look.
-        pub data_digest: Option<u32>,
-        /// The same of omap, header included.
-        pub omap_digest: Option<u32>,
-    }
-}
-
-impl Scanned {
-    /// Its versions; `None` where there are none or they can't be decoded.
-    pub fn info(&self) -> Option<ObjectInfo> {
-        self.attrs.iter().find(|(name, _)| name == INFO_ATTR).and_then(|(_, value)| ObjectInfo::parse(value))
-    }
-}
-
 /// Who wants to know.
 #[derive(Clone, Copy, Debug)]
 pub enum Asker {
     /// We as primary, in the check of this number.
     Ourselves(u64),
     /// The primary.
-    Primary(ConnId, u64),
+    Primary(member::Asker),
 }
 
 /// A look that is under way.
@@ -113,7 +88,7 @@ impl Pg {
             return core.event(Level::Warn, "scrub_undecodable", format!("pg {}", self.id));
         };
         let range = (from.max(self.range.0.clone()), to.min(self.range.1.clone()));
-        self.scan(core, range, msg.deep, Asker::Primary(conn, tid));
+        self.scan(core, range, msg.deep, Asker::Primary(member::Asker { conn, tid, shard: msg.head.from }));
     }
 
     /// The store has answered something that scrub asked.
@@ -150,13 +125,16 @@ impl Pg {
         }
         match scan.asker {
             Asker::Ourselves(tid) => {
-                let us = core.id();
+                let us = self.us(core);
                 let map = if error.is_empty() { Some(scan.done) } else { None };
                 self.take_scrub_map(core, us, tid, map);
             }
-            Asker::Primary(conn, tid) => {
-                let reply =
-                    peer::PgScrubMap { head: self.head(core), objects: Writer::encode(&scan.done), error };
+            Asker::Primary(member::Asker { conn, tid, shard }) => {
+                let reply = peer::PgScrubMap {
+                    head: self.head(core, shard),
+                    objects: Writer::encode(&scan.done),
+                    error,
+                };
                 core.send(conn, tid, peer::Body::from(reply));
             }
         }

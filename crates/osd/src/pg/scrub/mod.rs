@@ -11,6 +11,7 @@
 //! the same way.
 
 pub mod compare;
+pub mod finding;
 mod ls;
 pub mod map;
 
@@ -18,13 +19,15 @@ use crate::completion::{CommitFor, ReadFor};
 use crate::core::Core;
 use crate::object::{first_of, head_of};
 use crate::pg::Pg;
+use crate::pg::member::Member;
 use crate::pg::meta::MetaChange;
 use crate::pg::request::ClientOp;
 use crate::pg::state::State;
 use crate::pg::successor;
 use crate::qos::Class;
-use compare::{Finding, Maps, SnapFinding, compare};
-use map::{Asker, Scan, Scanned};
+use compare::{Maps, compare};
+use finding::{Finding, Scanned, SnapFinding};
+use map::{Asker, Scan};
 use maps::{EVersion, Epoch, OsdId, Pool, PoolOpt, osd_flags, pool_flags, pool_opt};
 use node::Level;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -139,7 +142,7 @@ struct Check {
     until: ObjectKey,
     purpose: Purpose,
     began: Instant,
-    waiting: BTreeSet<OsdId>,
+    waiting: BTreeSet<Member>,
     maps: Maps,
     failed: bool,
 }
@@ -230,9 +233,10 @@ impl Scrub {
             || !self.objects.is_empty() && self.objects.contains(&head_of(key))
     }
 
-    /// Whether an answer of `osd` is awaited.
+    /// Whether an answer of this OSD is awaited.
     pub fn waits_for(&self, osd: OsdId) -> bool {
-        self.check.as_ref().is_some_and(|check| check.waiting.contains(&osd))
+        let at_it = |check: &Check| check.waiting.iter().any(|member| member.osd == osd);
+        self.check.as_ref().is_some_and(at_it)
     }
 
     pub(in crate::pg) fn is_listing(&self, id: u64) -> bool {
@@ -268,7 +272,7 @@ impl Pg {
     /// When it is due for a light and for a deep scrub.
     pub fn scrub_due(&self, core: &Core) -> (Wall, Wall) {
         let options = &core.options().scrub;
-        let pool = core.map().pools.get(&self.id.pool);
+        let pool = core.map().pools.get(&self.id.pgid.pool);
         let light = interval(pool, pool_opt::SCRUB_MIN_INTERVAL, options.min_interval);
         let deep = interval(pool, pool_opt::DEEP_SCRUB_INTERVAL, options.deep_interval);
         let spread = self.scrub_spread();
@@ -291,7 +295,7 @@ impl Pg {
         if self.scrub.record.last == Utime::default() {
             return None;
         }
-        let pool = core.map().pools.get(&self.id.pool)?;
+        let pool = core.map().pools.get(&self.id.pgid.pool)?;
         let no_light = core.map().has_flag(osd_flags::NOSCRUB) || pool.has_flag(pool_flags::NOSCRUB);
         let no_deep = core.map().has_flag(osd_flags::NODEEP_SCRUB) || pool.has_flag(pool_flags::NODEEP_SCRUB);
         let (light, deep) = self.scrub_due(core);
@@ -387,19 +391,19 @@ impl Pg {
         self.submit(core, Vec::new(), change, CommitFor::Nothing);
     }
 
-    fn scrub_record(&self, core: &Core) -> peer::PgScrubbed {
-        peer::PgScrubbed { head: self.head(core), record: Writer::encode(&self.scrub.record) }
+    fn scrub_record(&self, core: &Core, to: Member) -> peer::PgScrubbed {
+        peer::PgScrubbed { head: self.head(core, to.shard), record: Writer::encode(&self.scrub.record) }
     }
 
     fn scrub_share(&self, core: &mut Core) {
-        for osd in self.others(core) {
-            let body = self.scrub_record(core);
-            core.send_osd(osd, self.round.number(), peer::Body::from(body));
+        for member in self.others(core) {
+            let body = self.scrub_record(core, member);
+            core.send_osd(member.osd, self.round.number(), peer::Body::from(body));
         }
     }
 
     /// Somebody tells when the PG was scrubbed.
-    pub fn on_scrubbed(&mut self, core: &mut Core, from: OsdId, msg: &peer::PgScrubbed) {
+    pub fn on_scrubbed(&mut self, core: &mut Core, from: Member, msg: &peer::PgScrubbed) {
         let Ok(record) = Reader::new(&msg.record).get::<Record>() else { return };
         if !self.is_current(msg.head.interval) || record == self.scrub.record {
             return;
@@ -409,8 +413,8 @@ impl Pg {
             self.scrub_save(core);
             self.scrub_changed(core);
         } else if self.primary() == Some(from) {
-            let body = self.scrub_record(core);
-            core.send_osd(from, self.round.number(), peer::Body::from(body));
+            let body = self.scrub_record(core, from);
+            core.send_osd(from.osd, self.round.number(), peer::Body::from(body));
         }
     }
 
@@ -483,18 +487,18 @@ impl Pg {
     fn check_range(&mut self, core: &mut Core, (from, until): (ObjectKey, ObjectKey), purpose: Purpose) {
         let tid = core.next_round();
         let deep = purpose == Purpose::Object || self.scrub.run.as_ref().is_some_and(|run| run.what.deep);
-        let compared = |osd: &OsdId| self.round.knows(*osd) && !self.backfill.is_filling(*osd);
-        let others: Vec<OsdId> = self.others(core).into_iter().filter(compared).collect();
-        let mut waiting: BTreeSet<OsdId> = others.iter().copied().collect();
-        waiting.insert(core.id());
-        for osd in others {
+        let compared = |member: &Member| self.round.knows(*member) && !self.backfill.is_filling(*member);
+        let others: Vec<Member> = self.others(core).into_iter().filter(compared).collect();
+        let mut waiting: BTreeSet<Member> = others.iter().copied().collect();
+        waiting.insert(self.us(core));
+        for member in others {
             let body = peer::PgScrub {
-                head: self.head(core),
+                head: self.head(core, member.shard),
                 from: Writer::encode(&from),
                 to: Writer::encode(&until),
                 deep,
             };
-            core.send_osd(osd, tid, peer::Body::from(body));
+            core.send_osd(member.osd, tid, peer::Body::from(body));
         }
         let range = (from.clone(), until.clone());
         let began = core.now().mono;
@@ -516,7 +520,7 @@ impl Pg {
     }
 
     /// A member has answered.
-    pub fn on_scrub_map(&mut self, core: &mut Core, from: OsdId, tid: u64, msg: &peer::PgScrubMap) {
+    pub fn on_scrub_map(&mut self, core: &mut Core, from: Member, tid: u64, msg: &peer::PgScrubMap) {
         if !self.is_current(msg.head.interval) {
             return;
         }
@@ -528,7 +532,7 @@ impl Pg {
     pub(in crate::pg) fn take_scrub_map(
         &mut self,
         core: &mut Core,
-        from: OsdId,
+        from: Member,
         tid: u64,
         map: Option<Vec<Scanned>>,
     ) {
@@ -559,11 +563,12 @@ impl Pg {
     }
 
     fn checked(&mut self, core: &mut Core, check: Check) {
-        let lacks = |osd: OsdId, key: &ObjectKey| match osd == core.id() {
+        let us = self.us(core);
+        let lacks = |member: Member, key: &ObjectKey| match member == us {
             true => self.missing.contains_key(key),
-            false => self.round.is_missing(osd, key),
+            false => self.round.is_missing(member, key),
         };
-        let (findings, snaps) = compare(&check.maps, core.id(), &lacks);
+        let (findings, snaps) = compare(&*self.backend, &check.maps, us, &lacks);
         if check.purpose == Purpose::Object {
             return self.object_checked(core, &head_of(&check.from), findings);
         }
@@ -659,14 +664,14 @@ impl Pg {
         if !finding.can_be_mended() {
             return;
         }
-        let us = core.id();
+        let us = self.us(core);
         let key = &finding.key;
-        for osd in &finding.good {
-            self.round.found_copy(*osd);
+        for member in &finding.good {
+            self.round.found_copy(*member);
         }
-        for osd in finding.bad() {
-            if osd != us {
-                self.round.found_damaged(osd, key, finding.version);
+        for member in finding.bad() {
+            if member != us {
+                self.round.found_damaged(member, key, finding.version);
                 continue;
             }
             // Durably, so that nobody takes our copy for a good one should another primary follow.
@@ -683,8 +688,12 @@ impl Pg {
             self.set_state(core, State::Active);
         }
         if self.missing.contains_key(key) && !self.recovery.is_pulling(key) {
-            let not_from =
-                self.round.copies().map(|(osd, _)| osd).filter(|osd| !finding.good.contains(osd)).collect();
+            let not_from = self
+                .round
+                .copies()
+                .map(|(member, _)| member)
+                .filter(|member| !finding.good.contains(member))
+                .collect();
             self.pull(core, key, finding.version, not_from);
         }
         self.scrub_changed(core);
@@ -701,7 +710,7 @@ impl Pg {
         mut op: ClientOp,
     ) -> Option<ClientOp> {
         let now = core.now().mono;
-        if op.checked || self.members.acting.len() < 2 || reads_do_not_mend() {
+        if op.checked || self.members.acting.count() < 2 || reads_do_not_mend() {
             return Some(op);
         }
         op.checked = true;
@@ -724,11 +733,11 @@ impl Pg {
     }
 
     /// An object that a member lacks can't be read here.
-    pub(in crate::pg) fn unreadable_here(&mut self, core: &mut Core, osd: OsdId, key: ObjectKey) {
+    pub(in crate::pg) fn unreadable_here(&mut self, core: &mut Core, member: Member, key: ObjectKey) {
         core.recovery_ended(1);
-        self.recovery.end_push(osd, &key);
+        self.recovery.end_push(member, &key);
         // What a comparison has to send is found again by the next one.
-        self.scrub.unsent |= self.backfill.is_filling(osd);
+        self.scrub.unsent |= self.backfill.is_filling(member);
         // Until it is known who has it.
         self.recovery.lost(&key);
         self.queue_check(core, head_of(&key));
@@ -736,7 +745,7 @@ impl Pg {
 
     /// The object that a request waits for has been compared.
     fn object_checked(&mut self, core: &mut Core, head: &ObjectKey, findings: Vec<Finding>) {
-        let us = core.id();
+        let us = self.us(core);
         let ours = |f: &&Finding| f.shards.contains_key(&us) && !f.good.contains(&us);
         let (mut mended, mut lost) = (false, Vec::new());
         let states = first_of(head)..=head.clone();
@@ -798,8 +807,8 @@ fn wall(stamp: Utime) -> Wall {
     Wall(u64::from(stamp.sec) * 1_000_000_000 + u64::from(stamp.nsec))
 }
 
-fn tell(core: &mut Core, pgid: maps::PgId, finding: &Finding) {
-    let bad: Vec<String> = finding.bad().iter().map(|osd| format!("osd.{osd}")).collect();
+fn tell(core: &mut Core, pgid: maps::Spg, finding: &Finding) {
+    let bad: Vec<String> = finding.bad().iter().map(|member| format!("osd.{member}")).collect();
     let name = String::from_utf8_lossy(&finding.key.name).into_owned();
     let whose = match finding.can_be_mended() {
         true => format!("the copies on {} are damaged", bad.join(", ")),

@@ -1,7 +1,13 @@
 //! What must hold of a [`Cluster`], and looks into it.
 
 use super::*;
+use crate::pg::member::Member;
 use crate::pg::meta::TEMP_POOL;
+
+/// The copy of a PG that an OSD has.
+pub fn member(osd: usize) -> Member {
+    Member { osd: OsdId(osd as i32), shard: Spg::NO_SHARD }
+}
 
 impl Cluster {
     /// Waits until every PG is clean by what its primary reports.
@@ -13,7 +19,9 @@ impl Cluster {
             pgs.iter().all(|p| {
                 let newest = c.stats.get(p).is_some_and(|s| s.state & clean == clean);
                 let primary = c.map.pg_up_acting(*p).acting_primary.map(|o| o.0 as usize);
-                let inside = primary.and_then(|o| c.slots[&o].osd.as_ref()).and_then(|o| o.pgs.get(p));
+                let inside = primary
+                    .and_then(|o| c.slots[&o].osd.as_ref())
+                    .and_then(|o| o.pgs.get(&Spg::replicated(*p)));
                 newest || inside.is_some_and(|pg| pg.state() == crate::pg::state::State::Clean)
             })
         });

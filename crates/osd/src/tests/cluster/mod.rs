@@ -21,6 +21,7 @@ use stdx::{Budget, Bufs, Instant, Now, Rng, Wall};
 use store::{Config, ObjectKey, ObjectView, OmapRange, Read, ReadReply, Store, StoreOut};
 use wire::{AddrVec, EntityAddr, EntityId, EntityName, EntityType, Uuid, Writer};
 
+pub use checks::member;
 pub use client::{append, write_full};
 pub use pg_nums::names;
 

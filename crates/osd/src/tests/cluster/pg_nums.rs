@@ -119,7 +119,7 @@ impl Cluster {
     pub fn objects_counted(&self) -> i64 {
         let all =
             self.alive().0.into_iter().flat_map(|osd| self.osd(osd).pgs.values().map(move |pg| (osd, pg)));
-        let led = all.filter(|(osd, pg)| pg.primary() == Some(OsdId(*osd as i32)));
+        let led = all.filter(|(osd, pg)| pg.primary() == Some(member(*osd)));
         led.map(|(_, pg)| pg.info().stats.objects).sum()
     }
 }
