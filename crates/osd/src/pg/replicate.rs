@@ -11,11 +11,10 @@ use crate::completion::CommitFor;
 use crate::core::Core;
 use crate::object::{first_of, hobject_of};
 use maps::{EVersion, OsdId};
-use msgs::errno::ENOSPC;
 use std::collections::BTreeSet;
 use stdx::Buf;
 use store::{ObjectKey, Refusal, Transaction, TxnOp};
-use wire::{Writer, wire_structs};
+use wire::{Errno, Writer, wire_structs};
 
 wire_structs! {
     /// An update as all members append it.
@@ -142,7 +141,7 @@ impl Pg {
                     self.lacking_arrived(core, from, &object);
                 }
             }
-            _ if msg.result == -ENOSPC => self.on_no_room(core, from, msg.version),
+            _ if msg.result == Errno::ENOSPC.to_result_code() => self.on_no_room(core, from, msg.version),
             _ => {}
         }
     }
