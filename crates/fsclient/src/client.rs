@@ -170,7 +170,7 @@ impl Client {
 
     fn service_event(&mut self, now: Now, event: ServiceEvent, out: &mut Outs) {
         match event {
-            ServiceEvent::Piece { op, piece, result, data } => self.ops.piece_done(op, piece, result, data),
+            ServiceEvent::Piece { op, piece, result } => self.ops.piece_done(op, piece, result),
             ServiceEvent::Landed { key, offset, result } => {
                 if let Some(inode) = self.cache.inode_mut(key) {
                     inode.landed(offset, result);

@@ -132,7 +132,7 @@ pub(crate) fn mon_reply(cache: &Cache, body: Body) -> Reply {
         Body::MonCommandAck(ack) => Ok(Answer::Command { code: ack.r, status: ack.rs, output: ack.data }),
         Body::PoolOpReply(reply) => {
             let snap = reply.data.and_then(|data| Reader::new(&data).get().ok());
-            Ok(Answer::PoolSnap { code: reply.code, snap })
+            Ok(Answer::PoolSnap { result: Errno::check(reply.code).map(drop), snap })
         }
         Body::StatfsReply(reply) => {
             let blocks = |kb: u64| kb * 1024 / u64::from(STATFS_BLOCK);

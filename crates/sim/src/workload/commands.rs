@@ -5,13 +5,13 @@ use super::{ClientWorld, Load};
 use crate::oracle::linear::{Entry, Judgement, Model, Step};
 use crate::world::HostId;
 use fsclient::{Answer, Reply, Request};
-use msgs::errno;
 use node::RequestId;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 use stdx::{Bufs, Instant, Rng};
+use wire::Errno;
 
 /// A client's command about a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -209,7 +209,7 @@ impl Load for CommandLoad {
                 let text = String::from_utf8_lossy(&output.to_vec()).into_owned();
                 text.trim().parse().ok()
             }
-            Ok(Answer::Command { code, .. }) if *code == -errno::ENOENT => None,
+            Ok(Answer::Command { code, .. }) if *code == Errno::ENOENT.to_result_code() => None,
             // The client gave up, so the outcome is unknown.
             _ => return true,
         };
