@@ -337,8 +337,8 @@ pub enum Answer {
     /// Unasked, with request id 0: a watch has ended. By the client's clock an OSD has heard of it at
     /// `alive_at` or later.
     WatchBroken { cookie: u64, errno: Errno, alive_at: Instant },
-    /// Of `Command`: 0 or negative errno, status line, output.
-    Command { code: i32, status: String, output: Bufs },
+    /// Of `Command`: its result, status line, output.
+    Command { result: Result<(), Errno>, status: String, output: Bufs },
     /// Unasked, with request id 0: callers must forget something that they have cached. To be followed by
     /// [`Request::Invalidated`]: until then the client keeps the capability that the caches rest on.
     Invalidate {

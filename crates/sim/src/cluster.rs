@@ -346,8 +346,10 @@ impl Cluster {
     pub fn command(&mut self, command: &Value) -> Result<Vec<u8>, String> {
         let request = Request::Command { command: command.to_string(), input: Bufs::default() };
         match self.ask(self.admin, request, BRING_UP) {
-            Some(Ok(Answer::Command { code: 0, output, .. })) => Ok(output.to_vec()),
-            Some(Ok(Answer::Command { code, status, .. })) => Err(format!("{command}: {code}: {status}")),
+            Some(Ok(Answer::Command { result: Ok(()), output, .. })) => Ok(output.to_vec()),
+            Some(Ok(Answer::Command { result: Err(errno), status, .. })) => {
+                Err(format!("{command}: {errno}: {status}"))
+            }
             Some(other) => Err(format!("{command}: {other:?}")),
             None => Err(format!("{command}: no answer within {BRING_UP:?}")),
         }

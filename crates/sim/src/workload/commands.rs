@@ -205,11 +205,11 @@ impl Load for CommandLoad {
         let now = self.tick();
         let entry = &mut self.history[key][number];
         let read = match reply {
-            Ok(Answer::Command { code: 0, output, .. }) => {
+            Ok(Answer::Command { result: Ok(()), output, .. }) => {
                 let text = String::from_utf8_lossy(&output.to_vec()).into_owned();
                 text.trim().parse().ok()
             }
-            Ok(Answer::Command { code, .. }) if *code == Errno::ENOENT.to_result_code() => None,
+            Ok(Answer::Command { result: Err(Errno::ENOENT), .. }) => None,
             // The client gave up, so the outcome is unknown.
             _ => return true,
         };
