@@ -23,7 +23,7 @@ use wire::Errno;
 /// What names a newer map than ours is kept for so long, if a client has sent it: the epoch is its word
 /// alone, the memory is everybody's. A client that is right connects and asks again; by then we have the map,
 /// or wait for it once more.
-const PATIENCE: Duration = Duration::from_secs(15);
+const NEWER_MAP_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The outcome of the checks before a client's request is served.
 enum Admission {
@@ -64,7 +64,7 @@ impl Osd {
                     peer.name,
                     peer.id,
                     peer.socket_addr,
-                    PATIENCE.as_secs(),
+                    NEWER_MAP_TIMEOUT.as_secs(),
                     self.core.epoch()
                 );
                 self.event(Level::Info, "client_ahead_of_maps", text);
@@ -86,7 +86,7 @@ impl Osd {
 
     fn hold(&mut self, epoch: Epoch, conn: ConnId, msg: Msg) {
         let until = match self.core.session(conn) {
-            Some(session) => (!session.is_osd()).then_some(self.core.now().mono + PATIENCE),
+            Some(session) => (!session.is_osd()).then_some(self.core.now().mono + NEWER_MAP_TIMEOUT),
             None if self.core.links().owns(conn) => None,
             // Sent before its sender knew that we have closed the connection.
             None => return self.core.count("messages_ignored", 1),

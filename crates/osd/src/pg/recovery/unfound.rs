@@ -18,7 +18,7 @@ use wire::Errno;
 
 /// From which level on OSDs know entries that undo others. One below it would answer a repeated request as if
 /// it had been carried out.
-const UNDOING: u32 = 4;
+const UNDO_FEATURE_LEVEL: u32 = 4;
 
 /// Why not: an errno and what to say.
 type Refusal = (Errno, String);
@@ -140,7 +140,8 @@ impl Pg {
     /// older version takes part.
     pub(in crate::pg) fn undo_refused(&mut self, core: &mut Core, key: &ObjectKey) {
         let Some(first) = self.refused.get(key).copied() else { return };
-        let older = self.round.copies().any(|(_, copy)| copy.exists() && copy.feature_level() < UNDOING);
+        let older =
+            self.round.copies().any(|(_, copy)| copy.exists() && copy.feature_level() < UNDO_FEATURE_LEVEL);
         let of_clones = self.log.from(first).any(|e| e.object == *key && !e.clones.is_empty());
         let not_now = !self.state.is_active() || self.members.is_premerge();
         if key.snap != ObjectKey::HEAD || of_clones || older || not_now {
