@@ -1,7 +1,7 @@
 //! An authenticator's answers, and the numbers of methods and modes.
 
 use crate::{Denial, DenialKind, Key, Secret};
-use wire::EntityName;
+use wire::{EntityName, Errno};
 
 /// An authentication method.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -50,10 +50,10 @@ pub enum AuthStep {
     More(Vec<u8>),
     /// Send AUTH_DONE.
     Done(AuthDone),
-    /// Send AUTH_BAD_METHOD with -errno; the peer may try again with another method.
+    /// Send AUTH_BAD_METHOD with this error; the peer may try again with another method.
     Fail {
-        /// Positive errno: EOPNOTSUPP if the method is not allowed, EACCES if the proof failed.
-        errno: i32,
+        /// EOPNOTSUPP if the method is not allowed, EACCES if the proof failed.
+        errno: Errno,
         /// For the log.
         denial: Box<Denial>,
     },
@@ -81,7 +81,7 @@ pub struct AuthDone {
 
 /// `EACCES`.
 pub(crate) fn denied(denial: impl Into<Denial>) -> AuthStep {
-    AuthStep::Fail { errno: 13, denial: Box::new(denial.into()) }
+    AuthStep::Fail { errno: Errno::EACCES, denial: Box::new(denial.into()) }
 }
 
 /// An answer on a connection that was asked nothing.
@@ -92,5 +92,5 @@ pub(crate) fn unasked() -> AuthStep {
 /// `EOPNOTSUPP`.
 pub(crate) fn bad_method() -> AuthStep {
     let denial = Denial::new(DenialKind::Method, "this method is not allowed here");
-    AuthStep::Fail { errno: 95, denial: Box::new(denial) }
+    AuthStep::Fail { errno: Errno::EOPNOTSUPP, denial: Box::new(denial) }
 }

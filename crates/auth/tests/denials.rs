@@ -7,10 +7,9 @@ use auth::{
 use std::sync::Arc;
 use std::time::Duration;
 use stdx::{Now, Rng, Wall};
-use wire::{EntityName, EntityType, Writer};
+use wire::{EntityName, EntityType, Errno, Writer};
 
 const HOUR: Duration = Duration::from_secs(3600);
-const EACCES: i32 = 13;
 /// Offsets in an authorizer of the ticket's ciphertext and of its length.
 const TICKET: usize = 26;
 
@@ -111,7 +110,7 @@ impl World {
 
 fn denied(step: AuthStep, kind: DenialKind, who: Option<&str>) {
     match step {
-        AuthStep::Fail { errno: EACCES, denial } => {
+        AuthStep::Fail { errno: Errno::EACCES, denial } => {
             assert_eq!((denial.kind, denial.entity.clone()), (kind, who.map(name)), "{denial}");
         }
         other => panic!("{kind:?}: {other:?}"),
@@ -234,7 +233,7 @@ fn half_an_authorizer_and_one_with_a_damaged_proof() {
     let mut osd = w.osd();
     for len in 0..good.len() {
         let step = w.knock(&mut osd, &good[..len]);
-        assert!(matches!(step, AuthStep::Fail { errno: EACCES, .. }), "{len} bytes: {step:?}");
+        assert!(matches!(step, AuthStep::Fail { errno: Errno::EACCES, .. }), "{len} bytes: {step:?}");
     }
     let last = good.len() - 1;
     let mut damaged = good;

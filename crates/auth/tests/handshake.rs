@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use stdx::{Now, Rng, Wall};
-use wire::{EntityName, EntityType};
+use wire::{EntityName, EntityType, Errno};
 
 const KEY: &str = "AQAr8AFrPdktMBAArXJExl8pKfBsXeGHtvv8WA==";
 /// Payload of AUTH_DONE.
@@ -122,7 +122,7 @@ fn visit(
     let mut other = ServiceAuthenticator::new(world.mon_as_osd());
     let rng = &mut world.rng;
     assert!(matches!(other.request(method, mode, &answer, now, rng), AuthStep::More(_)), "challenged again");
-    assert!(matches!(other.more(&answer, now, rng), AuthStep::Fail { errno: 13, .. }), "a replay");
+    assert!(matches!(other.more(&answer, now, rng), AuthStep::Fail { errno: Errno::EACCES, .. }), "a replay");
     match server.more(&answer, now, rng) {
         AuthStep::Done(done) => {
             let own = client.done(done.global_id, mode, &done.blob, now).expect("opens");
@@ -202,7 +202,7 @@ fn a_ticket_survives_one_rotation_but_not_all() {
     rotate(&mut world);
     rotate(&mut world);
     let refused = visit(&mut world, &tickets, ConMode::Crc).expect_err("no key opens it");
-    assert!(matches!(*refused, AuthStep::Fail { errno: 13, .. }));
+    assert!(matches!(*refused, AuthStep::Fail { errno: Errno::EACCES, .. }));
 }
 
 #[test]
@@ -221,10 +221,10 @@ fn a_principal_without_mon_caps_or_unknown_is_refused() {
     let mut world = World::new();
     world.mon.entities.values_mut().for_each(|e| drop(e.caps.remove("mon")));
     let refused = world.login(Tickets::default(), ConMode::Crc).expect_err("no caps");
-    assert!(matches!(*refused, AuthStep::Fail { errno: 13, .. }));
+    assert!(matches!(*refused, AuthStep::Fail { errno: Errno::EACCES, .. }));
     world.mon.entities.clear();
     let refused = world.login(Tickets::default(), ConMode::Crc).expect_err("unknown");
-    assert!(matches!(*refused, AuthStep::Fail { errno: 13, .. }));
+    assert!(matches!(*refused, AuthStep::Fail { errno: Errno::EACCES, .. }));
     assert_eq!(world.ids.left(), 1000, "refusals cost no ids");
 }
 
@@ -404,7 +404,7 @@ fn a_global_id_is_given_back_only_to_whom_it_was_given() {
     let mut stolen = mine.clone();
     stolen.global_id = theirs.global_id;
     let refused = world.login(stolen, ConMode::Crc).expect_err("not its own");
-    assert!(matches!(*refused, AuthStep::Fail { errno: 13, .. }));
+    assert!(matches!(*refused, AuthStep::Fail { errno: Errno::EACCES, .. }));
     let (now, name) = (world.now, world.name.clone());
     let mut w = wire::Writer::new();
     w.put(&10u8);
@@ -419,7 +419,7 @@ fn a_global_id_is_given_back_only_to_whom_it_was_given() {
     else {
         panic!("an answer")
     };
-    assert!(matches!(server.more(&answer, now, &mut world.rng), AuthStep::Fail { errno: 13, .. }));
+    assert!(matches!(server.more(&answer, now, &mut world.rng), AuthStep::Fail { errno: Errno::EACCES, .. }));
 }
 
 /// An OSD that was cut off while keys rotated does not refuse tickets that it can't check: it makes their
@@ -448,5 +448,5 @@ fn a_daemon_whose_keys_are_old_is_not_ready() {
         world.rotate();
     }
     let newest = world.osd();
-    assert!(matches!(knock(&mut world, &newest), AuthStep::Fail { errno: 13, .. }));
+    assert!(matches!(knock(&mut world, &newest), AuthStep::Fail { errno: Errno::EACCES, .. }));
 }

@@ -10,8 +10,8 @@ use stdx::Bufs;
 /// The answer to a monitor command.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CommandReply {
-    /// 0 or a negative errno.
-    pub code: i32,
+    /// Whether it was carried out.
+    pub result: Result<(), Errno>,
     /// The status line: an error, or what was done.
     pub status: String,
     /// The command's output.
@@ -70,7 +70,7 @@ impl Cluster {
     pub fn command(&self, command: &str, input: Bufs) -> Result<CommandReply, Error> {
         let request = Request::Command { command: command.to_owned(), input };
         match self.handle.call(request).map_err(|_| Error::Gone)? {
-            Ok(Answer::Command { code, status, output }) => Ok(CommandReply { code, status, output }),
+            Ok(Answer::Command { result, status, output }) => Ok(CommandReply { result, status, output }),
             Ok(_) => Err(Error::Errno { what: "command".into(), errno: Errno::EIO }),
             Err(errno) => Err(Error::Errno { what: "command".into(), errno }),
         }

@@ -20,6 +20,6 @@ pub use config::{Error, Options};
 pub use fs::{Fs, Invalidated};
 pub use fsclient::{
     Answer, Attr, Caller, ClientOptions, DirEntry, Entry, Errno, Fh, FileLock, FsRequest, Ino, Invalidate,
-    ObjectRequest, Reply, Request, SetAttr, Statfs,
+    ObjectRequest, OpAnswer, Reply, Request, SetAttr, Statfs,
 };
 pub use pool::{Pool, Stat, Vectored};

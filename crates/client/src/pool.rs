@@ -1,6 +1,6 @@
 //! Objects of a pool.
 
-use crate::{Answer, Errno, Error, ObjectRequest, Reply, Request};
+use crate::{Answer, Errno, Error, ObjectRequest, OpAnswer, Reply, Request};
 use maps::SnapId;
 use msgs::{Extent, Op};
 use runtime::Handle;
@@ -23,7 +23,7 @@ pub struct Pool {
 }
 
 /// The answer to a vector: its result, and the result and output of each operation.
-pub type Vectored = (i32, Vec<(i32, Bufs)>);
+pub type Vectored = (Result<u32, Errno>, Vec<OpAnswer>);
 
 /// An object's attributes.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -58,10 +58,10 @@ impl Pool {
     }
 
     /// Runs a vector of operations on one object, atomically. Returns the result and output of each.
-    pub fn operate(&self, object: &[u8], ops: Vec<Op>) -> Result<Vec<(i32, Bufs)>, Error> {
+    pub fn operate(&self, object: &[u8], ops: Vec<Op>) -> Result<Vec<OpAnswer>, Error> {
         match self.vector(object, ops)? {
-            (0.., ops) => Ok(ops),
-            (result, _) => Err(self.failed(object, Errno::from_result_code(result).unwrap_or(Errno::EIO))),
+            (Ok(_), ops) => Ok(ops),
+            (Err(errno), _) => Err(self.failed(object, errno)),
         }
     }
 

@@ -5,9 +5,7 @@ use crate::options::{self, OptionDecl};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-const EINVAL: i32 = 22;
-const ENOENT: i32 = 2;
+use wire::Errno;
 
 /// A layer of options by name.
 pub type Layer = BTreeMap<String, String>;
@@ -21,8 +19,8 @@ pub struct Settings {
     told: Layer,
 }
 
-/// What a command on options gives: JSON, or a positive errno with one sentence.
-pub type Outcome = Result<Value, (i32, String)>;
+/// What a command on options gives: JSON, or an error with one sentence.
+pub type Outcome = Result<Value, (Errno, String)>;
 
 /// The commands that [`Settings::command`] knows, in the notation of [`crate::sig`], with help.
 pub const COMMANDS: &[(&str, &str)] = &[
@@ -114,16 +112,16 @@ impl Settings {
             "config help" if var.is_empty() => Ok(options::ALL.iter().map(OptionDecl::describe).collect()),
             "config help" => match options::find(&var) {
                 Some(option) => Ok(option.describe()),
-                None => Err((ENOENT, format!("there is no option '{var}'"))),
+                None => Err((Errno::ENOENT, format!("there is no option '{var}'"))),
             },
             _ => return None,
         })
     }
 
-    fn known(&self, name: &str) -> Result<(), (i32, String)> {
+    fn known(&self, name: &str) -> Result<(), (Errno, String)> {
         match options::find(name).is_some() || options::is_clients(name) || self.set_value(name).is_some() {
             true => Ok(()),
-            false => Err((ENOENT, format!("error getting '{name}': there is no such option"))),
+            false => Err((Errno::ENOENT, format!("error getting '{name}': there is no such option"))),
         }
     }
 
@@ -132,11 +130,11 @@ impl Settings {
         let value = match &command["val"] {
             Value::Array(words) => words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
             Value::String(text) => text.clone(),
-            Value::Null => return Err((EINVAL, "config set needs a value".into())),
+            Value::Null => return Err((Errno::EINVAL, "config set needs a value".into())),
             other => other.to_string(),
         };
         if let Some(option) = options::find(name) {
-            option.check(&value).map_err(|why| (EINVAL, why))?;
+            option.check(&value).map_err(|why| (Errno::EINVAL, why))?;
         }
         let note = match options::find(name).is_some_and(|o| !o.runtime) {
             true => " (not observed, change may require restart)",
@@ -212,9 +210,9 @@ mod tests {
             s.command(&json!({ "prefix": "config get", "var": var })).expect("known")
         };
         assert_eq!(get(&mut s, "osd_max_backfills"), Ok(json!({ "osd_max_backfills": "4" })));
-        assert_eq!(get(&mut s, "nosuch").expect_err("unknown").0, ENOENT);
+        assert_eq!(get(&mut s, "nosuch").expect_err("unknown").0, Errno::ENOENT);
         let bad = json!({ "prefix": "config set", "var": "osd_max_backfills", "val": "x" });
-        assert_eq!(s.command(&bad).expect("known").expect_err("no number").0, EINVAL);
+        assert_eq!(s.command(&bad).expect("known").expect_err("no number").0, Errno::EINVAL);
         let diff = s.command(&json!({ "prefix": "config diff" })).expect("known").expect("works");
         assert_eq!(
             diff,

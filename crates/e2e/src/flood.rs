@@ -352,7 +352,7 @@ fn request(object: String, op: Op) -> Request {
 
 fn result(reply: Result<client::Reply, runtime::Gone>) -> Result<(), String> {
     match reply {
-        Ok(Ok(Answer::Object { result: 0.., .. })) => Ok(()),
+        Ok(Ok(Answer::Object { result: Ok(_), .. })) => Ok(()),
         other => Err(format!("{other:?}")),
     }
 }

@@ -288,6 +288,9 @@ pub struct Statfs {
 /// The answer to a request, or its error.
 pub type Reply = Result<Answer, Errno>;
 
+/// The answer of one operation on an object: the number that it returned or its error, and its output.
+pub type OpAnswer = (Result<u32, Errno>, Bufs);
+
 /// A successful answer; each request names its kind.
 #[derive(Clone, PartialEq, Debug)]
 #[expect(missing_docs, reason = "each variant's line names its fields")]
@@ -316,26 +319,26 @@ pub enum Answer {
     Offset(u64),
     /// Of `Getlk`: the conflicting lock, or kind F_UNLCK.
     Lock(FileLock),
-    /// Of `Object`: the result, and result and output of each operation. A negative result is an answer, not
-    /// an error.
-    Object { result: i32, ops: Vec<(i32, Bufs)>, version: u64 },
+    /// Of `Object`: the result, and result and output of each operation. That the vector failed is an answer,
+    /// not an error.
+    Object { result: Result<u32, Errno>, ops: Vec<OpAnswer>, version: u64 },
     /// Of `ListObjects`: (name, locator), and the cursor to go on from, empty at the end.
     Objects { names: Vec<(Vec<u8>, Vec<u8>)>, cursor: Vec<u8> },
-    /// Of `PoolSnap`: 0 or negative errno, and the new snapshot.
-    PoolSnap { code: i32, snap: Option<maps::SnapId> },
-    /// Of `Watch`: 0 or negative errno, and the number by which notifiers know this client.
-    Watching { result: i32, client: u64 },
-    /// Of `Notify`: 0 or negative errno (-ETIMEDOUT if a watcher did not answer), the answers and those
-    /// without one, and the number of times that it was sent.
-    NotifyEnded { result: i32, reply: NotifyReply, attempts: u32 },
+    /// Of `PoolSnap`: its result, and the new snapshot.
+    PoolSnap { result: Result<(), Errno>, snap: Option<maps::SnapId> },
+    /// Of `Watch`: its result, and the number by which notifiers know this client.
+    Watching { result: Result<(), Errno>, client: u64 },
+    /// Of `Notify`: its result (ETIMEDOUT if a watcher did not answer), the answers and those without one,
+    /// and the number of times that it was sent.
+    NotifyEnded { result: Result<(), Errno>, reply: NotifyReply, attempts: u32 },
     /// Unasked, with request id 0: somebody notifies the watchers of an object. [`msgs::Op::NotifyAck`] on it
     /// is the answer.
     Notified { cookie: u64, notify_id: u64, notifier: u64, payload: Vec<u8> },
     /// Unasked, with request id 0: a watch has ended. By the client's clock an OSD has heard of it at
     /// `alive_at` or later.
-    WatchBroken { cookie: u64, result: i32, alive_at: Instant },
-    /// Of `Command`: 0 or negative errno, status line, output.
-    Command { code: i32, status: String, output: Bufs },
+    WatchBroken { cookie: u64, errno: Errno, alive_at: Instant },
+    /// Of `Command`: its result, status line, output.
+    Command { result: Result<(), Errno>, status: String, output: Bufs },
     /// Unasked, with request id 0: callers must forget something that they have cached. To be followed by
     /// [`Request::Invalidated`]: until then the client keeps the capability that the caches rest on.
     Invalidate {

@@ -173,7 +173,7 @@ impl Client {
 
     fn service_event(&mut self, now: Now, event: ServiceEvent, out: &mut Outs) {
         match event {
-            ServiceEvent::Piece { op, piece, result, data } => self.ops.piece_done(op, piece, result, data),
+            ServiceEvent::Piece { op, piece, result } => self.ops.piece_done(op, piece, result),
             ServiceEvent::Landed { key, offset, bytes, result } => {
                 self.window.landed(bytes);
                 if let Some(inode) = self.cache.inode_mut(key) {

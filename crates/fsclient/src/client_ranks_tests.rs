@@ -7,9 +7,10 @@ use crate::key::InodeKey;
 use maps::{Gid, MdsRank};
 use msgs::{
     Body, Caps, ClientCaps, ClientReply, ClientRequestForward, ClientSession, DirStat, InodeStat,
-    InodeStatCap, LeaseStat, MdsOp, ReplyDentry, ReplyTrace, cap, cap_op, errno, session_op,
+    InodeStatCap, LeaseStat, MdsOp, ReplyDentry, ReplyTrace, cap, cap_op, session_op,
 };
 use node::ConnId;
+use wire::Errno;
 
 const OTHER: MdsRank = MdsRank(1);
 
@@ -125,8 +126,12 @@ fn a_forward_that_is_old_or_not_of_the_requests_rank_changes_nothing() {
     assert!(asked_mds(&late).is_empty(), "rank 0 has given it away");
     let old = rig.says(conn, tid, forward(0, 1));
     assert!(asked_mds(&old).is_empty());
-    let late =
-        ClientReply { op: MdsOp::LOOKUP, result: -errno::ENOENT, safe: true, ..ClientReply::default() };
+    let late = ClientReply {
+        op: MdsOp::LOOKUP,
+        result: Errno::ENOENT.to_result_code(),
+        safe: true,
+        ..ClientReply::default()
+    };
     assert!(answers(&rig.says(rig.conn, tid, late)).is_empty(), "the answer is rank 1's to give");
     assert_eq!(asked_on(&rig.says(conn, tid, forward(0, 2))), [rig.conn], "and back again");
 }

@@ -129,10 +129,13 @@ pub(crate) fn statfs(services: &mut Services, attempt: &mut Attempt<'_>, data_po
 /// A monitor's message as the answer to an operation.
 pub(crate) fn mon_reply(cache: &Cache, body: Body) -> Reply {
     match body {
-        Body::MonCommandAck(ack) => Ok(Answer::Command { code: ack.r, status: ack.rs, output: ack.data }),
+        Body::MonCommandAck(ack) => {
+            let result = Errno::check(ack.r).map(drop);
+            Ok(Answer::Command { result, status: ack.rs, output: ack.data })
+        }
         Body::PoolOpReply(reply) => {
             let snap = reply.data.and_then(|data| Reader::new(&data).get().ok());
-            Ok(Answer::PoolSnap { code: reply.code, snap })
+            Ok(Answer::PoolSnap { result: Errno::check(reply.code).map(drop), snap })
         }
         Body::StatfsReply(reply) => {
             let blocks = |kb: u64| kb * 1024 / u64::from(STATFS_BLOCK);

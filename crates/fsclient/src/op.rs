@@ -205,9 +205,9 @@ impl Ops {
     }
 
     /// A piece of a transfer is done.
-    pub(crate) fn piece_done(&mut self, op: OpId, piece: usize, result: i32, data: Bufs) {
+    pub(crate) fn piece_done(&mut self, op: OpId, piece: usize, result: Result<Bufs, Errno>) {
         if let Some(Op { stage: Stage::Transfer(transfer), .. }) = self.ops.get_mut(&op) {
-            transfer.piece_done(piece, result, data);
+            transfer.piece_done(piece, result);
             self.wake(op);
         }
     }

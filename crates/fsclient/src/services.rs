@@ -28,9 +28,9 @@ pub(crate) enum Token {
 #[derive(Debug)]
 pub(crate) enum ServiceEvent {
     /// A piece of a transfer is done.
-    Piece { op: OpId, piece: usize, result: i32, data: Bufs },
+    Piece { op: OpId, piece: usize, result: Result<Bufs, Errno> },
     /// A buffered extent has arrived at the OSDs, or failed.
-    Landed { key: InodeKey, offset: u64, bytes: u64, result: i32 },
+    Landed { key: InodeKey, offset: u64, bytes: u64, result: Result<(), Errno> },
     /// An operation has its answer.
     Answered { op: OpId, reply: Reply },
     /// A monitor has answered an operation's message.
@@ -179,7 +179,9 @@ impl Services {
         let event = match told {
             RadosTold::Map(_) => Some(ServiceEvent::OsdMap),
             RadosTold::Done { token, completion } => self.object_done(token, *completion),
-            RadosTold::Listed { token, result } => self.answered(token, listing_reply(result)),
+            RadosTold::Listed { token, result } => {
+                self.answered(token, result.map(|listing| listing_answer(*listing)))
+            }
             RadosTold::NotifyEnded { token, result, reply, attempts } => {
                 self.answered(token, Ok(Answer::NotifyEnded { result, reply, attempts }))
             }
@@ -190,8 +192,8 @@ impl Services {
             RadosTold::Notified { cookie, notify_id, notifier, payload } => {
                 Some(ServiceEvent::Unasked(Answer::Notified { cookie, notify_id, notifier, payload }))
             }
-            RadosTold::WatchBroken { cookie, result, alive_at } => {
-                Some(ServiceEvent::Unasked(Answer::WatchBroken { cookie, result, alive_at }))
+            RadosTold::WatchBroken { cookie, errno, alive_at } => {
+                Some(ServiceEvent::Unasked(Answer::WatchBroken { cookie, errno, alive_at }))
             }
             _ => None,
         };
@@ -203,11 +205,13 @@ impl Services {
         Some(match self.tokens.remove(&token)? {
             Token::Piece { op, piece } => {
                 let data = done.ops.into_iter().next().map(|o| o.data).unwrap_or_default();
-                ServiceEvent::Piece { op, piece, result, data }
+                ServiceEvent::Piece { op, piece, result: result.map(|_| data) }
             }
-            Token::Flight { key, offset, bytes } => ServiceEvent::Landed { key, offset, bytes, result },
+            Token::Flight { key, offset, bytes } => {
+                ServiceEvent::Landed { key, offset, bytes, result: result.map(drop) }
+            }
             Token::Whole { op } => {
-                let ops = done.ops.into_iter().map(|o| (o.rval, o.data)).collect();
+                let ops = done.ops.into_iter().map(|o| (Errno::check(o.rval), o.data)).collect();
                 let reply = Ok(Answer::Object { result, ops, version: done.version });
                 ServiceEvent::Answered { op, reply }
             }
@@ -231,15 +235,10 @@ impl Services {
     }
 }
 
-fn listing_reply(result: Result<Box<Listing>, i32>) -> Reply {
-    match result {
-        Ok(listing) => {
-            let names = listing.entries.into_iter().map(|e| (e.oid, e.locator)).collect();
-            let cursor = listing.next.map(|next| Writer::encode(&next)).unwrap_or_default();
-            Ok(Answer::Objects { names, cursor })
-        }
-        Err(code) => Err(Errno::from_result_code(code).unwrap_or(Errno::EIO)),
-    }
+fn listing_answer(listing: Listing) -> Answer {
+    let names = listing.entries.into_iter().map(|e| (e.oid, e.locator)).collect();
+    let cursor = listing.next.map(|next| Writer::encode(&next)).unwrap_or_default();
+    Answer::Objects { names, cursor }
 }
 
 #[cfg(test)]
@@ -260,7 +259,7 @@ impl Services {
         let flights = self.tokens.extract_if(|_, token| matches!(token, Token::Flight { .. }));
         let landed = flights.filter_map(|(_, token)| match token {
             Token::Flight { key, offset, bytes } => {
-                Some(ServiceEvent::Landed { key, offset, bytes, result: 0 })
+                Some(ServiceEvent::Landed { key, offset, bytes, result: Ok(()) })
             }
             Token::Piece { .. } | Token::Whole { .. } => None,
         });

@@ -48,11 +48,13 @@ impl Transfer {
     }
 
     /// Takes the result of a piece. An object that does not exist is a hole.
-    pub(crate) fn piece_done(&mut self, piece: usize, result: i32, data: Bufs) {
-        if let Some(errno) = Errno::from_result_code(result).filter(|e| *e != Errno::ENOENT) {
+    pub(crate) fn piece_done(&mut self, piece: usize, result: Result<Bufs, Errno>) {
+        if let Err(errno) = result
+            && errno != Errno::ENOENT
+        {
             self.error = Some(errno);
         }
-        self.results[piece] = Some(data);
+        self.results[piece] = Some(result.unwrap_or_default());
     }
 
     pub(crate) fn error(&self) -> Option<Errno> {

@@ -3,8 +3,8 @@
 mod world;
 
 use mds::MdsOptions;
-use msgs::errno::EACCES;
 use msgs::{ClientRequest, MdsOp, cap};
+use wire::Errno;
 use world::World;
 use world::client::{
     create, getattr, lookup, mkdir, open, readdir, request, setattr_mode, setattr_size, two,
@@ -60,13 +60,21 @@ fn reads(dir: &str) -> Vec<(&'static str, ClientRequest)> {
 
 fn refused(w: &mut World, requests: Vec<(&'static str, ClientRequest)>, caller: (u32, u32)) {
     for (what, request) in requests {
-        assert_eq!(w.call(B, by(caller.0, caller.1, request)).result, -EACCES, "{what} by {caller:?}");
+        assert_eq!(
+            w.call(B, by(caller.0, caller.1, request)).result,
+            Errno::EACCES.to_result_code(),
+            "{what} by {caller:?}"
+        );
     }
 }
 
 fn allowed(w: &mut World, requests: Vec<(&'static str, ClientRequest)>, caller: (u32, u32)) {
     for (what, request) in requests {
-        assert_ne!(w.call(B, by(caller.0, caller.1, request)).result, -EACCES, "{what} by {caller:?}");
+        assert_ne!(
+            w.call(B, by(caller.0, caller.1, request)).result,
+            Errno::EACCES.to_result_code(),
+            "{what} by {caller:?}"
+        );
     }
 }
 
@@ -88,7 +96,7 @@ fn a_key_for_a_path_does_nothing_elsewhere() {
         ("into it", two(MdsOp::RENAME, "mine/g", "theirs/f")),
         ("a link into it", two(MdsOp::LINK, "mine/g", "theirs/f")),
     ] {
-        assert_eq!(w.call(B, request).result, -EACCES, "{what}");
+        assert_eq!(w.call(B, request).result, Errno::EACCES.to_result_code(), "{what}");
     }
     allowed(&mut w, reads("mine"), (1, 1));
     allowed(&mut w, changes("mine"), (1, 1));

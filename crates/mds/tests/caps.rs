@@ -151,7 +151,7 @@ fn an_open_unlinked_file_lives_until_its_last_cap_is_gone() {
     assert!(!w.objects.contains_key(&object), "its data is purged");
     let mut gone = request(MdsOp::GETATTR, "");
     gone.path.ino = f;
-    assert_eq!(w.call(A, gone).result, -msgs::errno::ESTALE);
+    assert_eq!(w.call(A, gone).result, wire::Errno::ESTALE.to_result_code());
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn a_lock_waits_for_the_other_client_and_is_freed_with_it() {
         msgs::ClientRequest { args: args.into(), ..request(MdsOp::SETFILELOCK, "f") }
     };
     assert_eq!(w.call(A, lock(2, 0, 1)).result, 0);
-    assert_eq!(w.call(B, lock(1, 0, 2)).result, -msgs::errno::EAGAIN);
+    assert_eq!(w.call(B, lock(1, 0, 2)).result, wire::Errno::EAGAIN.to_result_code());
     let tid = w.start(B, lock(1, 1, 2));
     w.quiet();
     assert!(!w.clients[&B].replies.contains_key(&tid));
@@ -301,7 +301,7 @@ fn a_lock_waits_for_the_other_client_and_is_freed_with_it() {
     args.rule = 3;
     stop.args = args.into();
     assert_eq!(w.call(B, stop).result, 0);
-    assert_eq!(w.reply(B, second).result, -msgs::errno::EINTR);
+    assert_eq!(w.reply(B, second).result, wire::Errno::EINTR.to_result_code());
     w.send(A, 0, msgs::ClientSession::of(msgs::session_op::REQUEST_CLOSE, 0));
     w.quiet();
     assert_eq!(w.reply(B, tid).result, 0);
@@ -392,7 +392,7 @@ fn in_a_full_cluster_nothing_new_is_made_and_everything_can_be_removed() {
     w.rank.set_full(true);
     for refused in [create("g", 2), mkdir("e"), two(MdsOp::SYMLINK, "s", "f"), two(MdsOp::LINK, "l", "f")] {
         let op = refused.op;
-        assert_eq!(w.call(B, refused).result, -msgs::errno::ENOSPC, "{op:?}");
+        assert_eq!(w.call(B, refused).result, wire::Errno::ENOSPC.to_result_code(), "{op:?}");
     }
     let open_or_create = w.call(B, create("f", 0));
     assert_eq!(open_or_create.result, 0, "what is there is opened");

@@ -235,7 +235,7 @@ fn a_lock_on_a_file_opened_for_reading_is_kept_for_a_missing_client() {
     m.caps.get_mut(&f).expect("held").flock = flock;
     w.send(A, 0, m);
     w.quiet();
-    assert_eq!(w.reply(B, tid).result, -msgs::errno::EAGAIN, "A has it");
+    assert_eq!(w.reply(B, tid).result, wire::Errno::EAGAIN.to_result_code(), "A has it");
 }
 
 #[test]

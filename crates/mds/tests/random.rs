@@ -46,9 +46,9 @@ impl Run {
         self.w.reply(10, tid)
     }
 
-    fn check(&mut self, what: &str, r: msgs::ClientRequest, want: Result<(), i32>) {
+    fn check(&mut self, what: &str, r: msgs::ClientRequest, want: Result<(), wire::Errno>) {
         let got = self.call(r).result;
-        assert_eq!(got, want.map_or_else(|e| -e, |()| 0), "{what}");
+        assert_eq!(got, want.map_or_else(wire::Errno::to_result_code, |()| 0), "{what}");
     }
 
     fn step(&mut self) {
@@ -98,10 +98,10 @@ impl Run {
                 let size = self.w.rng.below(20 << 20);
                 let want = self.m.change(&a, |n| {
                     if n.dir.is_some() {
-                        return Err(msgs::errno::EISDIR);
+                        return Err(wire::Errno::EISDIR);
                     }
                     if !n.symlink.is_empty() {
-                        return Err(msgs::errno::EINVAL);
+                        return Err(wire::Errno::EINVAL);
                     }
                     n.size = size;
                     Ok(())
@@ -239,6 +239,6 @@ fn a_huge_directory_is_served_from_a_small_cache() {
     names.sort();
     assert_eq!(r.list("d", 700), names);
     assert_eq!(r.call(open("d/file-4321", 0)).result, 0);
-    assert_eq!(r.call(open("d/file-x", 0)).result, -msgs::errno::ENOENT);
+    assert_eq!(r.call(open("d/file-x", 0)).result, wire::Errno::ENOENT.to_result_code());
     assert!(r.w.max_entries < 2_500, "{} entries were cached at once", r.w.max_entries);
 }

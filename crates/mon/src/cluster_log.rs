@@ -21,10 +21,10 @@ pub(crate) const MAX_LOG_BYTES: usize = 4 << 20;
 const GATHER: Duration = Duration::from_millis(100);
 
 /// Lines that one sender may say at once and each second, …
-pub(crate) const SENDER: Limit = Limit { burst: 200, per_second: 10 };
+pub(crate) const SENDER_LIMIT: Limit = Limit { burst: 200, per_second: 10 };
 
 /// … and all together.
-const ALL: Limit = Limit { burst: 2000, per_second: 100 };
+const TOTAL_LIMIT: Limit = Limit { burst: 2000, per_second: 100 };
 
 /// Senders that are counted; beyond it the ones longest silent are forgotten.
 const MAX_SENDERS: usize = 1024;
@@ -94,19 +94,20 @@ struct Rate {
     told: Option<Instant>,
 }
 
-const LINE: u64 = 1_000_000_000;
+/// What a line costs of what a rate has left, which grows by `per_second` in each nanosecond.
+const UNITS_PER_LINE: u64 = 1_000_000_000;
 
 impl Rate {
     fn full(limit: Limit, now: Instant) -> Self {
-        Self { left: limit.burst * LINE, at: now, dropped: 0, told: None }
+        Self { left: limit.burst * UNITS_PER_LINE, at: now, dropped: 0, told: None }
     }
 
     fn take(&mut self, limit: Limit, now: Instant) -> bool {
         let passed = u64::try_from(now.since(self.at).as_nanos()).unwrap_or(u64::MAX);
         let filled = self.left.saturating_add(passed.saturating_mul(limit.per_second));
-        (self.left, self.at) = (filled.min(limit.burst * LINE), now);
-        let may = self.left >= LINE;
-        self.left -= if may { LINE } else { 0 };
+        (self.left, self.at) = (filled.min(limit.burst * UNITS_PER_LINE), now);
+        let may = self.left >= UNITS_PER_LINE;
+        self.left -= if may { UNITS_PER_LINE } else { 0 };
         may
     }
 }
@@ -204,9 +205,9 @@ impl PendingLines {
             let oldest = self.senders.iter().min_by_key(|(_, rate)| rate.at).map(|(name, _)| name.clone());
             oldest.map(|name| self.senders.remove(&name));
         }
-        let rate = self.senders.entry(name.clone()).or_insert_with(|| Rate::full(SENDER, now));
-        let all = self.all.get_or_insert_with(|| Rate::full(ALL, now));
-        let may = rate.take(SENDER, now) && all.take(ALL, now);
+        let rate = self.senders.entry(name.clone()).or_insert_with(|| Rate::full(SENDER_LIMIT, now));
+        let all = self.all.get_or_insert_with(|| Rate::full(TOTAL_LIMIT, now));
+        let may = rate.take(SENDER_LIMIT, now) && all.take(TOTAL_LIMIT, now);
         rate.dropped += u64::from(!may);
         may
     }
@@ -244,15 +245,15 @@ mod tests {
     fn a_chatty_sender_is_held_to_its_rate_and_others_are_not() {
         let mut said = PendingLines::default();
         let (osd, mds) = (EntityName::new(EntityType::OSD, "1"), EntityName::new(EntityType::MDS, "a"));
-        let s = |n: u64| Instant(n * LINE);
+        let s = |n: u64| Instant(n * 1_000_000_000);
         let spoken = (0..1000).filter(|_| said.may_log(&osd, s(1))).count() as u64;
-        assert_eq!(spoken, SENDER.burst);
+        assert_eq!(spoken, SENDER_LIMIT.burst);
         assert!(said.may_log(&mds, s(1)));
-        assert_eq!(said.take_dropped(s(1)), [(osd.clone(), 1000 - SENDER.burst)]);
+        assert_eq!(said.take_dropped(s(1)), [(osd.clone(), 1000 - SENDER_LIMIT.burst)]);
         let spoken = (0..1000).filter(|_| said.may_log(&osd, s(3))).count() as u64;
-        assert_eq!(spoken, 2 * SENDER.per_second);
+        assert_eq!(spoken, 2 * SENDER_LIMIT.per_second);
         assert_eq!(said.take_dropped(s(4)), [], "not again at once");
-        assert_eq!(said.take_dropped(s(11)), [(osd, 1000 - 2 * SENDER.per_second)]);
+        assert_eq!(said.take_dropped(s(11)), [(osd, 1000 - 2 * SENDER_LIMIT.per_second)]);
         for n in 0..5000 {
             said.may_log(&EntityName::new(EntityType::CLIENT, n.to_string()), s(20 + n));
         }
@@ -264,6 +265,6 @@ mod tests {
         let mut said = PendingLines::default();
         let names: Vec<_> = (0..100).map(|n| EntityName::new(EntityType::CLIENT, n.to_string())).collect();
         let spoken = (0..10_000).filter(|n| said.may_log(&names[n % 100], Instant(0))).count() as u64;
-        assert_eq!(spoken, ALL.burst);
+        assert_eq!(spoken, TOTAL_LIMIT.burst);
     }
 }

@@ -54,7 +54,7 @@ pub enum Change {
     /// The entry carries out the command with this tid of the client with this global id: sent again, it is
     /// not carried out again.
     Done(u64, u64),
-    /// The command with this tid of the client with this global id was refused, with this errno (positive)
+    /// The command with this tid of the client with this global id was refused, with this error
     /// and text: sent again, it is not carried out either.
     Refused(u64, u64, Errno, String),
     /// Lines of the cluster log; then those with numbers before `first` are dropped.

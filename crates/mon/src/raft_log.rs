@@ -23,14 +23,16 @@ const POOL: i64 = -1;
 /// Entries between two checkpoints.
 const CHECKPOINT_EVERY: u64 = 64;
 /// Entries kept in memory behind a checkpoint, for monitors that are a little late.
-const KEEP: u64 = 512;
-/// Omap entries and bytes of one read while opening.
-const PAGE: (usize, usize) = (512, 1 << 20);
+const KEPT_ENTRIES: u64 = 512;
+/// Omap entries of one read while opening.
+const OPENING_PAGE_ENTRIES: usize = 512;
+/// Bytes of one read while opening.
+const OPENING_PAGE_BYTES: usize = 1 << 20;
 /// Bytes of the rows or entries of one transaction, but for a single one that is longer, and where the store
 /// takes as many.
-const TXN: usize = 1 << 20;
+const MAX_TXN_BYTES: usize = 1 << 20;
 /// What the store needs for a row beside key and value.
-const ROW: usize = 100;
+const ROW_OVERHEAD_BYTES: usize = 100;
 /// Version of this layout.
 const FORMAT: u32 = 1;
 
@@ -387,7 +389,7 @@ impl<S: Storage> RaftLog<S> {
 
     /// Bytes of a piece; a transaction has at most two and little else.
     fn piece_bytes(&self) -> usize {
-        TXN.min(self.store.largest_txn() / 3)
+        MAX_TXN_BYTES.min(self.store.largest_txn() / 3)
     }
 
     /// Submits what another transaction completes.
@@ -464,7 +466,7 @@ impl<S: Storage> RaftLog<S> {
                 None => remove.push(row.key()),
             }
         }
-        let bytes = rows_len(&set) + remove.iter().map(|key| key.len() + ROW).sum::<usize>();
+        let bytes = rows_len(&set) + remove.iter().map(|key| key.len() + ROW_OVERHEAD_BYTES).sum::<usize>();
         let is_long = bytes > self.piece_bytes();
         if !ops.is_empty() && (is_long || ops.iter().map(op_len).sum::<usize>() > self.piece_bytes()) {
             self.submit_piece(now, std::mem::take(ops), events)?;
@@ -526,7 +528,7 @@ impl<S: Storage> RaftLog<S> {
         if let Some(index) = writing.checkpoint {
             self.checkpoint = index;
         }
-        let keep = self.checkpoint.saturating_sub(KEEP);
+        let keep = self.checkpoint.saturating_sub(KEPT_ENTRIES);
         self.with_raft(events, |raft, out| {
             raft.saved(now.mono, writing.mark, out);
             raft.compact(keep);
@@ -535,8 +537,12 @@ impl<S: Storage> RaftLog<S> {
 
     fn read_next(&mut self, out: &mut Vec<StoreOut>) {
         let opening = self.opening.as_mut().expect("only while opening");
-        let range =
-            OmapRange { after: opening.last_key.clone(), prefix: Vec::new(), max: PAGE.0, max_bytes: PAGE.1 };
+        let range = OmapRange {
+            after: opening.last_key.clone(),
+            prefix: Vec::new(),
+            max: OPENING_PAGE_ENTRIES,
+            max_bytes: OPENING_PAGE_BYTES,
+        };
         let read = Read::Object {
             key: key(opening.object),
             attrs: false,
@@ -633,7 +639,7 @@ fn pieces(rows: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>, most: usize) -> Ve
 }
 
 fn rows_len(rows: &[(Vec<u8>, Vec<u8>)]) -> usize {
-    rows.iter().map(|(key, value)| key.len() + value.len() + ROW).sum()
+    rows.iter().map(|(key, value)| key.len() + value.len() + ROW_OVERHEAD_BYTES).sum()
 }
 
 fn op_len(op: &TxnOp) -> usize {

@@ -92,7 +92,10 @@ fn numbers_that_people_gave_are_changed_too_unless_they_forbid_it() {
     assert_eq!(target(&mut rig, &conns, 0), 8, "four times as many is not enough");
     rig.ok(r#"{"prefix":"osd pool set threshold","num":3}"#);
     assert_eq!(target(&mut rig, &conns, 0), 32);
-    assert_eq!(rig.command(r#"{"prefix":"osd pool set threshold","num":0.5}"#).code, -msgs::errno::EINVAL);
+    assert_eq!(
+        rig.command(r#"{"prefix":"osd pool set threshold","num":0.5}"#).code,
+        wire::Errno::EINVAL.to_result_code()
+    );
 }
 
 #[test]
@@ -113,7 +116,7 @@ fn who_only_wants_to_be_told_is_told() {
     assert!(checks(&mut rig)["POOL_TOO_MANY_PGS"].is_null());
     let wrong =
         rig.command(r#"{"prefix":"osd pool set","pool":"p","var":"pg_autoscale_mode","val":"maybe"}"#);
-    assert_eq!(wrong.code, -msgs::errno::EINVAL);
+    assert_eq!(wrong.code, wire::Errno::EINVAL.to_result_code());
 }
 
 #[test]
@@ -137,7 +140,7 @@ fn what_a_pool_is_made_for_may_be_said() {
     );
     for more in [r#","pg_num_min":64"#, r#","pg_num_max":16"#] {
         let wrong = rig.command(&format!(r#"{{"prefix":"osd pool create","pool":"q"{more}}}"#));
-        assert_eq!(wrong.code, -msgs::errno::EINVAL, "{more}");
+        assert_eq!(wrong.code, wire::Errno::EINVAL.to_result_code(), "{more}");
     }
 }
 
@@ -160,12 +163,12 @@ fn pgs_are_merged_only_where_all_osds_understand_it() {
     assert!(osdmap(&mut rig).is_up(maps::OsdId(3)), "nothing is required yet");
     let lower = r#"{"prefix":"osd pool set","pool":"p","var":"pg_num","val":"4"}"#;
     let refused = rig.command(lower);
-    assert_eq!(refused.code, -msgs::errno::EPERM);
+    assert_eq!(refused.code, wire::Errno::EPERM.to_result_code());
     assert!(refused.status.contains("upgrade and restart osd.3 first"), "{}", refused.status);
     assert_eq!(pool(&mut rig).pg_num_target, 8);
     rig.close(old);
     rig.ok(r#"{"prefix":"osd down","ids":["3"]}"#);
-    assert_eq!(rig.command(lower).code, -msgs::errno::EPERM, "it is in");
+    assert_eq!(rig.command(lower).code, wire::Errno::EPERM.to_result_code(), "it is in");
     boot_on_host(&mut rig, 3, 2);
     rig.ok(lower);
     assert_eq!(pool(&mut rig).pg_num_target, 4);

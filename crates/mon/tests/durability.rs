@@ -298,7 +298,7 @@ fn long_names_and_long_refusals_are_no_burden() {
         format!(r#"{{"prefix":"config-key set","key":"{key}","val":"v"}}"#),
         format!(r#"{{"prefix":"auth get-or-create","entity":"client.{key}"}}"#),
     ] {
-        assert_eq!(rig.command(&command).code, -msgs::errno::ENAMETOOLONG);
+        assert_eq!(rig.command(&command).code, wire::Errno::ENAMETOOLONG.to_result_code());
     }
     for i in 0..100 {
         rig.ok(&format!(r#"{{"prefix":"config-key set","key":"k","val":"{i}"}}"#));

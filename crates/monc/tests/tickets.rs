@@ -182,7 +182,7 @@ fn tickets_are_renewed_before_they_end_and_a_refusal_is_not_the_end() {
     let before = w.monc.tickets().get(EntityType::OSD).expect("a ticket").expires;
     w.wake(HOUR, &mut out);
     assert!(w.now.wall < before);
-    let refusal = msgs::AuthReply { result: -msgs::errno::EACCES, ..Default::default() };
+    let refusal = msgs::AuthReply { result: wire::Errno::EACCES.to_result_code(), ..Default::default() };
     out.clear();
     w.monc.message(w.now, w.conn(), Msg::new(0, Body::from(refusal)), &mut out);
     assert!(out.is_empty(), "{out:?}");
@@ -205,7 +205,7 @@ fn a_session_whose_own_ticket_has_ended_is_made_anew_where_it_cannot_be_renewed(
     w.keys.rotating.insert(EntityType::AUTH, RotatingKeys::default().rotated(w.now.wall, HOUR, &mut w.rng));
     w.answer(&mut out);
     out.clear();
-    let refusal = msgs::AuthReply { result: -msgs::errno::EACCES, ..Default::default() };
+    let refusal = msgs::AuthReply { result: wire::Errno::EACCES.to_result_code(), ..Default::default() };
     w.monc.message(w.now, w.conn(), Msg::new(0, Body::from(refusal)), &mut out);
     w.wake(HOUR, &mut out);
     let closed = |o: &MoncOut| matches!(o, MoncOut::Net(Net::Close { conn }) if *conn == w.conn());

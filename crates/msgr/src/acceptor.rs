@@ -9,6 +9,7 @@ use crate::rx::Frame;
 use crate::session::Owner;
 use crate::{Event, Reason, Resume, Session};
 use auth::{AuthStep, ConMode, Denial, DenialKind, Method};
+use wire::Errno;
 
 /// The most authentication methods that a peer may try.
 const MAX_ATTEMPTS: u32 = 8;
@@ -45,14 +46,14 @@ impl Conn {
             return Err(Reason::Auth(Box::new(denial)));
         }
         let Some(method) = Method::from_wire(request.method) else {
-            return self.bad_method(95);
+            return self.bad_method(Errno::EOPNOTSUPP);
         };
         // Without a key there is nothing to encrypt with.
         let usable = |m: &ConMode| {
             request.modes.contains(&(*m as u32)) && (method == Method::Cephx || *m == ConMode::Crc)
         };
         let Some(mode) = self.common.con_modes.iter().copied().find(usable) else {
-            return self.bad_method(95);
+            return self.bad_method(Errno::EOPNOTSUPP);
         };
         self.peer.mode = mode;
         let (now, mut rng) = (self.now(), self.rng.fork());
@@ -67,7 +68,7 @@ impl Conn {
             AuthStep::Fail { errno, denial } => {
                 self.bad_method(errno)?;
                 // Another method may do better, another proof by the same method will not.
-                if errno != 95 {
+                if errno != Errno::EOPNOTSUPP {
                     return Err(Reason::Auth(denial));
                 }
             }
@@ -84,11 +85,11 @@ impl Conn {
         Ok(())
     }
 
-    fn bad_method(&mut self, errno: i32) -> Result<(), Reason> {
+    fn bad_method(&mut self, errno: Errno) -> Result<(), Reason> {
         let modes = self.common.con_modes.iter().map(|m| *m as u32).collect();
         let acceptor = self.acceptor();
         let methods = acceptor.auth.methods.clone();
-        let frame = AuthBadMethod { method: acceptor.method, result: -errno, methods, modes };
+        let frame = AuthBadMethod { method: acceptor.method, result: errno.to_result_code(), methods, modes };
         self.tx.control(tag::AUTH_BAD_METHOD, &frame);
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use auth::{ConMode, Tickets};
 use stdx::Reservation;
-use wire::{AddrVec, EntityAddr, EntityName, EntityType, RawMsg};
+use wire::{AddrVec, EntityAddr, EntityName, EntityType, Errno, RawMsg};
 
 /// An event on a connection.
 #[derive(Debug)]
@@ -90,11 +90,14 @@ pub enum Reason {
     /// We cannot authenticate anybody yet.
     #[error("not ready to authenticate: {0}")]
     NotReady(&'static str),
-    /// The peer refused our method or proof: -errno and the methods that it allows.
-    #[error("the peer refused to authenticate us: error {errno}, it allows methods {methods:?}")]
+    /// The peer refused our method or proof, and names the methods that it allows.
+    #[error(
+        "the peer refused to authenticate us: error {}, it allows methods {methods:?}",
+        errno.to_result_code()
+    )]
     Refused {
-        /// Negative errno.
-        errno: i32,
+        /// Its error; EACCES where it names none.
+        errno: Errno,
         /// Numbers of methods.
         methods: Vec<u32>,
     },

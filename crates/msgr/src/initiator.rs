@@ -8,6 +8,7 @@ use crate::handshake::{Initiating, Side, State};
 use crate::rx::Frame;
 use crate::{Reason, Session};
 use auth::{AuthError, ConMode, InitiatorStep, Method};
+use wire::Errno;
 
 /// The most times that a server may send us back to the start.
 const MAX_RETRIES: u32 = 8;
@@ -46,7 +47,8 @@ impl Conn {
         match (&self.state, frame.tag) {
             (State::Auth, tag::AUTH_BAD_METHOD) => {
                 let bad: AuthBadMethod = decode(frame)?;
-                Err(Reason::Refused { errno: bad.result, methods: bad.methods })
+                let errno = Errno::from_result_code(bad.result).unwrap_or(Errno::EACCES);
+                Err(Reason::Refused { errno, methods: bad.methods })
             }
             (State::Auth, tag::AUTH_REPLY_MORE) => {
                 let payload: Vec<u8> = decode(frame)?;

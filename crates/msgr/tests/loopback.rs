@@ -7,7 +7,7 @@ use common::{End, Pair, World, message};
 use msgr::{Event, Reason};
 use std::time::Duration;
 use stdx::Rng;
-use wire::EntityType;
+use wire::{EntityType, Errno};
 
 const CRC: &[ConMode] = &[ConMode::Crc];
 const SECURE: &[ConMode] = &[ConMode::Secure];
@@ -98,14 +98,18 @@ fn a_global_id_is_kept_only_with_proof() {
     stolen.global_id += 1;
     let refused = again(&mut world, stolen);
     assert!(matches!(refused.b.closed(), Some(Reason::Auth(_))), "{:?}", refused.b.events);
-    assert!(matches!(refused.a.closed(), Some(Reason::Refused { errno: -13, .. })), "{:?}", refused.a.events);
+    assert!(
+        matches!(refused.a.closed(), Some(Reason::Refused { errno: Errno::EACCES, .. })),
+        "{:?}",
+        refused.a.events
+    );
 }
 
 #[test]
 fn a_wrong_key_and_a_wrong_method_are_refused_with_what_is_allowed() {
     let mut world = World::new(4, Method::Cephx);
     let wrong = Key::generate(world.now.wall, &mut Rng::from_seed(99));
-    for (key, errno) in [(Some(wrong), -13), (None, -95)] {
+    for (key, errno) in [(Some(wrong), Errno::EACCES), (None, Errno::EOPNOTSUPP)] {
         let credentials = Credentials { name: world.name.clone(), key };
         let client = world.connect_mon(CRC, credentials, Tickets::default());
         let mut pair = Pair::new(client, world.accept_mon(CRC));
@@ -118,7 +122,7 @@ fn a_wrong_key_and_a_wrong_method_are_refused_with_what_is_allowed() {
     pair.run(&mut Rng::from_seed(1), world.now);
     assert_eq!(
         pair.a.closed(),
-        Some(&Reason::Refused { errno: -95, methods: vec![2] }),
+        Some(&Reason::Refused { errno: Errno::EOPNOTSUPP, methods: vec![2] }),
         "secure is not allowed"
     );
 }

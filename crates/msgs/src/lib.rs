@@ -6,7 +6,6 @@
 //! Linux from 5.11 on send; encoding is Pacific's (16.2), whatever the peer.
 
 pub mod basic;
-pub mod errno;
 pub mod mds;
 pub mod mon;
 pub mod op;

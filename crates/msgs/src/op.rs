@@ -156,7 +156,7 @@ pub enum Op {
     },
     ListWatchers,
     ListSnaps,
-    /// Compares a range with `data`; fails with `-(MAX_ERRNO + offset)` of the first difference.
+    /// Compares a range with `data`; fails with `-(Errno::MAX + offset)` of the first difference.
     CmpExt {
         extent: Extent,
         data: Bufs,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use stdx::{Buf, Bufs};
+use wire::Errno;
 
 stdx::ids! {
     /// A device of the node: 0 is the first.
@@ -68,15 +69,15 @@ pub type DiskResult = Result<Buf, DiskError>;
 /// must stop.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DiskError {
-    /// Positive errno of the host (EIO, ENOSPC …).
-    pub errno: i32,
+    /// The host's error (EIO, ENOSPC …).
+    pub errno: Errno,
     /// The operation and its range.
     pub what: String,
 }
 
 impl fmt::Display for DiskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: errno {}", self.what, self.errno)
+        write!(f, "{}: errno {}", self.what, self.errno.get())
     }
 }
 

@@ -3,9 +3,9 @@
 use crate::core::Out;
 use crate::osd::Osd;
 use maps::PgId;
-use msgs::errno::{EAGAIN, EINVAL, ENOENT, EPERM};
 use node::{AdminId, ConnId};
 use serde_json::{Value, json};
+use wire::Errno;
 
 /// Commands beside those on options: signature as `decl::sig` reads it, and what they tell.
 const COMMANDS: &[(&str, &str)] = &[
@@ -55,7 +55,7 @@ impl Osd {
     pub(crate) fn admin(&mut self, id: AdminId, command: &str) {
         let (code, output) = match self.command(command) {
             Ok(value) => (0, serde_json::to_string_pretty(&value).unwrap_or_default()),
-            Err((errno, text)) => (-errno, text),
+            Err((errno, text)) => (errno.to_result_code(), text),
         };
         self.core.push(Out::AdminReply { id, code, output });
     }
@@ -67,17 +67,17 @@ impl Osd {
         let answer = if allowed {
             self.command(&text)
         } else {
-            Err((EPERM, "the key must allow all on OSDs (osd 'allow *')".to_owned()))
+            Err((Errno::EPERM, "the key must allow all on OSDs (osd 'allow *')".to_owned()))
         };
         let mut reply = msgs::CommandReply::default();
         match answer {
             Ok(value) => reply.data = serde_json::to_vec_pretty(&value).unwrap_or_default().into(),
-            Err((errno, text)) => (reply.r, reply.rs) = (-errno, text),
+            Err((errno, text)) => (reply.r, reply.rs) = (errno.to_result_code(), text),
         }
         self.core.send(conn, tid, msgs::Body::from(reply));
     }
 
-    fn command(&mut self, text: &str) -> Result<Value, (i32, String)> {
+    fn command(&mut self, text: &str) -> Result<Value, (Errno, String)> {
         let parsed: Value = serde_json::from_str(text).unwrap_or_else(|_| json!({ "prefix": text.trim() }));
         let prefix = parsed["prefix"].as_str().unwrap_or_default();
         if let Some(answer) = self.settings.command(&parsed) {
@@ -116,35 +116,37 @@ impl Osd {
             "get_command_descriptions" => Ok(decl::describe::local_descriptions(&commands(), "osd", false)),
             other => {
                 let known: Vec<&str> = commands().into_iter().map(|(name, _)| name).collect();
-                Err((EINVAL, format!("no command `{other}`; there are: {}", known.join(", "))))
+                Err((Errno::EINVAL, format!("no command `{other}`; there are: {}", known.join(", "))))
             }
         }
     }
 
-    fn pg_command(&mut self, parsed: &Value, prefix: &str) -> Result<Value, (i32, String)> {
+    fn pg_command(&mut self, parsed: &Value, prefix: &str) -> Result<Value, (Errno, String)> {
         let what = if prefix == "pg" { parsed["cmd"].as_str().unwrap_or("query") } else { prefix };
         let pgid = parsed["pgid"].as_str().and_then(PgId::parse);
-        let pgid = pgid.ok_or((EINVAL, format!("{what} needs a pgid as in 1.2f")))?;
+        let pgid = pgid.ok_or((Errno::EINVAL, format!("{what} needs a pgid as in 1.2f")))?;
         let (pg, core) = self
             .shard_here(pgid)
             .and_then(|pgid| self.pg(pgid))
-            .ok_or((ENOENT, format!("pg {pgid} is not here")))?;
+            .ok_or((Errno::ENOENT, format!("pg {pgid} is not here")))?;
         match (what, parsed["mulcmd"].as_str()) {
             ("list_unfound", _) => Ok(pg.list_unfound(core)),
             ("mark_unfound_lost", Some(how @ ("revert" | "delete"))) => {
                 pg.mark_unfound_lost(core, how == "delete").map(Value::from)
             }
-            ("mark_unfound_lost", _) => Err((EINVAL, "mark_unfound_lost needs `revert` or `delete`".into())),
+            ("mark_unfound_lost", _) => {
+                Err((Errno::EINVAL, "mark_unfound_lost needs `revert` or `delete`".into()))
+            }
             _ => Ok(pg.dump(core)),
         }
     }
 
-    fn scrub_command(&mut self, parsed: &Value, what: &str) -> Result<Value, (i32, String)> {
+    fn scrub_command(&mut self, parsed: &Value, what: &str) -> Result<Value, (Errno, String)> {
         let pgid = parsed["pgid"].as_str().and_then(PgId::parse);
-        let pgid = pgid.ok_or((EINVAL, format!("{what} needs a pgid as in 1.2f")))?;
+        let pgid = pgid.ok_or((Errno::EINVAL, format!("{what} needs a pgid as in 1.2f")))?;
         match self.scrub_order(pgid, what != "scrub", what == "repair") {
             true => Ok(json!({ "pgid": pgid.to_string(), "ordered": what })),
-            false => Err((EAGAIN, format!("this OSD is not the primary of pg {pgid}"))),
+            false => Err((Errno::EAGAIN, format!("this OSD is not the primary of pg {pgid}"))),
         }
     }
 

@@ -12,7 +12,7 @@ use wire::{EntityId, EntityType, Uuid};
 use crate::outbox::{Out, Outbox};
 
 /// Our share of the node's connection numbers, beside the session's to the monitors.
-const SPACE: u8 = 2;
+const LINKS_SPACE: u8 = 2;
 
 /// What a connection is for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -45,7 +45,7 @@ impl Links {
     /// None yet.
     pub fn new(retry_delay: Duration) -> Self {
         Self {
-            conns: ConnSpace::new(SPACE),
+            conns: ConnSpace::new(LINKS_SPACE),
             by_osd: BTreeMap::new(),
             by_conn: FastMap::default(),
             retry_delay,

@@ -14,24 +14,24 @@ use crate::snapset::SnapContext;
 use crate::waiting::Held;
 use auth::OsdTarget;
 use maps::{Epoch, HObject, OsdId, PgId, SnapId, Spg, pool_flags};
-use msgs::errno::{EAGAIN, EINVAL, EIO, EMSGSIZE, ENAMETOOLONG, EPERM, ESHUTDOWN};
 use msgs::op::watch_op;
 use msgs::{Op, OsdBackoff, OsdOp, OsdOpReply, backoff_op, osd_flag};
 use node::{Body, ConnId, Level, Msg};
 use std::time::Duration;
 use stdx::Hold;
+use wire::Errno;
 
 /// What names a newer map than ours is kept for so long, if a client has sent it: the epoch is its word
 /// alone, the memory is everybody's. A client that is right connects and asks again; by then we have the map,
 /// or wait for it once more.
-const PATIENCE: Duration = Duration::from_secs(15);
+const NEWER_MAP_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The outcome of the checks before a client's request is served.
 enum Admission {
     Serve,
     /// The client will ask again, or another OSD.
     Drop,
-    Refuse(i32),
+    Refuse(Errno),
     /// Its key does not allow it.
     Deny,
 }
@@ -65,7 +65,7 @@ impl Osd {
                     peer.name,
                     peer.id,
                     peer.socket_addr,
-                    PATIENCE.as_secs(),
+                    NEWER_MAP_TIMEOUT.as_secs(),
                     self.core.epoch()
                 );
                 self.event(Level::Info, "client_ahead_of_maps", text);
@@ -87,7 +87,7 @@ impl Osd {
 
     fn hold(&mut self, epoch: Epoch, conn: ConnId, msg: Msg) {
         let until = match self.core.session(conn) {
-            Some(session) => (!session.is_osd()).then_some(self.core.now().mono + PATIENCE),
+            Some(session) => (!session.is_osd()).then_some(self.core.now().mono + NEWER_MAP_TIMEOUT),
             None if self.core.links().owns(conn) => None,
             // Sent before its sender knew that we have closed the connection.
             None => return self.core.count("messages_ignored", 1),
@@ -127,7 +127,7 @@ impl Osd {
             Admission::Refuse(errno) => self.refuse(conn, tid, &op, errno),
             Admission::Deny => {
                 self.note_denied(conn, &op);
-                self.refuse(conn, tid, &op, EPERM);
+                self.refuse(conn, tid, &op, Errno::EPERM);
             }
             Admission::Serve => {
                 let Some(session) = self.core.session(conn) else { return };
@@ -158,8 +158,8 @@ impl Osd {
         }
     }
 
-    fn refuse(&mut self, conn: ConnId, tid: u64, op: &OsdOp, errno: i32) {
-        let reply = OsdOpReply::to(op, -errno, self.core.epoch());
+    fn refuse(&mut self, conn: ConnId, tid: u64, op: &OsdOp, errno: Errno) {
+        let reply = OsdOpReply::to(op, errno.to_result_code(), self.core.epoch());
         self.core.send(conn, tid, msgs::Body::from(reply));
     }
 
@@ -184,14 +184,14 @@ impl Osd {
         let map = self.core.map();
         let Some(session) = self.core.session(conn) else { return Admission::Drop };
         if map.is_blocklisted(&session.peer().addrs.front()) {
-            return Admission::Refuse(ESHUTDOWN);
+            return Admission::Refuse(Errno::ESHUTDOWN);
         }
         let pgid = op.pgid.pgid;
         let Some(pool) = map.pools.get(&pgid.pool).filter(|p| pgid.seed < p.pg_num) else {
             return Admission::Drop;
         };
         if !pool.has_shard(op.pgid.shard) {
-            return Admission::Refuse(EINVAL);
+            return Admission::Refuse(Errno::EINVAL);
         }
         let is_pg_op = op.flags & osd_flag::PGOP != 0 || op.ops.iter().any(|o| o.op.code().is_pg_op());
         let placed = pool.raw_pg_to_pg(PgId::new(pgid.pool, op.hash));
@@ -200,7 +200,7 @@ impl Osd {
         let serves = self.pgs.get(&op.pgid).is_some_and(|pg| pg.is_primary(&self.core) || balanced(pg));
         if !serves || !is_pg_op && placed != pgid {
             // Who may ask any member does not ask again as long as we are one by its map.
-            return if may_be_balanced(op) { Admission::Refuse(EAGAIN) } else { Admission::Drop };
+            return if may_be_balanced(op) { Admission::Refuse(Errno::EAGAIN) } else { Admission::Drop };
         }
         let target = OsdTarget {
             pool: map.pool_name(pgid.pool),
@@ -221,7 +221,7 @@ impl Osd {
             return Admission::Deny;
         }
         if pool.has_flag(pool_flags::EIO) {
-            return Admission::Refuse(EIO);
+            return Admission::Refuse(Errno::EIO);
         }
         match limits(&self.core, op).or_else(|| bad_snapshot(op)) {
             Some(errno) => Admission::Refuse(errno),
@@ -325,7 +325,7 @@ impl Osd {
 }
 
 /// The methods that a request calls, or why one can't be called.
-fn calls(op: &OsdOp) -> Result<Vec<auth::ClassCall<'_>>, i32> {
+fn calls(op: &OsdOp) -> Result<Vec<auth::ClassCall<'_>>, Errno> {
     let calls = op.ops.iter().filter_map(|sub| match &sub.op {
         Op::Call { class, method, .. } => Some((class, method)),
         _ => None,
@@ -345,25 +345,25 @@ fn writes(op: &OsdOp) -> bool {
     })
 }
 
-fn limits(core: &Core, op: &OsdOp) -> Option<i32> {
+fn limits(core: &Core, op: &OsdOp) -> Option<Errno> {
     let limits = &core.options().limits;
     let data: u64 = op.ops.iter().map(|sub| sub.op.to_raw(0).1.len() as u64).sum();
     if op.oid.len() > limits.name_len
         || op.locator.key.len() > limits.name_len
         || op.locator.ns.len() > limits.namespace_len
     {
-        return Some(ENAMETOOLONG);
+        return Some(Errno::ENAMETOOLONG);
     }
-    (data > limits.write_size).then_some(EMSGSIZE)
+    (data > limits.write_size).then_some(Errno::EMSGSIZE)
 }
 
 /// Snapshots do not change, a context is in order, and an object's snapshots are listed at its directory of
 /// them.
-fn bad_snapshot(op: &OsdOp) -> Option<i32> {
+fn bad_snapshot(op: &OsdOp) -> Option<Errno> {
     let context = SnapContext { seq: op.snap_seq, snaps: op.snaps.clone() };
     let writes_badly = may_write(op) && (op.snapid != SnapId::HEAD || !context.is_valid());
     let lists = op.ops.iter().any(|sub| matches!(sub.op, Op::ListSnaps));
-    (writes_badly || lists && op.snapid != SnapId::DIR).then_some(EINVAL)
+    (writes_badly || lists && op.snapid != SnapId::DIR).then_some(Errno::EINVAL)
 }
 
 /// Whether a message is of recovery or scrub, which make clients' writes take longer at whoever sends and

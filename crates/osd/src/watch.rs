@@ -7,13 +7,13 @@
 //! on to be taken up again.
 
 use msgs::op::input::{self, NotifyReply};
-use msgs::{WatchNotify, errno::ETIMEDOUT, notify_op};
+use msgs::{WatchNotify, notify_op};
 use node::ConnId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use stdx::{Bufs, Instant};
 use store::ObjectKey;
-use wire::{EntityAddr, EntityId, Reader, Writer, wire_structs};
+use wire::{EntityAddr, EntityId, Errno, Reader, Writer, wire_structs};
 
 /// The store's xattr that holds an object's watches.
 pub const WATCH_ATTR: &[u8] = b"watch";
@@ -342,7 +342,7 @@ impl Watches {
                 ver: notice.version,
                 notify_id: id,
                 payload: Vec::new(),
-                return_code: if late { -ETIMEDOUT } else { 0 },
+                return_code: if late { Errno::ETIMEDOUT.to_result_code() } else { 0 },
                 notifier_gid: notice.client,
                 data,
             };

@@ -10,12 +10,12 @@ use crate::{Completion, RadosOut, RadosTold, Request, list};
 use auth::{Credentials, Initiator, Tickets};
 use maps::{Epoch, HObject, OsdId, OsdMap, pool_flags};
 use monc::{ConnSpace, Net};
-use msgs::{Body, OsdBackoff, OsdOpReply, backoff_op, errno};
+use msgs::{Body, OsdBackoff, OsdOpReply, backoff_op};
 use node::{CloseReason, ConnId, Msg, Target};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use stdx::{Instant, Now, Rng};
-use wire::{EntityType, Utime};
+use wire::{EntityType, Errno, Utime};
 
 /// Configuration of an engine.
 #[derive(Clone, Debug)]
@@ -289,7 +289,7 @@ impl Rados {
             return;
         };
         if self.map.pools.get(&pool).is_some_and(|p| p.has_flag(pool_flags::EIO)) {
-            self.finish_without_osd(tid, -errno::EIO, out);
+            self.finish_without_osd(tid, Errno::EIO, out);
             return;
         }
         let Some(osd) = target.osd else { return };
@@ -353,7 +353,7 @@ impl Rados {
     fn check_pool(&mut self, tid: u64, out: &mut Vec<RadosOut>) {
         let op = &self.ops[&tid];
         match op.gone_if_at {
-            Some(at) if self.map.epoch >= at => self.finish_without_osd(tid, -errno::ENOENT, out),
+            Some(at) if self.map.epoch >= at => self.finish_without_osd(tid, Errno::ENOENT, out),
             Some(_) => {} // the map that decides is on its way
             None if self.epoch_asked => {}
             None => {
@@ -367,19 +367,19 @@ impl Rados {
         let gone =
             |op: &InFlight| op.target.is_none() && op.gone_if_at.is_some_and(|at| self.map.epoch >= at);
         let tids: Vec<u64> = self.ops.iter().filter(|(_, op)| gone(op)).map(|(tid, _)| *tid).collect();
-        tids.into_iter().for_each(|tid| self.finish_without_osd(tid, -errno::ENOENT, out));
+        tids.into_iter().for_each(|tid| self.finish_without_osd(tid, Errno::ENOENT, out));
     }
 
-    fn finish_without_osd(&mut self, tid: u64, result: i32, out: &mut Vec<RadosOut>) {
+    fn finish_without_osd(&mut self, tid: u64, errno: Errno, out: &mut Vec<RadosOut>) {
         let Some(op) = self.remove(tid) else { return };
         let told = match op.kind {
             Kind::Plain => {
-                let completion = Box::new(Completion { result, ..Completion::default() });
+                let completion = Box::new(Completion::failed(errno));
                 RadosTold::Done { token: op.token, completion }
             }
-            Kind::List => RadosTold::Listed { token: op.token, result: Err(result) },
+            Kind::List => RadosTold::Listed { token: op.token, result: Err(errno) },
             Kind::Linger(attempt) => {
-                return self.attempted(attempt, &Completion { result, ..Completion::default() }, out);
+                return self.attempted(attempt, &Completion::failed(errno), out);
             }
         };
         out.push(told.into());
@@ -393,7 +393,8 @@ impl Rados {
             return;
         }
         let Some(mut op) = self.remove(tid) else { return };
-        if reply.result == -errno::EAGAIN {
+        let result = Errno::check(reply.result);
+        if result == Err(Errno::EAGAIN) {
             op.request.leave_to_primary();
             // Not carried out: submitted again as a new operation, before the waiting ones. It fits into the
             // limits, as before.
@@ -407,7 +408,7 @@ impl Rados {
             out.push(RadosTold::Listed { token: op.token, result }.into());
             return self.admit(out);
         }
-        let completion = Completion { result: reply.result, ops: reply.ops, version: reply.user_version };
+        let completion = Completion { result, ops: reply.ops, version: reply.user_version };
         match op.kind {
             Kind::Linger(attempt) => self.attempted(attempt, &completion, out),
             _ => out.push(RadosTold::Done { token: op.token, completion: Box::new(completion) }.into()),

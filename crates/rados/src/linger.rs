@@ -12,10 +12,11 @@ use crate::target::Place;
 use crate::{Completion, Rados, RadosOut, RadosTold, Request};
 use maps::{ObjectLocator, OsdId, OsdMap, PgId, UpActing, split_off};
 use msgs::op::{input, watch_op};
-use msgs::{Op, WatchNotify, errno, notify_op};
+use msgs::{Op, WatchNotify, notify_op};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use stdx::{Instant, Now};
+use wire::Errno;
 
 /// Between two pings of a watch, as Ceph's clients do it.
 const PING_EVERY: Duration = Duration::from_secs(5);
@@ -166,7 +167,7 @@ impl Rados {
     pub fn unwatch(&mut self, now: Now, token: u64, cookie: u64, out: &mut Vec<RadosOut>) {
         let id = LingerId::Watch(cookie);
         let Some(linger) = self.forget_linger(id) else {
-            let completion = Box::new(Completion { result: -errno::ENOENT, ..Completion::default() });
+            let completion = Box::new(Completion::failed(Errno::ENOENT));
             return out.push(RadosTold::Done { token, completion }.into());
         };
         self.submit(now, token, linger.watch(id, watch_op::UNWATCH, 0), out);
@@ -278,25 +279,23 @@ impl Rados {
         if linger.generation != attempt.generation {
             return;
         }
-        match (&mut linger.state, attempt.id) {
-            (State::Registering { .. }, LingerId::Watch(cookie)) => {
-                if done.result < 0 {
-                    self.forget_linger(attempt.id);
-                } else {
-                    linger.state = State::Registered;
+        let result = done.result.map(drop);
+        match (&mut linger.state, attempt.id, result) {
+            (State::Registering { .. }, LingerId::Watch(cookie), _) => {
+                match result {
+                    Ok(()) => linger.state = State::Registered,
+                    Err(_) => drop(self.forget_linger(attempt.id)),
                 }
-                out.push(RadosTold::Watched { cookie, result: done.result.min(0) }.into());
+                out.push(RadosTold::Watched { cookie, result }.into());
             }
-            (State::Registered, LingerId::Watch(_)) if done.result < 0 => {
-                self.broken(attempt.id, done.result, out);
-            }
-            (State::Registered, LingerId::Watch(_)) => {
+            (State::Registered, LingerId::Watch(_), Err(errno)) => self.broken(attempt.id, errno, out),
+            (State::Registered, LingerId::Watch(_), Ok(())) => {
                 linger.alive_at = attempt.pinged.map_or(linger.alive_at, |at| at.max(linger.alive_at));
             }
-            (State::Notifying { .. }, _) if done.result < 0 => {
-                self.notify_ended(attempt.id, done.result, input::NotifyReply::default(), out);
+            (State::Notifying { .. }, _, Err(_)) => {
+                self.notify_ended(attempt.id, result, input::NotifyReply::default(), out);
             }
-            (State::Notifying { notify_id, .. }, _) => {
+            (State::Notifying { notify_id, .. }, _, Ok(())) => {
                 *notify_id = done.ops.first().and_then(|op| input::read(&op.data).ok());
             }
             _ => {}
@@ -315,13 +314,13 @@ impl Rados {
                 let WatchNotify { cookie, notify_id, notifier_gid: notifier, payload, .. } = m;
                 out.push(RadosTold::Notified { cookie, notify_id, notifier, payload }.into());
             }
-            (notify_op::DISCONNECT, State::Registered) => self.broken(id, -errno::ENOTCONN, out),
+            (notify_op::DISCONNECT, State::Registered) => self.broken(id, Errno::ENOTCONN, out),
             // An earlier attempt's end is of no use once another one has begun to wait.
             (notify_op::NOTIFY_COMPLETE, State::Notifying { notify_id, .. })
                 if notify_id.is_none_or(|known| known == m.notify_id) =>
             {
                 let reply = input::read(&m.data).unwrap_or_default();
-                self.notify_ended(id, m.return_code, reply, out);
+                self.notify_ended(id, Errno::check(m.return_code).map(drop), reply, out);
             }
             _ => {}
         }
@@ -330,7 +329,7 @@ impl Rados {
     fn notify_ended(
         &mut self,
         id: LingerId,
-        result: i32,
+        result: Result<(), Errno>,
         reply: input::NotifyReply,
         out: &mut Vec<RadosOut>,
     ) {
@@ -341,14 +340,14 @@ impl Rados {
     }
 
     /// Breaks a watch. If its object is gone, the owner is told as if the OSD had said so.
-    fn broken(&mut self, id: LingerId, result: i32, out: &mut Vec<RadosOut>) {
+    fn broken(&mut self, id: LingerId, errno: Errno, out: &mut Vec<RadosOut>) {
         self.drop_attempts(id);
         let (LingerId::Watch(cookie) | LingerId::Notify(cookie)) = id;
         if let Some(linger) = self.lingers.all.get_mut(&id) {
             linger.state = State::Broken;
-            let result = if result == -errno::ENOENT { -errno::ENOTCONN } else { result };
+            let errno = if errno == Errno::ENOENT { Errno::ENOTCONN } else { errno };
             let alive_at = linger.alive_at;
-            out.push(RadosTold::WatchBroken { cookie, result, alive_at }.into());
+            out.push(RadosTold::WatchBroken { cookie, errno, alive_at }.into());
         }
         self.admit(out);
     }

@@ -6,7 +6,7 @@ use crate::target::Target;
 use maps::{HObject, ObjectLocator};
 use msgs::op::input::{self, ListEntry, PgNlsReply};
 use msgs::{Op, OsdOpReply, SubOp, osd_flag};
-use wire::Utime;
+use wire::{Errno, Utime};
 
 /// One step of a listing.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -55,11 +55,9 @@ fn split_bits(seed: u32, pg_num: u32) -> u32 {
 }
 
 /// Reads the answer of an OSD that served the PG of `target`.
-pub(crate) fn parse(pool: i64, target: &Target, reply: &OsdOpReply) -> Result<Box<Listing>, i32> {
-    const BAD_ANSWER: i32 = -msgs::errno::EIO;
-    if reply.result < 0 {
-        return Err(reply.result);
-    }
+pub(crate) fn parse(pool: i64, target: &Target, reply: &OsdOpReply) -> Result<Box<Listing>, Errno> {
+    const BAD_ANSWER: Errno = Errno::EIO;
+    let result = Errno::check(reply.result)?;
     let data = &reply.ops.first().ok_or(BAD_ANSWER)?.data;
     let PgNlsReply { handle, entries } = input::read(data).map_err(|_| BAD_ANSWER)?;
     // 1 means that the PG has ended. The handle is then the start of the next PG in the OSD's map, which may
@@ -68,7 +66,7 @@ pub(crate) fn parse(pool: i64, target: &Target, reply: &OsdOpReply) -> Result<Bo
     let behind = behind_pg(pool, target.spg.pgid.seed, target.pg_num);
     let usable =
         !handle.max && handle.pool == pool && handle.bitwise_key() >= u64::from(target.hash.reverse_bits());
-    let next = match (reply.result, usable) {
+    let next = match (result, usable) {
         (_, true) => Some(handle),
         (0, false) => return Err(BAD_ANSWER),
         _ => behind,

@@ -7,6 +7,7 @@ use msgs::OpResult;
 use msgs::op::input::NotifyReply;
 use std::sync::Arc;
 use stdx::Instant;
+use wire::Errno;
 
 /// One output of [`crate::Rados`].
 #[derive(Debug)]
@@ -30,14 +31,21 @@ impl From<RadosTold> for RadosOut {
 }
 
 /// The end of an operation.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Completion {
-    /// 0, positive, or a negative errno.
-    pub result: i32,
+    /// The number that the last operation of the vector returned, or the vector's error.
+    pub result: Result<u32, Errno>,
     /// One result for each operation; empty if no OSD was asked.
     pub ops: Vec<OpResult>,
     /// The object's version that clients see.
     pub version: u64,
+}
+
+impl Completion {
+    /// The end of an operation that no OSD was asked for.
+    pub(crate) fn failed(errno: Errno) -> Self {
+        Self { result: Err(errno), ops: Vec::new(), version: 0 }
+    }
 }
 
 /// News for the owner. [`crate::Cluster`] handles the first three.
@@ -62,15 +70,15 @@ pub enum RadosTold {
     Listed {
         /// The owner's number.
         token: u64,
-        /// The listing, or a negative errno.
-        result: Result<Box<Listing>, i32>,
+        /// The listing, or why there is none.
+        result: Result<Box<Listing>, Errno>,
     },
     /// A watch is registered, or can't be and is forgotten.
     Watched {
         /// The owner's number.
         cookie: u64,
-        /// 0 or a negative errno.
-        result: i32,
+        /// Whether it is registered.
+        result: Result<(), Errno>,
     },
     /// A notification of an object's watchers, to be answered with [`msgs::Op::NotifyAck`].
     Notified {
@@ -87,8 +95,8 @@ pub enum RadosTold {
     WatchBroken {
         /// The owner's number.
         cookie: u64,
-        /// A negative errno.
-        result: i32,
+        /// Why.
+        errno: Errno,
         /// An OSD has heard of the watch at that time or later: up to then nothing has passed it.
         alive_at: Instant,
     },
@@ -96,8 +104,8 @@ pub enum RadosTold {
     NotifyEnded {
         /// The owner's number.
         token: u64,
-        /// 0 or a negative errno: -ETIMEDOUT if a watcher did not answer.
-        result: i32,
+        /// Whether it reached its watchers: ETIMEDOUT if one of them did not answer.
+        result: Result<(), Errno>,
         /// The watchers that answered, and those that did not.
         reply: NotifyReply,
         /// Number of its registrations.

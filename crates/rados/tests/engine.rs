@@ -5,9 +5,10 @@ mod common;
 use common::{POOL, answer, at, conn, engine, full, fulls, map, osd_addr, primary, read, sent, show, write};
 use maps::{Epoch, HObject, osd_flags, osd_state, pool_flags};
 use msgs::op::input::{self, ListEntry, PgNlsReply};
-use msgs::{Body, backoff_op, errno, osd_flag};
+use msgs::{Body, backoff_op, osd_flag};
 use node::{CloseReason, Msg};
 use rados::cursor_start;
+use wire::Errno;
 
 const NOTHING: [&str; 0] = [];
 
@@ -320,7 +321,7 @@ fn an_operation_that_was_bounced_begins_again_under_a_new_number() {
     r.submit(at(0), 1, write("o"), &mut out);
     let op = sent(&out)[0].2.clone();
     out.clear();
-    r.message(conn(1), answer(1, &op, -errno::EAGAIN), &mut out);
+    r.message(conn(1), answer(1, &op, Errno::EAGAIN.to_result_code()), &mut out);
     assert_eq!(show(&mut out), ["send 1 op 2 o e5"]);
 }
 
@@ -385,7 +386,7 @@ fn a_read_that_any_member_may_answer_goes_to_one_and_to_the_primary_if_that_will
     let (of_primary, other) = if to_first { (first, second) } else { (second, first) };
     assert_eq!(conns, [first, second, first, second, of_primary]);
     let (_, tid, op) = ops.iter().find(|(conn, ..)| *conn == other).expect("one of them").clone();
-    r.message(other, answer(tid, &op, -errno::EAGAIN), &mut out);
+    r.message(other, answer(tid, &op, Errno::EAGAIN.to_result_code()), &mut out);
     let again = sent(&out);
     assert_eq!(again.len(), 1);
     assert_eq!((again[0].0, again[0].2.flags & osd_flag::BALANCE_READS), (of_primary, 0));

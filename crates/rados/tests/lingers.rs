@@ -5,9 +5,10 @@ mod common;
 use common::{POOL, answer, at, conn, engine, full, fulls, map, sent, show};
 use maps::{Epoch, ObjectLocator, OsdMap};
 use msgs::op::{input, watch_op};
-use msgs::{Body, Op, OpResult, OsdOp, OsdOpReply, WatchNotify, errno, notify_op};
+use msgs::{Body, Op, OpResult, OsdOp, OsdOpReply, WatchNotify, notify_op};
 use node::{CloseReason, Msg};
 use rados::{Rados, RadosOut};
+use wire::Errno;
 
 const NOTHING: [&str; 0] = [];
 
@@ -81,7 +82,7 @@ fn a_watch_is_taken_up_again_on_a_new_connection_and_in_a_new_interval() {
     next.osds[other.0 as usize].state = maps::osd_state::EXISTS;
     r.osd_map(&full(&next), &mut out);
     assert_eq!(asked(&out), [u16::from(watch_op::RECONNECT)]);
-    assert_eq!(answer_last(&mut r, &mut out, -errno::ENOENT), ["watch 9 of 0 broken r=-107"]);
+    assert_eq!(answer_last(&mut r, &mut out, Errno::ENOENT.to_result_code()), ["watch 9 of 0 broken r=-107"]);
     next.epoch = Epoch(7);
     next.osds[other.0 as usize].state |= maps::osd_state::UP;
     r.osd_map(&full(&next), &mut out);
@@ -121,7 +122,7 @@ fn what_is_not_registered_yet_is_registered_again_and_a_refusal_ends_it() {
     out.clear();
     r.message(conn(2), answer(first.1, &first.2, 0), &mut out);
     assert_eq!(show(&mut out), NOTHING);
-    r.message(conn(2), answer(tid, &op, -errno::ENOENT), &mut out);
+    r.message(conn(2), answer(tid, &op, Errno::ENOENT.to_result_code()), &mut out);
     assert_eq!(show(&mut out), ["watched 9 r=-2"]);
     assert_eq!(r.deadline(), None);
 }
@@ -136,7 +137,10 @@ fn who_is_told_that_its_watch_is_gone_or_does_not_get_through_with_a_ping_hears_
     r.timer(at(5000), &mut out);
     assert_eq!(answer_last(&mut r, &mut out, 0), NOTHING);
     r.timer(at(10_000), &mut out);
-    assert_eq!(answer_last(&mut r, &mut out, -errno::ETIMEDOUT), ["watch 9 of 5000 broken r=-110"]);
+    assert_eq!(
+        answer_last(&mut r, &mut out, Errno::ETIMEDOUT.to_result_code()),
+        ["watch 9 of 5000 broken r=-110"]
+    );
 }
 
 fn numbered(tid: u64, op: &OsdOp, id: u64) -> Msg {
@@ -169,5 +173,8 @@ fn a_notification_ends_with_its_completion_and_is_made_again_where_that_can_not_
     r.message(conn(2), told(notify_op::NOTIFY_COMPLETE, 3, 71), &mut out);
     assert_eq!((show(&mut out), r.pending()), (vec![], 0));
     r.notify(at(2), 4, locator(), b"o", vec![], 5, &mut out);
-    assert_eq!(answer_last(&mut r, &mut out, -errno::ENOENT), ["notify 4 ended r=-2 after 1"]);
+    assert_eq!(
+        answer_last(&mut r, &mut out, Errno::ENOENT.to_result_code()),
+        ["notify 4 ended r=-2 after 1"]
+    );
 }

@@ -31,7 +31,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 use stdx::{Bufs, Rng, Wall};
-use wire::{AddrVec, EntityAddr, EntityName, EntityType, Uuid};
+use wire::{AddrVec, EntityAddr, EntityName, EntityType, Errno, Uuid};
 
 /// The pool whose snapshots clients manage.
 pub const SNAPSHOTS: &str = "snaps";
@@ -346,8 +346,10 @@ impl Cluster {
     pub fn command(&mut self, command: &Value) -> Result<Vec<u8>, String> {
         let request = Request::Command { command: command.to_string(), input: Bufs::default() };
         match self.ask(self.admin, request, BRING_UP) {
-            Some(Ok(Answer::Command { code: 0, output, .. })) => Ok(output.to_vec()),
-            Some(Ok(Answer::Command { code, status, .. })) => Err(format!("{command}: {code}: {status}")),
+            Some(Ok(Answer::Command { result: Ok(()), output, .. })) => Ok(output.to_vec()),
+            Some(Ok(Answer::Command { result: Err(errno), status, .. })) => {
+                Err(format!("{command}: {errno}: {status}"))
+            }
             Some(other) => Err(format!("{command}: {other:?}")),
             None => Err(format!("{command}: no answer within {BRING_UP:?}")),
         }
@@ -477,9 +479,9 @@ pub struct ClientAt<'a> {
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl ClientAt<'_> {
-    /// Carries out operations on one object of [`OBJECTS`]. Returns the result code and each operation's
+    /// Carries out operations on one object of [`OBJECTS`]. Returns the result and each operation's
     /// output.
-    pub fn object(&mut self, name: &str, ops: Vec<msgs::Op>) -> (i32, Vec<Vec<u8>>) {
+    pub fn object(&mut self, name: &str, ops: Vec<msgs::Op>) -> (Result<u32, Errno>, Vec<Vec<u8>>) {
         let request = object_request(name, ops);
         match self.cluster.ask(self.host, request, PATIENCE) {
             Some(Ok(Answer::Object { result, ops, .. })) => {
@@ -493,13 +495,13 @@ impl ClientAt<'_> {
     pub fn write(&mut self, name: &str, data: &[u8]) {
         let extent = msgs::Extent::new(0, data.len() as u64);
         let (result, _) = self.object(name, vec![msgs::Op::WriteFull { extent, data: data.to_vec().into() }]);
-        assert_eq!(result, 0, "write of {name}");
+        assert_eq!(result, Ok(0), "write of {name}");
     }
 
     /// An object's content; `None` if there is no such object.
     pub fn read(&mut self, name: &str) -> Option<Vec<u8>> {
         let (result, mut out) = self.object(name, vec![msgs::Op::Read(msgs::Extent::new(0, 0))]);
-        (result >= 0).then(|| out.remove(0))
+        result.is_ok().then(|| out.remove(0))
     }
 }
 

@@ -5,6 +5,7 @@
 use node::{DiskError, DiskOp, DiskOpId, DiskResult};
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::{BufMut, Bufs, Rng};
+use wire::Errno;
 
 /// Size of a sector in bytes: a power loss leaves each sector either old or new.
 pub const SECTOR: u64 = 512;
@@ -248,7 +249,7 @@ impl SimDisk {
 }
 
 fn error(what: &str) -> DiskError {
-    DiskError { errno: 5, what: format!("simulated disk: {what}") }
+    DiskError { errno: Errno::EIO, what: format!("simulated disk: {what}") }
 }
 
 fn sectors(offset: u64, data: &Bufs) -> impl Iterator<Item = (u64, Sector)> {
@@ -335,7 +336,7 @@ mod tests {
             disk.issue(DiskOpId(2), DiskOp::Read { disk: DISK, offset: 0, len: 8192 });
             match disk.end(DiskOpId(2)) {
                 Ok(read) => assert!(how == Decay::Flipped && read[4096..] != [7; 4096]),
-                Err(error) => assert!(how == Decay::Unreadable && error.errno == 5),
+                Err(error) => assert!(how == Decay::Unreadable && error.errno == Errno::EIO),
             }
             write(&mut disk, 3, 4096, 8);
             disk.end(DiskOpId(3)).expect("written");

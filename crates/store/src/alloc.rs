@@ -21,7 +21,7 @@ const CHUNK: usize = 64;
 const LARGE: u64 = 16;
 
 /// Zones by which the edge moves: 256 MiB.
-const STRETCH: usize = 1024;
+const EDGE_STEP_ZONES: usize = 1024;
 
 /// A run of blocks: first, count.
 pub(crate) type Run = (u64, u64);
@@ -62,7 +62,7 @@ impl Alloc {
             lent: 0,
             pages: 0,
             partial: BTreeSet::new(),
-            edge: STRETCH.min(zones),
+            edge: EDGE_STEP_ZONES.min(zones),
             near: 0,
             far: 0,
             scattered: 0,
@@ -155,7 +155,7 @@ impl Alloc {
     /// Moves the edge to where less than half of what lies before it is in use.
     fn stretch(&mut self) {
         let used = self.words.len() - (self.free / ZONE) as usize;
-        self.edge = self.edge.max((2 * used + STRETCH).min(self.words.len()));
+        self.edge = self.edge.max((2 * used + EDGE_STEP_ZONES).min(self.words.len()));
     }
 
     /// Frees blocks of data.
@@ -291,7 +291,7 @@ impl Alloc {
         let mut found = around.or_else(|| self.find_between(0, from, least, &fits));
         while found.is_none() && self.edge < self.words.len() {
             let before = self.edge;
-            self.edge = (before + STRETCH).min(self.words.len());
+            self.edge = (before + EDGE_STEP_ZONES).min(self.words.len());
             found = self.find_between(before, self.edge, least, &fits);
         }
         found
@@ -509,7 +509,7 @@ mod tests {
     #[test]
     fn what_is_used_stays_within_twice_its_size_of_the_beginning() {
         let mut rng = Rng::from_seed(5);
-        let zones = 64 * STRETCH;
+        let zones = 64 * EDGE_STEP_ZONES;
         let mut alloc = Alloc::new(0, zones as u64 * ZONE);
         // 1 GiB live, written over 20 times, in runs of many sizes.
         let (live, mut runs, mut used) = (1 << 18, std::collections::VecDeque::new(), 0);
@@ -525,7 +525,7 @@ mod tests {
             }
         }
         let last = alloc.words.iter().rposition(|word| *word != 0).expect("in use");
-        assert!(last < (2 * live / ZONE) as usize + 2 * STRETCH, "zone {last} of {zones}");
+        assert!(last < (2 * live / ZONE) as usize + 2 * EDGE_STEP_ZONES, "zone {last} of {zones}");
         while alloc.data(64, None).is_some() {}
         assert_eq!(alloc.free_blocks(), 0, "all of it can be used");
     }

@@ -29,6 +29,6 @@ pub(crate) fn corrupt(what: impl Into<String>) -> Stop {
 /// The error for space that was promised and is not there. The store stops rather than lose a transaction
 /// that it has accepted.
 pub(crate) fn full() -> StoreError {
-    let errno = wire::Errno::ENOSPC.get();
+    let errno = wire::Errno::ENOSPC;
     StoreError::Io(node::DiskError { errno, what: "the store is full".to_owned() })
 }

@@ -214,7 +214,10 @@ fn a_disk_error_stops_the_store_and_nothing_is_acknowledged_after() {
         }
         bench.run();
         let failed = bench.failed.clone();
-        assert!(matches!(failed, Some(StoreError::Io(ref e)) if e.errno == 5), "{after}: {failed:?}");
+        assert!(
+            matches!(failed, Some(StoreError::Io(ref e)) if e.errno == wire::Errno::EIO),
+            "{after}: {failed:?}"
+        );
         let committed = bench.committed.len();
         bench.submit(txn(vec![TxnOp::Touch(key("b"))]));
         bench.run();

@@ -37,7 +37,7 @@ fn work_until_failure(allowed: u64, seed: u64) -> bool {
     let failed = bench.failed.take();
     match &failed {
         None => assert_eq!(bench.committed.len() + 1, states.len(), "nothing was lost without an error"),
-        Some(StoreError::Io(error)) => assert_eq!(error.errno, 28, "{error}"),
+        Some(StoreError::Io(error)) => assert_eq!(error.errno, wire::Errno::ENOSPC, "{error}"),
         Some(other) => panic!("{other}"),
     }
     let acknowledged = bench.committed.len();

@@ -103,13 +103,18 @@ impl Errno {
         (code < 0).then(|| Self(code.checked_neg().unwrap_or(i32::MAX)))
     }
 
+    /// What a result code says: a number that is not negative, as success has it, or an error.
+    pub fn check(code: i32) -> Result<u32, Self> {
+        Self::from_result_code(code).map_or(Ok(code.unsigned_abs()), Err)
+    }
+
     /// The negative number that a reply carries.
-    pub fn to_result_code(self) -> i32 {
+    pub const fn to_result_code(self) -> i32 {
         -self.0
     }
 
     /// The positive number, as the operating system knows it.
-    pub fn get(self) -> i32 {
+    pub const fn get(self) -> i32 {
         self.0
     }
 
@@ -164,6 +169,8 @@ mod tests {
         assert_eq!(Errno::from_result_code(-2), Some(Errno::ENOENT));
         assert_eq!(Errno::from_result_code(0), None);
         assert_eq!(Errno::from_result_code(7), None);
+        assert_eq!((Errno::check(0), Errno::check(7)), (Ok(0), Ok(7)));
+        assert_eq!(Errno::check(-2), Err(Errno::ENOENT));
         assert_eq!(Errno::from_result_code(i32::MIN).map(Errno::get), Some(i32::MAX));
         for errno in Errno::ALL {
             assert_eq!(Errno::from_result_code(errno.to_result_code()), Some(*errno));

@@ -57,8 +57,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// Returns the output of a monitor command, or its error in the monitor's words.
 pub(crate) fn ask(cluster: &client::Cluster, command: &Value) -> Result<Vec<u8>> {
     let reply = cluster.command(&command.to_string(), Bufs::new())?;
-    if reply.code != 0 {
-        bail!("{} (error {})", reply.status, reply.code);
+    if let Err(errno) = reply.result {
+        bail!("{} (error {})", reply.status, errno.to_result_code());
     }
     Ok(reply.output.to_vec())
 }

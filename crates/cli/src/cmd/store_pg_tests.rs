@@ -45,7 +45,7 @@ impl Stopped {
             let data =
                 msgs::op::input::write(&msgs::op::input::OmapValues::from_iter::<Vec<_>>(entries(40 * part)));
             let (result, _) = cluster.client(0).object("large-omap", vec![Op::OmapSetVals { data }]);
-            assert_eq!(result, 0);
+            assert_eq!(result, Ok(0));
         }
         cluster.world.run_for(std::time::Duration::from_secs(1));
         let slots = cluster.osds.clone();

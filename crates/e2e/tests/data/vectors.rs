@@ -6,11 +6,11 @@ use e2e::recorded::Case;
 use maps::{ObjectLocator, SnapId};
 use msgs::op::input::{self, ListSnapsReply, ListWatchersReply};
 use msgs::op::{RawOp, cmp_op, watch_op};
-use msgs::{Extent, Op, OpCode, errno, osd_flag};
+use msgs::{Extent, Op, OpCode, osd_flag};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-use wire::{Decode, Reader, Utime};
+use wire::{Decode, Errno, Reader, Utime};
 
 /// A length of bytes that fits a line.
 const SHOWN: usize = 60;
@@ -61,10 +61,10 @@ pub fn results(conf: &Path, pool: &str) -> Vec<Case> {
     results
 }
 
-fn number(r: i32) -> String {
-    match errno::name(r) {
-        Some(name) if r < 0 => format!("-{name}"),
-        _ => r.to_string(),
+fn number(result: Result<u32, Errno>) -> String {
+    match result {
+        Ok(number) => number.to_string(),
+        Err(errno) => errno.name().map_or(errno.to_result_code().to_string(), |name| format!("-{name}")),
     }
 }
 

@@ -317,7 +317,7 @@ impl Inode {
     }
 
     /// The flight at `offset` has ended.
-    pub(crate) fn landed(&mut self, offset: u64, result: i32) {
+    pub(crate) fn landed(&mut self, offset: u64, result: Result<(), Errno>) {
         self.data.landed(offset, result);
     }
 

@@ -72,9 +72,9 @@ impl WriteBack {
     }
 
     /// The flight at `offset` has ended.
-    pub(super) fn landed(&mut self, offset: u64, result: i32) {
+    pub(super) fn landed(&mut self, offset: u64, result: Result<(), Errno>) {
         self.dirty.landed(offset);
-        if let Some(errno) = Errno::from_result_code(result) {
+        if let Err(errno) = result {
             self.error = Some(errno);
         }
     }

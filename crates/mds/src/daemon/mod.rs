@@ -482,7 +482,7 @@ impl Mds {
         let text = |value: serde_json::Value| (0, value.to_string());
         if let Some(answer) = self.settings.command(&json) {
             self.apply_settings();
-            return answer.map_or_else(|(errno, why)| (-errno, why), text);
+            return answer.map_or_else(|(errno, why)| (errno.to_result_code(), why), text);
         }
         match json["prefix"].as_str() {
             Some("status") => {

@@ -46,9 +46,7 @@ fn op(op: ObjOp) -> Op {
 
 /// What a completion says, in the rank's terms.
 pub(super) fn result(completion: &Completion) -> IoResult {
-    if let Some(errno) = Errno::from_result_code(completion.result) {
-        return Err(errno);
-    }
+    completion.result?;
     completion.ops.iter().map(reply).collect()
 }
 

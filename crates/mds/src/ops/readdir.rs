@@ -9,10 +9,10 @@ use msgs::ReaddirArgs;
 use msgs::readdir_flag::{FRAG_COMPLETE, FRAG_END, HASH_ORDER, OFFSET_HASH};
 use std::ops::Bound;
 
-/// Entries of a page where the client has no limit.
-const MOST: usize = 1024;
-/// Bytes of a page where the client has no limit.
-const MOST_BYTES: usize = 512 << 10;
+/// A page has at most so many entries; a client may ask for fewer.
+const MAX_PAGE_ENTRIES: usize = 1024;
+/// A page has at most so many bytes; a client may ask for fewer.
+const MAX_PAGE_BYTES: usize = 512 << 10;
 
 /// Names and inodes.
 type Listed = Vec<(Vec<u8>, InodeKey)>;
@@ -24,8 +24,8 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     let first = Frag::from_raw(args.frag).unwrap_or_default().value();
     let dir = cx.dir(target.ino)?.data.frag_of(first);
     let most = match args.max_entries as usize {
-        0 => MOST,
-        n => n.min(MOST),
+        0 => MAX_PAGE_ENTRIES,
+        n => n.min(MAX_PAGE_ENTRIES),
     };
     let start = start_of(cx, &args);
     let (entries, at_end) = page(cx, dir, &start, most)?;
@@ -37,8 +37,8 @@ pub(super) fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
         }
     }
     let max_bytes = match args.max_bytes as usize {
-        0 => MOST_BYTES,
-        n => n.clamp(16 << 10, MOST_BYTES),
+        0 => MAX_PAGE_BYTES,
+        n => n.clamp(16 << 10, MAX_PAGE_BYTES),
     };
     let reply = Reply {
         target: Some(target.ino),

@@ -12,7 +12,7 @@ const CREATE: u32 = 1;
 const REPLACE: u32 = 2;
 const REMOVE: u32 = 4;
 /// Bytes of all names and values of an inode.
-const MOST: usize = 64 << 10;
+const MAX_XATTR_BYTES: usize = 64 << 10;
 
 fn name_of<'a>(cx: &Cx<'a>) -> Result<&'a [u8], Stop> {
     let name = cx.request.path2.path.as_slice();
@@ -42,7 +42,7 @@ pub(super) fn set(cx: &Cx<'_>) -> Result<Plan, Stop> {
     }
     let value = cx.request.data.to_vec();
     let others: usize = data.xattrs.iter().filter(|(n, _)| *n != name).map(|(n, v)| n.len() + v.len()).sum();
-    if others + name.len() + value.len() > MOST {
+    if others + name.len() + value.len() > MAX_XATTR_BYTES {
         return Err(Errno::ENOSPC.into());
     }
     change(cx, target.ino, |xattrs| drop(xattrs.insert(name.to_vec(), value)))

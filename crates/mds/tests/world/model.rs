@@ -1,7 +1,7 @@
 //! A naive file system: inodes in a map, directories as maps of names.
 
-use msgs::errno::*;
 use std::collections::BTreeMap;
+use wire::Errno;
 
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Node {
@@ -18,7 +18,7 @@ pub struct Model {
     next: u64,
 }
 
-type R = Result<(), i32>;
+type R = Result<(), Errno>;
 
 impl Model {
     pub fn new() -> Self {
@@ -26,19 +26,19 @@ impl Model {
         Self { nodes: BTreeMap::from([(1, root)]), next: 2 }
     }
 
-    pub fn find(&self, path: &str) -> Result<u64, i32> {
+    pub fn find(&self, path: &str) -> Result<u64, Errno> {
         let mut at = 1;
         for name in path.split('/').filter(|n| !n.is_empty()) {
-            let dir = self.nodes[&at].dir.as_ref().ok_or(ENOTDIR)?;
-            at = *dir.get(name).ok_or(ENOENT)?;
+            let dir = self.nodes[&at].dir.as_ref().ok_or(Errno::ENOTDIR)?;
+            at = *dir.get(name).ok_or(Errno::ENOENT)?;
         }
         Ok(at)
     }
 
-    fn parent<'a>(&self, path: &'a str) -> Result<(u64, &'a str), i32> {
+    fn parent<'a>(&self, path: &'a str) -> Result<(u64, &'a str), Errno> {
         let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
         let at = self.find(dir)?;
-        if self.nodes[&at].dir.is_none() { Err(ENOTDIR) } else { Ok((at, name)) }
+        if self.nodes[&at].dir.is_none() { Err(Errno::ENOTDIR) } else { Ok((at, name)) }
     }
 
     fn get(&self, at: u64, name: &str) -> Option<u64> {
@@ -56,7 +56,7 @@ impl Model {
     pub fn make(&mut self, path: &str, node: Node) -> R {
         let (at, name) = self.parent(path)?;
         if self.get(at, name).is_some() {
-            return Err(EEXIST);
+            return Err(Errno::EEXIST);
         }
         let ino = self.next;
         self.next += 1;
@@ -69,7 +69,7 @@ impl Model {
     pub fn create(&mut self, path: &str) -> R {
         let (at, name) = self.parent(path)?;
         match self.get(at, name) {
-            Some(ino) if self.nodes[&ino].dir.is_some() => Err(EISDIR),
+            Some(ino) if self.nodes[&ino].dir.is_some() => Err(Errno::EISDIR),
             Some(_) => Ok(()),
             None => self.make(path, Node { mode: 0o644, ..Node::default() }),
         }
@@ -87,16 +87,16 @@ impl Model {
 
     fn removable(&self, ino: u64, as_dir: bool) -> R {
         match (&self.nodes[&ino].dir, as_dir) {
-            (Some(_), false) => Err(EISDIR),
-            (None, true) => Err(ENOTDIR),
-            (Some(d), true) if !d.is_empty() => Err(ENOTEMPTY),
+            (Some(_), false) => Err(Errno::EISDIR),
+            (None, true) => Err(Errno::ENOTDIR),
+            (Some(d), true) if !d.is_empty() => Err(Errno::ENOTEMPTY),
             _ => Ok(()),
         }
     }
 
     pub fn remove(&mut self, path: &str, as_dir: bool) -> R {
         let (at, name) = self.parent(path)?;
-        let ino = self.get(at, name).ok_or(ENOENT)?;
+        let ino = self.get(at, name).ok_or(Errno::ENOENT)?;
         self.removable(ino, as_dir)?;
         self.drop_name(at, name);
         Ok(())
@@ -105,14 +105,14 @@ impl Model {
     pub fn rename(&mut self, new: &str, old: &str) -> R {
         let (to, to_name) = self.parent(new)?;
         let (from, from_name) = self.parent(old)?;
-        let ino = self.get(from, from_name).ok_or(ENOENT)?;
+        let ino = self.get(from, from_name).ok_or(Errno::ENOENT)?;
         let victim = self.get(to, to_name);
         if victim == Some(ino) {
             return Ok(());
         }
         let is_dir = self.nodes[&ino].dir.is_some();
         if is_dir && (to == ino || self.is_below(to, ino)) {
-            return Err(EINVAL);
+            return Err(Errno::EINVAL);
         }
         if let Some(victim) = victim {
             self.removable(victim, is_dir)?;
@@ -132,10 +132,10 @@ impl Model {
         let (to, name) = self.parent(new)?;
         let ino = self.find(old)?;
         if self.get(to, name).is_some() {
-            return Err(EEXIST);
+            return Err(Errno::EEXIST);
         }
         if self.nodes[&ino].dir.is_some() {
-            return Err(EPERM);
+            return Err(Errno::EPERM);
         }
         self.nodes.get_mut(&ino).expect("found").nlink += 1;
         self.set(to, name, Some(ino));

@@ -26,22 +26,22 @@ const PERIOD: Duration = Duration::from_secs(5);
 const SLOW_MS: u32 = 500;
 
 /// … if they take so many times longer than the median of the others …
-const TIMES: u32 = 10;
+const SLOW_FACTOR: u32 = 10;
 
 /// … who are at least so many …
-const OTHERS: usize = 3;
+const MIN_OTHERS: usize = 3;
 
 /// … for so long: three windows of measurement.
 const SLOW_FOR: Duration = Duration::from_secs(90);
 
 /// So many reads refused by a device …
-const ERRORS: u32 = 10;
+const TOO_MANY_ERRORS: u32 = 10;
 
 /// … within so long, are too many.
 const ERRORS_IN: Duration = Duration::from_secs(600);
 
-/// Between two that are marked out.
-const BETWEEN: Duration = Duration::from_secs(600);
+/// The least time between two that are marked out.
+const MARK_OUT_INTERVAL: Duration = Duration::from_secs(600);
 
 /// What was seen of the devices; the leader's own.
 #[derive(Debug, Default)]
@@ -66,7 +66,7 @@ impl Devices {
 
     /// True if no OSD was marked out recently.
     pub fn may_mark_out(&self, now: Instant) -> bool {
-        self.last.is_none_or(|at| now.since(at) >= BETWEEN)
+        self.last.is_none_or(|at| now.since(at) >= MARK_OUT_INTERVAL)
     }
 
     /// An OSD was marked out.
@@ -96,8 +96,8 @@ impl Devices {
             others.sort_unstable();
             let usual = others.get(others.len() / 2).copied().unwrap_or_default();
             let slow = stat.disk.commits > 0
-                && others.len() >= OTHERS
-                && stat.disk.commit_ms > SLOW_MS.max(usual.saturating_mul(TIMES));
+                && others.len() >= MIN_OTHERS
+                && stat.disk.commit_ms > SLOW_MS.max(usual.saturating_mul(SLOW_FACTOR));
             if !slow {
                 self.slow_since.remove(osd);
             } else if now.since(*self.slow_since.entry(*osd).or_insert(now)) >= SLOW_FOR {
@@ -109,7 +109,7 @@ impl Devices {
                 *errors = (now, stat.disk.errors);
             }
             let more = stat.disk.errors - errors.1;
-            if more >= ERRORS {
+            if more >= TOO_MANY_ERRORS {
                 found.insert(*osd, format!("it refused {more} reads in {} s", now.since(errors.0).as_secs()));
             }
         }

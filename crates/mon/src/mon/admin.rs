@@ -51,7 +51,7 @@ impl<S: Storage> Mon<S> {
         let parsed: serde_json::Value = serde_json::from_str(command).unwrap_or_default();
         let text = |value: serde_json::Value| (0, text::pretty(&value));
         if let Some(answer) = self.settings_command(&parsed) {
-            return answer.map_or_else(|(errno, why)| (-errno, why), text);
+            return answer.map_or_else(|(errno, why)| (errno.to_result_code(), why), text);
         }
         match parsed["prefix"].as_str().unwrap_or_default() {
             "mon_status" => text(self.mon_status_json()),

@@ -1,7 +1,8 @@
 //! Lines for the cluster log: of this monitor, of daemons and of clients.
 
 use crate::cluster_log::{
-    LogLevel, MAX_CHANNEL_BYTES, MAX_LOG_BYTES, MAX_TEXT_BYTES, RESENT_WITHIN_LINES, SENDER, is_same_line,
+    LogLevel, MAX_CHANNEL_BYTES, MAX_LOG_BYTES, MAX_TEXT_BYTES, RESENT_WITHIN_LINES, SENDER_LIMIT,
+    is_same_line,
 };
 use crate::entry::Change;
 use crate::mon::{Mon, Out};
@@ -92,7 +93,7 @@ impl<S: Storage> Mon<S> {
                 || before.newest().take(RESENT_WITHIN_LINES).any(|known| is_same_line(known, &name, line))
         };
         let count = m.entries.len() as u64;
-        let looked: Vec<LogEntry> = m.entries.into_iter().take(SENDER.burst as usize).collect();
+        let looked: Vec<LogEntry> = m.entries.into_iter().take(SENDER_LIMIT.burst as usize).collect();
         let left_out = count - looked.len() as u64;
         let fresh: Vec<LogEntry> = looked.into_iter().filter(|line| !is_known(line)).collect();
         for line in fresh {
@@ -129,7 +130,7 @@ impl<S: Storage> Mon<S> {
         for (name, count) in self.volatile.lines.take_dropped(now.mono) {
             let text = format!(
                 "{count} lines of {name} were left out: it says more than {} a second",
-                SENDER.per_second
+                SENDER_LIMIT.per_second
             );
             self.say(now, LogLevel::Warn, text);
         }

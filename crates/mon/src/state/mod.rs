@@ -20,12 +20,12 @@ use std::sync::Arc;
 use wire::{DecodeError, EntityName, EntityType, Errno};
 
 /// Commands whose being done is remembered.
-const DONE: usize = 1024;
+const MAX_DONE_COMMANDS: usize = 1024;
 
 /// Commands whose being refused is remembered.
-const REFUSED: usize = 128;
+const MAX_REFUSED_COMMANDS: usize = 128;
 
-/// A command that was refused: client's global id and tid; errno (positive) and why.
+/// A command that was refused: client's global id and tid; error and why.
 pub type Refused = ((u64, u64), (Errno, String));
 
 /// What a daemon says of itself and its host.
@@ -133,11 +133,11 @@ impl State {
                 rows.push(Row::Kv(key.clone()));
             }
             Change::Done(client, tid) => {
-                remember(&mut self.done, (*client, *tid), DONE);
+                remember(&mut self.done, (*client, *tid), MAX_DONE_COMMANDS);
                 rows.push(Row::Done);
             }
             Change::Refused(client, tid, errno, text) => {
-                remember(&mut self.refused, ((*client, *tid), (*errno, text.clone())), REFUSED);
+                remember(&mut self.refused, ((*client, *tid), (*errno, text.clone())), MAX_REFUSED_COMMANDS);
                 rows.push(Row::Refused);
             }
             Change::Log { first, lines } => {

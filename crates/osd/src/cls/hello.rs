@@ -1,7 +1,7 @@
 //! `hello`: Ceph's example of a class, which clients' tests call.
 
-use super::{Class, Method, MethodResult, Object, done, reader, updater, writer};
-use msgs::errno::{EEXIST, EINVAL};
+use super::{Class, Method, MethodOutput, MethodResult, Object, done, fail, reader, updater, writer};
+use wire::Errno;
 
 pub struct Hello;
 
@@ -29,20 +29,20 @@ impl Class for Hello {
 /// As much of a greeting as is read again.
 const GREETING: u64 = 1100;
 
-fn greeting(to: &[u8]) -> Result<Vec<u8>, i32> {
+fn greeting(to: &[u8]) -> Result<Vec<u8>, Errno> {
     if to.len() > 100 {
-        return Err(EINVAL);
+        return Err(Errno::EINVAL);
     }
     let to = if to.is_empty() { b"world" } else { to };
     Ok([&b"Hello, "[..], to, b"!"].concat())
 }
 
 fn say_hello(_: &mut Object<'_, '_>, input: &[u8]) -> MethodResult {
-    Ok((0, greeting(input)?))
+    Ok(greeting(input)?.into())
 }
 
 fn replay(o: &mut Object<'_, '_>, _: &[u8]) -> MethodResult {
-    Ok((0, o.read(0, GREETING)?.to_vec()))
+    Ok(o.read(0, GREETING)?.to_vec().into())
 }
 
 fn sign(o: &mut Object<'_, '_>, attr: &[u8]) -> MethodResult {
@@ -54,7 +54,7 @@ fn sign(o: &mut Object<'_, '_>, attr: &[u8]) -> MethodResult {
 fn record_hello(o: &mut Object<'_, '_>, input: &[u8]) -> MethodResult {
     let text = greeting(input)?;
     if o.exists() {
-        return Err(EEXIST);
+        return fail(Errno::EEXIST);
     }
     o.write_full(text)?;
     sign(o, b"said_by")
@@ -62,7 +62,7 @@ fn record_hello(o: &mut Object<'_, '_>, input: &[u8]) -> MethodResult {
 
 fn change_and_say(o: &mut Object<'_, '_>, input: &[u8], text: &[u8]) -> MethodResult {
     o.set_xattr(b"foo", b"bar".to_vec())?;
-    if input.is_empty() { Ok((42, text.to_vec())) } else { Err(EINVAL) }
+    if input.is_empty() { Ok(MethodOutput { rval: 42, data: text.to_vec() }) } else { fail(Errno::EINVAL) }
 }
 
 fn write_return_data(o: &mut Object<'_, '_>, input: &[u8]) -> MethodResult {
@@ -75,7 +75,7 @@ fn writes_dont_return_data(o: &mut Object<'_, '_>, input: &[u8]) -> MethodResult
 
 fn turn_it_to_11(o: &mut Object<'_, '_>, input: &[u8]) -> MethodResult {
     if !input.is_empty() {
-        return Err(EINVAL);
+        return fail(Errno::EINVAL);
     }
     let before = o.read(0, GREETING)?.to_vec();
     o.write_full(before.to_ascii_uppercase())?;
@@ -84,7 +84,7 @@ fn turn_it_to_11(o: &mut Object<'_, '_>, input: &[u8]) -> MethodResult {
 
 /// May only write and reads.
 fn bad_reader(o: &mut Object<'_, '_>, _: &[u8]) -> MethodResult {
-    Ok((0, o.read(0, 100)?.to_vec()))
+    Ok(o.read(0, 100)?.to_vec().into())
 }
 
 /// May only read and writes.

@@ -1,9 +1,8 @@
 //! `lock`: advisory locks on an object, exclusive or shared, in an xattr for each lock's name.
 
-use super::{Class, Method, MethodResult, Object, done, input, output, reader, updater};
-use msgs::errno::{EBUSY, EEXIST, EINVAL, EIO, ENOENT};
+use super::{Class, Method, MethodResult, MethodStop, Object, done, fail, input, output, reader, updater};
 use std::collections::BTreeMap;
-use wire::{AddrType, EntityAddr, EntityId, Reader, Utime, Writer, wire_structs};
+use wire::{AddrType, EntityAddr, EntityId, Errno, Reader, Utime, Writer, wire_structs};
 
 pub struct Lock;
 
@@ -127,9 +126,9 @@ fn attr_of(name: &[u8]) -> Vec<u8> {
 }
 
 /// The lock, without those whose time is over.
-fn load(o: &Object<'_, '_>, name: &[u8]) -> Result<LockInfo, i32> {
+fn load(o: &Object<'_, '_>, name: &[u8]) -> Result<LockInfo, MethodStop> {
     let Some(stored) = o.xattr(&attr_of(name))? else { return Ok(LockInfo::default()) };
-    let mut lock: LockInfo = Reader::new(stored).get().map_err(|_| EIO)?;
+    let mut lock: LockInfo = Reader::new(stored).get().map_err(|_| Errno::EIO)?;
     let now = o.now();
     lock.lockers.retain(|_, l| l.expiration == Utime::default() || l.expiration >= now);
     Ok(lock)
@@ -144,21 +143,21 @@ fn lock(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
     let op: LockOp = input(bytes)?;
     let (may_renew, must_renew) = (op.flags & MAY_RENEW != 0, op.flags & MUST_RENEW != 0);
     if !kind::is_known(op.kind) || op.name.is_empty() || may_renew && must_renew {
-        return Err(EINVAL);
+        return fail(Errno::EINVAL);
     }
     let mut info = load(o, &op.name)?;
     if !info.lockers.is_empty() && op.tag != info.tag {
-        return Err(EBUSY);
+        return fail(Errno::EBUSY);
     }
     let (client, mut addr) = o.caller();
     let id = LockerId { client, cookie: op.cookie };
     match info.lockers.contains_key(&id) {
-        true if !may_renew && !must_renew => return Err(EEXIST),
-        false if must_renew => return Err(ENOENT),
+        true if !may_renew && !must_renew => return fail(Errno::EEXIST),
+        false if must_renew => return fail(Errno::ENOENT),
         _ => info.lockers.remove(&id),
     };
     if !info.lockers.is_empty() && (op.kind != kind::SHARED || info.kind != op.kind) {
-        return Err(EBUSY);
+        return fail(Errno::EBUSY);
     }
     // Which of its addresses a client shows depends on whom it talks to; the oldest form fits all.
     addr.ty = AddrType::LEGACY;
@@ -176,7 +175,7 @@ fn sum(a: Utime, b: Utime) -> Utime {
 
 fn release(o: &mut Object<'_, '_>, name: &[u8], id: &LockerId) -> MethodResult {
     let mut info = load(o, name)?;
-    info.lockers.remove(id).ok_or(ENOENT)?;
+    info.lockers.remove(id).ok_or(Errno::ENOENT)?;
     if info.kind == kind::EPHEMERAL {
         o.remove()?;
         return done();
@@ -206,15 +205,15 @@ fn list_locks(o: &mut Object<'_, '_>, _: &[u8]) -> MethodResult {
 }
 
 /// The lock, if the caller has it just so.
-fn held(o: &Object<'_, '_>, op: &AssertOp) -> Result<(LockInfo, LockerId), i32> {
+fn held(o: &Object<'_, '_>, op: &AssertOp) -> Result<(LockInfo, LockerId), MethodStop> {
     if !kind::is_known(op.kind) || op.name.is_empty() {
-        return Err(EINVAL);
+        return fail(Errno::EINVAL);
     }
     let info = load(o, &op.name)?;
     let id = LockerId { client: o.caller().0, cookie: op.cookie.clone() };
     let same = info.kind == op.kind && info.tag == op.tag;
     if !same || !info.lockers.contains_key(&id) {
-        return Err(EBUSY);
+        return fail(Errno::EBUSY);
     }
     Ok((info, id))
 }
@@ -229,9 +228,9 @@ fn set_cookie(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
     let (mut info, old) = held(o, &AssertOp { name: name.clone(), kind, cookie, tag })?;
     let new = LockerId { client: old.client, cookie: new_cookie };
     if info.lockers.contains_key(&new) {
-        return Err(EBUSY);
+        return fail(Errno::EBUSY);
     }
-    let locker = info.lockers.remove(&old).ok_or(EBUSY)?;
+    let locker = info.lockers.remove(&old).ok_or(Errno::EBUSY)?;
     info.lockers.insert(new, locker);
     save(o, &name, &info)
 }

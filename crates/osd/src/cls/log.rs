@@ -1,8 +1,7 @@
 //! `log`: entries in the order of their times, in an omap.
 
-use super::{Class, Method, MethodResult, Object, done, input, output, reader, updater};
-use msgs::errno::{EINVAL, ENODATA};
-use wire::{Reader, Utime, Writer, wire_structs};
+use super::{Class, Method, MethodResult, MethodStop, Object, done, fail, input, output, reader, updater};
+use wire::{Errno, Reader, Utime, Writer, wire_structs};
 
 pub struct Log;
 
@@ -73,10 +72,10 @@ fn time_key(at: Utime) -> Vec<u8> {
     [PREFIX, key.as_bytes()].concat()
 }
 
-fn header(o: &mut Object<'_, '_>) -> Result<Header, i32> {
+fn header(o: &mut Object<'_, '_>) -> Result<Header, MethodStop> {
     match o.omap_header()? {
         bytes if bytes.is_empty() => Ok(Header::default()),
-        bytes => Reader::new(&bytes).get().map_err(|_| EINVAL),
+        bytes => Reader::new(&bytes).get().map_err(|_| Errno::EINVAL.into()),
     }
 }
 
@@ -131,9 +130,9 @@ fn trim(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
         false => [&op.to_marker[..], &[0]].concat(),
     };
     let (first, _) = o.omap_range(&from, PREFIX, 1)?;
-    let (first, _) = first.into_iter().next().ok_or(ENODATA)?;
+    let (first, _) = first.into_iter().next().ok_or(Errno::ENODATA)?;
     if to <= first {
-        return Err(ENODATA);
+        return fail(Errno::ENODATA);
     }
     o.omap_remove_range(first, to)?;
     done()

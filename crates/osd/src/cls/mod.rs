@@ -19,11 +19,45 @@ mod version;
 
 pub use object::{Cached, Need, Object};
 
-use msgs::errno::{EINVAL, EOPNOTSUPP, EPERM};
-use wire::{Decode, Reader};
+use wire::{Decode, Errno, Reader};
 
-/// What a method gives: its return value, which is not negative, and its output; or a positive errno.
-pub type MethodResult = Result<(i32, Vec<u8>), i32>;
+/// What a method that succeeds gives.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct MethodOutput {
+    /// Its return value, which is 0 for most methods.
+    pub rval: u16,
+    /// Its output.
+    pub data: Vec<u8>,
+}
+
+impl From<Vec<u8>> for MethodOutput {
+    fn from(data: Vec<u8>) -> Self {
+        Self { rval: 0, data }
+    }
+}
+
+/// Why a method gives nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MethodStop {
+    /// It fails with this error.
+    Fail(Errno),
+    /// It has asked for something that is not loaded, and is run anew when it is.
+    NeedsData,
+}
+
+impl From<Errno> for MethodStop {
+    fn from(errno: Errno) -> Self {
+        Self::Fail(errno)
+    }
+}
+
+/// What running a method gives.
+pub type MethodResult = Result<MethodOutput, MethodStop>;
+
+/// Fails a method.
+fn fail<T>(errno: Errno) -> Result<T, MethodStop> {
+    Err(MethodStop::Fail(errno))
+}
 
 /// A method of a class.
 #[derive(Debug)]
@@ -69,11 +103,11 @@ const NOT_HERE: &[&str] = &[
 
 /// The method of this name; or EOPNOTSUPP where it, or its class, is not here; or EPERM for a class that
 /// Ceph's OSDs refuse to load.
-pub fn find(class: &str, method: &str) -> Result<&'static Method, i32> {
+pub fn find(class: &str, method: &str) -> Result<&'static Method, Errno> {
     let Some(known) = CLASSES.iter().find(|c| c.name() == class) else {
-        return Err(if NOT_HERE.contains(&class) { EOPNOTSUPP } else { EPERM });
+        return Err(if NOT_HERE.contains(&class) { Errno::EOPNOTSUPP } else { Errno::EPERM });
     };
-    known.methods().iter().find(|m| m.name == method).ok_or(EOPNOTSUPP)
+    known.methods().iter().find(|m| m.name == method).ok_or(Errno::EOPNOTSUPP)
 }
 
 /// A method that looks at the object.
@@ -92,16 +126,16 @@ const fn writer(name: &'static str, run: fn(&mut Object<'_, '_>, &[u8]) -> Metho
 }
 
 /// Decodes a method's input. What follows it is a newer client's.
-fn input<T: Decode>(bytes: &[u8]) -> Result<T, i32> {
-    Reader::new(bytes).get().map_err(|_| EINVAL)
+fn input<T: Decode>(bytes: &[u8]) -> Result<T, Errno> {
+    Reader::new(bytes).get().map_err(|_| Errno::EINVAL)
 }
 
 /// No output.
 fn done() -> MethodResult {
-    Ok((0, Vec::new()))
+    Ok(MethodOutput::default())
 }
 
 /// An encoded output.
 fn output<T: wire::Encode>(value: &T) -> MethodResult {
-    Ok((0, wire::Writer::encode(value)))
+    Ok(wire::Writer::encode(value).into())
 }

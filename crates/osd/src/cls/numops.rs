@@ -1,7 +1,7 @@
 //! `numops`: arithmetic on decimal numbers in omap values.
 
 use super::{Class, Method, MethodResult, Object, done, input, updater};
-use msgs::errno::{EBADMSG, EINVAL};
+use wire::Errno;
 
 pub struct NumOps;
 
@@ -28,9 +28,9 @@ fn mul(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
 
 fn change(o: &mut Object<'_, '_>, bytes: &[u8], f: fn(f64, f64) -> f64) -> MethodResult {
     let (key, by): (Vec<u8>, Vec<u8>) = input(bytes)?;
-    let by = number(&by).ok_or(EINVAL)?;
+    let by = number(&by).ok_or(Errno::EINVAL)?;
     let before = o.omap_value(&key)?.unwrap_or_default();
-    let before = number(&before).ok_or(EBADMSG)?;
+    let before = number(&before).ok_or(Errno::EBADMSG)?;
     o.omap_set(vec![(key, decimal(f(before, by)).into_bytes())])?;
     done()
 }

@@ -1,17 +1,13 @@
 //! The object as a method of a class sees and changes it.
 
-use super::Method;
+use super::{Method, MethodStop};
 use crate::ops::{Exec, OmapEntry};
 use maps::EVersion;
 use msgs::Extent;
-use msgs::errno::EIO;
 use std::collections::BTreeMap;
 use stdx::Bufs;
 use store::TxnOp;
-use wire::{EntityAddr, EntityId, Utime};
-
-/// Fails a method that has to wait for the store; never leaves the execution.
-const NEEDS: i32 = i32::MAX;
+use wire::{EntityAddr, EntityId, Errno, Utime};
 
 /// Something that a method asked for and that is not loaded.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -78,37 +74,37 @@ impl<'e, 'a> Object<'e, 'a> {
         self.exec.exists
     }
 
-    fn may_read(&self) -> Result<(), i32> {
-        if self.method.reads { Ok(()) } else { Err(EIO) }
+    fn may_read(&self) -> Result<(), Errno> {
+        if self.method.reads { Ok(()) } else { Err(Errno::EIO) }
     }
 
-    fn may_write(&mut self) -> Result<(), i32> {
+    fn may_write(&mut self) -> Result<(), Errno> {
         if !self.method.writes {
-            return Err(EIO);
+            return Err(Errno::EIO);
         }
         self.exec.user_modified = true;
         Ok(())
     }
 
-    fn need<T>(&mut self, need: Need) -> Result<T, i32> {
+    fn need<T>(&mut self, need: Need) -> Result<T, MethodStop> {
         self.exec.needs.push(need);
-        Err(NEEDS)
+        Err(MethodStop::NeedsData)
     }
 
     /// An xattr.
-    pub fn xattr(&self, name: &[u8]) -> Result<Option<&'a [u8]>, i32> {
+    pub fn xattr(&self, name: &[u8]) -> Result<Option<&'a [u8]>, MethodStop> {
         self.may_read()?;
         Ok(self.exec.loaded.attrs.get(name).map(Vec::as_slice))
     }
 
     /// The names of all xattrs.
-    pub fn xattr_names(&self) -> Result<impl Iterator<Item = &'a [u8]>, i32> {
+    pub fn xattr_names(&self) -> Result<impl Iterator<Item = &'a [u8]>, MethodStop> {
         self.may_read()?;
         Ok(self.exec.loaded.attrs.keys().map(Vec::as_slice))
     }
 
     /// Data, cut off at the object's end.
-    pub fn read(&mut self, off: u64, len: u64) -> Result<Bufs, i32> {
+    pub fn read(&mut self, off: u64, len: u64) -> Result<Bufs, MethodStop> {
         self.may_read()?;
         if !self.exec.loaded.exists {
             return Ok(Bufs::new());
@@ -120,12 +116,12 @@ impl<'e, 'a> Object<'e, 'a> {
     }
 
     /// The value of an omap key.
-    pub fn omap_value(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, i32> {
+    pub fn omap_value(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, MethodStop> {
         Ok(self.omap_values(&[key.to_vec()])?.remove(key))
     }
 
     /// The values of those keys that there are.
-    pub fn omap_values(&mut self, keys: &[Vec<u8>]) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, i32> {
+    pub fn omap_values(&mut self, keys: &[Vec<u8>]) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, MethodStop> {
         self.may_read()?;
         if !self.exec.loaded.exists {
             return Ok(BTreeMap::new());
@@ -144,7 +140,7 @@ impl<'e, 'a> Object<'e, 'a> {
         after: &[u8],
         prefix: &[u8],
         max: usize,
-    ) -> Result<(Vec<OmapEntry>, bool), i32> {
+    ) -> Result<(Vec<OmapEntry>, bool), MethodStop> {
         self.may_read()?;
         if !self.exec.loaded.exists {
             return Ok((Vec::new(), false));
@@ -157,7 +153,7 @@ impl<'e, 'a> Object<'e, 'a> {
     }
 
     /// The omap header.
-    pub fn omap_header(&mut self) -> Result<Vec<u8>, i32> {
+    pub fn omap_header(&mut self) -> Result<Vec<u8>, MethodStop> {
         self.may_read()?;
         if !self.exec.loaded.exists {
             return Ok(Vec::new());
@@ -169,25 +165,28 @@ impl<'e, 'a> Object<'e, 'a> {
     }
 
     /// Deletes it.
-    pub fn remove(&mut self) -> Result<(), i32> {
+    pub fn remove(&mut self) -> Result<(), MethodStop> {
         self.may_write()?;
-        self.exec.delete().map(|_| ())
+        self.exec.delete()?;
+        Ok(())
     }
 
     /// Replaces all data.
-    pub fn write_full(&mut self, data: Vec<u8>) -> Result<(), i32> {
+    pub fn write_full(&mut self, data: Vec<u8>) -> Result<(), MethodStop> {
         self.may_write()?;
-        self.exec.write_full(&Extent::new(0, data.len() as u64), &data.into()).map(|_| ())
+        self.exec.write_full(&Extent::new(0, data.len() as u64), &data.into())?;
+        Ok(())
     }
 
     /// Sets an xattr.
-    pub fn set_xattr(&mut self, name: &[u8], value: Vec<u8>) -> Result<(), i32> {
+    pub fn set_xattr(&mut self, name: &[u8], value: Vec<u8>) -> Result<(), MethodStop> {
         self.may_write()?;
-        self.exec.set_xattr(name, &value.into()).map(|_| ())
+        self.exec.set_xattr(name, &value.into())?;
+        Ok(())
     }
 
     /// Sets omap entries.
-    pub fn omap_set(&mut self, entries: Vec<OmapEntry>) -> Result<(), i32> {
+    pub fn omap_set(&mut self, entries: Vec<OmapEntry>) -> Result<(), MethodStop> {
         self.may_write()?;
         self.exec.ensure_exists();
         self.step(TxnOp::OmapSet(self.exec.key.clone(), entries));
@@ -195,7 +194,7 @@ impl<'e, 'a> Object<'e, 'a> {
     }
 
     /// Removes omap keys from the first to before the second.
-    pub fn omap_remove_range(&mut self, from: Vec<u8>, to: Vec<u8>) -> Result<(), i32> {
+    pub fn omap_remove_range(&mut self, from: Vec<u8>, to: Vec<u8>) -> Result<(), MethodStop> {
         self.may_write()?;
         self.exec.ensure_exists();
         self.step(TxnOp::OmapRemoveRange(self.exec.key.clone(), from, to));
@@ -203,7 +202,7 @@ impl<'e, 'a> Object<'e, 'a> {
     }
 
     /// Sets the omap header.
-    pub fn omap_set_header(&mut self, header: Vec<u8>) -> Result<(), i32> {
+    pub fn omap_set_header(&mut self, header: Vec<u8>) -> Result<(), MethodStop> {
         self.may_write()?;
         self.exec.ensure_exists();
         self.step(TxnOp::OmapSetHeader(self.exec.key.clone(), header));

@@ -1,9 +1,8 @@
 //! `refcount`: an object that goes with the last of those who refer to it.
 
-use super::{Class, Method, MethodResult, Object, done, input, output, reader, updater};
-use msgs::errno::{EINVAL, EIO, ENOENT};
+use super::{Class, Method, MethodResult, MethodStop, Object, done, fail, input, output, reader, updater};
 use std::collections::{BTreeMap, BTreeSet};
-use wire::{Reader, Writer, wire_structs};
+use wire::{Errno, Reader, Writer, wire_structs};
 
 pub struct RefCount;
 
@@ -47,12 +46,12 @@ wire_structs! {
     }
 }
 
-fn load(o: &Object<'_, '_>, implicit: bool) -> Result<Refs, i32> {
+fn load(o: &Object<'_, '_>, implicit: bool) -> Result<Refs, MethodStop> {
     if !o.exists() {
-        return Err(ENOENT);
+        return fail(Errno::ENOENT);
     }
     match o.xattr(ATTR)? {
-        Some(stored) => Reader::new(stored).get().map_err(|_| EIO),
+        Some(stored) => Reader::new(stored).get().map_err(|_| Errno::EIO.into()),
         None => {
             let refs = implicit.then(|| (WILDCARD.to_vec(), true)).into_iter().collect();
             Ok(Refs { refs, ..Refs::default() })
@@ -81,7 +80,7 @@ fn put(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
     let op: RefOp = input(bytes)?;
     let mut all = load(o, op.implicit)?;
     if all.refs.is_empty() {
-        return Err(EINVAL);
+        return fail(Errno::EINVAL);
     }
     let named = all.refs.contains_key(&op.tag);
     let gone = if named || !op.implicit { op.tag.as_slice() } else { WILDCARD };

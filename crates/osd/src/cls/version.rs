@@ -1,8 +1,7 @@
 //! `version`: a counter in an xattr, with conditions on it that guard a vector.
 
-use super::{Class, Method, MethodResult, Object, done, input, output, reader, updater};
-use msgs::errno::{ECANCELED, EIO};
-use wire::{Reader, Writer, wire_structs};
+use super::{Class, Method, MethodResult, MethodStop, Object, done, fail, input, output, reader, updater};
+use wire::{Errno, Reader, Writer, wire_structs};
 
 pub struct Version;
 
@@ -53,9 +52,9 @@ wire_structs! {
 }
 
 /// The counter; `None` where there is none yet.
-fn load(o: &Object<'_, '_>) -> Result<Option<Counter>, i32> {
+fn load(o: &Object<'_, '_>) -> Result<Option<Counter>, MethodStop> {
     let stored = o.xattr(ATTR)?;
-    stored.map(|bytes| Reader::new(bytes).get().map_err(|_| EIO)).transpose()
+    stored.map(|bytes| Reader::new(bytes).get().map_err(|_| Errno::EIO.into())).transpose()
 }
 
 fn save(o: &mut Object<'_, '_>, counter: &Counter) -> MethodResult {
@@ -88,7 +87,7 @@ fn inc(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
     let new = || Counter { ver: 1, tag: format!("{:08x}{:016x}", at.epoch.0, at.version).into_bytes() };
     let mut counter = load(o)?.unwrap_or_else(new);
     if !hold(&counter, &all) {
-        return Err(ECANCELED);
+        return fail(Errno::ECANCELED);
     }
     counter.ver = counter.ver.wrapping_add(1);
     save(o, &counter)
@@ -100,5 +99,5 @@ fn read(o: &mut Object<'_, '_>, _: &[u8]) -> MethodResult {
 
 fn check(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
     let Conditions { all, .. } = input(bytes)?;
-    if hold(&load(o)?.unwrap_or_default(), &all) { done() } else { Err(ECANCELED) }
+    if hold(&load(o)?.unwrap_or_default(), &all) { done() } else { fail(Errno::ECANCELED) }
 }

@@ -20,6 +20,7 @@ use msgs::op::input::{self, OmapGetVals, OmapValuesReply, StatReply};
 use msgs::{Extent, Op, OsdOpReply};
 use std::collections::{BTreeMap, VecDeque};
 use stdx::{Budget, Hold, Reservation};
+use wire::Errno;
 
 /// Data of one part.
 const CHUNK: u64 = 4 << 20;
@@ -29,7 +30,7 @@ const MEMORY: u64 = 16 << 20;
 const RESTARTS: u32 = 20;
 
 /// What became of it, and what its memory is counted by.
-pub type CopyResult = Result<(Copied, Hold), i32>;
+pub type CopyResult = Result<(Copied, Hold), Errno>;
 
 #[derive(Debug)]
 struct SourceRead {

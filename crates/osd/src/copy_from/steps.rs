@@ -7,10 +7,9 @@ use crate::ops::Copied;
 use crate::osd::Osd;
 use crate::pg::request::ClientOp;
 use maps::{OsdId, PgId, Spg};
-use msgs::errno::{EAGAIN, EINVAL, ENOENT, EOVERFLOW, ERANGE};
 use msgs::{OsdOp, OsdOpReply, osd_flag};
 use stdx::Hold;
-use wire::{EntityId, EntityType};
+use wire::{EntityId, EntityType, Errno};
 
 impl Osd {
     /// Begins to read what requests want to copy, and takes answers of PGs of our own.
@@ -79,7 +78,7 @@ impl Osd {
         let object = &copy.source.object;
         let map = self.core.map();
         let Some(pool) = map.pools.get(&object.pool) else {
-            return self.copy_done(copy.wanted, Err(ENOENT));
+            return self.copy_done(copy.wanted, Err(Errno::ENOENT));
         };
         let pgid = pool.raw_pg_to_pg(PgId::new(object.pool, object.hash));
         let primary = map.primary_shard(pgid);
@@ -131,19 +130,19 @@ impl Osd {
     /// A part has come.
     pub(crate) fn copy_answer(&mut self, tid: u64, reply: &OsdOpReply) {
         let Some(mut copy) = self.copies.asked.remove(&tid) else { return };
-        if reply.result < 0 {
-            let changed = matches!(-reply.result, ERANGE | EOVERFLOW) && copy.begun;
+        if let Some(errno) = Errno::from_result_code(reply.result) {
+            let changed = matches!(errno, Errno::ERANGE | Errno::EOVERFLOW) && copy.begun;
             if changed && copy.source.version == 0 && copy.restarts < RESTARTS {
                 let (memory, restarts) = (copy.memory.take(), copy.restarts + 1);
                 copy.begin();
                 (copy.memory, copy.restarts) = (memory, restarts);
                 return self.ask_copy(copy);
             }
-            let errno = if changed && copy.source.version == 0 { EAGAIN } else { -reply.result };
+            let errno = if changed && copy.source.version == 0 { Errno::EAGAIN } else { errno };
             return self.copy_done(copy.wanted, Err(errno));
         }
         if copy.take(reply).is_none() {
-            return self.copy_done(copy.wanted, Err(EINVAL));
+            return self.copy_done(copy.wanted, Err(Errno::EINVAL));
         }
         if !self.copy_fits(&mut copy) {
             copy.begin();

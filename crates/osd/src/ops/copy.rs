@@ -1,14 +1,13 @@
 //! COPY_FROM, COPY_FROM2: the object becomes a copy of another one, which [`crate::copy_from`] reads.
 
-use super::{Exec, OpError, OpOutput, done};
+use super::{Exec, OpOutput, OpStop, done};
 use crate::object::{key_of, user_attr};
 use crate::ops::OmapEntry;
 use crate::watch::{WATCH_ATTR, to_bytes};
 use maps::{HObject, ObjectLocator, SnapId};
-use msgs::errno::{EAGAIN, EFBIG, EINVAL};
 use stdx::Bufs;
 use store::TxnOp;
-use wire::{Reader, Utime};
+use wire::{Errno, Reader, Utime};
 
 /// All flags of COPY_FROM2; all but the last are about cache tiers.
 const FLAGS: u8 = 0x3f;
@@ -59,36 +58,36 @@ impl Exec<'_> {
         (snap, version): (SnapId, u64),
         flags: Option<u8>,
         data: &Bufs,
-    ) -> Result<OpOutput, OpError> {
+    ) -> Result<OpOutput, OpStop> {
         let flags = flags.unwrap_or(0);
         if flags & !FLAGS != 0 {
-            return Err(EINVAL);
+            return Err(Errno::EINVAL.into());
         }
         let bytes = data.to_buf();
         let mut r = Reader::new(&bytes);
-        let (name, locator): (Vec<u8>, ObjectLocator) = r.get().map_err(|_| EINVAL)?;
+        let (name, locator): (Vec<u8>, ObjectLocator) = r.get().map_err(|_| Errno::EINVAL)?;
         let truncation = match flags & TRUNCATE {
             0 => None,
-            _ => Some(r.get::<(u32, u64)>().map_err(|_| EINVAL)?),
+            _ => Some(r.get::<(u32, u64)>().map_err(|_| Errno::EINVAL)?),
         };
         let hash = locator.hash_of(&name);
         let object = HObject { snap, hash, ..HObject::head(locator.pool, &locator.ns, &locator.key, &name) };
         if key_of(self.key.shard, &object) == *self.key {
-            return Err(EINVAL);
+            return Err(Errno::EINVAL.into());
         }
         match self.loaded.copies.get(&i) {
             None => {
                 self.copies.push((i, CopySource { object, version }));
-                Err(EAGAIN)
+                Err(OpStop::NeedsData)
             }
-            Some(Err(errno)) => Err(*errno),
-            Some(Ok(copied)) => self.become_copy(copied, truncation),
+            Some(Err(errno)) => Err(OpStop::Fail(*errno)),
+            Some(Ok(copied)) => Ok(self.become_copy(copied, truncation)?),
         }
     }
 
-    fn become_copy(&mut self, copied: &Copied, truncation: Option<(u32, u64)>) -> Result<OpOutput, OpError> {
+    fn become_copy(&mut self, copied: &Copied, truncation: Option<(u32, u64)>) -> Result<OpOutput, Errno> {
         if copied.size > self.limits.object_size {
-            return Err(EFBIG);
+            return Err(Errno::EFBIG);
         }
         let key = || self.key.clone();
         let mut steps = vec![TxnOp::Remove(key()), TxnOp::Touch(key())];

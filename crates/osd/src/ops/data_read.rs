@@ -1,12 +1,11 @@
 //! READ, SPARSE_READ, MAPEXT, STAT, CMPEXT, CHECKSUM.
 
-use super::{Exec, OpError, OpOutput, done, output};
+use super::{Exec, OpOutput, OpStop, done, output};
 use crate::ops::xxhash;
 use msgs::Extent;
-use msgs::errno::{EINVAL, MAX_ERRNO};
 use std::collections::BTreeMap;
 use stdx::{Bufs, crc32c};
-use wire::{Reader, Writer};
+use wire::{Errno, Reader, Writer};
 
 /// Numbers of CHECKSUM's algorithms.
 const XXHASH32: u8 = 0;
@@ -35,9 +34,9 @@ impl Exec<'_> {
         data.slice(0..len)
     }
 
-    pub(super) fn read(&mut self, i: usize, e: &Extent) -> Result<OpOutput, OpError> {
+    pub(super) fn read(&mut self, i: usize, e: &Extent) -> Result<OpOutput, Errno> {
         let (_, len) = self.clip(e);
-        Ok((0, self.loaded_data(i, len)))
+        Ok(OpOutput::of(self.loaded_data(i, len)))
     }
 
     /// The written extents within the range. Unlike in READ, no bytes are none, as in Ceph.
@@ -52,7 +51,7 @@ impl Exec<'_> {
         cut.filter(|(a, b)| a < b).map(|(a, b)| (a, b - a)).collect()
     }
 
-    pub(super) fn sparse_read(&mut self, i: usize, e: &Extent) -> Result<OpOutput, OpError> {
+    pub(super) fn sparse_read(&mut self, i: usize, e: &Extent) -> Result<OpOutput, Errno> {
         let extents = self.extents(i, e);
         let data = self.loaded_data(i, self.clip(e).1);
         let mut payload = Bufs::new();
@@ -65,29 +64,29 @@ impl Exec<'_> {
         head.count(payload.len());
         let mut out = Bufs::from(head.into_vec());
         out.append(payload);
-        Ok((0, out))
+        Ok(OpOutput::of(out))
     }
 
-    pub(super) fn map_ext(&mut self, i: usize, e: &Extent) -> Result<OpOutput, OpError> {
+    pub(super) fn map_ext(&mut self, i: usize, e: &Extent) -> Result<OpOutput, Errno> {
         output(&self.extents(i, e))
     }
 
-    pub(super) fn stat(&mut self) -> Result<OpOutput, OpError> {
+    pub(super) fn stat(&mut self) -> Result<OpOutput, Errno> {
         self.must_exist()?;
         output(&(self.size, self.info.mtime))
     }
 
-    pub(super) fn cmp_ext(&mut self, i: usize, e: &Extent, data: &Bufs) -> Result<OpOutput, OpError> {
+    pub(super) fn cmp_ext(&mut self, i: usize, e: &Extent, data: &Bufs) -> Result<OpOutput, OpStop> {
         if e.len != data.len() as u64 {
-            return Err(EINVAL);
+            return Err(Errno::EINVAL.into());
         }
         let have = self.loaded_data(i, self.clip(e).1).to_buf();
         let want = data.to_buf();
         // What lies beyond the object's end compares as zeros.
         let differs = |at: &usize| want[*at] != have.get(*at).copied().unwrap_or(0);
         match (0..want.len()).find(differs) {
-            Some(at) => Err(MAX_ERRNO + i32::try_from(at).map_err(|_| EINVAL)?),
-            None => done(),
+            Some(at) => Err(OpStop::Differs { at: i32::try_from(at).map_err(|_| Errno::EINVAL)? }),
+            None => Ok(done()?),
         }
     }
 
@@ -98,12 +97,12 @@ impl Exec<'_> {
         chunk: u32,
         kind: u8,
         init: &Bufs,
-    ) -> Result<OpOutput, OpError> {
+    ) -> Result<OpOutput, Errno> {
         let (_, len) = self.clip(&Extent::new(off, len));
         let data = self.loaded_data(i, len).to_buf();
         let chunk = if chunk == 0 { data.len() } else { chunk as usize };
         if chunk > 0 && !data.len().is_multiple_of(chunk) {
-            return Err(EINVAL);
+            return Err(Errno::EINVAL);
         }
         let seed = init.to_buf();
         let mut seed = Reader::new(&seed);
@@ -112,19 +111,19 @@ impl Exec<'_> {
         w.count(chunks().len());
         match kind {
             CRC32C => {
-                let seed = seed.get::<u32>().map_err(|_| EINVAL)?;
+                let seed = seed.get::<u32>().map_err(|_| Errno::EINVAL)?;
                 chunks().for_each(|c| w.put(&crc32c::update(seed, c)));
             }
             XXHASH32 => {
-                let seed = seed.get::<u32>().map_err(|_| EINVAL)?;
+                let seed = seed.get::<u32>().map_err(|_| Errno::EINVAL)?;
                 chunks().for_each(|c| w.put(&xxhash::xxh32(seed, c)));
             }
             XXHASH64 => {
-                let seed = seed.get::<u64>().map_err(|_| EINVAL)?;
+                let seed = seed.get::<u64>().map_err(|_| Errno::EINVAL)?;
                 chunks().for_each(|c| w.put(&xxhash::xxh64(seed, c)));
             }
-            _ => return Err(EINVAL),
+            _ => return Err(Errno::EINVAL),
         }
-        Ok((0, w.into_vec().into()))
+        Ok(OpOutput::of(w.into_vec()))
     }
 }

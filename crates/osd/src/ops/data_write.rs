@@ -1,19 +1,19 @@
 //! WRITE, WRITEFULL, APPEND, WRITESAME, TRUNCATE, TRIMTRUNC, ZERO, DELETE, CREATE, SETALLOCHINT.
 
-use super::{Exec, OpError, OpOutput, done};
+use super::{Exec, OpOutput, done};
 use msgs::Extent;
-use msgs::errno::{EEXIST, EFBIG, EINVAL};
 use stdx::Bufs;
 use store::TxnOp;
+use wire::Errno;
 
 /// Bytes of a piece that is repeated, at least.
 const PIECE: u64 = 64 << 10;
 
 impl Exec<'_> {
-    fn check_range(&self, off: u64, len: u64) -> Result<(), OpError> {
+    fn check_range(&self, off: u64, len: u64) -> Result<(), Errno> {
         match off.checked_add(len) {
             Some(end) if end <= self.limits.object_size && off < self.limits.object_size => Ok(()),
-            _ => Err(EFBIG),
+            _ => Err(Errno::EFBIG),
         }
     }
 
@@ -24,14 +24,14 @@ impl Exec<'_> {
 
     /// Carries out a truncation that the client made before this write and that has not come here yet. CephFS
     /// sends truncations to objects lazily and relies on their number in each later request.
-    fn catch_up_truncation(&mut self, e: &Extent) -> Result<(), OpError> {
+    fn catch_up_truncation(&mut self, e: &Extent) -> Result<(), Errno> {
         let (seq, size) = e.truncation();
         if seq <= self.info.truncate_seq {
             return Ok(());
         }
         if self.exists && size != self.size {
             if size > self.limits.object_size {
-                return Err(EFBIG);
+                return Err(Errno::EFBIG);
             }
             self.set_size(size);
         }
@@ -39,9 +39,9 @@ impl Exec<'_> {
         Ok(())
     }
 
-    pub(crate) fn write(&mut self, e: &Extent, data: &Bufs) -> Result<OpOutput, OpError> {
+    pub(crate) fn write(&mut self, e: &Extent, data: &Bufs) -> Result<OpOutput, Errno> {
         if e.len != data.len() as u64 {
-            return Err(EINVAL);
+            return Err(Errno::EINVAL);
         }
         self.check_range(e.off, e.len)?;
         let mut data = data.clone();
@@ -70,9 +70,9 @@ impl Exec<'_> {
         self.size = self.size.max(end);
     }
 
-    pub(crate) fn write_full(&mut self, e: &Extent, data: &Bufs) -> Result<OpOutput, OpError> {
+    pub(crate) fn write_full(&mut self, e: &Extent, data: &Bufs) -> Result<OpOutput, Errno> {
         if e.len != data.len() as u64 {
-            return Err(EINVAL);
+            return Err(Errno::EINVAL);
         }
         self.check_range(0, e.len)?;
         self.ensure_exists();
@@ -85,22 +85,22 @@ impl Exec<'_> {
         done()
     }
 
-    pub(super) fn append(&mut self, e: &Extent, data: &Bufs) -> Result<OpOutput, OpError> {
+    pub(super) fn append(&mut self, e: &Extent, data: &Bufs) -> Result<OpOutput, Errno> {
         if e.len != data.len() as u64 {
-            return Err(EINVAL);
+            return Err(Errno::EINVAL);
         }
         self.check_range(self.size, e.len)?;
         self.put(self.size, data.clone());
         done()
     }
 
-    pub(super) fn write_same(&mut self, off: u64, len: u64, data: &Bufs) -> Result<OpOutput, OpError> {
+    pub(super) fn write_same(&mut self, off: u64, len: u64, data: &Bufs) -> Result<OpOutput, Errno> {
         let unit = data.len() as u64;
         if len == 0 {
             return done();
         }
         if unit == 0 || !len.is_multiple_of(unit) {
-            return Err(EINVAL);
+            return Err(Errno::EINVAL);
         }
         self.check_range(off, len)?;
         self.put(off, repeated(data, len));
@@ -108,7 +108,7 @@ impl Exec<'_> {
     }
 
     /// Without an object there is nothing to cut off, and nothing is made.
-    pub(super) fn truncate(&mut self, to: u64, e: &Extent) -> Result<OpOutput, OpError> {
+    pub(super) fn truncate(&mut self, to: u64, e: &Extent) -> Result<OpOutput, Errno> {
         if !self.exists {
             return done();
         }
@@ -116,7 +116,7 @@ impl Exec<'_> {
         let (seq, size) = e.truncation();
         if seq != 0 {
             if to != size {
-                return Err(EINVAL);
+                return Err(Errno::EINVAL);
             }
             if seq <= self.info.truncate_seq {
                 return done();
@@ -129,7 +129,7 @@ impl Exec<'_> {
     }
 
     /// Never extends the object; what reaches its end cuts it off there, as Ceph does.
-    pub(super) fn zero(&mut self, e: &Extent) -> Result<OpOutput, OpError> {
+    pub(super) fn zero(&mut self, e: &Extent) -> Result<OpOutput, Errno> {
         self.check_range(e.off, e.len)?;
         if !self.exists {
             return done();
@@ -145,7 +145,7 @@ impl Exec<'_> {
         done()
     }
 
-    pub(crate) fn delete(&mut self) -> Result<OpOutput, OpError> {
+    pub(crate) fn delete(&mut self) -> Result<OpOutput, Errno> {
         self.must_exist()?;
         self.txn.push(TxnOp::Remove(self.key.clone()));
         self.end_watches();
@@ -156,16 +156,16 @@ impl Exec<'_> {
         done()
     }
 
-    pub(super) fn create(&mut self, exclusive: bool) -> Result<OpOutput, OpError> {
+    pub(super) fn create(&mut self, exclusive: bool) -> Result<OpOutput, Errno> {
         if self.exists && exclusive {
-            return Err(EEXIST);
+            return Err(Errno::EEXIST);
         }
         self.ensure_exists();
         done()
     }
 
     /// The hint itself has no use here; that it makes the object exist is what clients see.
-    pub(super) fn set_alloc_hint(&mut self) -> Result<OpOutput, OpError> {
+    pub(super) fn set_alloc_hint(&mut self) -> Result<OpOutput, Errno> {
         self.ensure_exists();
         done()
     }

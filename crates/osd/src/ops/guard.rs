@@ -1,14 +1,14 @@
 //! ASSERT_VER.
 
-use super::{Exec, OpError, OpOutput, done};
-use msgs::errno::{EINVAL, EOVERFLOW, ERANGE};
+use super::{Exec, OpOutput, done};
+use wire::Errno;
 
 impl Exec<'_> {
-    pub(super) fn assert_ver(&mut self, ver: u64) -> Result<OpOutput, OpError> {
+    pub(super) fn assert_ver(&mut self, ver: u64) -> Result<OpOutput, Errno> {
         match ver {
-            0 => Err(EINVAL),
-            ver if ver < self.info.user_version => Err(ERANGE),
-            ver if ver > self.info.user_version => Err(EOVERFLOW),
+            0 => Err(Errno::EINVAL),
+            ver if ver < self.info.user_version => Err(Errno::ERANGE),
+            ver if ver > self.info.user_version => Err(Errno::EOVERFLOW),
             _ => done(),
         }
     }

@@ -9,6 +9,7 @@ use msgs::{Op, OsdOp};
 use std::collections::BTreeMap;
 use stdx::Bufs;
 use store::{ObjectKey, ObjectView, OmapRange, Read, ReadReply};
+use wire::Errno;
 
 /// The reads of one vector: the first one gives existence, xattrs and plain data, further ones belong to one
 /// operation each.
@@ -57,7 +58,7 @@ pub struct Loaded {
     /// What methods of classes asked for.
     pub called: Cached,
     /// Objects that are to be copied, by operation.
-    pub copies: BTreeMap<usize, Result<Copied, i32>>,
+    pub copies: BTreeMap<usize, Result<Copied, Errno>>,
     /// What a ROLLBACK goes back to, by operation.
     pub sources: BTreeMap<usize, Source>,
 }

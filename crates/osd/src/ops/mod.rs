@@ -23,16 +23,15 @@ pub(crate) use load::OmapEntry;
 pub use load::{Loaded, Loads};
 pub use snap::{Preserved, Source, info_op};
 
-use crate::cls::{self, Need};
+use crate::cls::{self, MethodStop, Need};
 use crate::object::ObjectInfo;
 use crate::watch::{Effect, Stored, Watches};
 use maps::{EVersion, SnapId};
-use msgs::errno::{EINVAL, EIO, ENOENT, EOPNOTSUPP, EOVERFLOW};
 use msgs::op::{op_flag, watch_op};
 use msgs::{Op, OpCode, OpResult, OsdOp, SubOp, osd_flag};
 use stdx::{Bufs, Wall};
 use store::{ObjectKey, TxnOp};
-use wire::{EntityAddr, EntityId, Utime};
+use wire::{EntityAddr, EntityId, Errno, Utime};
 
 /// Limits that Ceph's OSDs have as options.
 #[derive(Clone, Debug)]
@@ -77,10 +76,57 @@ impl Default for Limits {
 /// logged, so that a repetition is answered the same.
 pub const MAX_WRITE_OUTPUT: usize = 64;
 
-/// What an operation returns when it fails: a positive errno.
-pub type OpError = i32;
-/// What an operation returns: its rval and output.
-pub type OpOutput = (i32, Bufs);
+/// What an operation returns when it succeeds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OpOutput {
+    /// The number beside the data. It is 0 for most operations; methods of classes choose theirs.
+    pub(crate) rval: u16,
+    pub(crate) data: Bufs,
+}
+
+impl OpOutput {
+    /// Data, and 0.
+    fn of(data: impl Into<Bufs>) -> Self {
+        Self { rval: 0, data: data.into() }
+    }
+}
+
+/// Why an operation returns no output.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OpStop {
+    /// It fails.
+    Fail(Errno),
+    /// CMPEXT fails: the object's data differs from its own at this offset.
+    Differs { at: i32 },
+    /// The vector has to be executed anew once what [`Exec`] has noted is loaded.
+    NeedsData,
+}
+
+impl OpStop {
+    /// The number in the operation's result. Nobody sees that of an operation that is executed anew.
+    fn to_result_code(self) -> i32 {
+        match self {
+            Self::Fail(errno) => errno.to_result_code(),
+            Self::Differs { at } => (-Errno::MAX).saturating_sub(at),
+            Self::NeedsData => Errno::EIO.to_result_code(),
+        }
+    }
+}
+
+impl From<Errno> for OpStop {
+    fn from(errno: Errno) -> Self {
+        Self::Fail(errno)
+    }
+}
+
+impl From<MethodStop> for OpStop {
+    fn from(stop: MethodStop) -> Self {
+        match stop {
+            MethodStop::Fail(errno) => Self::Fail(errno),
+            MethodStop::NeedsData => Self::NeedsData,
+        }
+    }
+}
 
 /// Who asks, and what is known of the object beside what it stores.
 #[derive(Clone, Copy, Debug)]
@@ -114,7 +160,8 @@ pub fn may_write(request: &OsdOp) -> bool {
 /// What a vector did.
 #[derive(Debug)]
 pub struct Outcome {
-    /// 0, or the negative errno of the operation that failed.
+    /// What the reply carries: the number that the last operation returned, or the result code of the one
+    /// that failed.
     pub result: i32,
     /// One for each operation.
     pub ops: Vec<OpResult>,
@@ -192,31 +239,33 @@ pub fn execute(
         .collect();
     let shown = loaded.exists || loaded.stored && request.snapid == SnapId::DIR;
     if !may_write(request) && !shown {
-        return exec.finish(-ENOENT, ops);
+        return exec.finish(Errno::ENOENT.to_result_code(), ops);
     }
     let mut result = 0;
     for (i, sub) in request.ops.iter().enumerate() {
         let step = exec.step(i, sub);
         if !exec.needs.is_empty() || !exec.copies.is_empty() {
-            return exec.finish(-EIO, ops);
+            return exec.finish(Errno::EIO.to_result_code(), ops);
         }
         result = 0;
         match step {
-            Ok((rval, data)) => {
-                (ops[i].rval, ops[i].data, result) = (rval, data, rval);
+            Ok(output) => {
+                result = output.rval.into();
+                (ops[i].rval, ops[i].data) = (result, output.data);
                 exec.user_modified |= is_visible(&sub.op);
             }
-            Err(errno) => {
-                ops[i].rval = -errno;
+            Err(stop) => {
+                ops[i].rval = stop.to_result_code();
                 if sub.flags & op_flag::FAILOK == 0 {
-                    return exec.finish(-errno, ops);
+                    return exec.finish(stop.to_result_code(), ops);
                 }
             }
         }
     }
     if exec.modified && request.flags & osd_flag::RETURNVEC != 0 {
         for op in ops.iter_mut().filter(|op| op.data.len() > MAX_WRITE_OUTPUT) {
-            (result, op.rval, op.data) = (-EOVERFLOW, -EOVERFLOW, Bufs::new());
+            result = Errno::EOVERFLOW.to_result_code();
+            (op.rval, op.data) = (result, Bufs::new());
         }
     }
     exec.finish(result, ops)
@@ -229,10 +278,10 @@ fn is_visible(op: &Op) -> bool {
 
 impl Outcome {
     /// Nothing was done.
-    pub fn refused(request: &OsdOp, loaded: &Loaded, errno: i32) -> Self {
+    pub fn refused(request: &OsdOp, loaded: &Loaded, errno: Errno) -> Self {
         let op = |sub: &SubOp| OpResult { raw: sub.op.to_raw(sub.flags).0, ..OpResult::default() };
         Self {
-            result: -errno,
+            result: errno.to_result_code(),
             ops: request.ops.iter().map(op).collect(),
             txn: Vec::new(),
             modified: false,
@@ -274,13 +323,31 @@ impl Exec<'_> {
         outcome
     }
 
-    fn step(&mut self, i: usize, sub: &SubOp) -> Result<OpOutput, OpError> {
+    fn step(&mut self, i: usize, sub: &SubOp) -> Result<OpOutput, OpStop> {
+        match &sub.op {
+            Op::CmpExt { extent, data } => self.cmp_ext(i, extent, data),
+            Op::Call { class, method, input } => {
+                let method = cls::find(class, method)?;
+                let output = (method.run)(&mut cls::Object::new(self, method, i), &input.to_buf())?;
+                Ok(OpOutput { rval: output.rval, data: output.data.into() })
+            }
+            Op::CopyFrom { snap, src_version, data, .. } => {
+                self.copy_from(i, (*snap, *src_version), None, data)
+            }
+            Op::CopyFrom2 { snap, src_version, flags, data, .. } => {
+                self.copy_from(i, (*snap, *src_version), Some(*flags), data)
+            }
+            _ => Ok(self.simple_step(i, sub)?),
+        }
+    }
+
+    /// An operation that needs nothing but what was loaded for it, and that fails with an error number.
+    fn simple_step(&mut self, i: usize, sub: &SubOp) -> Result<OpOutput, Errno> {
         match &sub.op {
             Op::Read(e) | Op::SyncRead(e) => self.read(i, e),
             Op::SparseRead(e) => self.sparse_read(i, e),
             Op::MapExt(e) => self.map_ext(i, e),
             Op::Stat => self.stat(),
-            Op::CmpExt { extent, data } => self.cmp_ext(i, extent, data),
             Op::Checksum { off, len, chunk_size, kind, data } => {
                 self.checksum(i, (*off, *len), *chunk_size, *kind, data)
             }
@@ -316,20 +383,9 @@ impl Exec<'_> {
             Op::OmapClear => self.omap_clear(),
             Op::OmapRmKeys { data } => self.omap_rm_keys(data),
             Op::OmapRmKeyRange { data } => self.omap_rm_key_range(data),
-            Op::Call { class, method, input } => {
-                let method = cls::find(class, method)?;
-                let (rval, out) = (method.run)(&mut cls::Object::new(self, method, i), &input.to_buf())?;
-                Ok((rval, out.into()))
-            }
-            Op::CopyFrom { snap, src_version, data, .. } => {
-                self.copy_from(i, (*snap, *src_version), None, data)
-            }
-            Op::CopyFrom2 { snap, src_version, flags, data, .. } => {
-                self.copy_from(i, (*snap, *src_version), Some(*flags), data)
-            }
             // Arguments that contradict one another.
-            Op::Other { raw, .. } if raw.code == OpCode::WRITESAME => Err(EINVAL),
-            _ => Err(EOPNOTSUPP),
+            Op::Other { raw, .. } if raw.code == OpCode::WRITESAME => Err(Errno::EINVAL),
+            _ => Err(Errno::EOPNOTSUPP),
         }
     }
 
@@ -342,20 +398,20 @@ impl Exec<'_> {
         self.modified = true;
     }
 
-    fn must_exist(&self) -> Result<(), OpError> {
-        if self.exists { Ok(()) } else { Err(ENOENT) }
+    fn must_exist(&self) -> Result<(), Errno> {
+        if self.exists { Ok(()) } else { Err(Errno::ENOENT) }
     }
 }
 
 /// Decodes an operation's input; a bad one is the operation's error, not the connection's.
-fn input<T: wire::Decode>(data: &Bufs) -> Result<T, OpError> {
-    msgs::op::input::read(data).map_err(|_| EINVAL)
+fn input<T: wire::Decode>(data: &Bufs) -> Result<T, Errno> {
+    msgs::op::input::read(data).map_err(|_| Errno::EINVAL)
 }
 
-fn done() -> Result<OpOutput, OpError> {
-    Ok((0, Bufs::new()))
+fn done() -> Result<OpOutput, Errno> {
+    Ok(OpOutput::default())
 }
 
-fn output<T: wire::Encode>(value: &T) -> Result<OpOutput, OpError> {
-    Ok((0, msgs::op::input::write(value)))
+fn output<T: wire::Encode>(value: &T) -> Result<OpOutput, Errno> {
+    Ok(OpOutput::of(msgs::op::input::write(value)))
 }

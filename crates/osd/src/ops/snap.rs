@@ -1,12 +1,13 @@
 //! LIST_SNAPS and ROLLBACK; and what a vector means for an object's clones.
 
-use super::{Exec, Loaded, OpError, OpOutput, Outcome, done, output};
+use super::{Exec, Loaded, OpOutput, Outcome, done, output};
 use crate::object::{INFO_ATTR, ObjectInfo, at_snap};
 use crate::snapset::{Shown, SnapContext, SnapSet};
 use crate::watch::WATCH_ATTR;
 use maps::{EVersion, IntervalSet, SnapId};
 use msgs::op::input::{CloneInfo, ListSnapsReply};
 use store::{ObjectKey, TxnOp};
+use wire::Errno;
 
 /// What a ROLLBACK goes back to.
 #[derive(Clone, Debug)]
@@ -30,9 +31,9 @@ pub struct Preserved {
 
 impl Exec<'_> {
     /// Clones oldest first, then the head, unless it was deleted.
-    pub(super) fn list_snaps(&mut self) -> Result<OpOutput, OpError> {
+    pub(super) fn list_snaps(&mut self) -> Result<OpOutput, Errno> {
         if !self.loaded.stored {
-            return Err(msgs::errno::ENOENT);
+            return Err(Errno::ENOENT);
         }
         let set = &self.loaded.info.snapset;
         let clones = set.clones.iter().map(|c| CloneInfo {
@@ -47,7 +48,7 @@ impl Exec<'_> {
     }
 
     /// Makes the object what it was at a snapshot.
-    pub(super) fn rollback(&mut self, i: usize) -> Result<OpOutput, OpError> {
+    pub(super) fn rollback(&mut self, i: usize) -> Result<OpOutput, Errno> {
         match self.loaded.sources.get(&i) {
             Some(Source::Head) => self.modified |= self.exists,
             Some(Source::Clone(id, size)) => {
@@ -60,7 +61,7 @@ impl Exec<'_> {
                     self.store_watches();
                 }
             }
-            Some(Source::Nothing) | None if !self.watches.is_empty() => return Err(msgs::errno::EBUSY),
+            Some(Source::Nothing) | None if !self.watches.is_empty() => return Err(Errno::EBUSY),
             Some(Source::Nothing) | None if self.exists => return self.delete(),
             Some(Source::Nothing) | None => {}
         }

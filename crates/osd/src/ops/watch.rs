@@ -1,17 +1,16 @@
 //! WATCH, LIST_WATCHERS, NOTIFY, NOTIFY_ACK: what they say of an object's watches, and what is to follow once
 //! that is durable.
 
-use super::{Exec, OpError, OpOutput, done, output};
+use super::{Exec, OpOutput, done, output};
 use crate::watch::{DEFAULT_TIMEOUT, Effect, StoredWatch, WATCH_ATTR, to_bytes};
-use msgs::errno::{EINVAL, ENOTCONN, ETIMEDOUT};
 use msgs::op::input::{ListWatchersReply, NotifyInput, WatchItem};
 use msgs::op::watch_op;
 use stdx::Bufs;
 use store::TxnOp;
-use wire::Reader;
+use wire::{Errno, Reader};
 
 impl Exec<'_> {
-    pub(super) fn watch(&mut self, cookie: u64, op: u8, timeout: u32) -> Result<OpOutput, OpError> {
+    pub(super) fn watch(&mut self, cookie: u64, op: u8, timeout: u32) -> Result<OpOutput, Errno> {
         self.must_exist()?;
         let watcher = (cookie, self.caller.who);
         let timeout = if timeout == 0 { DEFAULT_TIMEOUT } else { timeout };
@@ -26,9 +25,11 @@ impl Exec<'_> {
                 let pings = op == watch_op::WATCH;
                 self.effects.push(Effect::Connect { watcher, timeout, pings });
             }
-            watch_op::RECONNECT | watch_op::PING if !known => return Err(ENOTCONN),
+            watch_op::RECONNECT | watch_op::PING if !known => return Err(Errno::ENOTCONN),
             watch_op::RECONNECT => self.effects.push(Effect::Connect { watcher, timeout, pings: true }),
-            watch_op::PING if !self.caller.watches.is_connected(self.key, watcher) => return Err(ETIMEDOUT),
+            watch_op::PING if !self.caller.watches.is_connected(self.key, watcher) => {
+                return Err(Errno::ETIMEDOUT);
+            }
             watch_op::PING => self.effects.push(Effect::Ping(watcher)),
             watch_op::UNWATCH => {
                 if self.watches.remove(&watcher).is_some() {
@@ -36,7 +37,7 @@ impl Exec<'_> {
                     self.effects.push(Effect::End { watcher, tell: self.caller.expired });
                 }
             }
-            _ => return Err(EINVAL),
+            _ => return Err(Errno::EINVAL),
         }
         done()
     }
@@ -57,7 +58,7 @@ impl Exec<'_> {
         self.effects.extend(ended.map(|watcher| Effect::End { watcher, tell: true }));
     }
 
-    pub(super) fn list_watchers(&mut self) -> Result<OpOutput, OpError> {
+    pub(super) fn list_watchers(&mut self) -> Result<OpOutput, Errno> {
         self.must_exist()?;
         let entries = self.watches.values().map(|w| WatchItem {
             name: w.client,
@@ -69,7 +70,7 @@ impl Exec<'_> {
     }
 
     /// The number of the notification is the client's to recognize its completion by.
-    pub(super) fn notify(&mut self, i: usize, cookie: u64, data: &Bufs) -> Result<OpOutput, OpError> {
+    pub(super) fn notify(&mut self, i: usize, cookie: u64, data: &Bufs) -> Result<OpOutput, Errno> {
         self.must_exist()?;
         let input: NotifyInput = Reader::new(&data.to_buf()).get().unwrap_or_default();
         let timeout = if input.timeout == 0 { DEFAULT_TIMEOUT } else { input.timeout };
@@ -79,7 +80,7 @@ impl Exec<'_> {
     }
 
     /// Old clients say nothing but the notification's number, where others have the cookie.
-    pub(super) fn notify_ack(&mut self, cookie: u64, data: &Bufs) -> Result<OpOutput, OpError> {
+    pub(super) fn notify_ack(&mut self, cookie: u64, data: &Bufs) -> Result<OpOutput, Errno> {
         self.must_exist()?;
         let bytes = data.to_buf();
         let mut r = Reader::new(&bytes);

@@ -1,21 +1,21 @@
 //! GETXATTR, GETXATTRS, CMPXATTR, SETXATTR, RMXATTR.
 
-use super::{Exec, OpError, OpOutput, done, output};
+use super::{Exec, OpOutput, done, output};
 use crate::object::user_attr;
-use msgs::errno::{ECANCELED, EFBIG, EINVAL, ENAMETOOLONG, ENODATA, ENOENT};
 use msgs::op::cmp_op;
 use std::cmp::Ordering;
 use stdx::Bufs;
 use store::TxnOp;
+use wire::Errno;
 
 impl Exec<'_> {
-    pub(super) fn get_xattr(&mut self, name: &[u8]) -> Result<OpOutput, OpError> {
+    pub(super) fn get_xattr(&mut self, name: &[u8]) -> Result<OpOutput, Errno> {
         self.must_exist()?;
-        let value = self.loaded.attrs.get(name).ok_or(ENODATA)?;
-        Ok((0, value.clone().into()))
+        let value = self.loaded.attrs.get(name).ok_or(Errno::ENODATA)?;
+        Ok(OpOutput::of(value.clone()))
     }
 
-    pub(super) fn get_xattrs(&mut self) -> Result<OpOutput, OpError> {
+    pub(super) fn get_xattrs(&mut self) -> Result<OpOutput, Errno> {
         self.must_exist()?;
         output(&self.loaded.attrs)
     }
@@ -28,42 +28,47 @@ impl Exec<'_> {
         value: &Bufs,
         op: u8,
         mode: u8,
-    ) -> Result<OpOutput, OpError> {
+    ) -> Result<OpOutput, Errno> {
         if !self.loaded.exists {
-            return Err(ENOENT);
+            return Err(Errno::ENOENT);
         }
         let have = self.loaded.attrs.get(name).map_or(&[][..], Vec::as_slice);
         let want = value.to_vec();
         let order = match mode {
             cmp_op::MODE_STRING => want.as_slice().cmp(have),
             cmp_op::MODE_U64 => {
-                let want = u64::from_le_bytes(want.get(..8).and_then(|b| b.try_into().ok()).ok_or(EINVAL)?);
+                let want =
+                    u64::from_le_bytes(want.get(..8).and_then(|b| b.try_into().ok()).ok_or(Errno::EINVAL)?);
                 want.cmp(&number(have))
             }
-            _ => return Err(EINVAL),
+            _ => return Err(Errno::EINVAL),
         };
-        if compare(op, order)? { Ok((1, Bufs::new())) } else { Err(ECANCELED) }
+        if compare(op, order)? {
+            Ok(OpOutput { rval: 1, ..OpOutput::default() })
+        } else {
+            Err(Errno::ECANCELED)
+        }
     }
 
-    pub(crate) fn set_xattr(&mut self, name: &[u8], value: &Bufs) -> Result<OpOutput, OpError> {
+    pub(crate) fn set_xattr(&mut self, name: &[u8], value: &Bufs) -> Result<OpOutput, Errno> {
         if name.len() > self.limits.attr_name_len {
-            return Err(ENAMETOOLONG);
+            return Err(Errno::ENAMETOOLONG);
         }
         if value.len() > self.limits.attr_size {
-            return Err(EFBIG);
+            return Err(Errno::EFBIG);
         }
         if name.is_empty() {
-            return Err(EINVAL);
+            return Err(Errno::EINVAL);
         }
         self.ensure_exists();
         self.txn.push(TxnOp::SetAttr(self.key.clone(), user_attr(name), value.to_vec()));
         done()
     }
 
-    pub(super) fn rm_xattr(&mut self, name: &[u8]) -> Result<OpOutput, OpError> {
+    pub(super) fn rm_xattr(&mut self, name: &[u8]) -> Result<OpOutput, Errno> {
         self.must_exist()?;
         if name.is_empty() {
-            return Err(EINVAL);
+            return Err(Errno::EINVAL);
         }
         self.modified = true;
         self.txn.push(TxnOp::RemoveAttr(self.key.clone(), user_attr(name)));
@@ -90,7 +95,7 @@ fn number(text: &[u8]) -> u64 {
 
 /// Whether `order`, of the wanted value against the stored one, satisfies the operator: EQ, GT and so on read
 /// "the value given is … the value stored".
-pub(super) fn compare(op: u8, order: Ordering) -> Result<bool, OpError> {
+pub(super) fn compare(op: u8, order: Ordering) -> Result<bool, Errno> {
     Ok(match op {
         cmp_op::EQ => order.is_eq(),
         cmp_op::NE => order.is_ne(),
@@ -98,6 +103,6 @@ pub(super) fn compare(op: u8, order: Ordering) -> Result<bool, OpError> {
         cmp_op::GTE => order.is_ge(),
         cmp_op::LT => order.is_lt(),
         cmp_op::LTE => order.is_le(),
-        _ => return Err(EINVAL),
+        _ => return Err(Errno::EINVAL),
     })
 }

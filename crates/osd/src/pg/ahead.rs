@@ -20,10 +20,10 @@ use stdx::{BLOCK, Bufs};
 use store::{ObjectKey, Refusal, Transaction, TxnOp};
 
 /// Members of this feature level take data ahead of updates.
-const LEVEL: u32 = 3;
+const AHEAD_FEATURE_LEVEL: u32 = 3;
 /// What has fewer bytes of whole blocks goes with the update: stores put it into their log, so that it is
 /// bounded there.
-const LEAST: usize = 64 << 10;
+const MIN_AHEAD_BYTES: usize = 64 << 10;
 
 /// Of a member: what has come for the next update.
 #[derive(Debug)]
@@ -104,8 +104,10 @@ impl Pg {
         log: usize,
     ) -> Option<Sent> {
         let options = &core.options();
-        let (object, least) =
-            (ahead_key(self.id, self.round.number(), version), LEAST.min(options.update_part as usize));
+        let (object, least) = (
+            ahead_key(self.id, self.round.number(), version),
+            MIN_AHEAD_BYTES.min(options.update_part as usize),
+        );
         let (txn, ahead) = in_parts(txn, &object, options.update_whole, least)?;
         // It has more steps than the whole one, which may only just fit into a store's log.
         let too_large = self.would_refuse(core, &txn, log) == Some(Refusal::TooLarge);
@@ -114,7 +116,7 @@ impl Pg {
 
     /// Whether a member has said in this round that it takes data ahead.
     pub(super) fn takes_parts(&self, member: Member) -> bool {
-        self.round.copy(member).is_some_and(|copy| copy.feature_level() >= LEVEL)
+        self.round.copy(member).is_some_and(|copy| copy.feature_level() >= AHEAD_FEATURE_LEVEL)
     }
 
     /// Sends what goes before an update.

@@ -17,9 +17,9 @@ use super::state::State;
 use crate::core::Core;
 use crate::ops::may_write;
 use maps::EVersion;
-use msgs::errno::EAGAIN;
 use msgs::{Op, OsdOp, OsdOpReply, osd_flag};
 use store::ObjectKey;
+use wire::Errno;
 
 /// Whether a client lets any member answer. Never a write: one that was carried out already is known by its
 /// number, and begins with another after EAGAIN.
@@ -82,7 +82,7 @@ impl Pg {
 
     /// The client asks the primary instead.
     pub(super) fn send_to_primary(&mut self, core: &mut Core, op: ClientOp) {
-        let reply = OsdOpReply::to(&op.request, -EAGAIN, core.epoch());
+        let reply = OsdOpReply::to(&op.request, Errno::EAGAIN.to_result_code(), core.epoch());
         core.count("balanced_reads_refused", 1);
         self.answer(core, op, reply);
     }

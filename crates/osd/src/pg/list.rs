@@ -7,11 +7,11 @@ use crate::core::Core;
 use crate::object::{INFO_ATTR, ObjectInfo, hobject_of, key_of};
 use crate::ops::Loads;
 use maps::{HObject, OsdMap, PgId, Pool};
-use msgs::errno::{EINVAL, EOPNOTSUPP};
 use msgs::op::input::{self, ListEntry, PgNlsReply};
 use msgs::{Op, OsdOpReply};
 use std::collections::BTreeSet;
 use store::{ObjectKey, Read, ReadReply, StoreError};
+use wire::Errno;
 
 /// The namespace that stands for all of them.
 const ALL_NAMESPACES: &[u8] = b"\x01";
@@ -43,11 +43,11 @@ impl Pg {
         let read = match &op.request.ops[..] {
             [sub] => match &sub.op {
                 Op::PgNls { max, data, .. } => {
-                    input::read_cursor(data).map_err(|_| EINVAL).map(|c| (*max, c))
+                    input::read_cursor(data).map_err(|_| Errno::EINVAL).map(|c| (*max, c))
                 }
-                _ => Err(EOPNOTSUPP),
+                _ => Err(Errno::EOPNOTSUPP),
             },
-            _ => Err(EOPNOTSUPP),
+            _ => Err(Errno::EOPNOTSUPP),
         };
         match read {
             Ok((_, Some(cursor))) if is_elsewhere(self.id.pgid, core.map(), &cursor) => {
@@ -68,7 +68,7 @@ impl Pg {
                 self.requests.put(op);
             }
             Err(errno) => {
-                let reply = OsdOpReply::to(&op.request, -errno, core.epoch());
+                let reply = OsdOpReply::to(&op.request, errno.to_result_code(), core.epoch());
                 self.answer(core, op, reply);
             }
         }
@@ -87,7 +87,7 @@ impl Pg {
             return self.requests.put(op);
         }
         let (Ok(ReadReply::List(keys)), Op::PgNls { max, .. }) = (result, &op.request.ops[0].op) else {
-            let reply = OsdOpReply::to(&op.request, -EINVAL, core.epoch());
+            let reply = OsdOpReply::to(&op.request, Errno::EINVAL.to_result_code(), core.epoch());
             return self.answer(core, op, reply);
         };
         let max = usize::try_from(*max).unwrap_or(PAGE).clamp(1, PAGE);

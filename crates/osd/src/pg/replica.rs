@@ -12,10 +12,9 @@ use crate::completion::CommitFor;
 use crate::core::Core;
 use crate::pack::unpack;
 use maps::{EVersion, Epoch};
-use msgs::errno::ENOSPC;
 use node::{ConnId, Level, Msg};
 use store::{Refusal, Transaction, TxnOp};
-use wire::{DecodeError, Reader, Writer};
+use wire::{DecodeError, Errno, Reader, Writer};
 
 impl Pg {
     /// Whether a message belongs to the interval that we are in.
@@ -215,7 +214,7 @@ impl Pg {
         let reply = peer::RepOpReply {
             head: msg.head.answer(msg.head.interval),
             version,
-            result: if lacks { -ENOSPC } else { 0 },
+            result: if lacks { Errno::ENOSPC.to_result_code() } else { 0 },
             last_complete: version,
         };
         let reply = Msg::new(tid, peer::Body::from(reply));

@@ -13,11 +13,10 @@ use crate::core::Core;
 use crate::object::{first_of, hobject_of};
 use crate::pg::member::Member;
 use maps::EVersion;
-use msgs::errno::ENOSPC;
 use std::collections::BTreeSet;
 use stdx::Buf;
 use store::{ObjectKey, Refusal, Transaction, TxnOp};
-use wire::{Writer, wire_structs};
+use wire::{Errno, Writer, wire_structs};
 
 wire_structs! {
     /// An update as all members append it.
@@ -148,7 +147,7 @@ impl Pg {
                     self.lacking_arrived(core, from, &object);
                 }
             }
-            _ if msg.result == -ENOSPC => self.on_no_room(core, from, msg.version),
+            _ if msg.result == Errno::ENOSPC.to_result_code() => self.on_no_room(core, from, msg.version),
             _ => {}
         }
     }

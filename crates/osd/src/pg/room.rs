@@ -16,11 +16,10 @@ use crate::completion::CommitFor;
 use crate::core::Core;
 use crate::pg::member::Member;
 use maps::{EVersion, pool_flags};
-use msgs::errno::{EDQUOT, ENOSPC};
 use msgs::{OsdOpReply, osd_flag};
 use node::{ConnId, Level, Msg};
 use store::{ObjectKey, Refusal, Transaction, TxnOp};
-use wire::EntityType;
+use wire::{EntityType, Errno};
 
 /// Bytes that an update adds to the PG's knowledge, beside the update itself.
 const RECORDS: usize = 4096;
@@ -32,7 +31,7 @@ enum Room {
     /// The client should have waited; it asks again when the map says that there is room.
     Drop,
     /// This error.
-    Refuse(i32),
+    Refuse(Errno),
 }
 
 /// Whether so much of the store is used that nothing may grow: the map says full before, but may come too
@@ -57,10 +56,10 @@ fn room_for(core: &Core, pool: i64, op: &ClientOp, delta: &Delta, txn: &[TxnOp])
     if grows && (quota || map.is_full(pool)) && op.from.0.ty != EntityType::MDS {
         return match flags & osd_flag::FULL_TRY {
             0 => Room::Drop,
-            _ => Room::Refuse(if quota { EDQUOT } else { ENOSPC }),
+            _ => Room::Refuse(if quota { Errno::EDQUOT } else { Errno::ENOSPC }),
         };
     }
-    if is_failsafe_full(core) { Room::Refuse(ENOSPC) } else { Room::Enough }
+    if is_failsafe_full(core) { Room::Refuse(Errno::ENOSPC) } else { Room::Enough }
 }
 
 impl Pg {
@@ -80,7 +79,7 @@ impl Pg {
             }
             Room::Refuse(errno) => {
                 op.effects.clear();
-                let reply = OsdOpReply::to(&op.request, -errno, core.epoch());
+                let reply = OsdOpReply::to(&op.request, errno.to_result_code(), core.epoch());
                 self.answer(core, op, reply);
             }
         }
@@ -323,7 +322,7 @@ impl Pg {
             head: msg.head.answer(core.epoch()),
             object: msg.object.clone(),
             next_offset: msg.offset,
-            result: -ENOSPC,
+            result: Errno::ENOSPC.to_result_code(),
         };
         if pulled {
             core.send(conn, tid, peer::Body::from(reply.clone()));

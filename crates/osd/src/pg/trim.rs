@@ -254,7 +254,7 @@ impl Pg {
                 core.count("clones_trimmed", 1);
             }
             Err((_, mut reply)) => {
-                reply.result = -msgs::errno::ENOSPC;
+                reply.result = wire::Errno::ENOSPC.to_result_code();
                 self.answer(core, op, *reply);
             }
         }

@@ -3,12 +3,12 @@
 use super::cluster::{Cluster, append, member, write_full};
 use crate::pg::state::State;
 use maps::{Epoch, Spg};
-use msgs::errno::EPERM;
 use msgs::op::input;
 use msgs::{Extent, Op, OsdOpReply};
 use node::{Body, Msg};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use wire::Errno;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -622,7 +622,7 @@ fn an_administrator_may_tell_one_to_end() {
     c.client_with("allow rw");
     c.send_any(osd, 1, msgs::Body::from(exit.clone()));
     c.run_until("a refusal", |c| c.command_replies.len() == 1);
-    assert_eq!((c.command_replies[0].0, c.stopped.len()), (-EPERM, 0));
+    assert_eq!((c.command_replies[0].0, c.stopped.len()), (Errno::EPERM.to_result_code(), 0));
     c.client_with("allow *");
     c.send_any(osd, 2, msgs::Body::from(exit));
     let report = c.has_ended(osd);

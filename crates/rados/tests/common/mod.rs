@@ -8,7 +8,7 @@ use node::{ConnId, Msg};
 use rados::{Rados, RadosConfig, RadosOut, RadosTold, Request};
 use std::sync::Arc;
 use stdx::{Now, Rng, Wall};
-use wire::{EntityAddr, EntityName, EntityType, Utime, Uuid, Writer};
+use wire::{EntityAddr, EntityName, EntityType, Errno, Utime, Uuid, Writer};
 
 /// The pool of the tests: 8 PGs, two copies.
 pub const POOL: i64 = 1;
@@ -107,10 +107,15 @@ pub fn show_net(net: &Net) -> String {
     }
 }
 
+/// As the wire has it.
+fn code(result: Result<u32, Errno>) -> i64 {
+    result.map_or_else(|errno| errno.to_result_code().into(), i64::from)
+}
+
 pub fn show_told(told: &RadosTold) -> String {
     match told {
         RadosTold::Map(map) => format!("map {}", map.epoch),
-        RadosTold::Done { token, completion } => format!("done {token} r={}", completion.result),
+        RadosTold::Done { token, completion } => format!("done {token} r={}", code(completion.result)),
         RadosTold::WantMap(epoch) => format!("want map {epoch}"),
         RadosTold::GotMap(epoch) => format!("got map {epoch}"),
         RadosTold::WantNewestEpoch => "want newest epoch".to_owned(),
@@ -122,17 +127,17 @@ pub fn show_told(told: &RadosTold) -> String {
                 if l.next.is_some() { " more" } else { "" }
             )
         }
-        RadosTold::Watched { cookie, result } => format!("watched {cookie} r={result}"),
+        RadosTold::Watched { cookie, result } => format!("watched {cookie} r={}", code(result.map(|()| 0))),
         RadosTold::Notified { cookie, notify_id, payload, .. } => {
             format!("notified {cookie} {notify_id} {:?}", String::from_utf8_lossy(payload))
         }
-        RadosTold::WatchBroken { cookie, result, alive_at } => {
-            format!("watch {cookie} of {} broken r={result}", alive_at.0 / 1_000_000)
+        RadosTold::WatchBroken { cookie, errno, alive_at } => {
+            format!("watch {cookie} of {} broken r={}", alive_at.0 / 1_000_000, code(Err(*errno)))
         }
         RadosTold::NotifyEnded { token, result, attempts, .. } => {
-            format!("notify {token} ended r={result} after {attempts}")
+            format!("notify {token} ended r={} after {attempts}", code(result.map(|()| 0)))
         }
-        RadosTold::Listed { token, result: Err(e) } => format!("listed {token} r={e}"),
+        RadosTold::Listed { token, result: Err(e) } => format!("listed {token} r={}", code(Err(*e))),
     }
 }
 

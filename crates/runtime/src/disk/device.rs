@@ -9,6 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use stdx::{BLOCK, Buf, BufMut, Bufs};
+use wire::Errno;
 
 /// Buffered reads up to this size are tried on the event loop, without blocking, before a thread is used.
 /// Copying more would delay other connections.
@@ -59,7 +60,7 @@ impl Device {
             return Ok(());
         }
         let why = if inside { "not of whole blocks" } else { "beyond the end" };
-        Err(self.error(libc::EINVAL, || format!("{what} of {len} bytes at {offset}, {why}")))
+        Err(self.error(Errno::EINVAL, || format!("{what} of {len} bytes at {offset}, {why}")))
     }
 
     pub fn carry_out(&self, op: DiskOp) -> DiskResult {
@@ -185,7 +186,7 @@ impl Device {
         self.error(errno(error), || "flush".to_owned())
     }
 
-    fn error(&self, errno: i32, what: impl FnOnce() -> String) -> DiskError {
+    fn error(&self, errno: Errno, what: impl FnOnce() -> String) -> DiskError {
         DiskError { errno, what: format!("{}: {}", self.path.display(), what()) }
     }
 }
@@ -198,6 +199,6 @@ impl Drop for Device {
     }
 }
 
-fn errno(error: &std::io::Error) -> i32 {
-    error.raw_os_error().unwrap_or(libc::EIO)
+fn errno(error: &std::io::Error) -> Errno {
+    error.raw_os_error().and_then(Errno::new).unwrap_or(Errno::EIO)
 }

@@ -20,14 +20,14 @@ use stdx::{Budget, Reservation};
 use tokio::sync::Notify;
 
 /// The size up to which a message is small, in bytes.
-const SMALL: u64 = 128 << 10;
+const SMALL_MESSAGE_BYTES: u64 = 128 << 10;
 /// The budget of all small messages together. A store may keep data for some time after it is durable, up to
 /// 16 MiB: others must fit in addition to that.
-const SMALL_BYTES: u64 = 32 << 20;
+const SMALL_MESSAGES_BUDGET_BYTES: u64 = 32 << 20;
 /// For the answers to all requests that ask for little.
-const SMALL_ANSWERS: u64 = 12 << 20;
+const SMALL_ANSWERS_BUDGET_BYTES: u64 = 12 << 20;
 /// A request that asks for more than this, in bytes, may get less, because no usual object is larger.
-const USUAL: u64 = 8 << 20;
+const USUAL_ANSWER_BYTES: u64 = 8 << 20;
 
 /// The budgets of messages of one kind of peers.
 pub(super) struct Budgets {
@@ -80,12 +80,16 @@ impl Place {
 impl Budgets {
     /// Budgets for this many bytes of large messages, and some of small ones.
     pub(super) fn new(bytes: u64) -> Self {
-        Self::of(&[(SMALL, SMALL_BYTES), (u64::MAX, bytes)])
+        Self::of(&[(SMALL_MESSAGE_BYTES, SMALL_MESSAGES_BUDGET_BYTES), (u64::MAX, bytes)])
     }
 
     /// Budgets for this many bytes of answers, some of small ones, and one that is larger than usual.
     pub(super) fn of_answers(bytes: u64) -> Self {
-        Self::of(&[(SMALL, SMALL_ANSWERS), (USUAL, bytes), (u64::MAX, 0)])
+        Self::of(&[
+            (SMALL_MESSAGE_BYTES, SMALL_ANSWERS_BUDGET_BYTES),
+            (USUAL_ANSWER_BYTES, bytes),
+            (u64::MAX, 0),
+        ])
     }
 
     fn of(lanes: &[(u64, u64)]) -> Self {

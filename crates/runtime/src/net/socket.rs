@@ -35,7 +35,7 @@ const BUDGET_RETRY: Duration = Duration::from_millis(20);
 /// disconnected. It asks again when it can read them.
 const STALL_WHILE_WANTED: Duration = Duration::from_secs(2);
 /// A message of a daemon with fewer bytes than a block of data needs no budget.
-const TINY: u64 = 4 << 10;
+const MAX_UNBUDGETED_BYTES: u64 = 4 << 10;
 /// Time for a connection that its node has closed to send the rest.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -185,7 +185,7 @@ impl<'a> Pump<'a> {
     /// True if another daemon's message is so small that it never waits: daemons without free memory wait for
     /// heartbeats and answers.
     fn is_tiny(&self, bytes: u64) -> bool {
-        bytes <= TINY && self.link.peer() != EntityType::CLIENT
+        bytes <= MAX_UNBUDGETED_BYTES && self.link.peer() != EntityType::CLIENT
     }
 
     /// Reads once. If less came than fitted, nothing is left: the task waits for the next arrival without

@@ -8,8 +8,9 @@
 
 use crate::world::{At, Seen};
 use maps::{HObject, Spg};
-use msgs::{Body, OsdBackoff, OsdOp, backoff_op, errno};
+use msgs::{Body, OsdBackoff, OsdOp, backoff_op};
 use std::collections::{BTreeMap, BTreeSet};
+use wire::Errno;
 
 /// Backoffs at both ends of all connections.
 #[derive(Debug, Default)]
@@ -77,7 +78,7 @@ impl OsdEnd {
             Body::OsdOpReply(reply) => {
                 self.taken.remove(&tid);
                 // A client without permission may be told so at any time.
-                let served = reply.result >= 0 || reply.result == -errno::ENOENT;
+                let served = reply.result >= 0 || reply.result == Errno::ENOENT.to_result_code();
                 if served && self.late.contains(&tid) {
                     return Err(format!("it serves request {tid}, which is to be held back"));
                 }

@@ -10,6 +10,7 @@ use super::linear::{Entry, Judgement, Model, Step};
 use super::objects::{filled, runs};
 use std::collections::BTreeMap;
 use std::fmt;
+use wire::Errno;
 
 /// Size of one write in bytes; its offset is a multiple of this.
 pub const CELL: u64 = 16;
@@ -62,8 +63,8 @@ pub enum Answer {
     Stat(u64, u32),
     /// There is no such file, and nothing happened.
     Gone,
-    /// A positive errno that leaves open if the operation happened.
-    Error(i32),
+    /// An error that leaves open if the operation happened.
+    Error(Errno),
 }
 
 impl std::fmt::Debug for Answer {
@@ -74,7 +75,7 @@ impl std::fmt::Debug for Answer {
             Self::Xattr(value) => write!(f, "xattr {value:?}"),
             Self::Stat(size, mode) => write!(f, "{size} bytes, mode {mode:o}"),
             Self::Gone => write!(f, "gone"),
-            Self::Error(errno) => write!(f, "errno {errno}"),
+            Self::Error(errno) => write!(f, "{errno}"),
         }
     }
 }
@@ -260,7 +261,7 @@ mod tests {
 
     #[test]
     fn an_append_whose_answer_nobody_got_may_be_there() {
-        let unknown = (Action::Append(9), Some(Answer::Error(5)));
+        let unknown = (Action::Append(9), Some(Answer::Error(Errno::EIO)));
         assert_eq!(history(&[unknown.clone(), read(&[]), read(&[(9, 16)])]).wrong, None);
         assert!(history(&[unknown, read(&[(9, 16)]), read(&[])]).wrong.is_some());
     }

@@ -67,8 +67,8 @@ pub struct Entry<C> {
 /// Configurations that a search visits before it gives up.
 const BUDGET: usize = 200_000;
 
-/// The second search has this fraction of the budget, because it keeps the states of all configurations.
-const SECOND: usize = 10;
+/// The second search has the budget divided by this, because it keeps the states of all configurations.
+const SECOND_SEARCH_DIVISOR: usize = 10;
 
 /// Comparing this many sets of unknown entries costs as much as visiting one configuration.
 const SETS_FOR_ONE: usize = 64;
@@ -123,7 +123,7 @@ pub fn check<M: Model>(initial: &M, history: &[Entry<M::Call>]) -> Verdict {
 fn check_within<M: Model>(budget: usize, initial: &M, history: &[Entry<M::Call>]) -> Verdict {
     let mut search = search::<M>(budget, history);
     let found = search.run(initial).or_else(|| {
-        search.budget = budget / SECOND;
+        search.budget = budget / SECOND_SEARCH_DIVISOR;
         search.run_by_spent(initial)
     });
     match found {

@@ -6,9 +6,9 @@
 //! checker's business ([`super::contents`]): linearizability is local, and short histories are decided.
 
 use super::linear::{Entry, Judgement, Model, Step};
-use msgs::errno::{EEXIST, EINVAL, EISDIR, ELOOP, ENOENT, ENOTDIR, ENOTEMPTY, ESTALE};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use wire::Errno;
 
 /// The root's inode number.
 pub const ROOT: u64 = 1;
@@ -57,8 +57,8 @@ pub enum Answer {
     Target(u32),
     /// A link count.
     Count(u32),
-    /// A positive errno.
-    Error(i32),
+    /// An error.
+    Error(Errno),
 }
 
 /// A call with its answer.
@@ -115,15 +115,15 @@ impl Default for Tree {
 }
 
 /// Success, or all errors that are right: an operation may check its reasons in any order.
-type Outcome = Result<(), Vec<i32>>;
+type Outcome = Result<(), Vec<Errno>>;
 
 impl Tree {
     /// The entries of a directory that has a name.
-    fn dir(&self, ino: u64) -> Result<&BTreeMap<String, Node>, i32> {
+    fn dir(&self, ino: u64) -> Result<&BTreeMap<String, Node>, Errno> {
         match self.inodes.get(&Node::Known(ino)).map(|i| &i.what) {
             Some(What::Dir(entries)) => Ok(entries),
-            Some(_) => Err(ENOTDIR),
-            None => Err(ENOENT),
+            Some(_) => Err(Errno::ENOTDIR),
+            None => Err(Errno::ENOENT),
         }
     }
 
@@ -134,8 +134,8 @@ impl Tree {
         }
     }
 
-    fn find(&self, dir: u64, name: &str) -> Result<Node, i32> {
-        self.dir(dir)?.get(name).copied().ok_or(ENOENT)
+    fn find(&self, dir: u64, name: &str) -> Result<Node, Errno> {
+        self.dir(dir)?.get(name).copied().ok_or(Errno::ENOENT)
     }
 
     fn is_dir(&self, node: Node) -> bool {
@@ -177,7 +177,7 @@ impl Tree {
 
     fn make(&mut self, dir: u64, name: &str, what: What, ino: Option<u64>) -> Outcome {
         if self.dir(dir).map_err(|e| vec![e])?.contains_key(name) {
-            return Err(vec![EEXIST]);
+            return Err(vec![Errno::EEXIST]);
         }
         // The first free number, so that equal trees compare equal.
         let is_free = |node: &Node| !self.inodes.contains_key(node);
@@ -198,11 +198,11 @@ impl Tree {
     }
 
     /// The error that forbids removing a name, or renaming a directory or another inode over it.
-    fn in_the_way(&self, node: Node, by_dir: bool) -> Option<i32> {
+    fn in_the_way(&self, node: Node, by_dir: bool) -> Option<Errno> {
         match (&self.inodes[&node].what, by_dir) {
-            (What::Dir(_), false) => Some(EISDIR),
-            (What::Dir(entries), true) => (!entries.is_empty()).then_some(ENOTEMPTY),
-            (_, true) => Some(ENOTDIR),
+            (What::Dir(_), false) => Some(Errno::EISDIR),
+            (What::Dir(entries), true) => (!entries.is_empty()).then_some(Errno::ENOTEMPTY),
+            (_, true) => Some(Errno::ENOTDIR),
             (_, false) => None,
         }
     }
@@ -218,12 +218,12 @@ impl Tree {
 
     fn rename(&mut self, dir: u64, name: &str, to_dir: u64, to_name: &str) -> Outcome {
         let (node, old) = (self.find(dir, name), self.find(to_dir, to_name).ok());
-        let mut errors: Vec<i32> = [node.err(), self.dir(to_dir).err()].into_iter().flatten().collect();
+        let mut errors: Vec<Errno> = [node.err(), self.dir(to_dir).err()].into_iter().flatten().collect();
         if let Ok(node) = node {
             if old == Some(node) {
                 return Ok(());
             }
-            errors.extend((self.is_dir(node) && self.is_below(to_dir, node)).then_some(EINVAL));
+            errors.extend((self.is_dir(node) && self.is_below(to_dir, node)).then_some(Errno::EINVAL));
             errors.extend(old.and_then(|old| self.in_the_way(old, self.is_dir(node))));
         }
         let Ok(node) = node else { return Err(errors) };
@@ -238,9 +238,9 @@ impl Tree {
 
     fn link(&mut self, ino: u64, dir: u64, name: &str) -> Outcome {
         let node = Node::Known(ino);
-        let mut errors: Vec<i32> = self.dir(dir).err().into_iter().collect();
-        errors.extend((!self.inodes.contains_key(&node)).then_some(ENOENT));
-        errors.extend(self.find(dir, name).is_ok().then_some(EEXIST));
+        let mut errors: Vec<Errno> = self.dir(dir).err().into_iter().collect();
+        errors.extend((!self.inodes.contains_key(&node)).then_some(Errno::ENOENT));
+        errors.extend(self.find(dir, name).is_ok().then_some(Errno::EEXIST));
         if !errors.is_empty() {
             return Err(errors);
         }
@@ -254,8 +254,8 @@ impl Tree {
         match (&self.inodes[&node].what, ino) {
             (What::File, Some(ino)) => self.learn(node, ino).then_some(()).ok_or(Vec::new()),
             (What::File, None) => Ok(()),
-            (What::Dir(_), _) => Err(vec![EISDIR, EEXIST]),
-            (What::Symlink(_), _) => Err(vec![ELOOP, EEXIST]),
+            (What::Dir(_), _) => Err(vec![Errno::EISDIR, Errno::EEXIST]),
+            (What::Symlink(_), _) => Err(vec![Errno::ELOOP, Errno::EEXIST]),
         }
     }
 
@@ -276,7 +276,7 @@ impl Tree {
     }
 
     /// Reports whether an error may mean that an inode or directory is gone since it was looked up.
-    fn may_be_stale(&self, action: &Action, errno: i32) -> bool {
+    fn may_be_stale(&self, action: &Action, errno: Errno) -> bool {
         let gone = |ino: u64| !self.inodes.contains_key(&Node::Known(ino));
         let stale = match action {
             Action::Lookup(dir, _) | Action::Create(dir, _) | Action::OpenOrCreate(dir, _) => gone(*dir),
@@ -286,7 +286,7 @@ impl Tree {
             Action::Link(ino, dir, _) => gone(*ino) || gone(*dir),
             Action::Readlink(ino) | Action::Nlink(ino) | Action::Use(ino) => gone(*ino),
         };
-        stale && [ENOENT, ESTALE].contains(&errno)
+        stale && [Errno::ENOENT, Errno::ESTALE].contains(&errno)
     }
 
     fn lists(&mut self, dir: u64, names: &BTreeMap<String, u64>) -> bool {
@@ -364,12 +364,22 @@ pub struct History {
     moment: u64,
 }
 
+/// Errors that tell the outcome: the operation has not happened.
+const DEFINITE: [Errno; 8] = [
+    Errno::ENOENT,
+    Errno::EEXIST,
+    Errno::EINVAL,
+    Errno::EISDIR,
+    Errno::ELOOP,
+    Errno::ENOTDIR,
+    Errno::ENOTEMPTY,
+    Errno::ESTALE,
+];
+
 /// Reports whether an answer tells the outcome. Any other error leaves it unknown.
 fn is_definite(answer: &Answer) -> bool {
     match answer {
-        Answer::Error(errno) => {
-            [ENOENT, EEXIST, EINVAL, EISDIR, ELOOP, ENOTDIR, ENOTEMPTY, ESTALE].contains(errno)
-        }
+        Answer::Error(errno) => DEFINITE.contains(errno),
         _ => true,
     }
 }
@@ -453,7 +463,7 @@ mod tests {
     fn a_create_that_nobody_answered_may_be_there() {
         let unknown = (Action::Create(ROOT, name("a")), None);
         let there = (Action::Lookup(ROOT, name("a")), Some(Answer::Ino(9)));
-        let gone = (Action::Lookup(ROOT, name("a")), Some(Answer::Error(ENOENT)));
+        let gone = (Action::Lookup(ROOT, name("a")), Some(Answer::Error(Errno::ENOENT)));
         assert_eq!(history(&[unknown.clone(), there.clone()]).check().wrong, None);
         assert_eq!(history(&[unknown.clone(), gone.clone(), there.clone()]).check().wrong, None);
         assert!(history(&[unknown, there, gone]).check().wrong.is_some());
@@ -481,11 +491,11 @@ mod tests {
         let calls = [
             (Action::Mkdir(ROOT, name("x")), Some(Answer::Ino(9))),
             (Action::Mkdir(9, name("y")), Some(Answer::Ino(10))),
-            (Action::Rename(ROOT, name("x"), 10, name("x")), error(EINVAL)),
-            (Action::Rename(9, name("y"), ROOT, name("x")), error(ENOTEMPTY)),
+            (Action::Rename(ROOT, name("x"), 10, name("x")), error(Errno::EINVAL)),
+            (Action::Rename(9, name("y"), ROOT, name("x")), error(Errno::ENOTEMPTY)),
             (Action::Rename(9, name("y"), ROOT, name("y")), Some(Answer::Done)),
             (Action::Rename(ROOT, name("y"), ROOT, name("x")), Some(Answer::Done)),
-            (Action::Create(9, name("a")), error(ENOENT)),
+            (Action::Create(9, name("a")), error(Errno::ENOENT)),
             (Action::List(ROOT), Some(Answer::Names([(name("x"), 10)].into()))),
         ];
         assert_eq!(history(&calls).check().wrong, None);

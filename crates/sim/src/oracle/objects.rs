@@ -3,10 +3,10 @@
 //! docs/design.md, decisions 5 and 12).
 
 use super::linear::{Entry, Judgement, Model, Step};
-use msgs::errno::{ECANCELED, EEXIST, ENODATA, ENOENT};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use wire::Errno;
 
 /// The model of an object; a read shows all of it.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
@@ -133,15 +133,15 @@ pub struct Call {
     pub client: usize,
     /// The operation.
     pub action: Action,
-    /// The result code, if the answer came.
-    pub result: i32,
+    /// The result, if the answer came.
+    pub result: Result<u32, Errno>,
     /// The object as a read saw it.
     pub seen: Option<State>,
 }
 
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "client.{} {:?} = {}", self.client, self.action, self.result)?;
+        write!(f, "client.{} {:?} = {:?}", self.client, self.action, self.result)?;
         self.seen.as_ref().map_or(Ok(()), |seen| write!(f, " {seen:?}"))
     }
 }
@@ -152,11 +152,11 @@ impl Model for Option<State> {
     fn apply(&self, call: &Call) -> Step<Self> {
         let (expected, next) = self.expect(call);
         let right = match expected {
-            Expected::Ok => call.result >= 0,
-            Expected::Errors(errors) => errors.contains(&-call.result),
+            Expected::Ok => call.result.is_ok(),
+            Expected::Errors(errors) => call.result.is_err_and(|errno| errors.contains(&errno)),
             Expected::Read => match (self, &call.seen) {
                 (Some(state), Some(seen)) => state == seen,
-                (None, None) => call.result == -ENOENT,
+                (None, None) => call.result == Err(Errno::ENOENT),
                 _ => false,
             },
         };
@@ -172,7 +172,7 @@ impl Model for Option<State> {
     }
 
     fn is_read(call: &Call) -> bool {
-        call.action == Action::Read || call.result < 0
+        call.action == Action::Read || call.result.is_err()
     }
 
     fn are_alike(a: &Call, b: &Call) -> bool {
@@ -182,7 +182,7 @@ impl Model for Option<State> {
 
 enum Expected {
     Ok,
-    Errors(&'static [i32]),
+    Errors(&'static [Errno]),
     Read,
 }
 
@@ -209,7 +209,7 @@ impl Expect for Option<State> {
             Action::Delete if self.is_some() => (Expected::Ok, None),
             // As in Ceph: truncating to more than the size is no error.
             Action::Truncate(_) => (Expected::Ok, None),
-            Action::Delete => (Expected::Errors(&[ENOENT]), None),
+            Action::Delete => (Expected::Errors(&[Errno::ENOENT]), None),
             Action::Create => changed(&|_| ()),
             Action::OmapSet(key, tag) => changed(&|s| {
                 s.omap.insert(key.clone(), tag.to_string().into_bytes());
@@ -220,7 +220,7 @@ impl Expect for Option<State> {
             Action::OmapClear if self.is_some() => changed(&|s| s.omap.clear()),
             Action::AttrRemove if self.is_some() => changed(&|s| s.attr = None),
             Action::OmapRemove(_) | Action::OmapClear | Action::AttrRemove => {
-                (Expected::Errors(&[ENOENT]), None)
+                (Expected::Errors(&[Errno::ENOENT]), None)
             }
             Action::Zero { offset, len } if self.is_some() => changed(&|s| {
                 let data = Arc::make_mut(&mut s.data);
@@ -248,7 +248,7 @@ impl Expect for Option<State> {
                         s.attr = Some(tag.to_string().into_bytes());
                         append(&mut s.data, *tag, 8);
                     }),
-                    _ => (Expected::Errors(&[ECANCELED, ENODATA, ENOENT]), self.clone()),
+                    _ => (Expected::Errors(&[Errno::ECANCELED, Errno::ENODATA, Errno::ENOENT]), self.clone()),
                 }
             }
         }
@@ -269,8 +269,11 @@ fn append(data: &mut Arc<Vec<u8>>, tag: u32, len: usize) {
 }
 
 /// Reports whether a result tells the outcome. Any other leaves a write unknown.
-pub fn is_definite(result: i32) -> bool {
-    result >= 0 || [ENOENT, EEXIST, ECANCELED, ENODATA].contains(&-result)
+pub fn is_definite(result: Result<u32, Errno>) -> bool {
+    result.map_or_else(
+        |errno| [Errno::ENOENT, Errno::EEXIST, Errno::ECANCELED, Errno::ENODATA].contains(&errno),
+        |_| true,
+    )
 }
 
 /// The histories of all objects.
@@ -288,13 +291,13 @@ impl History {
         calls.push(Entry {
             call: self.moment,
             ret: None,
-            what: Call { client, action, result: 0, seen: None },
+            what: Call { client, action, result: Ok(0), seen: None },
         });
         calls.len() - 1
     }
 
     /// Records the answer to a call.
-    pub fn returned(&mut self, object: &str, number: usize, result: i32, seen: Option<State>) {
+    pub fn returned(&mut self, object: &str, number: usize, result: Result<u32, Errno>, seen: Option<State>) {
         self.moment += 1;
         let entry = &mut self.objects.get_mut(object).expect("called before")[number];
         entry.ret = is_definite(result).then_some(self.moment);
@@ -330,10 +333,10 @@ mod tests {
     fn an_append_that_happened_twice_is_found() {
         let mut history = History::default();
         let n = history.called("o", 0, Action::Append { tag: 1, len: 4 });
-        history.returned("o", n, 0, None);
+        history.returned("o", n, Ok(0), None);
         let n = history.called("o", 0, Action::Read);
         let twice = State { data: Arc::new([1, 0, 0, 0, 1, 0, 0, 0].to_vec()), ..State::default() };
-        history.returned("o", n, 0, Some(twice));
+        history.returned("o", n, Ok(0), Some(twice));
         let why = history.check().wrong.expect("it is not linearizable");
         assert!(why.contains("8*1"), "{why}");
     }
@@ -342,12 +345,12 @@ mod tests {
     fn a_guard_that_fails_changes_nothing() {
         let mut history = History::default();
         let n = history.called("o", 0, Action::Guarded { tag: 1, expect: vec![] });
-        history.returned("o", n, 0, None);
+        history.returned("o", n, Ok(0), None);
         let n = history.called("o", 1, Action::Guarded { tag: 2, expect: b"9".to_vec() });
-        history.returned("o", n, -ECANCELED, None);
+        history.returned("o", n, Err(Errno::ECANCELED), None);
         let n = history.called("o", 1, Action::Read);
         let seen = State { data: Arc::new(filled(1, 0, 8)), attr: Some(b"1".to_vec()), ..State::default() };
-        history.returned("o", n, 0, Some(seen));
+        history.returned("o", n, Ok(0), Some(seen));
         assert_eq!(history.check().wrong, None);
         assert_eq!(history.answered(), 3);
     }

@@ -4,12 +4,12 @@
 
 use super::linear::{Entry, Judgement, Model, Step};
 use super::objects::{filled, is_definite, runs};
-use msgs::errno::ENOENT;
 use osd::{ObjectInfo, object_info};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use store::{ObjectKey, ObjectView};
+use wire::Errno;
 
 /// Content, if the object exists.
 pub type Content = Option<Arc<Vec<u8>>>;
@@ -68,8 +68,8 @@ pub struct Call {
     pub action: Action,
     /// The snapshot context: the newest snapshot known, and all that were not removed, ascending.
     pub context: (u64, Vec<u64>),
-    /// The result code, if the answer came.
-    pub result: i32,
+    /// The result, if the answer came.
+    pub result: Result<u32, Errno>,
     /// The content that a read saw.
     pub seen: Content,
 }
@@ -77,7 +77,7 @@ pub struct Call {
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { client, action, context, result, seen } = self;
-        write!(f, "client.{client} {action:?} under {context:?} = {result}")?;
+        write!(f, "client.{client} {action:?} under {context:?} = {result:?}")?;
         seen.as_ref().map_or(Ok(()), |seen| write!(f, " {} bytes {}", seen.len(), runs(seen)))
     }
 }
@@ -122,11 +122,14 @@ impl Model for State {
             Action::Read(Some(snap)) if self.goes && *snap <= self.seq && self.shown(*snap).is_none() => true,
             Action::Read(snap) => {
                 let shown = snap.map_or_else(|| self.head.clone(), |snap| self.shown(snap));
-                let result = if shown.is_some() { call.result >= 0 } else { call.result == -ENOENT };
-                result && shown == call.seen
+                let is_right = match shown {
+                    Some(_) => call.result.is_ok(),
+                    None => call.result == Err(Errno::ENOENT),
+                };
+                is_right && shown == call.seen
             }
-            Action::Delete if self.head.is_none() => call.result == -ENOENT,
-            _ => call.result >= 0,
+            Action::Delete if self.head.is_none() => call.result == Err(Errno::ENOENT),
+            _ => call.result.is_ok(),
         };
         match self.changed(call) {
             _ if !right => Step::Wrong,
@@ -140,7 +143,7 @@ impl Model for State {
     }
 
     fn is_read(call: &Call) -> bool {
-        matches!(call.action, Action::Read(_)) || call.result < 0
+        matches!(call.action, Action::Read(_)) || call.result.is_err()
     }
 
     fn are_alike(a: &Call, b: &Call) -> bool {
@@ -162,13 +165,13 @@ impl History {
     pub fn called(&mut self, object: &str, client: usize, action: Action, context: (u64, Vec<u64>)) -> usize {
         self.moment += 1;
         let calls = self.objects.entry(object.to_owned()).or_default();
-        let what = Call { client, action, context, result: 0, seen: None };
+        let what = Call { client, action, context, result: Ok(0), seen: None };
         calls.push(Entry { call: self.moment, ret: None, what });
         calls.len() - 1
     }
 
     /// Records the answer to a call.
-    pub fn returned(&mut self, object: &str, number: usize, result: i32, seen: Content) {
+    pub fn returned(&mut self, object: &str, number: usize, result: Result<u32, Errno>, seen: Content) {
         self.moment += 1;
         let entry = &mut self.objects.get_mut(object).expect("called before")[number];
         let of_removed = matches!(&entry.what.action, Action::Read(Some(s)) if self.removed.contains(s));
@@ -242,7 +245,10 @@ mod tests {
         (snaps.last().copied().unwrap_or(0), snaps.to_vec())
     }
 
-    fn run(calls: &[(Action, &[u64], i32, Option<u32>)]) -> Option<String> {
+    /// An action, the snapshots of its context, its result, and the tag of the content that it saw.
+    type Made<'a> = (Action, &'a [u64], Result<u32, Errno>, Option<u32>);
+
+    fn run(calls: &[Made<'_>]) -> Option<String> {
         let mut history = History::default();
         for (action, snaps, result, tag) in calls {
             let n = history.called("o", 0, action.clone(), context(snaps));
@@ -255,14 +261,14 @@ mod tests {
     fn a_snapshot_shows_what_was_there_before_the_first_write_under_it() {
         let write = |tag| Action::WriteFull { tag, len: 4 };
         let mut calls = vec![
-            (write(1), &[][..], 0, None),
-            (write(2), &[5], 0, None),
-            (write(3), &[5], 0, None),
-            (Action::Read(Some(5)), &[], 0, Some(1)),
-            (Action::Delete, &[5, 7], 0, None),
-            (Action::Read(Some(7)), &[], 0, Some(3)),
-            (Action::Rollback(5), &[5, 7], 0, None),
-            (Action::Read(None), &[], 0, Some(1)),
+            (write(1), &[][..], Ok(0), None),
+            (write(2), &[5], Ok(0), None),
+            (write(3), &[5], Ok(0), None),
+            (Action::Read(Some(5)), &[], Ok(0), Some(1)),
+            (Action::Delete, &[5, 7], Ok(0), None),
+            (Action::Read(Some(7)), &[], Ok(0), Some(3)),
+            (Action::Rollback(5), &[5, 7], Ok(0), None),
+            (Action::Read(None), &[], Ok(0), Some(1)),
         ];
         assert_eq!(run(&calls), None);
         calls[3].3 = Some(2);
@@ -272,7 +278,8 @@ mod tests {
     #[test]
     fn an_object_that_came_later_is_in_no_earlier_snapshot() {
         let write = Action::WriteFull { tag: 1, len: 4 };
-        let calls = [(write, &[5][..], 0, None), (Action::Read(Some(5)), &[][..], -ENOENT, None)];
+        let calls =
+            [(write, &[5][..], Ok(0), None), (Action::Read(Some(5)), &[][..], Err(Errno::ENOENT), None)];
         assert_eq!(run(&calls), None);
     }
 }

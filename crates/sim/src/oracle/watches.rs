@@ -3,10 +3,10 @@
 //! acknowledged what it did not, or hears what nobody sent.
 
 use super::linear::Judgement;
-use msgs::errno::{ENOENT, ETIMEDOUT};
 use msgs::op::input::NotifyReply;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use wire::Errno;
 
 /// A watch of one incarnation of a client; cookies are unique over all of them.
 #[derive(Clone, Debug, Default)]
@@ -66,7 +66,7 @@ struct Notify {
 #[derive(Clone, Debug)]
 struct Ended {
     at: u64,
-    result: i32,
+    result: Result<(), Errno>,
     reply: NotifyReply,
     attempts: u32,
 }
@@ -117,10 +117,10 @@ impl History {
     }
 
     /// Records the answer to a watch: the client's id, or an error.
-    pub fn watch_answered(&mut self, cookie: u64, result: i32, gid: u64) {
+    pub fn watch_answered(&mut self, cookie: u64, result: Result<(), Errno>, gid: u64) {
         let now = self.next();
         // After a refusal an earlier attempt may still be carried out: that watch ends with its timeout.
-        if result >= 0 {
+        if result.is_ok() {
             let watch = self.watch(cookie);
             (watch.registered, watch.gid) = (Some(now), Some(gid));
         }
@@ -161,7 +161,13 @@ impl History {
     }
 
     /// Records the end of a notification.
-    pub fn notify_ended(&mut self, number: usize, result: i32, reply: &NotifyReply, attempts: u32) {
+    pub fn notify_ended(
+        &mut self,
+        number: usize,
+        result: Result<(), Errno>,
+        reply: &NotifyReply,
+        attempts: u32,
+    ) {
         let at = self.next();
         self.notifies[number].ended = Some(Ended { at, result, reply: reply.clone(), attempts });
     }
@@ -225,10 +231,10 @@ impl History {
                 notify.object, notify.called
             )
         };
-        if !matches!(ended.result, 0) && ended.result != -ETIMEDOUT && ended.result != -ENOENT {
+        if !matches!(ended.result, Ok(()) | Err(Errno::ETIMEDOUT | Errno::ENOENT)) {
             return Some(named("it failed"));
         }
-        if (ended.result == -ETIMEDOUT) == ended.reply.missed.is_empty() {
+        if (ended.result == Err(Errno::ETIMEDOUT)) == ended.reply.missed.is_empty() {
             return Some(named("who is missing makes it late, and nothing else does"));
         }
         for ((gid, cookie), answer) in &ended.reply.acks {
@@ -278,7 +284,7 @@ impl History {
             // A client that ends a watch, or dies, is not told that the watch was already gone.
             let may_be_gone = || watch.unreached || watch.may_be_deleted(&self.deletes);
             let is_told = watch.broken.is_some() || watch.ended.is_some() && may_be_gone();
-            if !is_named && ended.result != -ENOENT && !is_told {
+            if !is_named && ended.result != Err(Errno::ENOENT) && !is_told {
                 return Some(format!(
                     "it passed over {}, which was not told either",
                     watch.describe(*cookie, number)
@@ -312,7 +318,7 @@ mod tests {
         let mut h = History::default();
         for cookie in [1, 2] {
             h.watch_called(cookie, "o", Duration::from_secs(10));
-            h.watch_answered(cookie, 0, cookie + 10);
+            h.watch_answered(cookie, Ok(()), cookie + 10);
         }
         h
     }
@@ -329,11 +335,11 @@ mod tests {
         let mut h = two();
         let n = h.notify_called("o", false);
         let one = says(&mut h, 1, 5, n);
-        h.notify_ended(n, -ETIMEDOUT, &reply(&[(11, 1, &one)], &[(12, 2)]), 1);
+        h.notify_ended(n, Err(Errno::ETIMEDOUT), &reply(&[(11, 1, &one)], &[(12, 2)]), 1);
         assert_eq!(h.check().wrong, None);
         let n = h.notify_called("o", false);
         let one = says(&mut h, 1, 6, n);
-        h.notify_ended(n, 0, &reply(&[(11, 1, &one)], &[]), 1);
+        h.notify_ended(n, Ok(()), &reply(&[(11, 1, &one)], &[]), 1);
         assert!(h.check().wrong.is_some_and(|w| w.contains("passed over watch 2")));
         let mut dies = h.clone();
         dies.died(2, Duration::from_secs(9));
@@ -356,7 +362,7 @@ mod tests {
         let one = says(&mut h, 1, 5, n);
         h.heard(2, 5, b"0");
         let two = History::answer(2, 5, n);
-        h.notify_ended(n, 0, &reply(&[(11, 1, &one), (12, 2, &two)], &[]), 1);
+        h.notify_ended(n, Ok(()), &reply(&[(11, 1, &one), (12, 2, &two)], &[]), 1);
         assert!(h.check().wrong.is_some_and(|w| w.contains("watch 2 did not acknowledge")));
         h.answers(2, &two);
         assert_eq!(h.check().wrong, None);
@@ -367,7 +373,7 @@ mod tests {
         let mut h = two();
         let n = h.notify_called("o", true);
         let one = says(&mut h, 1, 5, n);
-        h.notify_ended(n, -ETIMEDOUT, &reply(&[(11, 1, &one)], &[(12, 2)]), 1);
+        h.notify_ended(n, Err(Errno::ETIMEDOUT), &reply(&[(11, 1, &one)], &[(12, 2)]), 1);
         assert!(h.check().wrong.is_some_and(|w| w.contains("did not reach watch 2")));
     }
 
@@ -380,7 +386,7 @@ mod tests {
         let long_ago = h.delete_called("o");
         h.delete_answered(long_ago);
         h.watch_called(1, "o", Duration::from_secs(10));
-        h.watch_answered(1, 0, 11);
+        h.watch_answered(1, Ok(()), 11);
         let n = h.delete_called("o");
         h.broken(1, Duration::from_secs(3));
         h.delete_answered(n);

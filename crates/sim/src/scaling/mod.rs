@@ -312,7 +312,7 @@ impl Writes {
             for (host, id, reply) in cluster.world.take_replies() {
                 let Some(began) = self.under_way.remove(&id) else { continue };
                 match reply {
-                    Ok(Answer::Object { result, .. }) if result >= 0 => {}
+                    Ok(Answer::Object { result: Ok(_), .. }) => {}
                     other => return Err(format!("a write failed: {other:?}")),
                 }
                 let now = cluster.world.now();

@@ -5,13 +5,13 @@ use super::{ClientWorld, Load};
 use crate::host::HostId;
 use crate::oracle::linear::{Entry, Judgement, Model, Step};
 use fsclient::{Answer, Reply, Request};
-use msgs::errno;
 use node::RequestId;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 use stdx::{Bufs, Instant, Rng};
+use wire::Errno;
 
 /// A client's command about a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -205,11 +205,11 @@ impl Load for CommandLoad {
         let now = self.tick();
         let entry = &mut self.history[key][number];
         let read = match reply {
-            Ok(Answer::Command { code: 0, output, .. }) => {
+            Ok(Answer::Command { result: Ok(()), output, .. }) => {
                 let text = String::from_utf8_lossy(&output.to_vec()).into_owned();
                 text.trim().parse().ok()
             }
-            Ok(Answer::Command { code, .. }) if *code == -errno::ENOENT => None,
+            Ok(Answer::Command { result: Err(Errno::ENOENT), .. }) => None,
             // The client gave up, so the outcome is unknown.
             _ => return true,
         };

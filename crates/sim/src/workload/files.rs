@@ -15,7 +15,6 @@ use crate::oracle::linear::Judgement;
 use crate::oracle::namespace::{self, Action, Answer, ROOT};
 use crate::oracle::objects::filled;
 use fsclient::{Answer as FsAnswer, Caller, DirEntry, Entry, Errno, Fh, FsRequest, Reply, Request, SetAttr};
-use msgs::errno::{EIO, ENOENT, ESTALE};
 use node::RequestId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -166,7 +165,7 @@ enum Stage {
 enum Outcome {
     Name(Answer),
     Data(contents::Answer),
-    Failed(i32),
+    Failed(Errno),
 }
 
 impl FileLoad {
@@ -293,7 +292,7 @@ impl FileLoad {
                 self.contents.returned(ino, number, answer);
             }
             (Work::Data(ino, _) | Work::Stat(ino), Outcome::Failed(errno)) => {
-                let gone = [ENOENT, ESTALE].contains(&errno) && !by_held;
+                let gone = [Errno::ENOENT, Errno::ESTALE].contains(&errno) && !by_held;
                 let answer = if gone { contents::Answer::Gone } else { contents::Answer::Error(errno) };
                 self.contents.returned(ino, number, answer);
                 if gone {
@@ -302,7 +301,7 @@ impl FileLoad {
             }
             (Work::Pages(dir), Outcome::Name(Answer::Names(names))) => {
                 for name in FILES.iter().chain(&DIRS).chain(&LINKS) {
-                    let seen = names.get(*name).map_or(Answer::Error(ENOENT), |ino| Answer::Ino(*ino));
+                    let seen = names.get(*name).map_or(Answer::Error(Errno::ENOENT), |ino| Answer::Ino(*ino));
                     self.names.found(client, call, Action::Lookup(dir, (*name).to_owned()), seen);
                 }
             }
@@ -335,7 +334,7 @@ impl FileLoad {
             }
             (Stage::SyncAll, reply) => {
                 let done = Outcome::Data(contents::Answer::Done);
-                self.record(client, if reply.is_ok() { done } else { Outcome::Failed(EIO) });
+                self.record(client, if reply.is_ok() { done } else { Outcome::Failed(Errno::EIO) });
                 None
             }
             (Stage::First, reply) => {
@@ -368,7 +367,7 @@ impl FileLoad {
             (Stage::Data(fh) | Stage::Sync(fh), reply) => {
                 // After a failed write or fsync the outcome is unknown.
                 let done = Outcome::Data(contents::Answer::Done);
-                self.record(client, if reply.is_ok() { done } else { Outcome::Failed(EIO) });
+                self.record(client, if reply.is_ok() { done } else { Outcome::Failed(Errno::EIO) });
                 self.close(client, fh)
             }
         };
@@ -382,7 +381,7 @@ impl FileLoad {
             (Work::Data(_, Do::GetXattr | Do::RemoveXattr), Err(Errno::ENODATA)) => {
                 Outcome::Data(contents::Answer::Xattr(None))
             }
-            (_, Err(errno)) => Outcome::Failed(errno.get()),
+            (_, Err(errno)) => Outcome::Failed(*errno),
             (Work::Stat(ino), Ok(FsAnswer::Attr(attr, _))) => {
                 let call = self.clients[client].doing.as_ref().expect("an answer to something").call;
                 self.names.found(client, call, Action::Nlink(*ino), Answer::Count(attr.nlink));

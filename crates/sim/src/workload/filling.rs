@@ -11,6 +11,7 @@ use node::RequestId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use stdx::{Bufs, Instant, Rng};
+use wire::Errno;
 
 /// Size of an object in bytes.
 const SIZE: usize = 1 << 20;
@@ -115,14 +116,10 @@ impl Load for FillLoad {
         let Some((number, removes)) = self.pending.remove(&id) else { return false };
         self.answered += 1;
         match reply {
-            Ok(Answer::Object { result, .. })
-                if removes && (*result == 0 || *result == -msgs::errno::ENOENT) =>
-            {
+            Ok(Answer::Object { result: Ok(0) | Err(Errno::ENOENT), .. }) if removes => {
                 self.there.remove(&number);
             }
-            Ok(Answer::Object { result, .. }) if !removes && *result == -msgs::errno::ENOSPC => {
-                self.refused += 1
-            }
+            Ok(Answer::Object { result: Err(Errno::ENOSPC), .. }) if !removes => self.refused += 1,
             _ => {}
         }
         true

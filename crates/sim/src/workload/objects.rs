@@ -6,7 +6,7 @@ use crate::host::HostId;
 use crate::objects::object_request;
 use crate::oracle::linear::Judgement;
 use crate::oracle::objects::{Action, History, State, filled};
-use fsclient::{Answer, Reply, Request};
+use fsclient::{Answer, OpAnswer, Reply, Request};
 use msgs::op::{cmp_op, input};
 use msgs::{Extent, Op, osd_flag};
 use node::RequestId;
@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use stdx::{Bufs, Instant, Rng};
+use wire::Errno;
 
 /// The flag with which every other read may be answered by any member.
 pub fn balanced(reads: bool, number: usize) -> u32 {
@@ -170,16 +171,16 @@ impl Load for ObjectLoad {
         self.clients[client].flying -= 1;
         match reply {
             Ok(Answer::Object { result, ops, .. }) => {
-                let seen = (action == Action::Read && *result >= 0).then(|| state_of(ops));
+                let seen = (action == Action::Read && result.is_ok()).then(|| state_of(ops));
                 if let Action::Guarded { tag, .. } = action
-                    && *result >= 0
+                    && result.is_ok()
                 {
                     self.guards.insert(name.clone(), tag.to_string().into_bytes());
                 }
                 self.history.returned(&name, number, *result, seen);
             }
             // The client gave up, so the outcome is unknown.
-            _ => self.history.returned(&name, number, -msgs::errno::EIO, None),
+            _ => self.history.returned(&name, number, Err(Errno::EIO), None),
         }
         true
     }
@@ -265,7 +266,7 @@ fn ops(action: &Action) -> Vec<Op> {
 }
 
 /// The object as the vector of a read saw it.
-fn state_of(ops: &[(i32, Bufs)]) -> State {
+fn state_of(ops: &[OpAnswer]) -> State {
     let [(_, data), (_, omap), (_, attrs)] = ops else { panic!("three answers, not {}", ops.len()) };
     let (omap, _): input::OmapValuesReply = input::read(omap).expect("an OSD's omap answer decodes");
     let attrs: BTreeMap<Vec<u8>, Vec<u8>> = input::read(attrs).expect("an OSD's xattr answer decodes");

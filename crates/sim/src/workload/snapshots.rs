@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use stdx::{Bufs, Instant, Rng};
+use wire::Errno;
 
 /// The load of snapshots.
 pub struct SnapshotLoad {
@@ -215,21 +216,21 @@ impl Load for SnapshotLoad {
         match (what, reply) {
             (What::Call { name, number, reads }, Ok(Answer::Object { result, ops, .. })) => {
                 let data = ops.first().map(|(_, data)| Arc::new(data.to_vec()));
-                let seen = data.filter(|_| reads && *result >= 0);
-                if !reads && *result >= 0 {
+                let seen = data.filter(|_| reads && result.is_ok());
+                if !reads && result.is_ok() {
                     self.there_since.entry(name.clone()).or_insert(self.newest);
                 }
                 self.history.returned(&name, number, *result, seen);
             }
             (What::Call { name, number, .. }, _) => {
-                self.history.returned(&name, number, -msgs::errno::EIO, None);
+                self.history.returned(&name, number, Err(Errno::EIO), None);
             }
-            (What::Take, Ok(Answer::PoolSnap { code: 0, snap: Some(snap) })) => {
+            (What::Take, Ok(Answer::PoolSnap { result: Ok(()), snap: Some(snap) })) => {
                 self.taker = None;
                 self.snaps.insert(snap.0);
                 self.newest = self.newest.max(snap.0);
             }
-            (What::Remove(_), Ok(Answer::PoolSnap { code: 0, .. })) => {}
+            (What::Remove(_), Ok(Answer::PoolSnap { result: Ok(()), .. })) => {}
             // The outcome is unknown: the removal is requested again at the end.
             (What::Remove(snap), _) => self.last_removals.push(snap),
             (What::Take, _) => self.taker = None,

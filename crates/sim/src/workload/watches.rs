@@ -8,11 +8,12 @@ use crate::oracle::linear::Judgement;
 use crate::oracle::watches::History;
 use fsclient::{Answer, Reply, Request};
 use msgs::op::input::{self, ListWatchersReply};
-use msgs::{Extent, Op, errno};
+use msgs::{Extent, Op};
 use node::RequestId;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use stdx::{Bufs, Instant, Rng};
+use wire::Errno;
 
 /// The longest time between two calls of one client.
 const THINK: Duration = Duration::from_millis(600);
@@ -290,7 +291,7 @@ impl Load for WatchLoad {
             (What::Watch(cookie), Ok(Answer::Watching { result, client: gid })) => {
                 self.heard_at.insert(cookie, world.now());
                 self.history.watch_answered(cookie, *result, *gid);
-                if *result < 0 {
+                if result.is_err() {
                     self.clients[client].watches.remove(&cookie);
                 } else if let Some(watch) = self.clients[client].watches.get_mut(&cookie) {
                     watch.1 = true;
@@ -301,10 +302,10 @@ impl Load for WatchLoad {
             }
             (What::Delete(number), _) => self.history.delete_answered(number),
             (What::List(name), Ok(Answer::Object { result, ops, .. })) => {
-                let list = ops.first().filter(|_| *result >= 0).map(|(_, data)| data);
+                let list = ops.first().filter(|_| result.is_ok()).map(|(_, data)| data);
                 let list: ListWatchersReply =
                     list.map(|data| input::read(data).expect("an OSD's list decodes")).unwrap_or_default();
-                if *result >= 0 || *result == -errno::ENOENT {
+                if matches!(result, Ok(_) | Err(Errno::ENOENT)) {
                     self.history.listed(&name, list.entries.iter().map(|entry| entry.cookie));
                 }
             }

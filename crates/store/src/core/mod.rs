@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use stdx::{BLOCK, Buf, Bufs};
 
 /// Changes that are dropped at a time: dropping many takes milliseconds.
-const SPENT: usize = 128;
+const DROPPED_PER_STEP: usize = 128;
 
 /// Entries as they are on the device and as they have changed since.
 ///
@@ -232,7 +232,7 @@ impl Core {
     /// Drops some of the changes that the last checkpoints have written.
     pub fn drop_spent(&mut self) {
         let Some(changes) = self.spent.front_mut() else { return };
-        for _ in 0..SPENT {
+        for _ in 0..DROPPED_PER_STEP {
             if changes.pop_first().is_none() {
                 self.spent.pop_front();
                 return;

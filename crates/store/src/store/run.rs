@@ -9,7 +9,7 @@ use crate::page::Page;
 use stdx::Buf;
 
 /// Retired places that are freed after one input.
-const RELEASED: usize = 64;
+const RELEASED_PER_INPUT: usize = 64;
 
 impl Store {
     /// Gives the result of a disk operation to the part that began it.
@@ -122,7 +122,7 @@ impl Store {
             self.core.release(usize::MAX, &mut self.io);
         } else {
             self.core.drop_spent();
-            self.core.release(RELEASED, &mut self.io);
+            self.core.release(RELEASED_PER_INPUT, &mut self.io);
         }
         if !self.needs_many_pages() {
             self.core.trim_cache();

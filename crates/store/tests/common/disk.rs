@@ -4,6 +4,7 @@
 use node::{DiskError, DiskOp, DiskOpId, DiskResult};
 use std::collections::BTreeMap;
 use stdx::{BufMut, Rng};
+use wire::Errno;
 
 pub struct SimDisk {
     size: u64,
@@ -107,7 +108,7 @@ impl SimDisk {
         let (id, op) = self.under_way.swap_remove(i);
         if let Some(left) = &mut self.fail_after {
             if *left == 0 {
-                return Some((id, Err(DiskError { errno: 5, what: "a broken disk".to_owned() })));
+                return Some((id, Err(DiskError { errno: Errno::EIO, what: "a broken disk".to_owned() })));
             }
             *left -= 1;
         }
@@ -117,11 +118,11 @@ impl SimDisk {
             && self.unreadable_times > 0
         {
             self.unreadable_times -= 1;
-            return Some((id, Err(DiskError { errno: 5, what: "an unreadable sector".to_owned() })));
+            return Some((id, Err(DiskError { errno: Errno::EIO, what: "an unreadable sector".to_owned() })));
         }
         if self.refuses_discards && matches!(op, DiskOp::Discard { .. }) {
             self.refused += 1;
-            return Some((id, Err(DiskError { errno: 95, what: "not supported".to_owned() })));
+            return Some((id, Err(DiskError { errno: Errno::EOPNOTSUPP, what: "not supported".to_owned() })));
         }
         Some((id, Ok(self.carry_out(op))))
     }

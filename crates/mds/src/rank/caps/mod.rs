@@ -20,7 +20,7 @@ use std::time::Duration;
 use stdx::Instant;
 
 /// Bits that a client gets without asking, because they save it a round trip and cost nobody anything.
-const LIKES: u32 = cap::PIN | cap::ANY_SHARED;
+const UNASKED_BITS: u32 = cap::PIN | cap::ANY_SHARED;
 /// The time for which a client may keep write and exclusive bits that it does not want: Ceph's clients give
 /// them back after `client_caps_release_delay`, 5 s, themselves.
 const UNWANTED_FOR: Duration = Duration::from_secs(5);
@@ -68,7 +68,7 @@ impl Caps {
         let inode = cache.inodes.get_mut(&ino).expect("eval removes no inode");
         let grantable = inode.grantable(client);
         let cap = inode.caps.get_mut(client).expect("eval removes no capability");
-        let bits = cap.pending | (grantable & (LIKES | cap.wanted));
+        let bits = cap.pending | (grantable & (UNASKED_BITS | cap.wanted));
         if bits & !cap.pending & STRONG != 0 {
             env.due(Due::InodeChanged(ino));
         }
@@ -245,7 +245,7 @@ fn grant(
     if cap.wanted & grantable & !cap.pending == 0 {
         return;
     }
-    let bits = cap.pending | (grantable & (LIKES | cap.wanted));
+    let bits = cap.pending | (grantable & (UNASKED_BITS | cap.wanted));
     if bits & !cap.pending & STRONG != 0 {
         env.due(Due::InodeChanged(ino));
     }

@@ -5,9 +5,9 @@ use crate::core::Core;
 use crate::ops::{Caller, Loads, Outcome, execute};
 use crate::pg::Pg;
 use crate::pg::request::{ClientOp, Stage};
-use msgs::errno::{EIO, EOLDSNAPC};
 use msgs::{OsdOpReply, osd_flag};
 use node::Level;
+use wire::Errno;
 
 /// True if a planted fault has reads answered without the members' promises.
 fn reads_without_lease() -> bool {
@@ -112,7 +112,7 @@ impl Pg {
             && op.request.flags & osd_flag::ORDERSNAP != 0
             && self.snap_context(core, &op.request).seq < op.loaded.info.snapset.seq;
         if old_context {
-            let refused = Outcome::refused(&op.request, &op.loaded, EOLDSNAPC);
+            let refused = Outcome::refused(&op.request, &op.loaded, Errno::EOLDSNAPC);
             return Some((op, refused));
         }
         let mut outcome = execute(&op.request, &op.target, &op.loaded, &core.options().limits, caller);
@@ -137,7 +137,8 @@ impl Pg {
     /// What was loaded is damaged: if another copy may have it, that comes first.
     fn fail(&mut self, core: &mut Core, op: ClientOp) {
         let Some(op) = self.unless_checked_first(core, op) else { return };
-        let (key, reply) = (op.key.clone(), OsdOpReply::to(&op.request, -EIO, core.epoch()));
+        let (key, reply) =
+            (op.key.clone(), OsdOpReply::to(&op.request, Errno::EIO.to_result_code(), core.epoch()));
         self.answer(core, op, reply);
         self.run_queue(core, &key);
     }

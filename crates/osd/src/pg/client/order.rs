@@ -10,9 +10,8 @@ use crate::pg::meta::index_clone;
 use crate::pg::request::{ClientOp, Stage};
 use maps::{EVersion, ReqId};
 use msgs::OpResult;
-use msgs::errno::{EFBIG, EMSGSIZE, ENAMETOOLONG, ENOSPC};
 use store::{Refusal, TxnOp};
-use wire::{EntityId, EntityType, Utime};
+use wire::{EntityId, EntityType, Errno, Utime};
 
 impl Pg {
     /// Gives a request that changes something, or that failed and must fail again when repeated, its place in
@@ -76,7 +75,7 @@ impl Pg {
             Ok(()) => self.requests.put(op),
             Err((refusal, mut reply)) => {
                 op.effects.clear();
-                reply.result = -errno_of(refusal);
+                reply.result = errno_of(refusal).to_result_code();
                 self.answer(core, op, *reply);
             }
         }
@@ -128,11 +127,11 @@ fn logged(op: &OpResult) -> (i32, Vec<u8>) {
 }
 
 /// Why a client's request can't be stored.
-fn errno_of(refusal: Refusal) -> i32 {
+fn errno_of(refusal: Refusal) -> Errno {
     match refusal {
-        Refusal::NoSpace => ENOSPC,
-        Refusal::TooLarge => EMSGSIZE,
-        Refusal::NameTooLong => ENAMETOOLONG,
-        Refusal::ObjectTooLarge => EFBIG,
+        Refusal::NoSpace => Errno::ENOSPC,
+        Refusal::TooLarge => Errno::EMSGSIZE,
+        Refusal::NameTooLong => Errno::ENAMETOOLONG,
+        Refusal::ObjectTooLarge => Errno::EFBIG,
     }
 }

@@ -12,11 +12,10 @@ use crate::pg::member::{Asker, Member};
 use crate::pg::meta::{MetaChange, index_clone, temp_key};
 use crate::qos::Charge;
 use maps::{EVersion, SnapId};
-use msgs::errno::{EIO, ENOENT};
 use node::{ConnId, Level, Msg};
 use stdx::Bufs;
 use store::{ObjectKey, ObjectView, OmapRange, Read, ReadReply, Refusal, StoreError, Transaction, TxnOp};
-use wire::{Reader, Writer, wire_structs};
+use wire::{Errno, Reader, Writer, wire_structs};
 
 wire_structs! {
     /// What a part holds besides data.
@@ -166,13 +165,13 @@ impl Pg {
                 if let Destination::Member(member) = sender.to {
                     return self.unreadable_here(core, member, sender.key);
                 }
-                return self.refuse_part(core, &sender, -EIO);
+                return self.refuse_part(core, &sender, Errno::EIO);
             }
         };
         let info = view.as_ref().and_then(|v| v.attrs.iter().find(|(n, _)| n == INFO_ATTR));
         let info = info.and_then(|(_, value)| ObjectInfo::parse(value));
         let (Some(view), true) = (view, info.is_some_and(|i| i.version == sender.version)) else {
-            return self.refuse_part(core, &sender, -ENOENT);
+            return self.refuse_part(core, &sender, Errno::ENOENT);
         };
         let (attributes, data, last) = sender.part_of(view);
         if matches!(sender.to, Destination::Member(_)) {
@@ -218,7 +217,7 @@ impl Pg {
     }
 
     /// We do not have the object at that version.
-    fn refuse_part(&mut self, core: &mut Core, s: &Sender, result: i32) {
+    fn refuse_part(&mut self, core: &mut Core, s: &Sender, errno: Errno) {
         core.recovery_ended(1);
         match s.to {
             Destination::Asker(Asker { conn, .. }) => {
@@ -226,7 +225,7 @@ impl Pg {
                     head: self.head(core, s.to.shard()),
                     object: hobject_of(&s.key),
                     next_offset: 0,
-                    result,
+                    result: errno.to_result_code(),
                 };
                 core.send(conn, s.tid, peer::Body::from(reply));
             }

@@ -11,18 +11,18 @@ use crate::pg::member::Member;
 use crate::pg::meta::MetaChange;
 use crate::pg::state::State;
 use maps::{EVersion, OsdId, OsdMap, ReqId};
-use msgs::errno::{EAGAIN, EINVAL};
 use node::Level;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use store::{ObjectKey, Read, ReadReply, StoreError, TxnOp};
+use wire::Errno;
 
 /// From which level on OSDs know entries that undo others. One below it would answer a repeated request as if
 /// it had been carried out.
-const UNDOING: u32 = 4;
+const UNDO_FEATURE_LEVEL: u32 = 4;
 
 /// Why not: an errno and what to say.
-type Refusal = (i32, String);
+type Refusal = (Errno, String);
 
 /// What is read of objects that are to go back, and how many are still awaited.
 #[derive(Debug, Default)]
@@ -96,7 +96,10 @@ impl Pg {
     /// Says how many.
     pub fn mark_unfound_lost(&mut self, core: &mut Core, delete: bool) -> Result<String, Refusal> {
         if !self.is_primary(core) || self.state != State::Active || self.members.is_premerge() {
-            return Err((EAGAIN, format!("pg {} is not active with this OSD as its primary", self.id)));
+            return Err((
+                Errno::EAGAIN,
+                format!("pg {} is not active with this OSD as its primary", self.id),
+            ));
         }
         let keys: Vec<ObjectKey> = self.unfound().map(|(key, _)| key.clone()).collect();
         if keys.is_empty() {
@@ -110,12 +113,12 @@ impl Pg {
                 keys.len(),
                 who.join(", ")
             );
-            return Err((EINVAL, text));
+            return Err((Errno::EINVAL, text));
         }
         if let Some(clone) = keys.iter().find(|key| key.snap != ObjectKey::HEAD) {
             let name = String::from_utf8_lossy(&clone.name).into_owned();
             return Err((
-                EINVAL,
+                Errno::EINVAL,
                 format!("snapshot {:x} of {name} is unfound: remove that snapshot", clone.snap),
             ));
         }
@@ -140,7 +143,8 @@ impl Pg {
     /// older version takes part.
     pub(in crate::pg) fn undo_refused(&mut self, core: &mut Core, key: &ObjectKey) {
         let Some(first) = self.refused.get(key).copied() else { return };
-        let older = self.round.copies().any(|(_, copy)| copy.exists() && copy.feature_level() < UNDOING);
+        let older =
+            self.round.copies().any(|(_, copy)| copy.exists() && copy.feature_level() < UNDO_FEATURE_LEVEL);
         let of_clones = self.log.from(first).any(|e| e.object == *key && !e.clones.is_empty());
         let not_now = !self.state.is_active() || self.members.is_premerge();
         if key.snap != ObjectKey::HEAD || of_clones || older || not_now {

@@ -7,14 +7,13 @@ use crate::pg::member::Member;
 use crate::pg::request::{ClientOp, Reply};
 use crate::pg::scrub::finding::{Finding, Scanned, SnapFinding};
 use maps::{Epoch, SnapId};
-use msgs::errno::{EAGAIN, EINVAL, ENOENT};
 use msgs::op::scrub::{
     InconsistentObject, InconsistentSnapset, ObjectId, ObjectInfo, ScrubLs, ScrubLsReply, ShardId, ShardInfo,
     read,
 };
 use msgs::{Op, OpCode, OsdOpReply};
 use store::ObjectKey;
-use wire::Writer;
+use wire::{Errno, Writer};
 
 /// The most that one answer has.
 const MAX: u64 = 1000;
@@ -27,8 +26,9 @@ impl Pg {
         if raw.code != OpCode::SCRUBLS {
             return None;
         }
-        let outcome = read(data).ok_or(EINVAL).and_then(|input| self.list_found(self.us(core), &input));
-        let result = outcome.as_ref().err().map_or(0, |errno| -errno);
+        let outcome =
+            read(data).ok_or(Errno::EINVAL).and_then(|input| self.list_found(self.us(core), &input));
+        let result = outcome.as_ref().err().map_or(0, |errno| errno.to_result_code());
         let mut reply = OsdOpReply::to(&op.request, result, core.epoch());
         reply.ops[0].rval = result;
         // With the epoch also where that of the question is over, as Ceph does.
@@ -38,14 +38,14 @@ impl Pg {
         Some(reply)
     }
 
-    fn list_found(&self, us: Member, input: &ScrubLs) -> Result<ScrubLsReply, i32> {
+    fn list_found(&self, us: Member, input: &ScrubLs) -> Result<ScrubLsReply, Errno> {
         let interval = self.members.interval;
         if input.interval != 0 && input.interval != interval.0 {
-            return Err(EAGAIN);
+            return Err(Errno::EAGAIN);
         }
         let found = &self.scrub.found;
         if found.interval == Epoch(0) {
-            return Err(ENOENT);
+            return Err(Errno::ENOENT);
         }
         let max = usize::try_from(input.max.min(MAX)).unwrap_or_default();
         let is_last = |key: &ObjectKey| {
