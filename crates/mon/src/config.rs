@@ -1,4 +1,4 @@
-//! What a monitor is told when it is made, and how options are looked up.
+//! Configuration of a monitor, and the lookup of options.
 
 use maps::MonMap;
 use std::collections::BTreeMap;
@@ -21,9 +21,9 @@ pub struct MonConfig {
     pub hostname: String,
     /// The device that the store is on.
     pub disk: node::DiskInfo,
-    /// Where that is, for messages to people.
+    /// Path of the store, for messages to people.
     pub store_path: String,
-    /// The file that says that this monitor was in a cluster before, where it is there: then it never makes a
-    /// new one. On an empty store it waits for monitors that have the cluster's state.
+    /// Marker file of a monitor that has been in a cluster, if the file exists. Such a monitor never founds a
+    /// new cluster: with an empty store it waits for monitors that have the cluster's state.
     pub joined: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! A decision in the making: handlers read the proposed state and describe the next one; nothing takes effect
+//! A change being prepared: handlers read the proposed state and describe the next one. Nothing takes effect
 //! before the log has committed it.
 
 use crate::config::MonConfig;
@@ -14,7 +14,7 @@ use wire::{Utime, Writer};
 /// Bytes of a name that is part of a key of the store.
 const NAME: usize = 1024;
 
-/// What handlers of changes work with.
+/// Working context of handlers that change the state.
 pub struct Edit<'a> {
     /// The state with everything proposed so far.
     pub base: &'a State,
@@ -24,11 +24,11 @@ pub struct Edit<'a> {
     pub config: &'a MonConfig,
     /// The time of the decision.
     pub now: Now,
-    /// For keys.
+    /// Randomness for new keys.
     pub rng: &'a mut Rng,
     changes: Vec<Change>,
     osd: Option<(Box<OsdMapIncremental>, NacreMap)>,
-    /// The CRUSH map of the next OSD map, where it is another one; encoded once, at the end.
+    /// CRUSH map of the next OSD map, if it changes; encoded once, at the end.
     crush: Option<Box<CrushMap>>,
     fs: Option<Box<FsMap>>,
     /// Lines for the cluster log once it is committed.
@@ -82,7 +82,7 @@ impl<'a> Edit<'a> {
         &mut self.osd_and_nacre().1
     }
 
-    /// The servers' own map with what was decided so far.
+    /// The servers' own map with all changes decided so far.
     pub fn nacre_now(&self) -> &NacreMap {
         self.osd.as_ref().map_or(&**self.base.osd.nacre(), |(_, nacre)| nacre)
     }
@@ -116,7 +116,7 @@ impl<'a> Edit<'a> {
         self.crush = Some(Box::new(crush));
     }
 
-    /// A pool of the next OSD map, to change. Panics where there is no such pool.
+    /// A pool of the next OSD map, to be changed. Panics if there is no such pool.
     pub fn pool(&mut self, id: i64) -> &mut Pool {
         let old = self.base.osdmap().pools.get(&id);
         let epoch = self.base.osdmap().epoch.next();
@@ -140,7 +140,7 @@ impl<'a> Edit<'a> {
         self.fs.as_deref().unwrap_or(&self.base.fsmap)
     }
 
-    /// One file system of the next map, to change; its own epoch moves too. Panics where there is none.
+    /// A file system of the next map, to be changed; its own epoch advances too. Panics if there is none.
     pub fn filesystem(&mut self, id: Fscid) -> &mut maps::MdsMap {
         let modified = self.stamp();
         let map = self.fsmap();
@@ -151,7 +151,7 @@ impl<'a> Edit<'a> {
         fs
     }
 
-    /// Whether nothing is to be proposed.
+    /// True if there is nothing to propose.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.osd.is_none() && self.fs.is_none()
     }
@@ -175,7 +175,7 @@ impl<'a> Edit<'a> {
         })
     }
 
-    /// What to propose.
+    /// The changes to propose.
     pub fn into_changes(self) -> Vec<Change> {
         let mut changes = self.changes;
         if let Some((mut inc, mut nacre)) = self.osd {

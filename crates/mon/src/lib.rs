@@ -2,10 +2,10 @@
 //! answers administrators (docs/design.md, decisions 7, 10, 11, 12).
 //!
 //! How a change happens: a handler reads the *proposed* state, describes the next one in an [`edit::Edit`]
-//! and proposes it to the [`log`], which [`consensus`] replicates; when it is committed,
+//! and proposes it to the log ([`raft_log`]), which [`consensus`] replicates; when it is committed,
 //! [`state::State::apply`] changes the committed state, subscribers are told, and replies that waited go out.
-//! Nothing that is not durable is ever shown. What OSDs and MDSs report of themselves is soft state
-//! ([`soft`]).
+//! Nothing that is not durable is ever shown. Reports of OSDs and MDSs about themselves are not replicated
+//! ([`volatile`]).
 //!
 //! Entry points: [`Mon`], [`MonConfig`]; commands are in [`commands`], one file a family.
 

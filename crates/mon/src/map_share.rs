@@ -1,11 +1,11 @@
-//! What a monitor knows of the OSD maps that a session has beside those that it was sent.
+//! The OSD maps that a session has beyond those that this monitor sent it.
 
 use maps::Epoch;
 
 /// The change that an OSD has asked for is in one of this many maps that follow.
 const AWAITED: u8 = 2;
 
-/// What a session has of OSD maps beside what its monitor sends it.
+/// The OSD maps that a session has beyond those that its monitor sent it.
 #[derive(Debug, Default)]
 pub(crate) struct MapShare {
     /// It exchanges heartbeats with other OSDs, which bring it new maps.

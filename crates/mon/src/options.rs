@@ -7,8 +7,8 @@ use decl::options;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Whom options are for: an entity, and where it is, as masks of sections (`osd/class:ssd`, `osd/rack:r1`)
-/// ask.
+/// The entity whose options are looked up, and its location, since masks of sections (`osd/class:ssd`,
+/// `osd/rack:r1`) refer to it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Target {
     /// `osd.3`, or a kind or `global` alone.
@@ -25,9 +25,9 @@ impl Target {
         Self { entity: entity.to_owned(), ..Self::default() }
     }
 
-    /// How well a section fits: `None` where it is not for this entity. The largest wins: the entity's own
-    /// section over its kind's over `global`; in each, an inner place over an outer one over none, then a
-    /// device class over none.
+    /// Specificity of a section; `None` if it does not apply to this entity. The largest wins: the entity's
+    /// own section over its kind's over `global`; within each, an inner location over an outer one over none,
+    /// then a device class over none.
     fn fit(&self, who: &str) -> Option<(usize, usize, bool)> {
         let mut parts = who.split('/');
         let section = parts.next().unwrap_or_default();
@@ -151,7 +151,7 @@ fn option_of<T: FromOption>(config: &MonConfig, state: &State, target: &Target, 
 
 /// The options that are set for an entity: the most specific value of each.
 pub(crate) fn config_for(state: &State, entity: &str) -> BTreeMap<String, String> {
-    // Where an entity is matters to masks alone, and is not found at once on a large map.
+    // Only masks need the entity's location, and finding it is slow on a large map.
     let masked = state.config.keys().any(|(who, _)| who.contains('/'));
     let target = if masked { target_of(state, entity) } else { Target::named(entity) };
     resolve(&state.config, &target)

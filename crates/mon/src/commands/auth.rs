@@ -158,7 +158,7 @@ fn mismatch(old: &Caps, wanted: &Caps) -> Option<String> {
     services.into_iter().find(|s| old.get(*s) != wanted.get(*s)).cloned()
 }
 
-/// The key, made where there is none.
+/// Returns the entity's key, creating it if there is none.
 fn make(edit: &mut Edit<'_>, name: &EntityName, caps: Caps) -> Result<EntityAuth, Failure> {
     if let Some(old) = edit.base.auth.get(name) {
         // Asked without capabilities, an existing key is simply shown.

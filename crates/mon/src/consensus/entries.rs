@@ -5,26 +5,26 @@ use crate::consensus::voter::VoterId;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Who votes: the store, and the name of the monitor that it belongs to.
+/// The voters: their stores, and the names of the monitors that own them.
 pub type Voters = BTreeMap<VoterId, String>;
 
-/// How far a log goes. Ordered as elections compare logs: by term, then by index.
+/// A position in the log. Ordered as elections compare logs: by term, then by index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Position {
-    /// Of the leader that made the entry.
+    /// Term of the leader that created the entry.
     pub term: u64,
-    /// From 1 without gaps; 0 before the first.
+    /// Index, from 1 without gaps; 0 is the position before the first entry.
     pub index: u64,
 }
 
-/// One entry.
+/// An entry of the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// Where.
+    /// Its position.
     pub at: Position,
     /// The voters from here on, where the entry changes them.
     pub voters: Option<Arc<Voters>>,
-    /// What the owner agrees on, encoded.
+    /// The owner's payload, encoded.
     pub data: Arc<Vec<u8>>,
 }
 
@@ -67,7 +67,7 @@ impl Entries {
         &held.unwrap_or(&self.voters[0]).1
     }
 
-    /// The term of an entry; `None` where it is not here.
+    /// The term of an entry; `None` if the log does not have it.
     pub fn term_at(&self, index: u64) -> Option<u64> {
         if index == self.base.index {
             return Some(self.base.term);

@@ -28,13 +28,13 @@ impl Raft {
         acked.map(|at| at + self.timing.lease)
     }
 
-    /// Whether a read of what is committed now sees everything that anybody was ever told.
+    /// True if a read of the committed state now sees everything that anybody was ever told.
     pub fn may_read(&self, now: Instant) -> bool {
         let lease = self.lease_until().is_some_and(|until| now < until);
         self.is_active() && (lease || stdx::mutants::is_active("mon_reads_without_lease"))
     }
 
-    /// Whether a leader that this voter heard may still rely on it.
+    /// True if the leader that this voter last heard may still rely on its promise not to vote.
     pub(super) fn is_loyal(&self, now: Instant) -> bool {
         if stdx::mutants::is_active("mon_votes_during_lease") {
             return false;

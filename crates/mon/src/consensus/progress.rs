@@ -1,8 +1,8 @@
-//! How far a leader has brought each peer.
+//! A leader's view of how far each peer's log has got.
 
 use stdx::Instant;
 
-/// How far one peer is.
+/// Replication progress of one peer.
 #[derive(Clone, Debug)]
 pub(super) struct Progress {
     /// The next entry to send.
@@ -10,7 +10,7 @@ pub(super) struct Progress {
     /// Durable there up to here.
     pub matched: u64,
     pub state: ProgressState,
-    /// When the newest message that it has answered was sent.
+    /// Send time of the newest message that the peer has answered.
     pub acked: Option<Instant>,
 }
 

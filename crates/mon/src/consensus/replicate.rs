@@ -1,4 +1,4 @@
-//! What a leader does: brings entries to the others, counts who has them, keeps its lease.
+//! The leader's work: replicates entries, counts who has them, keeps the lease.
 
 use crate::consensus::entries::{Entry, Position, Voters};
 use crate::consensus::progress::{Progress, ProgressState};
@@ -33,8 +33,8 @@ impl Raft {
         Some(at.index)
     }
 
-    /// Whether the next change of voters may be proposed: the last one is committed, and an entry of this
-    /// term.
+    /// True if the next change of voters may be proposed: the last one is committed, and so is an entry of
+    /// this term.
     pub fn may_change_voters(&self) -> bool {
         self.is_active() && self.log.voters_since() <= self.commit
     }
@@ -57,12 +57,12 @@ impl Raft {
         }
     }
 
-    /// Whether a peer has all that is committed.
+    /// True if a peer has all committed entries.
     pub fn is_caught_up(&self, id: VoterId) -> bool {
         matches!(&self.role, Role::Leader(l) if l.peers.get(&id).is_some_and(|p| p.matched >= self.commit))
     }
 
-    /// When the newest message that a peer has answered was sent; as leader.
+    /// Send time of the newest message that a peer has answered; leaders only.
     pub fn heard(&self, id: VoterId) -> Option<Instant> {
         let Role::Leader(l) = &self.role else { return None };
         l.peers.get(&id)?.acked
@@ -132,7 +132,7 @@ impl Raft {
         }
     }
 
-    /// Sends entries to one peer, or a sign of life where there is nothing to send and `anyway`.
+    /// Sends entries to one peer; if there are none, sends a heartbeat if `anyway`.
     fn send_append(&mut self, now: Instant, id: VoterId, anyway: bool, out: &mut Vec<Effect>) {
         let (term, base) = (self.term, self.log.base());
         let (commit, saved) = (self.commit, self.saved_changes);
@@ -233,7 +233,7 @@ impl Raft {
             return;
         }
         let base = self.log.base();
-        // What lies before the base is committed, so it agrees.
+        // Entries before the base are committed, so they agree.
         let agrees = prev.index < base.index || self.log.term_at(prev.index) == Some(prev.term);
         if !agrees {
             let reply = Message::AppendReply { term, sent, agrees, matched: self.log.hint(prev.index) };

@@ -1,4 +1,4 @@
-//! What monitors say to one another about elections and entries.
+//! Messages among voters about elections and entries.
 
 use crate::consensus::entries::{Entry, Position};
 
@@ -8,11 +8,11 @@ use crate::consensus::entries::{Entry, Position};
 pub enum Message {
     /// Would you vote for me? Nothing is promised by asking or answering.
     PreVote { term: u64, last: Position },
-    /// Whether.
+    /// Answer to a `PreVote`.
     PreVoteReply { term: u64, granted: bool },
     /// Vote for me.
     Vote { term: u64, last: Position },
-    /// Whether.
+    /// Answer to a `Vote`.
     VoteReply { term: u64, granted: bool },
     /// The leader's entries after `prev`; without any it is a sign of life.
     Append {
@@ -27,24 +27,24 @@ pub enum Message {
     /// The answer, and again when more has become durable.
     AppendReply {
         term: u64,
-        /// Of the message answered; 0 where none is.
+        /// `sent` of the message that this answers; 0 if it answers none.
         sent: u64,
-        /// Whether `prev` was there.
+        /// True if the follower's log contains `prev`.
         agrees: bool,
-        /// Where it agrees: durable and equal to the leader's log up to here. Else where to look next.
+        /// If it agrees: the log is durable and equal to the leader's up to here. Else the index to try next.
         matched: u64,
     },
     /// The sender led and does not any more: nobody owes it anything, and one voter is asked to stand at
     /// once.
     Resign {
         term: u64,
-        /// Whether that is you.
+        /// True if the receiver is the voter that should stand.
         stand: bool,
     },
 }
 
 impl Message {
-    /// Its term.
+    /// Term of the message.
     pub fn term(&self) -> u64 {
         match self {
             Self::PreVote { term, .. }

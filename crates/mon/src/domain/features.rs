@@ -1,8 +1,7 @@
-//! What the cluster uses that OSDs of older builds do not understand
-//! ([`NacreMap::feature_level`](maps::NacreMap::feature_level)). A level is raised when something of it is
-//! used for the first time, so that until then OSDs may go back to an older build; after that those below it
-//! are not let in any more. What an OSD can do it says when it boots, and that is kept with what it says of
-//! itself.
+//! Feature levels ([`NacreMap::feature_level`](maps::NacreMap::feature_level)): features in use that OSDs of
+//! older builds do not understand. A level is raised when one of its features is first used; until then OSDs
+//! may return to an older build, afterwards OSDs below that level are refused. An OSD reports its level when
+//! it boots, and the monitor keeps it with the OSD's metadata.
 
 use crate::edit::Edit;
 use crate::failure::Failure;
@@ -17,7 +16,7 @@ pub const MERGES: u32 = 2;
 /// Under which name an OSD's level is in its metadata.
 pub const KEY: &str = "feature_level";
 
-/// What an OSD said when it booted last; 1 for those that booted before anybody asked.
+/// The level that an OSD reported at its last boot; 1 for OSDs of builds that report none.
 fn of_osd(state: &State, osd: OsdId) -> u32 {
     let metadata = state.metadata.get(&EntityName::new(EntityType::OSD, osd.0.to_string()));
     metadata.and_then(|metadata| metadata.get(KEY)?.parse().ok()).unwrap_or(1)
@@ -44,7 +43,7 @@ pub fn require(edit: &mut Edit<'_>, level: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Why an OSD that can do no more than `level` may not come up, where that is so.
+/// The reason why an OSD of this `level` may not boot, if it may not.
 pub fn refusal(state: &State, osd: OsdId, level: u32) -> Option<String> {
     let required = state.osd.nacre().feature_level;
     (level < required).then(|| {

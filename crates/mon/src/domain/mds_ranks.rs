@@ -6,10 +6,10 @@ use maps::{Epoch, Fscid, Gid, MdsInfo, MdsMap, MdsRank, MdsState};
 use std::time::Duration;
 use wire::{EntityName, EntityType, Utime};
 
-/// How long a failed MDS's address may not write: Ceph's `mds_blocklist_interval`.
+/// Time for which a failed MDS's address is blocklisted: Ceph's `mds_blocklist_interval`.
 const BLOCKLIST: Duration = Duration::from_secs(24 * 3600);
 
-/// What an MDS is answered.
+/// The answer to a beacon.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Answer {
     /// Its beacon, as acknowledgement.
@@ -71,7 +71,7 @@ fn may_move(from: MdsState, to: MdsState) -> bool {
     }
 }
 
-/// Where an MDS is: in a file system, or `None` for a standby.
+/// Finds an MDS: in a file system, or `None` for a standby.
 fn find(fsmap: &maps::FsMap, gid: Gid) -> Option<(Option<Fscid>, &MdsInfo)> {
     let fscid = *fsmap.mds_roles.get(&gid)?;
     match fsmap.filesystems.get(&fscid) {
@@ -153,7 +153,7 @@ pub(crate) fn mark_laggy(edit: &mut Edit<'_>, gid: Gid) {
     }
 }
 
-/// Whether a rank waits and a standby is there.
+/// True if a rank is vacant and a standby exists.
 pub(crate) fn needs_assignment(fsmap: &maps::FsMap) -> bool {
     !fsmap.standby_daemons.is_empty()
         && fsmap.filesystems.values().any(|fs| wanted_rank(&fs.mds_map).is_some())

@@ -64,7 +64,7 @@ fn boot_osd(edit: &mut Edit<'_>, m: &peer::OsdBoot) -> bool {
     if map.has_flag(osd_flags::NOUP) || own & osd_state::NOUP != 0 {
         return false;
     }
-    // What it asked may be older than what is required by now.
+    // The required level may have risen since the OSD was checked.
     if features::refusal(edit.base, m.osd, m.feature_level).is_some() {
         return false;
     }
@@ -129,7 +129,7 @@ fn place_all(edit: &mut Edit<'_>, boots: &[Box<peer::OsdBoot>]) {
                 }
             }
         }
-        // What it has changed before it was refused is to be forgotten.
+        // A refused placement must leave no changes behind.
         if refused.is_none() {
             if changed {
                 edit.set_crush(crush);
@@ -140,7 +140,7 @@ fn place_all(edit: &mut Edit<'_>, boots: &[Box<peer::OsdBoot>]) {
     }
 }
 
-/// Whether an OSD may have to be put somewhere.
+/// True if an OSD may need another place in the CRUSH map.
 fn is_elsewhere(crush: &CrushMap, m: &peer::OsdBoot) -> bool {
     !m.crush_location.is_empty() && (!is_at(crush, m) || lacks_class(crush, m))
 }

@@ -30,7 +30,7 @@ pub fn flags_of(map: &OsdMap, osd: OsdId) -> u32 {
     bits
 }
 
-/// Whether flags forbid to mark an OSD down.
+/// True if a flag forbids marking an OSD down.
 pub(crate) fn is_kept_up(map: &OsdMap, osd: OsdId) -> bool {
     map.has_flag(osd_flags::NODOWN) || flags_of(map, osd) & osd_state::NODOWN != 0
 }

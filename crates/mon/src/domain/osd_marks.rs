@@ -61,7 +61,7 @@ pub(crate) fn create_osd(edit: &mut Edit<'_>, osd: OsdId, uuid: wire::Uuid) {
     inc.new_uuid.insert(osd, uuid);
 }
 
-/// Whether `addrs` is the run of the process that the map means: the same nonce at any of its addresses.
+/// True if `addrs` belong to the incarnation that the map names: any of its addresses has the same nonce.
 pub(crate) fn same_incarnation(entry: &maps::OsdEntry, addrs: &AddrVec) -> bool {
     let known = [&entry.client_addrs, &entry.cluster_addrs, &entry.hb_back_addrs, &entry.hb_front_addrs];
     addrs.0.iter().any(|a| known.iter().any(|k| k.0.contains(a)))

@@ -4,14 +4,14 @@ use crate::crush_edit;
 use crate::pg_stats::PgTable;
 use maps::{OsdId, OsdMap, osd_state};
 
-/// What a pool holds and may still take.
+/// Content of a pool and the space left for it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PoolUsage {
     /// Bytes of users.
     pub stored: u64,
     /// Bytes of omap, part of `stored`.
     pub omap: u64,
-    /// Objects.
+    /// Number of objects.
     pub objects: u64,
     /// Bytes on devices.
     pub used: u64,
@@ -21,7 +21,7 @@ pub struct PoolUsage {
     pub raw_avail: u64,
 }
 
-/// The usage of a pool. What is still free is told by the OSD under its rule that will be full first.
+/// The usage of a pool. Its free space is determined by the OSD under its rule that will be full first.
 pub fn pool_usage(map: &OsdMap, pgs: &PgTable, id: i64) -> PoolUsage {
     let Some(pool) = map.pools.get(&id) else { return PoolUsage::default() };
     let sum = pgs.pool(id);
@@ -57,7 +57,7 @@ pub fn pool_usage(map: &OsdMap, pgs: &PgTable, id: i64) -> PoolUsage {
     }
 }
 
-/// How full an OSD's device is, from 0 to 1.
+/// Part of an OSD's device that is in use, from 0 to 1.
 pub(crate) fn fullness(pgs: &PgTable, osd: maps::OsdId) -> f64 {
     pgs.osd(osd)
         .filter(|s| s.store.total > 0)

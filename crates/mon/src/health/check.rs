@@ -2,14 +2,14 @@
 
 use decl::Code;
 
-/// One finding.
+/// A finding of a health check.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Check {
-    /// What.
+    /// Its health code.
     pub code: Code,
-    /// One line.
+    /// Summary in one line.
     pub summary: String,
-    /// How many things are concerned.
+    /// Number of affected items.
     pub count: usize,
     /// A line each.
     pub detail: Vec<String>,

@@ -15,7 +15,7 @@ use crate::view::View;
 use decl::{Code, Severity};
 use serde_json::{Map, Value, json};
 
-/// What is wrong, and what of it nobody wants to hear.
+/// The findings, and those that are muted.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Health {
     /// All findings, the worst first.
@@ -30,7 +30,7 @@ impl Health {
         Self { checks: checks(view), mutes: mutes(&view.state.kv) }
     }
 
-    /// Whether a finding is muted.
+    /// True if a finding is muted.
     pub fn is_muted(&self, check: &Check) -> bool {
         self.mutes.contains_key(check.code.name())
     }
@@ -55,7 +55,7 @@ impl Health {
         }
     }
 
-    /// As `health` gives it in JSON.
+    /// The JSON that `health` prints.
     pub fn json(&self, detail: bool) -> Value {
         let mut all = Map::new();
         for c in &self.checks {

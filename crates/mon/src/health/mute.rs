@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Where mutes are kept in the store of small values: a key for each code.
+/// Prefix of the mutes in the key-value store: one key for each code.
 pub const MUTES: &str = "health/mute/";
 
 /// Under which keys the monitors note which findings the cluster log has, with their summaries.
@@ -14,9 +14,9 @@ pub const RAISED: &str = "health/raised/";
 pub(crate) struct Mute {
     /// Stays when the condition goes away or gets worse.
     pub sticky: bool,
-    /// When it was muted.
+    /// Summary at the time of the mute.
     pub summary: String,
-    /// Of things concerned, when it was muted.
+    /// Number of affected items at the time of the mute.
     pub count: u64,
     /// Seconds since 1970 at which it ends by itself.
     pub until: Option<u64>,
@@ -33,7 +33,7 @@ impl Mute {
         })
     }
 
-    /// As it is stored.
+    /// Encodes it for the key-value store.
     pub fn encode(&self) -> Vec<u8> {
         let json = json!({
             "sticky": self.sticky, "summary": self.summary, "count": self.count, "until": self.until,

@@ -23,8 +23,8 @@ pub(super) fn admin_commands() -> Vec<(&'static str, &'static str)> {
     ADMIN.iter().chain(decl::settings::COMMANDS).copied().collect()
 }
 
-/// Whether a command, as JSON, is one of the admin socket: told to this monitor it is meant for its process,
-/// also where the monitors' table has one of the same name.
+/// True if a command in JSON is one of the admin socket. Sent to this monitor it is meant for its process,
+/// even if the monitors' table has a command of the same name.
 pub(super) fn is_admin_command(text: &str) -> bool {
     let parsed: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
     let prefix = parsed["prefix"].as_str().unwrap_or_default();
@@ -69,7 +69,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// A command on the options of this process; `None` where it is none.
+    /// Runs a command on the options of this process; `None` if it is none.
     pub(super) fn settings_command(&mut self, command: &Value) -> Option<decl::settings::Outcome> {
         let own = format!("mon.{}", self.config.name);
         let central = crate::options::config_for(self.log.state(), &own);

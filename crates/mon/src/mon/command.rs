@@ -186,14 +186,14 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// The state with the file systems alone that the session may see, where that is not all of it.
+    /// The state reduced to the file systems that the session may see; `None` if it may see all.
     fn visible_state(&self, conn: ConnId) -> Option<State> {
         let session = self.sessions.get(conn).filter(|s| s.caps.hides_fs())?;
         let state = self.log.state();
         Some(State { fsmap: session.fsmap(&state.fsmap), ..state.clone() })
     }
 
-    /// Where a key names file systems, others are not changed with it.
+    /// Checks that a key restricted to certain file systems changes no other.
     fn may_change_fs(&self, conn: ConnId, cmd: Cmd, args: &Args) -> Result<(), Failure> {
         let session = self.sessions.get(conn).filter(|s| s.caps.names_fs());
         let (Some(session), Some(name)) = (session, args.opt_str("fs_name").filter(|_| cmd != Cmd::FsNew))
@@ -210,7 +210,7 @@ impl<S: Storage> Mon<S> {
         Ok(())
     }
 
-    /// What is said of a command that the session may not give.
+    /// Refuses a command that the session may not give, and logs it.
     fn denied(&self, conn: ConnId, cmd: Cmd, out: &mut Vec<Out>) -> Failure {
         let (prefix, decl) = (cmd.prefix(), cmd.decl());
         let text = format!("`{prefix}` of {}", self.who(conn));

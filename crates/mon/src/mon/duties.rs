@@ -1,4 +1,4 @@
-//! What the leader does from time to time: pools, placement groups, devices.
+//! The leader's periodic work on pools, placement groups and devices.
 
 use crate::domain::autoscale::{Scale, rests, scales};
 use crate::domain::devices::{device_of, noted};
@@ -46,7 +46,7 @@ impl<S: Storage> Mon<S> {
         });
     }
 
-    /// Who was taken in again, or is gone, is forgotten.
+    /// Drops the records of OSDs that are in again or gone.
     fn forget_disks(&mut self, now: Now, map: &OsdMap) {
         let noted: Vec<OsdId> = noted(self.log.tail()).into_keys().collect();
         let over: Vec<OsdId> =
@@ -174,7 +174,7 @@ impl<S: Storage> Mon<S> {
 
     /// One step of the balancer, at the leader.
     pub(super) fn tick_balancer(&mut self, now: Now) {
-        // What is proposed would change what is thought about.
+        // A proposal in progress would change the balancer's input.
         if self.log.is_proposing() {
             return;
         }

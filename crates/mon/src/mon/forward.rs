@@ -1,7 +1,7 @@
-//! Clients and daemons at a monitor that does not lead. It answers what is about its own session and tells of
-//! maps as they are committed; everything else goes to the leader, whose answer it passes on once it has
-//! applied what the answer speaks of. Requests that are not answered yet are kept, and given to the next
-//! leader where one comes: commands may be carried out twice, as with clients that lose their monitor.
+//! Clients and daemons at a monitor that does not lead. The monitor answers requests about their own session,
+//! and sends maps as they are committed. It forwards everything else to the leader, and passes the leader's
+//! answer on once it has applied the log entry that the answer refers to. Unanswered requests are kept for
+//! the next leader, so a command may be executed twice, as with clients that lose their monitor.
 
 use crate::mon::admin::is_admin_command;
 use crate::mon::{Mon, Out};
@@ -13,8 +13,8 @@ use node::{Body, ConnId, Event, Level, Msg, Output, Peer};
 use stdx::{Instant, Now};
 use wire::{EntityName, RawMsg};
 
-/// Whether this monitor answers by itself, leader or not: what concerns the session or this process. `is_own`
-/// says that the session may do everything.
+/// True if this monitor answers by itself, leader or not: the message concerns the session or this process.
+/// `is_own` says that the session may do everything.
 fn is_local(body: &Body, is_own: bool) -> bool {
     match body {
         Body::Client(Client::MonCommand(m)) => is_static(&m.cmd),
@@ -88,7 +88,7 @@ impl<S: Storage> Mon<S> {
             && !self.log.raft().is_some_and(|r| r.may_change_voters())
     }
 
-    /// Sends a session's message to the leader; `false` where it can't be reached.
+    /// Sends a session's message to the leader; `false` if the leader can't be reached.
     fn forward_to_leader(&mut self, now: Instant, conn: ConnId, msg: &Msg, out: &mut Vec<Out>) -> bool {
         let Some(session) = self.sessions.get(conn).filter(|_| !is_proxy(conn)) else { return false };
         let peer = &session.peer;
@@ -111,7 +111,7 @@ impl<S: Storage> Mon<S> {
         sent
     }
 
-    /// The name of the leader where that is another monitor.
+    /// Name of the leader if it is another monitor.
     pub(super) fn leader_name(&self) -> Option<String> {
         let (store, _) = self.standing.leader().filter(|(store, _)| *store != self.own_store())?;
         let voters = self.log.raft()?.voters();
@@ -177,7 +177,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// What a session asked is of no interest any more; the leader forgets it.
+    /// Drops a session's outstanding requests, here and at the leader.
     pub(super) fn forget_requests(&mut self, now: Instant, conn: ConnId, out: &mut Vec<Out>) {
         if self.requests.forget(conn)
             && let Some(leader) = self.leader_name()

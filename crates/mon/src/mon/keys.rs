@@ -71,8 +71,8 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// What lets monitors find one another before there is a cluster: the key that they share, and tickets
-    /// that nobody uses.
+    /// Keys by which monitors find one another before there is a cluster: the key that they share, and
+    /// rotating keys that no ticket of a cluster uses.
     fn keys_of_nobody(&self) -> (BTreeMap<EntityName, EntityAuth>, BTreeMap<EntityType, RotatingKeys>) {
         let own = self.config.keyring.0.iter().filter(|(name, _)| name.ty == EntityType::MON);
         let entities =

@@ -1,4 +1,4 @@
-//! What happens when the leader changes, and while there is none.
+//! Changes of leader, and the time without one.
 
 use crate::bootstrap::{self, GLOBAL_ID_STEP};
 use crate::consensus::VoterId;
@@ -61,7 +61,7 @@ impl<S: Storage> Mon<S> {
     }
 
     fn deposed(&mut self, now: Instant) {
-        // What waited for entries of this term is asked of the next leader.
+        // Requests that waited for entries of this term go to the next leader.
         self.answers.clear();
         self.end_proxies(now, None);
     }
@@ -86,8 +86,8 @@ impl<S: Storage> Mon<S> {
         self.note_ready(out);
     }
 
-    /// Daemons here announce themselves and report anew, once there is a way for that to the leader: what it
-    /// was not told is lost.
+    /// Asks the daemons connected here to announce themselves and report again once this monitor can reach
+    /// the leader: reports made before are lost.
     pub(super) fn ask_daemons_anew(&mut self, out: &mut Vec<Out>) {
         let Some((_, term)) = self.standing.leader() else { return };
         let reachable = self.leader_name().is_none_or(|name| self.links.conn_to(&name).is_some());
@@ -128,7 +128,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// Who is in quorum now.
+    /// Recomputes the quorum.
     pub(super) fn refresh_quorum(&mut self, now: Instant) {
         let Some(raft) = self.log.raft() else { return };
         let map = &self.log.state().monmap;

@@ -1,6 +1,6 @@
-//! Connections between monitors. Each monitor opens one to each other one and sends there; what it receives
-//! comes on the ones that the others opened (docs/adr/0002). All hold the key of `mon.`; which monitor and
-//! which store it is, the first message says.
+//! Actions on the connections between monitors. Each monitor opens one to every other and sends on it; it
+//! receives on the connections that the others opened (docs/adr/0002). All hold the key of `mon.`; the first
+//! message names the sender's monitor and store.
 
 use crate::consensus::{Message, VoterId};
 use crate::mon::{Mon, Out};
@@ -23,7 +23,7 @@ impl<S: Storage> Mon<S> {
         if map.mons.is_empty() { &self.config.monmap } else { map }
     }
 
-    /// Opens connections that are missing, and those anew on which nothing comes back.
+    /// Opens missing connections, and reopens those on which no answers arrive.
     pub(super) fn maintain_links(&mut self, now: Instant, out: &mut Vec<Out>) {
         let known = self.known_monmap();
         let wanted: Vec<(String, wire::EntityAddr)> = known
@@ -50,7 +50,7 @@ impl<S: Storage> Mon<S> {
         Credentials { name, key }
     }
 
-    /// Whether a connection is one that this monitor opened.
+    /// True if this monitor opened the connection.
     pub(super) fn is_link(&self, conn: ConnId) -> bool {
         conn.0 & ConnId::ACCEPTED == 0 && !is_proxy(conn)
     }
@@ -76,7 +76,7 @@ impl<S: Storage> Mon<S> {
         self.log.raft().map(|r| r.own()).unwrap_or_default()
     }
 
-    /// What this monitor says of its host.
+    /// Metadata of this monitor's host.
     pub(super) fn own_metadata(&self) -> BTreeMap<String, String> {
         let fixed = [
             ("hostname", self.config.hostname.clone()),
@@ -94,7 +94,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// What was on its way to a monitor may be lost.
+    /// Resends to a monitor whose messages in flight may be lost.
     fn link_lost(&mut self, name: &str) {
         let voters = self.log.raft().map(|r| r.voters().clone()).unwrap_or_default();
         let voters = voters.iter().filter(|(_, n)| *n == name).map(|(id, _)| *id);
@@ -127,7 +127,7 @@ impl<S: Storage> Mon<S> {
         self.links.greeted(conn, hello);
     }
 
-    /// Sends to another monitor; `false` where it is not connected.
+    /// Sends to another monitor; `false` if it is not connected.
     pub(super) fn tell_mon(
         &mut self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! Metadata servers: their beacons, who holds which rank, what happens when one is silent.
+//! Metadata servers: their beacons, their ranks, and the failure of a silent one.
 
 use crate::cluster_log::LogLevel;
 use crate::domain::mds_ranks::{Answer, assign, beacon, fail, mark_laggy, needs_assignment};

@@ -1,5 +1,5 @@
-//! The monitor as a node: takes inputs, hands them to the services, and at the end of each input proposes,
-//! publishes and answers.
+//! The monitor as a node: takes inputs, passes them to the services, and at the end of each input proposes
+//! changes, publishes committed ones and sends answers.
 
 mod admin;
 mod cluster_log;
@@ -58,7 +58,7 @@ use stdx::{Instant, Now, Rng};
 /// The most rounds of [`Mon::settle`] after one input, far more than any input needs.
 const MAX_ROUNDS: u32 = 100;
 
-/// What a monitor puts out.
+/// An output of a monitor.
 pub(crate) type Out = Output<Never>;
 
 /// A monitor. Its first input opens the store.
@@ -86,17 +86,17 @@ pub struct Mon<S = store::Store> {
     is_ready: bool,
     /// Something was heard that may change who votes.
     members_due: bool,
-    /// What `ceph mon metadata` tells of this monitor's host.
+    /// This host's metadata, as `ceph mon metadata` shows it.
     host: BTreeMap<String, String>,
     /// Options of this process, once somebody asked for them or set one by `ceph tell`.
     settings: Option<decl::Settings>,
 }
 
-/// What this monitor knows and the monitors do not agree on. It starts empty when another monitor takes the
-/// lead: what was reported to another leader is not known here, and what was reported here is old.
+/// State that is not replicated. It starts empty when another monitor takes the lead: this monitor does not
+/// know what was reported to another leader, and earlier reports to it are stale.
 #[derive(Debug, Default)]
 struct Volatile {
-    /// When this monitor became ready, or another one leader.
+    /// Time at which this monitor became ready, or another one leader.
     since: Instant,
     quorum: QuorumInfo,
     pgs: PgTable,
@@ -122,7 +122,7 @@ impl Volatile {
     }
 }
 
-/// How far a monitor is.
+/// Phase of a monitor between start and end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
     /// The store is being opened.
@@ -260,7 +260,7 @@ impl<S: Storage> Mon<S> {
         self
     }
 
-    /// This monitor's rank; 0 where the map has it not.
+    /// Rank of this monitor; 0 if the map does not list it.
     fn rank(&self) -> usize {
         self.log.state().monmap.rank_of(&self.config.name).unwrap_or(0)
     }

@@ -78,9 +78,9 @@ impl<S: Storage> Mon<S> {
         self.mark_absent_out(now, &map);
     }
 
-    /// Whether an OSD is down with all of a part of the cluster that is at least as large as
-    /// `mon_osd_down_out_subtree_limit`: that comes back, or wants a person's decision, rather than that all
-    /// of it is copied.
+    /// True if an OSD is down together with a whole CRUSH subtree of at least type
+    /// `mon_osd_down_out_subtree_limit`. Such a subtree will come back or needs a person's decision;
+    /// re-replicating all of it would be wrong.
     fn is_down_with_its_subtree(&self, map: &OsdMap, osd: OsdId, known: &mut BTreeMap<i32, bool>) -> bool {
         let limit: String = self.option("mon_osd_down_out_subtree_limit");
         let Some(limit) = map.crush.type_of(&limit).filter(|ty| *ty > 0) else { return false };

@@ -1,5 +1,4 @@
-//! What OSDs tell the monitor of themselves: boots, signs of life, statistics, what they need of the next
-//! map.
+//! Reports of OSDs about themselves: boots, beacons, statistics, and changes that they need in the next map.
 
 use crate::cluster_log::LogLevel;
 use crate::domain::osd_changes::apply_pending;
@@ -14,14 +13,14 @@ use stdx::{Instant, Now};
 use wire::EntityType;
 
 impl<S: Storage> Mon<S> {
-    /// Whether this session is the OSD that it says, or an administrator.
+    /// True if this session belongs to that OSD, or to an administrator.
     fn is_osd(&self, conn: ConnId, osd: OsdId) -> bool {
         self.sessions.get(conn).is_some_and(|s| {
             s.is(EntityType::OSD) && s.name().id.parse() == Ok(osd.0) && s.caps.allows("osd", auth::Perm::X)
         })
     }
 
-    /// As [`Self::is_osd`]; a report that is dropped is told.
+    /// Like [`Self::is_osd`], but logs a report that is dropped.
     pub(super) fn may_report(&self, conn: ConnId, osd: OsdId, what: &str, out: &mut Vec<Out>) -> bool {
         let may = self.is_osd(conn, osd);
         if !may {
@@ -85,7 +84,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// Statistics.
+    /// Handles statistics of PGs and of the OSD.
     pub(super) fn pg_stats(&mut self, now: Now, conn: ConnId, m: peer::PgStats, out: &mut Vec<Out>) {
         if self.may_report(conn, m.osd, "statistics", out) {
             self.volatile.osds.heard(now.mono, m.osd);
@@ -114,7 +113,7 @@ impl<S: Storage> Mon<S> {
 
     /// Proposes the next OSD map if OSDs wait for one and none is on its way.
     pub(super) fn apply_pending_osd_changes(&mut self, now: Now) {
-        // What is asked meanwhile shares the next map.
+        // Requests that arrive meanwhile share the next map.
         if self.log.is_proposing() {
             return;
         }

@@ -1,4 +1,4 @@
-//! What clients ask about pools without a command: `statfs`, statistics, snapshots and pools of librados.
+//! Clients' requests about pools other than commands: `statfs`, statistics, snapshots and pools of librados.
 
 use crate::domain::{pool, snaps};
 use crate::edit::Edit;
@@ -96,7 +96,7 @@ impl<S: Storage> Mon<S> {
         self.after(index, Self::send(conn, tid, msgs::Body::from(reply)), out);
     }
 
-    /// Whether numbers on pools may be asked for.
+    /// True if the session may ask for statistics of pools.
     pub(super) fn may_ask(&self, conn: ConnId, body: &node::Body) -> bool {
         match body {
             node::Body::Client(msgs::Body::Statfs(_) | msgs::Body::GetPoolStats(_)) => {

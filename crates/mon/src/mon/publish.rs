@@ -1,4 +1,4 @@
-//! Telling subscribers: at once when they subscribe, and after each commit.
+//! Publishes maps to subscribers: at once when they subscribe, and after each commit.
 
 use crate::cluster_log::LogLevel;
 use crate::mon::{Mon, Out};
@@ -21,12 +21,12 @@ const INCS_IN_MESSAGE: u32 = 64;
 /// Full maps that one message carries: each is made from the oldest kept and the incrementals up to it.
 const FULLS_IN_MESSAGE: u32 = 8;
 
-/// For how long a subscription to one OSD map brings those that follow too. Ceph's clients ask for the next
-/// map when they lose an OSD, and where that map has the OSD down but not yet up again, they ask for another
-/// only after 5 to 15 s. As long they would wait for an OSD that fell silent: so, however long ago they
-/// asked, they are told as soon as one goes down. That holds on a new session too, on which they ask for
-/// nothing that they have got before; and for what happened as long before it, because they may have been
-/// between two sessions.
+/// For this long a subscription to one OSD map brings the following maps too. A client of Ceph asks for the
+/// next map when it loses an OSD. If that map has the OSD down but not yet up again, the client asks for
+/// another one only after 5 to 15 s, and as long it would wait for an OSD that fell silent. It is therefore
+/// told as soon as an OSD goes down, no matter how long ago it asked. The same holds on a new session, on
+/// which it does not ask for maps that it already has, and for OSDs that went down up to this long before the
+/// session began, because the client may have been between two sessions.
 const NEXT_MAPS: Duration = Duration::from_secs(30);
 
 /// A client that has not asked for OSD maps on its session is sent none before the session is so old: one
@@ -53,7 +53,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// `MMonSubscribe`.
+    /// Handles `MMonSubscribe`.
     pub(super) fn subscribe(
         &mut self,
         now: Instant,
@@ -81,7 +81,7 @@ impl<S: Storage> Mon<S> {
                 if service == "config" {
                     session.config = None; // asked anew: answered also where nothing changed
                 }
-                // Who watches the cluster log wants to see what happens from now on.
+                // A watcher of the cluster log wants lines from now on.
                 let is_log = log_level(service).is_some() && item.start == 0;
                 let start = if is_log { total + 1 } else { item.start };
                 let end = if item.flags & SUBSCRIBE_ONCE == 0 { SubEnd::Never } else { SubEnd::Once };
@@ -196,9 +196,9 @@ fn no_osdmaps(state: &State) -> msgs::OsdMap {
     }
 }
 
-/// The messages that bring somebody who wants epochs from `from` on to the newest: incrementals where they
-/// are kept, before them the oldest epoch in full for who asks from there (an OSD of Ceph that has no map yet
-/// takes no other beginning).
+/// The messages that bring a subscriber who asks for epochs from `from` on up to the newest: incrementals as
+/// far as they are kept. A subscriber who asks from the oldest epoch gets that one in full first, because an
+/// OSD of Ceph without a map accepts no other start.
 pub(super) fn osdmaps_since(state: &State, from: Epoch) -> Bodies {
     let newest = state.osd.epoch();
     let head = no_osdmaps(state);
@@ -226,7 +226,8 @@ pub(super) fn osdmaps_since(state: &State, from: Epoch) -> Bodies {
     out
 }
 
-/// The maps of the epochs asked for that are kept, as many as go into one message: who lacks more asks again.
+/// The requested epochs that are still kept, as many as fit into one message. A client that lacks more asks
+/// again.
 pub(super) fn osdmaps_asked_for(state: &State, m: &msgs::MonGetOsdMap) -> msgs::OsdMap {
     let epochs = |first: Epoch, last: Epoch, most: u32| {
         let first = first.max(state.osd.oldest());

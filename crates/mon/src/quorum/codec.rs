@@ -22,7 +22,7 @@ wire_structs! {
     }
 }
 
-/// As [`peer::MonRaft::payload`].
+/// Encodes a message for [`peer::MonRaft::payload`].
 pub fn encode(message: &Message) -> Vec<u8> {
     let at = |step: Step, at: &Position| Step { position_term: at.term, position_index: at.index, ..step };
     let term = message.term();

@@ -30,11 +30,11 @@ struct Link {
 pub(crate) struct Hello {
     /// The monitor's name.
     pub name: String,
-    /// Its store.
+    /// Number of its store.
     pub store: VoterId,
     /// True if the store has no state and no log.
     pub is_blank: bool,
-    /// What it says of its host.
+    /// Metadata of its host.
     pub metadata: BTreeMap<String, String>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Links {
     last_conn: u64,
 }
 
-/// What [`Links::maintain`] wants done.
+/// Changes of connections that [`Links::maintain`] asks for.
 #[derive(Debug, Default)]
 pub(crate) struct LinkWork {
     /// Connections to close.

@@ -1,4 +1,5 @@
-//! Stand-ins at the leader for sessions at other monitors: connection numbers that never leave this node.
+//! Proxies, the leader's stand-ins for sessions at other monitors. Their connection numbers never leave this
+//! node.
 
 use node::ConnId;
 use std::collections::BTreeMap;

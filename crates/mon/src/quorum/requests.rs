@@ -73,7 +73,7 @@ impl Requests {
         self.known_to_leader.insert(conn);
     }
 
-    /// Drops the requests of a closed connection. Returns true if the leader is to be told.
+    /// Drops the requests of a closed connection. Returns true if the leader must be informed.
     pub fn forget(&mut self, conn: ConnId) -> bool {
         self.waiting.retain(|_, w| w.conn != conn);
         self.known_to_leader.remove(&conn)

@@ -1,5 +1,5 @@
-//! Snapshots on their way: the whole state, part by part, for a monitor that needs entries that the log has
-//! no more.
+//! Snapshots in transit: the whole state, part by part, for a monitor that needs entries that the log no
+//! longer has.
 
 use crate::consensus::{Position, VoterId};
 use crate::raft_log::Rows;
@@ -15,7 +15,7 @@ const RECEIVER_PATIENCE: Duration = Duration::from_secs(10);
 /// A part to send.
 #[derive(Debug)]
 pub(crate) struct Part {
-    /// What the snapshot covers.
+    /// Last position that the snapshot covers.
     pub base: Position,
     /// True for the last part.
     pub is_last: bool,
@@ -23,10 +23,10 @@ pub(crate) struct Part {
     pub rows: Rows,
 }
 
-/// What a part that came leads to.
+/// Consequence of a received part.
 #[derive(Debug)]
 pub(crate) enum Received {
-    /// The next part is wanted.
+    /// The next part to ask for.
     More { next: u32 },
     /// All rows are here.
     Complete { next: u32, rows: Rows },
@@ -43,7 +43,7 @@ pub(crate) struct Snapshots {
 struct Sending {
     base: Position,
     parts: Vec<Rows>,
-    /// When a part was sent last.
+    /// Time at which the last part was sent.
     at: Instant,
 }
 
@@ -103,7 +103,7 @@ impl Snapshots {
         self.sending.remove(&to);
     }
 
-    /// A part came; `None` if it is not the one that is wanted.
+    /// Takes a received part; `None` if it is not the expected one.
     pub fn receive(
         &mut self,
         from: VoterId,

@@ -1,5 +1,4 @@
-//! The leader as this monitor sees it, how long there has been none, and the global ids that the leader gave
-//! it.
+//! This monitor's view of the leader, the time without one, and the global ids that the leader allotted.
 
 use crate::bootstrap::GLOBAL_ID_STEP;
 use crate::consensus::VoterId;
@@ -15,7 +14,7 @@ const LEADERLESS_GRACE: Duration = Duration::from_millis(800);
 /// A leader: its store and term.
 pub(crate) type Leader = (VoterId, u64);
 
-/// What this monitor acted upon last.
+/// The leader that this monitor acted upon last.
 #[derive(Debug, Default)]
 pub(crate) struct Standing {
     /// The leader that clients' requests go to. It has committed an entry of its term, so it may decide.
@@ -24,7 +23,7 @@ pub(crate) struct Standing {
     leading_term: Option<u64>,
     /// Set while there is no leader.
     leaderless_since: Option<Instant>,
-    /// Clients were sent away for want of a leader.
+    /// Clients were sent away because there is no leader.
     sent_clients_away: bool,
 }
 

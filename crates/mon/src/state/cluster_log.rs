@@ -1,6 +1,6 @@
-//! The cluster log: the last lines that daemons and monitors said to administrators. Lines are numbered from
-//! 1 and lie in segments of fixed numbers, so that a line that is added costs a row of the checkpoint and not
-//! the whole log.
+//! The cluster log: the last lines from daemons and monitors for administrators. Lines are numbered from 1
+//! and stored in segments of fixed size, so that a new line costs one row of the checkpoint and not the whole
+//! log.
 
 use msgs::LogEntry;
 use std::collections::BTreeMap;
@@ -13,14 +13,14 @@ const SEGMENT: u64 = 64;
 /// The last lines, in order.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ClusterLog {
-    /// By number. All but the last one are full.
+    /// Segments by number. All but the last one are full.
     segments: BTreeMap<u64, Arc<Segment>>,
 }
 
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Segment {
     lines: Vec<LogEntry>,
-    /// As they are stored.
+    /// Stored size of the lines.
     bytes: usize,
 }
 
@@ -32,7 +32,7 @@ impl Segment {
 }
 
 impl ClusterLog {
-    /// How many lines were ever appended: the number of the last one.
+    /// Number of lines ever appended, which is also the number of the last line.
     pub fn total(&self) -> u64 {
         self.segments.last_key_value().map_or(0, |(n, s)| n * SEGMENT + s.lines.len() as u64)
     }
@@ -109,7 +109,7 @@ impl ClusterLog {
         Ok(())
     }
 
-    /// Whether stored segments make a log: they follow one another, and all but the last one are full.
+    /// Checks that stored segments form a log: they are contiguous, and all but the last are full.
     pub fn check(&self) -> Result<(), DecodeError> {
         let last = self.segments.keys().next_back().copied().unwrap_or(0);
         let mut next = self.segments.keys().next().copied();

@@ -1,5 +1,5 @@
-//! The history of the OSD map: the newest in full, the way to it in incrementals, and the oldest one kept in
-//! full, from which any between can be made again.
+//! History of the OSD map: the newest in full, the incrementals up to it, and the oldest one kept in full,
+//! from which any map in between can be rebuilt.
 
 use maps::{Epoch, NacreMap, OsdMap, OsdMapIncremental};
 use std::collections::BTreeMap;
@@ -18,13 +18,13 @@ pub struct OsdMaps {
     map: Arc<OsdMap>,
     nacre: Arc<NacreMap>,
     full: Buf,
-    /// By the epoch that they lead to.
+    /// Incrementals by the epoch that they lead to.
     incs: BTreeMap<Epoch, Buf>,
     oldest: (Epoch, Buf),
 }
 
 impl OsdMaps {
-    /// The newest.
+    /// The newest map.
     pub fn map(&self) -> &Arc<OsdMap> {
         &self.map
     }
@@ -98,7 +98,7 @@ impl OsdMaps {
         Ok(())
     }
 
-    /// As stored in a snapshot of the state.
+    /// The rows as stored in a checkpoint.
     pub fn rows(&self) -> [Buf; 3] {
         [self.full.clone(), self.oldest.1.clone(), Writer::encode(&*self.nacre).into()]
     }

@@ -18,9 +18,9 @@ pub enum Row {
     Nacre,
     /// The incremental that leads to an epoch.
     OsdInc(Epoch),
-    /// File systems.
+    /// The map of file systems.
     FsMap,
-    /// A principal.
+    /// Key and capabilities of an entity.
     Auth(EntityName),
     /// The rotating keys of a service.
     Rotating(EntityType),
@@ -30,11 +30,11 @@ pub enum Row {
     Config(String, String),
     /// A stored value.
     Kv(String),
-    /// Of a daemon.
+    /// Metadata of a daemon.
     Metadata(EntityName),
     /// The map in which a file system last took clients back.
     ReconnectMap(Fscid),
-    /// Who votes.
+    /// The voting stores.
     Voters,
     /// Term of the last entry applied.
     Term,
@@ -47,7 +47,7 @@ pub enum Row {
 }
 
 impl Row {
-    /// Its key.
+    /// Stored key of the row.
     pub fn key(&self) -> Vec<u8> {
         let mut w = Writer::new();
         match self {

@@ -10,7 +10,7 @@ use stdx::Buf;
 use wire::{Decode, DecodeError, Reader, Writer};
 
 impl State {
-    /// The content of a row; `None` where it is to be removed.
+    /// The content of a row; `None` if the row is to be removed.
     pub fn row(&self, row: &Row) -> Option<Vec<u8>> {
         Some(match row {
             Row::Version => Writer::encode(&self.version),

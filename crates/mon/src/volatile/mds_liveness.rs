@@ -1,4 +1,4 @@
-//! When each metadata server was last heard of.
+//! Time at which each metadata server was last heard.
 
 use maps::{Fscid, Gid};
 use node::ConnId;

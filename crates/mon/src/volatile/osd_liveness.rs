@@ -1,4 +1,4 @@
-//! When each OSD was last heard of, since when it is down, and since when it has no session.
+//! Liveness of OSDs: the time each was last heard, went down, and lost its session.
 
 use maps::{Epoch, OsdEntry, OsdId, OsdMap};
 use std::collections::{BTreeMap, BTreeSet};

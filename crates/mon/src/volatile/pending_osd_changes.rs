@@ -15,8 +15,8 @@ use wire::AddrVec;
 const GATHER_BOOTS: Duration = Duration::from_millis(100);
 /// The most boots of one epoch. All that it changes must fit into one entry of the log, some 2 KiB a boot.
 const MAX_BOOTS: usize = 512;
-/// The interval between epochs that OSDs ask for, in the long run: each epoch is sent to every OSD, and every
-/// OSD computes its placements again. This allows as many a second as Ceph's monitors make at most.
+/// Long-run interval between epochs that OSDs ask for. Each epoch is sent to every OSD, and every OSD
+/// recomputes its placements. The rate is the highest at which Ceph's monitors make epochs.
 const EPOCH_INTERVAL: Duration = Duration::from_millis(50);
 /// Epochs that may follow each other at once. A failure takes one to mark the OSD down, one for the primaries
 /// that take over, and a few for temporary primaries; small clusters never notice the limit.
@@ -41,7 +41,7 @@ impl Pace {
     }
 }
 
-/// Boots by OSD: what each says of itself.
+/// Boot messages by OSD.
 pub(crate) type BootsByOsd = BTreeMap<OsdId, Box<peer::OsdBoot>>;
 
 /// The changes that one epoch makes.
@@ -100,11 +100,11 @@ impl Boots {
     }
 }
 
-/// What OSDs ask for. Boots may wait for one another; everything else goes into the next epoch, because PGs
-/// wait for it.
+/// Changes that OSDs ask for. Boots may wait for one another; everything else goes into the next epoch,
+/// because PGs wait for it.
 #[derive(Debug, Default)]
 pub(crate) struct PendingOsdChanges {
-    /// Without boots.
+    /// Changes other than boots.
     next: OsdChanges,
     boots: Boots,
     pace: Pace,

@@ -133,7 +133,7 @@ pub fn help(_: &View<'_>, args: &Args) -> Outcome {
     answer(args, || o.describe(), plain)
 }
 
-/// Whether the map or this monitor knows such a daemon.
+/// True if the map or this monitor knows a daemon of that name.
 fn is_daemon(view: &View<'_>, name: &EntityName) -> bool {
     let fsmap = &view.state.fsmap;
     match name.ty {

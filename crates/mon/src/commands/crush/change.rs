@@ -20,7 +20,7 @@ fn shown(weight: u32) -> String {
     crate::text::float(f64::from(weight) / 65536.0)
 }
 
-/// Words `TYPE=NAME`.
+/// Parses words of the form `TYPE=NAME`.
 fn location(args: &Args) -> Result<Vec<(String, String)>, Failure> {
     let pair = |word: &String| match word.split_once('=') {
         Some((ty, name)) if !ty.is_empty() && !name.is_empty() => Ok((ty.to_owned(), name.to_owned())),
@@ -119,7 +119,7 @@ pub fn create_or_move(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     keep(edit, crush, text)
 }
 
-/// Whether the item lies in the innermost bucket of a location already.
+/// True if the item already lies in the innermost bucket of `place`.
 fn is_there(crush: &CrushMap, id: i32, place: &[(String, String)]) -> bool {
     let here = crush.location(id);
     let parent = crush.parent_of(id).map(|p| crush.name(p));
@@ -139,7 +139,7 @@ pub fn r#move(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     keep(edit, crush, format!("moved item id {id} name '{name}' to location {at} in crush map"))
 }
 
-/// The item in `name`, if it lies somewhere below `ancestor`, where one is given.
+/// The item called `name`, provided that it lies below `ancestor` if that is given.
 fn below(crush: &CrushMap, args: &Args) -> Result<Option<i32>, Failure> {
     let Some(id) = crush.id_of(args.str("name")) else { return Ok(None) };
     let Some(ancestor) = args.opt_str("ancestor") else { return Ok(Some(id)) };

@@ -90,7 +90,7 @@ pub fn rule_rename(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     }
 }
 
-/// Parameters that a profile for `jerasure` has where it does not say otherwise.
+/// Parameters of a `jerasure` profile that does not set them itself.
 const JERASURE: [(&str, &str); 8] = [
     ("crush-device-class", ""),
     ("crush-failure-domain", "host"),

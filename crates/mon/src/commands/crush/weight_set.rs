@@ -73,7 +73,7 @@ pub fn rm(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     remove(edit, id)
 }
 
-/// That there is none is no error.
+/// Removes a weight set; a missing one is no error.
 fn remove(edit: &mut Edit<'_>, pool: i64) -> Outcome {
     let mut crush = edit.crush();
     match crush.choose_args.remove(&pool) {

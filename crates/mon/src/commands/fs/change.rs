@@ -25,7 +25,7 @@ fn fs_of(edit: &Edit<'_>, args: &Args) -> Result<Fscid, Failure> {
     }
 }
 
-/// Whether a pool may become part of a new file system.
+/// Checks that a pool may become part of a new file system.
 fn check_pool(edit: &Edit<'_>, id: i64, name: &str, pool: &Pool) -> Result<(), Failure> {
     if pool.is_erasure() {
         return invalid(format!("pool '{name}' is erasure-coded; use a replicated one"));
@@ -104,12 +104,12 @@ pub fn new(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
 /// The metadata is small and everything waits for it: it is recovered first, and has more PGs than its bytes
 /// ask for. Ceph's values.
 fn prefer_metadata(pool: &mut Pool) {
-    let wishes = [
+    let settings = [
         (pool_opt::RECOVERY_PRIORITY, PoolOpt::Int(5)),
         (pool_opt::PG_NUM_MIN, PoolOpt::Int(i64::from(pool.pg_num.min(16)))),
         (pool_opt::PG_AUTOSCALE_BIAS, PoolOpt::Double(4.0)),
     ];
-    for (key, value) in wishes {
+    for (key, value) in settings {
         pool.opts.entry(key).or_insert(value);
     }
 }

@@ -27,7 +27,7 @@ fn space(view: &View<'_>, id: i32) -> StoreStatfs {
     sum
 }
 
-/// Percent used.
+/// Percentage of the device in use.
 fn utilization(s: &StoreStatfs) -> f64 {
     crate::text::percent((s.total - s.available.min(s.total)) as f64, s.total as f64)
 }

@@ -11,8 +11,8 @@ use decl::Args;
 use maps::{OsdId, osd_state};
 use wire::{EntityName, EntityType, Errno};
 
-/// The OSD of `id` if it exists and is down, ready to be destroyed or purged with consent; `Err` holds the
-/// answer where there is nothing to do or it may not be.
+/// The OSD of `id` if it may be destroyed or purged: it exists, is down, and the user consents. `Err` holds
+/// the answer if there is nothing to do or it is not allowed.
 pub fn doomed(edit: &Edit<'_>, args: &Args, force: bool) -> Result<OsdId, Outcome> {
     let map = edit.osdmap();
     let Some(osd) = args.osd("id").map(OsdId) else { return Err(invalid("id: write an OSD as 0 or osd.0")) };

@@ -1,4 +1,4 @@
-//! `pg scrub`, `pg repair` and their like: what OSDs are told to do, without anything to agree on.
+//! `pg scrub`, `pg repair` and their like. They are sent to OSDs directly and change no replicated state.
 
 use crate::commands::reply::Reply;
 use crate::failure::{Failure, invalid, missing};
@@ -8,7 +8,7 @@ use maps::{OsdId, PgId};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::{EntityType, Errno};
 
-/// What is ordered, and what is said of it.
+/// Scrub orders by OSD.
 pub(crate) type Orders = BTreeMap<OsdId, peer::OsdScrub>;
 
 /// The order's last word, as it is said.
@@ -81,7 +81,7 @@ fn all_pgs(view: &View<'_>, cmd: Cmd, args: &Args) -> Result<(Reply, Orders), Fa
     Ok((Reply { status, data: Vec::new() }, orders))
 }
 
-/// Decides which OSDs are told to scrub what.
+/// Translates a command into scrub orders for OSDs.
 pub(crate) fn order_scrub(view: &View<'_>, cmd: Cmd, args: &Args) -> Result<(Reply, Orders), Failure> {
     match cmd {
         Cmd::PgScrub | Cmd::PgDeepScrub | Cmd::PgRepair => one_pg(view, cmd, args),

@@ -6,7 +6,7 @@ use decl::options::parse_size;
 use maps::{Pool, PoolOpt, pool_opt};
 use serde_json::Value;
 
-/// What a setting's value is.
+/// Type of a setting's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Int,
@@ -47,12 +47,12 @@ const ALL: [(&str, i32, Kind); 19] = [
     ("pg_autoscale_bias", pool_opt::PG_AUTOSCALE_BIAS, Kind::Double),
 ];
 
-/// Whether there is such a setting.
+/// True if a setting of this name exists.
 pub fn exists(name: &str) -> bool {
     ALL.iter().any(|(n, _, _)| *n == name)
 }
 
-/// What is set on a pool, in Ceph's order.
+/// The settings of a pool, in Ceph's order.
 pub fn set(pool: &Pool) -> Vec<(&'static str, Value)> {
     let value = |kind: Kind, opt: &PoolOpt| match (kind, opt) {
         (Kind::Number(words), PoolOpt::Int(n)) => usize::try_from(*n)
