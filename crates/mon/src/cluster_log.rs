@@ -9,30 +9,30 @@ use std::time::Duration;
 use stdx::Instant;
 use wire::EntityName;
 
-/// Longest text of a line, and longest name of a channel.
+/// Maximum bytes of a line's text and of a channel's name.
 pub(crate) const MAX_TEXT_BYTES: usize = 1024;
 
 pub(crate) const MAX_CHANNEL_BYTES: usize = 32;
 
-/// Bytes of the whole log, however many lines `mon_log_max` allows.
+/// Maximum bytes of the whole log, no matter how many lines `mon_log_max` allows.
 pub(crate) const MAX_LOG_BYTES: usize = 4 << 20;
 
 /// Lines of daemons wait this long for more: one log entry then carries many.
 const GATHER: Duration = Duration::from_millis(100);
 
-/// Lines that one sender may say at once and each second, …
+/// Rate limit of each sender.
 pub(crate) const SENDER: Limit = Limit { burst: 200, per_second: 10 };
 
-/// … and all together.
+/// Rate limit of all senders together.
 const ALL: Limit = Limit { burst: 2000, per_second: 100 };
 
-/// Senders that are counted; beyond it the ones longest silent are forgotten.
+/// Maximum number of senders whose rates are tracked; beyond it, those silent longest are forgotten.
 const MAX_SENDERS: usize = 1024;
 
-/// Between two lines about lines that were left out, for each sender.
+/// Minimum interval between reports about one sender's suppressed lines.
 const TELL_DROPPED: Duration = Duration::from_secs(10);
 
-/// A line about what somebody does again and again is said once in this time.
+/// A recurring line is logged at most once in this time.
 const REPEAT_AFTER: Duration = Duration::from_secs(600);
 
 /// Number of recent lines searched for a duplicate: a sender that got no answer sends its line again.
@@ -111,7 +111,7 @@ impl Rate {
     }
 }
 
-/// Lines on their way to the log, and the rates of their senders.
+/// Pending lines, and the rates of their senders.
 #[derive(Debug, Default)]
 pub(crate) struct PendingLines {
     lines: Vec<LogEntry>,
@@ -169,7 +169,7 @@ impl PendingLines {
         }
     }
 
-    /// Adds the acknowledgement of a sender's message, `left_out` of whose lines were not looked at.
+    /// Adds the acknowledgement of a sender's message. `left_out` of its lines were discarded unread.
     pub fn acknowledge(&mut self, now: Instant, name: &EntityName, left_out: u64, ack: Ack) {
         if let Some(rate) = self.senders.get_mut(name) {
             rate.dropped += left_out;

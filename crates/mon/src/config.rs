@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 pub struct MonConfig {
     /// `a` of `mon.a`.
     pub name: String,
-    /// The first map of monitors: fsid, names and addresses. An existing store's own map wins over all but
-    /// the fsid.
+    /// The initial monitor map: fsid, names and addresses. An existing store's own map takes precedence,
+    /// except for the fsid.
     pub monmap: MonMap,
     /// Keys that a new cluster begins with: at least `mon.` and `client.admin`, with their capabilities.
     pub keyring: auth::Keyring,
     /// Methods that clients and daemons may authenticate with, the preferred one first.
     pub methods: Vec<auth::Method>,
-    /// Options of the configuration file and command line, which win over those set with `ceph config set`.
+    /// Options from the configuration file and command line, which take precedence over `ceph config set`.
     pub options: BTreeMap<String, String>,
     /// Name of this host, for `mon metadata` and `node ls`.
     pub hostname: String,

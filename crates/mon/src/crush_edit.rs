@@ -27,8 +27,8 @@ pub fn weight(map: &CrushMap, item: i32) -> Option<u32> {
     map.parent_of(item).map(|_| map.weight_of(item))
 }
 
-/// Puts a device with `weight` where `location` (type to name) says; buckets that are missing are made. One
-/// that is elsewhere is moved.
+/// Puts a device with `weight` at `location` (type to name), creating missing buckets. If the device is
+/// elsewhere, it is moved.
 pub fn place(
     map: &mut CrushMap,
     item: i32,

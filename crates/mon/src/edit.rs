@@ -11,14 +11,14 @@ use maps::{FsMap, Fscid, NacreMap, OsdMap, OsdMapIncremental, Pool};
 use stdx::{Now, Rng};
 use wire::{Utime, Writer};
 
-/// Bytes of a name that is part of a key of the store.
+/// Maximum bytes of a name that is part of a stored key.
 const NAME: usize = 1024;
 
 /// Working context of handlers that change the state.
 pub struct Edit<'a> {
     /// The state with everything proposed so far.
     pub base: &'a State,
-    /// The same state with what this monitor knows besides.
+    /// The same state together with this monitor's volatile knowledge.
     pub view: View<'a>,
     /// This monitor's configuration.
     pub config: &'a MonConfig,
@@ -31,7 +31,7 @@ pub struct Edit<'a> {
     /// CRUSH map of the next OSD map, if it changes; encoded once, at the end.
     crush: Option<Box<CrushMap>>,
     fs: Option<Box<FsMap>>,
-    /// Lines for the cluster log once it is committed.
+    /// Lines for the cluster log, written when the change is committed.
     pub notes: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// The stamp of what is made now.
+    /// Timestamp for anything created by this edit.
     pub fn stamp(&self) -> Utime {
         self.now.wall.into()
     }
@@ -62,22 +62,22 @@ impl<'a> Edit<'a> {
         self.base.osdmap()
     }
 
-    /// An option as monitors see it.
+    /// An option as it applies to monitors.
     pub fn option<T: FromOption>(&self, name: &str) -> T {
         self.view.option(name)
     }
 
-    /// Adds a change that is no map.
+    /// Adds a change other than a new map.
     pub fn push(&mut self, change: Change) {
         self.changes.push(change);
     }
 
-    /// The difference that makes the next OSD map.
+    /// The incremental that makes the next OSD map.
     pub fn osd(&mut self) -> &mut OsdMapIncremental {
         &mut self.osd_and_nacre().0
     }
 
-    /// Our own map that goes with the next OSD map.
+    /// Nacre's own map that accompanies the next OSD map.
     pub fn nacre(&mut self) -> &mut NacreMap {
         &mut self.osd_and_nacre().1
     }
@@ -100,12 +100,12 @@ impl<'a> Edit<'a> {
         })
     }
 
-    /// The CRUSH map of the next OSD map, as far as it is decided, to change a copy of it.
+    /// A copy of the next OSD map's CRUSH map as decided so far, to be changed.
     pub fn crush(&self) -> CrushMap {
         self.crush_now().clone()
     }
 
-    /// The same, to look at.
+    /// The next OSD map's CRUSH map as decided so far, to be read.
     pub fn crush_now(&self) -> &CrushMap {
         self.crush.as_deref().unwrap_or(&self.base.osdmap().crush)
     }
@@ -125,7 +125,7 @@ impl<'a> Edit<'a> {
         pool
     }
 
-    /// The next map of file systems, to change.
+    /// The next map of file systems, to be changed.
     pub fn fsmap(&mut self) -> &mut FsMap {
         let base = &self.base.fsmap;
         self.fs.get_or_insert_with(|| {
@@ -135,7 +135,7 @@ impl<'a> Edit<'a> {
         })
     }
 
-    /// The map of file systems as far as it is decided.
+    /// The map of file systems as decided so far.
     pub fn fsmap_now(&self) -> &FsMap {
         self.fs.as_deref().unwrap_or(&self.base.fsmap)
     }
@@ -156,13 +156,13 @@ impl<'a> Edit<'a> {
         self.changes.is_empty() && self.osd.is_none() && self.fs.is_none()
     }
 
-    /// Forgets what was decided: the request failed half way.
+    /// Discards all changes: the request failed half way.
     pub fn discard(&mut self) {
         (self.changes, self.osd, self.crush, self.fs) = (Vec::new(), None, None, None);
         self.notes.clear();
     }
 
-    /// A name that the store has no room for in a key.
+    /// A name that is too long for a stored key.
     pub fn too_long_name(&self) -> Option<&str> {
         self.changes.iter().find_map(|change| {
             let names = match change {

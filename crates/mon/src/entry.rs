@@ -17,13 +17,13 @@ wire_structs! {
         pub term: u64,
         /// Time of the proposal.
         pub stamp: Utime,
-        /// Applied in order, all or nothing.
+        /// Changes, applied in order, all or nothing.
         pub changes: Vec<Change>,
     }
 }
 
-/// One change of the replicated state. Each holds the new content, not the request that led to it: applying
-/// needs no decision, so replicas can't differ.
+/// One change of the replicated state. It holds the new content and not the request behind it: applying it
+/// requires no decision, so replicas cannot diverge.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Change {
     /// The next OSD map, as an encoded incremental, and the map of our own that belongs to the same epoch.
@@ -37,7 +37,7 @@ pub enum Change {
     MonMap(Box<MonMap>),
     /// All file systems.
     FsMap(Box<FsMap>),
-    /// A principal's key and capabilities, or its removal.
+    /// Key and capabilities of an entity, or their removal.
     Auth(EntityName, Option<EntityAuth>),
     /// The rotating keys of a service.
     Rotating(EntityType, RotatingKeys),
@@ -51,13 +51,13 @@ pub enum Change {
     Metadata(EntityName, Option<BTreeMap<String, String>>),
     /// The voting stores, with the names of their monitors.
     Voters(BTreeMap<u64, String>),
-    /// The entry carries out the command with this tid of the client with this global id: sent again, it is
-    /// not carried out again.
+    /// The entry completes the command with this tid of the client with this global id. If the command is
+    /// sent again, it is not executed again.
     Done(u64, u64),
     /// The command with this tid of the client with this global id was refused, with this errno (positive)
-    /// and text: sent again, it is not carried out either.
+    /// and text. If it is sent again, it is not executed either.
     Refused(u64, u64, Errno, String),
-    /// Lines of the cluster log; then those with numbers before `first` are dropped.
+    /// Lines of the cluster log. Lines with numbers before `first` are dropped.
     Log {
         /// The oldest line that is kept.
         first: u64,

@@ -20,7 +20,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// An entity of which nothing more is known.
+    /// An entity without a known location or class.
     pub fn named(entity: &str) -> Self {
         Self { entity: entity.to_owned(), ..Self::default() }
     }
@@ -65,7 +65,7 @@ pub(crate) fn resolve<'a>(
     best.into_iter().map(|(name, (_, value, who))| (name, (value, who))).collect()
 }
 
-/// An option as one daemon sees it: file and command line, then what is set centrally, then the default.
+/// An option as one daemon sees it: local settings, then central ones, then the default.
 pub(crate) fn lookup(
     local: &BTreeMap<String, String>,
     central: &BTreeMap<(String, String), String>,
@@ -97,7 +97,7 @@ pub(crate) fn sections(entity: &str) -> Vec<String> {
     out
 }
 
-/// The value of an option with its type.
+/// An option's value, converted to its type.
 pub(crate) trait FromOption: Sized {
     /// Parses a value that was checked when it was set.
     fn from_option(text: &str) -> Option<Self>;
@@ -138,7 +138,7 @@ pub fn option<T: FromOption>(config: &MonConfig, state: &State, name: &str) -> T
     option_of(config, state, &own_target(config), name)
 }
 
-/// An option of Ceph's manager, whose work the leader does.
+/// An option of Ceph's manager, whose work the leading monitor does.
 pub(crate) fn mgr_option<T: FromOption>(config: &MonConfig, state: &State, name: &str) -> T {
     option_of(config, state, &Target::named("mgr"), name)
 }
@@ -160,7 +160,7 @@ pub(crate) fn config_for(state: &State, entity: &str) -> BTreeMap<String, String
         .collect()
 }
 
-/// An entity with the places that the maps and its metadata know of it.
+/// An entity with its location as the maps and its metadata tell.
 pub(crate) fn target_of(state: &State, entity: &str) -> Target {
     let mut target = Target::named(entity);
     let name = wire::EntityName::parse(entity);
@@ -176,7 +176,7 @@ pub(crate) fn target_of(state: &State, entity: &str) -> Target {
     target
 }
 
-/// This monitor as an entity that options are for.
+/// This monitor as a target of options.
 fn own_target(config: &MonConfig) -> Target {
     Target {
         entity: format!("mon.{}", config.name),

@@ -64,15 +64,15 @@ pub struct OsdStat {
     pub commit_latency_ms: u32,
     /// OSDs that it exchanges heartbeats with.
     pub heartbeat_peers: Vec<OsdId>,
-    /// Requests that wait for too long, and seconds that the oldest has waited.
+    /// Requests that have waited too long, and the age of the oldest in seconds.
     pub slow_ops: (u32, u32),
     /// Damaged objects that it has replaced since its start.
     pub repaired: u32,
     /// Latency and errors of its device.
     pub disk: DiskStat,
-    /// Reports that it has sent to this monitor.
+    /// Number of reports from it to this monitor.
     pub reports: u64,
-    /// The map that it had when it sent the last one.
+    /// Its map when it sent the last report.
     pub epoch: Epoch,
 }
 
@@ -94,9 +94,9 @@ pub struct PoolSum {
     pub stats: ObjectStatSum,
     /// Entries in the PGs' logs.
     pub log_size: u64,
-    /// PG shards up and acting.
+    /// PG copies by up set; `acting` counts them by acting set.
     pub up: i32,
-    /// PG copies by acting set; see `up`.
+    /// PG copies by acting set.
     pub acting: i32,
     /// PGs that were reported.
     pub pgs: usize,
@@ -119,7 +119,7 @@ struct Done {
 }
 
 impl Done {
-    /// Adds what a PG did between two reports; counters that went back count nothing.
+    /// Adds the difference between two reports of a PG; counters that went back count as nothing.
     fn add(&mut self, old: &ObjectStatSum, new: &ObjectStatSum) {
         let more = |old: i64, new: i64| new.saturating_sub(old).max(0);
         self.rd_kb += more(old.num_rd_kb, new.num_rd_kb);
@@ -164,8 +164,7 @@ pub struct PgTable {
 const RATE_WINDOW_S: u64 = 10;
 
 impl PgTable {
-    /// Takes a report. PGs that the reporter is not primary of any more may come from the new primary at the
-    /// same time: the newer (epoch, seq) wins.
+    /// Takes a report. During a change of primary, both may report the same PG: the newer (epoch, seq) wins.
     pub fn report(&mut self, now: Instant, report: peer::PgStats) {
         self.version += 1;
         for pg in report.pgs {
@@ -219,7 +218,7 @@ impl PgTable {
         }
     }
 
-    /// Forgets what the map has not any more; marks PGs stale whose primary is down.
+    /// Drops PGs and OSDs that the map no longer has; marks PGs stale whose primary is down.
     pub fn follow(&mut self, map: &OsdMap) {
         self.version += 1;
         self.osds.retain(|osd, _| map.exists(*osd));

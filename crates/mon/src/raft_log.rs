@@ -43,7 +43,7 @@ wire_structs! {
         pub fsid: Uuid,
         /// Name of the monitor.
         pub name: String,
-        /// Drawn when the store was made.
+        /// Random number of the store, drawn when it was created.
         pub store: u64 = since 2,
     }
 
@@ -58,17 +58,17 @@ wire_structs! {
 /// Events from the log to its owner.
 #[derive(Debug)]
 pub enum LogEvent {
-    /// Carry this out for the store.
+    /// A disk operation of the store, to be carried out.
     Disk(DiskOpId, DiskOp),
     /// The store is open; `None` if nothing was ever written to it.
     Opened(Option<Ident>),
-    /// More is committed: [`RaftLog::state`] has moved.
+    /// Entries were committed: [`RaftLog::state`] has moved.
     Committed,
     /// A message for another monitor's store.
     Send(VoterId, Message),
     /// Another monitor needs the whole state.
     Snapshot(VoterId),
-    /// It has stopped for good.
+    /// The log has stopped for good.
     Failed(String),
 }
 
@@ -87,7 +87,7 @@ pub struct RaftLog<S> {
     checkpoint: u64,
     /// Identity to write with the first entries.
     ident: Option<Ident>,
-    /// A snapshot that was taken over and is not yet written.
+    /// An installed snapshot that is not yet written.
     incoming: Option<(u64, Rows)>,
 }
 
@@ -176,7 +176,7 @@ impl<S: Storage> RaftLog<S> {
         self.store_outs(Now::default(), out, events);
     }
 
-    /// Names the store; written with what is written next.
+    /// Sets the store's identity; it is written with the next transaction.
     pub fn set_ident(&mut self, ident: Ident) {
         self.ident = Some(ident);
     }
@@ -241,7 +241,7 @@ impl<S: Storage> RaftLog<S> {
         self.with_raft(events, |raft, out| raft.tick(now.mono, out));
     }
 
-    /// Leads no more, and lets another one lead at once.
+    /// Gives up leadership and lets another monitor take it at once.
     pub fn resign(&mut self, now: Now, events: &mut Vec<LogEvent>) {
         self.with_raft(events, |raft, out| raft.resign(now.mono, out));
     }
@@ -297,7 +297,7 @@ impl<S: Storage> RaftLog<S> {
         Ok(())
     }
 
-    /// The state for a monitor that is too far behind: what it covers, and its rows.
+    /// The state for a monitor that is too far behind: its position, and its rows.
     pub fn snapshot(&self) -> (Position, Rows) {
         let rows = self.state.all_rows().into_iter();
         let rows = rows.filter_map(|row| self.state.row(&row).map(|value| (row.key(), value)));
@@ -328,7 +328,7 @@ impl<S: Storage> RaftLog<S> {
         Ok(())
     }
 
-    /// Sends and writes what has come together, unless a write is under way: the disk sets the pace.
+    /// Sends and writes what has accumulated, unless a write is in progress: the disk sets the pace.
     pub fn flush(&mut self, now: Now, events: &mut Vec<LogEvent>) {
         self.with_raft(events, |raft, out| raft.flush(now.mono, out));
         let Some(raft) = &mut self.raft else { return };
@@ -385,12 +385,12 @@ impl<S: Storage> RaftLog<S> {
         self.submit(now, ops, unsaved.mark, checkpoint, events);
     }
 
-    /// Bytes of a piece; a transaction has at most two and little else.
+    /// Maximum bytes of a piece; a transaction has at most two and little else.
     fn piece_bytes(&self) -> usize {
         TXN.min(self.store.largest_txn() / 3)
     }
 
-    /// Submits what another transaction completes.
+    /// Submits a transaction that a later one completes.
     fn submit_piece(&mut self, now: Now, ops: Vec<TxnOp>, events: &mut Vec<LogEvent>) -> Result<(), String> {
         let mut out = Vec::new();
         self.store.submit(Transaction { ops }, &mut out)?;
@@ -448,8 +448,8 @@ impl<S: Storage> RaftLog<S> {
         Ok(())
     }
 
-    /// Leaves in `ops` what makes a checkpoint of the state: the rows that changed, or, where those are too
-    /// long for one transaction, a whole state that was written beside the old one.
+    /// Appends to `ops` a checkpoint of the state: the changed rows or, if those exceed one transaction, a
+    /// whole state that was written beside the old one.
     fn checkpoint_ops(
         &mut self,
         ops: &mut Vec<TxnOp>,
@@ -485,8 +485,8 @@ impl<S: Storage> RaftLog<S> {
         Ok(self.state.version)
     }
 
-    /// Brings the store to rest, so that the next start can tell damage from an unfinished write. Nothing is
-    /// proposed or taken after that.
+    /// Shuts the store down, so that the next start can tell damage from an unfinished write. Nothing is
+    /// proposed or received afterwards.
     pub fn close(&mut self, now: Now, events: &mut Vec<LogEvent>) {
         let mut out = Vec::new();
         self.store.close(&mut out);

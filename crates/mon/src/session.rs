@@ -27,7 +27,7 @@ pub struct Session {
 /// A subscription to one kind of map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sub {
-    /// The oldest version that is still of interest.
+    /// The oldest version that the subscriber still wants.
     pub next: u64,
     /// Its end.
     pub end: SubEnd,
@@ -57,7 +57,7 @@ impl Session {
         !self.caps.hides_fs() || self.caps.allows_fs(name, Perm::R)
     }
 
-    /// The file systems that it may know of.
+    /// The file systems that it may see.
     pub fn fsmap(&self, all: &Arc<FsMap>) -> Arc<FsMap> {
         match self.caps.hides_fs() {
             true => Arc::new(all.only(|name| self.sees_fs(name))),

@@ -8,7 +8,8 @@ use store::{Read, ReadId, StoreOut, Transaction, TxnId};
 pub trait Storage {
     /// Opens the store, or creates it on an empty device; ends in `Opened` or `Failed`.
     fn open(&mut self, out: &mut Vec<StoreOut>);
-    /// Submits a transaction; ends in `Committed` when it is durable. `Err` says why it can't be (no space).
+    /// Submits a transaction; ends in `Committed` when it is durable. `Err` gives the reason for a refusal
+    /// (no space).
     fn submit(&mut self, txn: Transaction, out: &mut Vec<StoreOut>) -> Result<TxnId, String>;
     /// Largest transaction in bytes, counting 100 extra bytes for each key. Valid once the store is open.
     fn largest_txn(&self) -> usize;
@@ -16,7 +17,7 @@ pub trait Storage {
     fn read(&mut self, read: Read, out: &mut Vec<StoreOut>) -> ReadId;
     /// A disk operation of the store has ended.
     fn disk_done(&mut self, id: DiskOpId, result: DiskResult, out: &mut Vec<StoreOut>);
-    /// Brings everything to its place; nothing is submitted any more.
+    /// Shuts the store down: writes everything to its final place. Nothing is submitted afterwards.
     fn close(&mut self, out: &mut Vec<StoreOut>);
     /// True if the store has shut down and the device has confirmed it.
     fn is_closed(&self) -> bool;

@@ -31,12 +31,12 @@ pub(crate) struct View<'a> {
 }
 
 impl View<'_> {
-    /// An option as monitors see it.
+    /// An option as it applies to monitors.
     pub fn option<T: crate::options::FromOption>(&self, name: &str) -> T {
         crate::options::option(self.config, self.state, name)
     }
 
-    /// An option of Ceph's manager, whose work the leader does.
+    /// An option of Ceph's manager, whose work the leading monitor does.
     pub fn mgr_option<T: crate::options::FromOption>(&self, name: &str) -> T {
         crate::options::mgr_option(self.config, self.state, name)
     }

@@ -91,7 +91,7 @@ struct Root {
     counts: BTreeMap<i32, [f64; 3]>,
 }
 
-/// By starting point, what the pools have there, as was last reported.
+/// By starting point, the last reported content of the pools there.
 fn roots(view: &View<'_>, pools: &BTreeSet<i64>) -> BTreeMap<i32, Root> {
     let map = view.state.osdmap();
     let mut roots: BTreeMap<i32, Root> = BTreeMap::new();

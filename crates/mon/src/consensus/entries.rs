@@ -22,7 +22,7 @@ pub struct Position {
 pub struct Entry {
     /// Its position.
     pub at: Position,
-    /// The voters from here on, where the entry changes them.
+    /// The voters from this entry on, if it changes them.
     pub voters: Option<Arc<Voters>>,
     /// The owner's payload, encoded.
     pub data: Arc<Vec<u8>>,
@@ -33,7 +33,7 @@ pub struct Entry {
 pub(super) struct Entries {
     base: Position,
     entries: VecDeque<Entry>,
-    /// By the index from which on they hold; the first is that of the base.
+    /// Voters by the index from which they apply; the first index is that of the base.
     voters: Vec<(u64, Arc<Voters>)>,
 }
 
@@ -51,7 +51,7 @@ impl Entries {
         self.entries.back().map_or(self.base, |e| e.at)
     }
 
-    /// The newest voters, committed or not: they count from when they are in the log.
+    /// The newest voters, committed or not: they apply as soon as they are in the log.
     pub fn voters(&self) -> &Arc<Voters> {
         &self.voters.last().expect("the base has some").1
     }
@@ -61,7 +61,7 @@ impl Entries {
         self.voters.last().expect("the base has some").0
     }
 
-    /// The voters that hold after `index`, which is not before the base.
+    /// The voters that apply after `index`, which is not before the base.
     pub fn voters_at(&self, index: u64) -> &Arc<Voters> {
         let held = self.voters.iter().rev().find(|(from, _)| *from <= index);
         &held.unwrap_or(&self.voters[0]).1
@@ -108,7 +108,7 @@ impl Entries {
         self.voters.insert(0, (index, voters));
     }
 
-    /// Copies of the entries from `from` on, up to a number and an amount of bytes, but at least one.
+    /// Copies of the entries from `from` on, limited in number and bytes, but at least one.
     pub fn batch(&self, from: u64, max: usize, max_bytes: usize) -> Vec<Entry> {
         let mut out = Vec::new();
         let mut bytes = 0;
@@ -124,8 +124,8 @@ impl Entries {
         out
     }
 
-    /// The last index up to which a log that has `term` at `index` can agree with this one: where to look
-    /// next after a leader's claim was wrong.
+    /// The last index up to which a log with `term` at `index` can agree with this one: the next place to try
+    /// after a leader's claim was wrong.
     pub fn hint(&self, index: u64) -> u64 {
         let last = self.last().index;
         if index > last {

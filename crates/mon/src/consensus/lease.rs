@@ -9,13 +9,13 @@ use crate::consensus::raft::{Raft, Role, Timing};
 use std::time::Duration;
 use stdx::Instant;
 
-/// The time for which a leader answers reads after it sent what a quorum has heard.
+/// Duration of the lease, counted from the sending of a message that a quorum has heard.
 pub fn read_lease() -> Duration {
     Timing::default().lease
 }
 
 impl Raft {
-    /// Until when it may answer reads; `None` while it may not at all.
+    /// End of the lease; `None` if it may not answer reads at all.
     pub fn lease_until(&self) -> Option<Instant> {
         let Role::Leader(l) = &self.role else { return None };
         if self.is_alone() {

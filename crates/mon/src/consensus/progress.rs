@@ -7,7 +7,7 @@ use stdx::Instant;
 pub(super) struct Progress {
     /// The next entry to send.
     pub next: u64,
-    /// Durable there up to here.
+    /// The peer's log is durable up to here.
     pub matched: u64,
     pub state: ProgressState,
     /// Send time of the newest message that the peer has answered.
@@ -16,9 +16,9 @@ pub(super) struct Progress {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ProgressState {
-    /// Looks for where the logs agree: one message with each heartbeat or answer.
+    /// Searches for the point up to which the logs agree: one message for each heartbeat or answer.
     Probing,
-    /// Entries are sent as they come.
+    /// Sends entries as they come.
     Streaming,
     /// The owner sends a snapshot.
     Snapshot,

@@ -12,7 +12,7 @@ use stdx::{Instant, Rng};
 /// Timing parameters. All refer to local monotonic clocks, which may differ in speed by some percent.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
-    /// Between two signs of life of a leader.
+    /// Interval between a leader's heartbeats.
     pub heartbeat: Duration,
     /// A voter that heard from a leader votes for nobody else for this long. A leader that hears from no
     /// quorum for this long steps down.
@@ -112,7 +112,7 @@ pub struct Raft {
     pub(super) election_at: Instant,
     /// Number of elections it has stood for since it last heard a leader.
     pub(super) attempts: u32,
-    /// Equal to the leader's log up to here; as follower.
+    /// Equal to the leader's log up to here; followers only.
     pub(super) verified: u64,
     /// The last `matched` sent to the leader.
     pub(super) told: u64,
@@ -121,9 +121,9 @@ pub struct Raft {
     pub(super) saved_changes: u64,
     hard_changed: bool,
     truncate: Option<u64>,
-    /// The first entry that was not taken for saving.
+    /// The first entry that was not yet taken by [`Raft::take_unsaved`].
     unsaved_from: u64,
-    /// The last index that is being saved, of entries that were not replaced since.
+    /// The last index being saved, among entries that were not replaced since.
     saving_to: u64,
     /// Entries up to here are durable.
     pub(super) saved_to: u64,
@@ -132,7 +132,7 @@ pub struct Raft {
 }
 
 impl Raft {
-    /// Begins with what is durable. `now` starts the wait before the first vote.
+    /// Starts from the durable state. `now` starts the wait before the first vote.
     pub fn new(own: VoterId, timing: Timing, rng: Rng, restored: Restored, now: Instant) -> Self {
         let Restored { term, vote, base, voters, entries } = restored;
         let mut log = Entries::new(base, Arc::new(voters));
@@ -165,7 +165,7 @@ impl Raft {
         };
         raft.reset_election(now);
         if raft.is_alone() {
-            // Nobody else can have been promised anything.
+            // Nobody else can hold a promise.
             (raft.loyal_until, raft.election_at) = (now, now);
         }
         raft
@@ -291,7 +291,7 @@ impl Raft {
         Unsaved { hard, truncate: self.truncate.take(), entries, mark: self.changes }
     }
 
-    /// Everything up to this mark is durable.
+    /// Notes that everything up to this mark is durable.
     pub fn saved(&mut self, now: Instant, mark: u64, out: &mut Vec<Effect>) {
         self.saved_changes = self.saved_changes.max(mark);
         self.saved_to = self.saved_to.max(self.saving_to);
@@ -355,8 +355,8 @@ impl Raft {
         }
     }
 
-    /// The owner took over a snapshot that a leader sent, and writes it before anything that it takes from
-    /// here on. Says `false` where it covers nothing new: then the owner must not take it.
+    /// Notes that the owner took over a snapshot from a leader and writes it before anything that follows.
+    /// Returns false if the snapshot covers nothing new; the owner must then discard it.
     pub fn install(&mut self, base: Position, voters: Voters) -> bool {
         if base.index <= self.commit {
             return false;
@@ -376,7 +376,7 @@ impl Raft {
     pub(super) fn follow(&mut self, now: Instant, term: u64, leader: Option<VoterId>) {
         assert!(term >= self.term, "terms only grow");
         if term > self.term || self.leader != leader || !matches!(self.role, Role::Follower) {
-            // Also where the same one leads again: its log need not be what it was.
+            // Also if the same leader leads again: its log need not be the same.
             (self.verified, self.told) = (0, 0);
         }
         if term > self.term {
@@ -386,7 +386,7 @@ impl Raft {
         self.role = Role::Follower;
         self.leader = leader;
         if led {
-            // Whoever comes next may be elected at once: this one has nothing to be loyal to.
+            // The next candidate may be elected at once: this voter has no leader to be loyal to.
             self.loyal_until = now;
         }
         self.reset_election(now);
@@ -397,9 +397,9 @@ impl Raft {
         self.wait_for_election(now, self.timing.election_min, self.timing.election_max);
     }
 
-    /// An election that nobody wins is soon tried again: that its votes were split or another voter was loyal
-    /// for a moment longer must not cost a whole timeout. Each time later, because votes may take long to
-    /// become durable.
+    /// Retries an election that nobody won. Split votes, or a voter that was loyal for a moment longer, must
+    /// not cost a whole timeout. The delay grows with each attempt, because votes may take long to become
+    /// durable.
     pub(super) fn retry_election(&mut self, now: Instant) {
         self.attempts = (self.attempts + 1).min(8);
         let least = (self.timing.heartbeat * (1 << self.attempts)).min(self.timing.election_min);

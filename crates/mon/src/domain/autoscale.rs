@@ -14,10 +14,10 @@ use maps::{OsdId, Pool, PoolOpt, pool_flags, pool_opt};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Fewest PGs of a pool that has no `pg_num_min`.
+/// Minimum number of PGs of a pool without `pg_num_min`.
 const LEAST: u32 = 32;
 
-/// Most PGs of a pool.
+/// Maximum number of PGs of a pool.
 const MOST: u32 = 65_536;
 
 /// Options of all pools.
@@ -27,7 +27,7 @@ pub(crate) struct Settings {
     pub off: bool,
     per_osd: u64,
     threshold: f64,
-    /// The time between two looks at all pools.
+    /// Interval between checks of all pools.
     pub period: Duration,
 }
 
@@ -46,8 +46,8 @@ impl Settings {
         if self.off { 0 } else { pool.pg_autoscale_mode.min(ON) }
     }
 
-    /// Gives pools their numbers: each the part of `left` that its ratio says, or all the same one. What they
-    /// get is taken from `left`.
+    /// Decides the pools' numbers of PGs: each gets the part of `left` given by its ratio, or all the same
+    /// part. The sum is subtracted from `left`.
     fn decide(&self, pools: &mut [Scale], even: Option<f64>, left: &mut f64) {
         let mut used = 0.0;
         for pool in pools {
@@ -73,7 +73,7 @@ pub(crate) struct Scale {
     pub stored: u64,
     /// Bytes that an administrator expects.
     pub target_bytes: u64,
-    /// Bytes on devices for each byte.
+    /// Bytes on devices for each stored byte.
     pub rate: f64,
     /// Bytes of the devices under its rule.
     pub capacity: u64,
@@ -152,7 +152,7 @@ impl Root {
         });
     }
 
-    /// Says what all its pools should have.
+    /// Decides the numbers of PGs of all pools under this root.
     fn share(&mut self, settings: &Settings) {
         let capacity = self.capacity as f64;
         let of_all = |bytes: f64| if capacity > 0.0 { bytes / capacity } else { 0.0 };
@@ -161,7 +161,8 @@ impl Root {
         let bytes =
             sum(&|pool| if pool.target_ratio > 0.0 { 0.0 } else { pool.target_bytes as f64 * pool.rate });
         for pool in &mut self.pools {
-            // A ratio is one among those of all pools, of what those with a size in bytes leave.
+            // A target ratio is relative to those of all pools, and applies to the space that sizes in bytes
+            // leave.
             if ratios > 0.0 {
                 pool.effective_ratio = pool.target_ratio / ratios * (1.0 - of_all(bytes).min(1.0));
             }
@@ -182,8 +183,8 @@ impl Root {
     }
 }
 
-/// All replicated pools whose rule leads to OSDs that no rule with another root leads to: what is whose share
-/// would not be clear.
+/// All replicated pools whose OSDs are reached by rules of one root only: with several roots, a share would
+/// be ambiguous.
 pub(crate) fn scales(view: &View<'_>) -> Vec<Scale> {
     let map = view.state.osdmap();
     let settings = Settings::of(view);

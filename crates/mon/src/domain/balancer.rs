@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use stdx::{Instant, Now, Wall};
 
-/// PGs placed by CRUSH in one tick: some ten milliseconds.
+/// PGs mapped by CRUSH in one tick, which takes some ten milliseconds.
 const PGS_AT_ONCE: usize = 2048;
 
-/// Copies looked at for those to move, in one tick.
+/// Copies considered for a move in one tick.
 const EFFORT: usize = 1_000_000;
 
-/// Between two looks at whether all is quiet, which visit every PG.
+/// Interval between checks for quiet, which visit every PG.
 const QUIET_PERIOD: Duration = Duration::from_secs(2);
 
 /// Settings of the balancer, from `ceph balancer on|off|mode` and options.
@@ -25,9 +25,9 @@ const QUIET_PERIOD: Duration = Duration::from_secs(2);
 pub(crate) struct Settings {
     pub active: bool,
     pub mode: String,
-    /// Changes at a time.
+    /// Maximum number of changes at a time.
     pub changes: usize,
-    /// Objects that may be misplaced, as a part of all.
+    /// Maximum fraction of misplaced objects.
     pub misplaced: f64,
 }
 
@@ -65,14 +65,14 @@ pub(crate) struct Balancer {
     common: Common,
     /// Number of changes of `common`.
     generation: u64,
-    /// The map that `keys` are of.
+    /// Epoch of the map that `keys` belong to.
     epoch: Epoch,
     keys: BTreeMap<i64, Key>,
-    /// Pools in which nothing was left to do.
+    /// Pools without remaining work.
     settled: BTreeMap<i64, Key>,
     work: Option<(i64, Key, PoolBalance)>,
     plan: Option<(i64, Key, Vec<UpmapChange>)>,
-    /// PGs changed last, and since which epoch they are.
+    /// PGs changed last, and the epoch of that change.
     moved: (Vec<PgId>, Epoch),
     quiet_at: Option<Instant>,
     /// Start of its last search for something to do.
@@ -86,9 +86,9 @@ pub(crate) struct Balancer {
 /// The next change of the map.
 pub(crate) enum Step {
     Nothing,
-    /// Exceptions that lead nowhere: they go at once.
+    /// Useless exceptions, to be removed at once.
     Clean(Vec<UpmapChange>),
-    /// Moves, once all is quiet.
+    /// Moves are ready and wait for quiet.
     Ready,
 }
 
@@ -134,7 +134,7 @@ impl Balancer {
         }
     }
 
-    /// Looks at pools that are not settled, as far as one tick allows.
+    /// Examines pools that are not settled, as far as one tick allows.
     pub fn think(&mut self, now: Now, map: &Arc<OsdMap>, settings: &Settings) -> Step {
         if self.plan.is_some() {
             return Step::Ready;
@@ -184,7 +184,7 @@ impl Balancer {
         self.started
     }
 
-    /// The outcome of that, in Ceph's words.
+    /// Outcome of that search, in Ceph's words.
     pub fn result(&self) -> &str {
         &self.result
     }
@@ -194,7 +194,7 @@ impl Balancer {
         self.is_even
     }
 
-    /// Takes the moves that are planned, once nothing else moves.
+    /// Takes the planned moves once nothing else moves.
     pub fn take_plan_when_quiet(
         &mut self,
         now: Now,
@@ -221,7 +221,7 @@ impl Balancer {
         Some(changes)
     }
 
-    /// PGs are to move from this epoch on.
+    /// Notes that PGs move from this epoch on.
     pub fn note_moves(&mut self, pgs: Vec<PgId>, epoch: Epoch) {
         self.moved = (pgs, epoch);
     }

@@ -89,7 +89,7 @@ pub fn entries(kv: &Kv) -> Vec<Entry> {
 /// Options to set or remove: section, name, value.
 pub type Wanted = Vec<(String, String, Option<String>)>;
 
-/// Sets and removes options, and notes what changes by that.
+/// Sets and removes options, and records what changed.
 pub fn change(edit: &mut Edit<'_>, wanted: Wanted) {
     let (config, kv) = (edit.base.config.clone(), edit.base.kv.clone());
     let version = newest(&kv) + 1;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use wire::Utime;
 
-/// Before a report's id.
+/// Prefix of a report's key, followed by its id.
 pub const PREFIX: &str = "mgr/crash/crash/";
 
 /// A crash report.

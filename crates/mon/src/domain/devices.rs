@@ -48,7 +48,7 @@ const BETWEEN: Duration = Duration::from_secs(600);
 pub(crate) struct Devices {
     looked: Periodic,
     slow_since: BTreeMap<OsdId, Instant>,
-    /// Errors that each had at the beginning of the time in which they count.
+    /// Errors of each device at the beginning of the current counting period.
     errors: BTreeMap<OsdId, (Instant, u32)>,
     /// Time at which an OSD was last marked out.
     last: Option<Instant>,
@@ -117,13 +117,13 @@ impl Devices {
     }
 }
 
-/// The key under which it is noted why an OSD was marked out.
+/// The key of the reason why an OSD was marked out.
 pub(crate) fn key(osd: OsdId) -> String {
     format!("{PREFIX}{osd}")
 }
 
-/// True if the cluster can do without one more of its OSDs: the rest is enough for all pools, and no data
-/// lacks copies.
+/// True if the cluster can do without one more OSD: the rest suffices for all pools, and no data lacks
+/// copies.
 pub(crate) fn can_spare_one(map: &OsdMap, pgs: &PgTable, min_in_ratio: f64) -> bool {
     let total = map.existing().count();
     let left = map.existing().filter(|(_, o)| o.is_in()).count().saturating_sub(1);
@@ -144,7 +144,7 @@ pub(crate) fn noted(state: &State) -> BTreeMap<OsdId, String> {
     .collect()
 }
 
-/// An OSD's device, for people.
+/// An OSD's device, as shown to people.
 pub(crate) fn device_of(state: &State, osd: OsdId) -> String {
     let metadata = state.metadata.get(&EntityName::new(EntityType::OSD, osd.0.to_string()));
     let of = |key: &str| metadata.and_then(|m| m.get(key)).filter(|text| !text.is_empty()).cloned();

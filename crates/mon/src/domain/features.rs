@@ -9,11 +9,11 @@ use crate::state::State;
 use maps::OsdId;
 use wire::{EntityName, EntityType, Errno};
 
-/// The level at which OSDs can merge PGs. One below it would take the lower `pg_num` for the end of the PG
+/// The level from which OSDs can merge PGs. An older OSD would take the lower `pg_num` for the end of the PG
 /// and delete its objects.
 pub const MERGES: u32 = 2;
 
-/// Under which name an OSD's level is in its metadata.
+/// Name of an OSD's level in its metadata.
 pub const KEY: &str = "feature_level";
 
 /// The level that an OSD reported at its last boot; 1 for OSDs of builds that report none.
@@ -22,12 +22,12 @@ fn of_osd(state: &State, osd: OsdId) -> u32 {
     metadata.and_then(|metadata| metadata.get(KEY)?.parse().ok()).unwrap_or(1)
 }
 
-/// Makes sure that all OSDs of the cluster can do what is about to be used, now and later.
+/// Requires that all OSDs of the cluster support a feature that is about to be used, now and later.
 pub fn require(edit: &mut Edit<'_>, level: u32) -> Result<(), Failure> {
     if edit.nacre_now().feature_level >= level {
         return Ok(());
     }
-    // Those that were never up hold nothing.
+    // OSDs that were never up hold no data.
     let counts = |osd: &maps::OsdEntry| osd.is_up() || osd.is_in() && osd.info.up_from.0 > 0;
     let older = edit.osdmap().existing().filter(|(id, osd)| counts(osd) && of_osd(edit.base, *id) < level);
     let older: Vec<String> = older.map(|(id, _)| format!("osd.{id}")).collect();

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use stdx::Instant;
 
-/// Between two looks, which visit every PG of a pool that changes.
+/// Interval between checks, which visit every PG of a pool that changes.
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 
 /// PGs to be merged must be ready within this time, because their clients wait.
@@ -36,17 +36,17 @@ pub(crate) enum Step {
     Split(u32),
     /// Use this number of placements.
     Spread(u32),
-    /// These PGs go where CRUSH wants them, without exceptions: only then they lie together.
+    /// Remove the exceptions of these PGs, so that both are where CRUSH wants them, which is the same place.
     Gather([PgId; 2]),
-    /// The last PG and the one that it becomes a part of take no requests.
+    /// Stop requests to the last PG and its merge target (`pg_num_pending`).
     Prepare,
-    /// They do again.
+    /// Cancel the merge and serve requests again.
     TakeBack,
-    /// They are one.
+    /// Merge them.
     Merge(Box<MergeMeta>),
 }
 
-/// Merges that are waited for, by pool.
+/// Merges in progress, by pool.
 #[derive(Debug, Default)]
 pub(crate) struct MergeWaits {
     by_pool: BTreeMap<i64, Wait>,
@@ -54,9 +54,9 @@ pub(crate) struct MergeWaits {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Wait {
-    /// The merge that is waited for, by the number of PGs that it leaves, and since when.
+    /// The merge in progress, by the number of PGs that it leaves, and its start.
     since: Option<(u32, Instant)>,
-    /// The last merge was taken back: none begins before this.
+    /// Earliest start of the next merge, after one was cancelled.
     not_before: Instant,
 }
 
@@ -66,7 +66,7 @@ impl MergeWaits {
         self.by_pool.retain(|id, _| map.pools.contains_key(id));
     }
 
-    /// The time for which the merge that a pool prepares has been waited for; zero if it prepares none.
+    /// Time since a pool's merge was prepared; zero if none is.
     pub fn waited(&mut self, now: Instant, id: i64, pool: &Pool) -> Duration {
         let wait = self.by_pool.entry(id).or_default();
         let left = pool.pg_num_pending;
@@ -85,7 +85,7 @@ impl MergeWaits {
         self.by_pool.get(&id).is_none_or(|wait| wait.not_before <= now)
     }
 
-    /// A merge was taken back: the pool waits before the next one.
+    /// Notes that a merge was cancelled: the pool waits before the next one.
     pub fn put_off(&mut self, now: Instant, id: i64) {
         self.by_pool.entry(id).or_default().not_before = now + AGAIN_AFTER;
     }
@@ -177,7 +177,7 @@ fn merge_step(map: &OsdMap, (id, pool): (i64, &Pool), pgs: &PgTable) -> Option<S
     (pair.iter().all(clean) && !moves && all_active((id, pool), pgs)).then_some(Step::Prepare)
 }
 
-/// Ends a merge, either way.
+/// Completes or cancels a merge.
 fn pending_step(map: &OsdMap, (id, pool): (i64, &Pool), pgs: &PgTable, waited: Duration) -> Option<Step> {
     let pair = pair(id, pool.pg_num - 1);
     let wanted = pool.pg_num_pending == pool.pg_num - 1 && pool.pg_num_target < pool.pg_num;
@@ -185,7 +185,7 @@ fn pending_step(map: &OsdMap, (id, pool): (i64, &Pool), pgs: &PgTable, waited: D
     let ready = pair.map(|pg| {
         let stat = pgs.pgs().get(&pg).filter(|stat| speaks_for(map, &placed, stat))?;
         let bits = pg_state::PREMERGE | pg_state::PEERED | pg_state::CLEAN;
-        // As of this merge, not of one that was taken back: since then the pool was changed.
+        // The report must belong to this merge and not to a cancelled one: cancelling changed the pool.
         (stat.state & bits == bits && stat.reported_epoch >= pool.last_change).then_some(stat)
     });
     let [Some(source), Some(target)] = ready else {
@@ -216,8 +216,8 @@ pub(crate) fn take_back(edit: &mut Edit<'_>, (id, old): (i64, &Pool)) {
     edit.notes.push(format!("pool '{name}': PGs were not ready to be merged, {} stay for now", old.pg_num));
 }
 
-/// Merges the last PG of a pool into another one. Nothing of what is said of it in the map may be left: there
-/// may be one of its name again.
+/// Merges the last PG of a pool into another one. Nothing in the map may refer to it afterwards, because a
+/// later split may create a PG of the same name.
 pub(crate) fn merge(edit: &mut Edit<'_>, id: i64, meta: MergeMeta) {
     let source = meta.source_pgid;
     set_pending(edit, id, source.seed);
@@ -276,8 +276,7 @@ pub(crate) fn displaced(map: &OsdMap, id: i64, pgp_num: u32, moved: &[PgId]) -> 
     moved.iter().copied().filter(differs).collect()
 }
 
-/// Splits a pool's PGs. What makes an exception of a PG does so of those that it becomes: they stay together
-/// for now.
+/// Splits a pool's PGs. An exception of a PG is copied to its children: they stay together for now.
 pub(crate) fn split(edit: &mut Edit<'_>, (id, old): (i64, &Pool), pg_num: u32) {
     let map = edit.osdmap();
     for parent in old.pgs(id) {
@@ -297,7 +296,7 @@ pub(crate) fn split(edit: &mut Edit<'_>, (id, old): (i64, &Pool), pg_num: u32) {
     edit.notes.push(format!("pool '{name}': {} PGs split into {pg_num}", old.pg_num));
 }
 
-/// Gives PGs that share a place places of their own, without exceptions.
+/// Gives PGs that share a placement their own, without exceptions.
 pub(crate) fn spread(edit: &mut Edit<'_>, (id, old): (i64, &Pool), pgp_num: u32, moved: &[PgId]) {
     let map = edit.osdmap();
     drop_upmaps(edit, moved);

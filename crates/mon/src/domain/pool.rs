@@ -11,7 +11,7 @@ const MAX_NAME: usize = 128;
 /// Most PGs in one pool.
 const MAX_PG_NUM: u64 = 65_536;
 
-/// A new replicated pool; gives its id.
+/// Creates a replicated pool and returns its id.
 pub fn create(
     edit: &mut Edit<'_>,
     name: &str,

@@ -19,11 +19,11 @@ pub fn remove(edit: &mut Edit<'_>, id: i64, snap: SnapId) {
     pool.snap_epoch = epoch;
     let number = pool.snap_seq;
     edit.osd().new_removed_snaps.entry(id).or_default().insert(snap.0, 1);
-    // No snapshot has that number: so that what is purged stays one range.
+    // No snapshot has that number. Marking it purged keeps the purged set one range.
     edit.nacre().purged_snaps.entry(id).or_default().insert(number.0, 1);
 }
 
-/// By pool the snapshots of the queue that every PG says it has nothing of any more.
+/// By pool, the queued snapshots that every PG reports as trimmed.
 pub(crate) fn purged_everywhere(map: &OsdMap, pgs: &PgTable) -> BTreeMap<i64, IntervalSet> {
     let pools =
         map.removed_snaps_queue.iter().filter_map(|(id, queue)| Some((*id, map.pools.get(id)?, queue)));

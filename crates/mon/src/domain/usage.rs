@@ -7,7 +7,7 @@ use maps::{OsdId, OsdMap, osd_state};
 /// Content of a pool and the space left for it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PoolUsage {
-    /// Bytes of users.
+    /// Bytes that users stored.
     pub stored: u64,
     /// Bytes of omap, part of `stored`.
     pub omap: u64,
@@ -17,7 +17,7 @@ pub struct PoolUsage {
     pub used: u64,
     /// Bytes that users may still store.
     pub max_avail: u64,
-    /// The same on devices.
+    /// The same space in raw bytes of the devices.
     pub raw_avail: u64,
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn fullness(pgs: &PgTable, osd: maps::OsdId) -> f64 {
         .map_or(0.0, |s| (s.store.total - s.store.available.min(s.store.total)) as f64 / s.store.total as f64)
 }
 
-/// OSDs whose full bits do not say how full they are, with the bits to turn over.
+/// OSDs whose full flags are wrong for their usage, with the bits to toggle.
 pub(crate) fn fullness_changes(map: &OsdMap, pgs: &PgTable) -> Vec<(OsdId, u32)> {
     const BITS: u32 = osd_state::FULL | osd_state::BACKFILLFULL | osd_state::NEARFULL;
     let levels = [

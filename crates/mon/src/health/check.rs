@@ -15,7 +15,7 @@ pub(crate) struct Check {
     pub detail: Vec<String>,
 }
 
-/// Lines of detail for each check of PGs.
+/// Maximum lines of detail for each check of PGs.
 const MAX_DETAIL: usize = 50;
 
 pub(crate) fn push_pgs(out: &mut Vec<Check>, code: Code, summary: String, mut detail: Vec<String>) {

@@ -39,7 +39,7 @@ impl<S: Storage> Mon<S> {
         (answer, 0)
     }
 
-    /// Answers that wait for the log, by the index that they wait for.
+    /// Answers that wait for the log, by index.
     fn ops_json(&self) -> serde_json::Value {
         let one = |index| json!({ "description": "an answer that waits to be committed", "index": index });
         let ops: Vec<_> = self.answers.indexes().map(one).collect();
@@ -81,7 +81,7 @@ impl<S: Storage> Mon<S> {
         Some(answer)
     }
 
-    /// This monitor's place, as `ping` and the admin socket tell it.
+    /// This monitor's status, as `ping` and the admin socket show it.
     pub(super) fn mon_status_json(&self) -> Value {
         let (map, quorum) = (&self.log.state().monmap, &self.volatile.quorum);
         let name = &self.config.name;

@@ -48,7 +48,7 @@ impl<S: Storage> Mon<S> {
             return self.serve(now, conn, msg, out);
         }
         if !is_request(&msg.body) {
-            // Reports are told again to a new leader.
+            // Reports are sent again to a new leader.
             match self.log.leads() {
                 true => self.serve(now, conn, msg, out),
                 false => drop(self.forward_to_leader(now.mono, conn, &msg, out)),
@@ -64,7 +64,7 @@ impl<S: Storage> Mon<S> {
         self.hand_out_requests(now, out);
     }
 
-    /// Gives requests that wait to whoever can answer them now.
+    /// Hands waiting requests to whoever can answer them now.
     pub(super) fn hand_out_requests(&mut self, now: Now, out: &mut Vec<Out>) {
         let here = self.log.raft().is_some_and(|r| r.may_read(now.mono));
         if !here && (self.log.leads() || self.standing.leader().is_none()) {
@@ -80,7 +80,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// Voters change one by one.
+    /// True if the message must wait: voters change one at a time.
     fn must_wait(&self, msg: &Msg) -> bool {
         let Body::Client(Client::MonCommand(m)) = &msg.body else { return false };
         let removes = |cmd| matches!(cmd, decl::Cmd::MonRm | decl::Cmd::MonRemove);
@@ -122,7 +122,7 @@ impl<S: Storage> Mon<S> {
     pub(super) fn forwarded(&mut self, now: Now, conn: ConnId, m: peer::MonForward, out: &mut Vec<Out>) {
         self.heard(conn);
         if !self.log.leads() {
-            // It will see who leads and send it again.
+            // The sender will notice the leader and send it again.
             return;
         }
         let raw: RawMsg = m.msg.clone().into();
@@ -137,7 +137,7 @@ impl<S: Storage> Mon<S> {
         self.dispatch(now, proxy, msg, out);
     }
 
-    /// Our number for a session at another monitor.
+    /// The proxy of a session at another monitor.
     fn proxy(&mut self, conn: ConnId, m: peer::MonForward) -> Option<ConnId> {
         if let Some(known) = self.proxies.of((conn, m.session)) {
             return Some(known);
@@ -170,7 +170,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// The sessions of one monitor are not here any more, or those of all.
+    /// Ends the proxies of one monitor's sessions, or of all.
     pub(super) fn end_proxies(&mut self, now: Instant, of: Option<ConnId>) {
         for proxy in self.proxies.list(of) {
             self.end_proxy(now, proxy);
@@ -186,7 +186,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// A monitor may not have got what it was sent.
+    /// Puts requests back that a monitor may not have received.
     pub(super) fn requests_lost(&mut self, name: &str) {
         if self.leader_name().as_deref() == Some(name) {
             self.requests.put_back_all();
@@ -210,8 +210,8 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// Looks at what goes out from `start` on: requests are answered, and answers to sessions elsewhere go
-    /// there.
+    /// Examines the outputs from `start` on: answered requests are dropped, and answers to proxied sessions
+    /// are sent to their monitor.
     pub(super) fn route_answers(&mut self, now: Instant, start: usize, out: &mut Vec<Out>) {
         let version = self.log.state().version;
         let fresh = out.split_off(start);

@@ -17,7 +17,7 @@ use stdx::{Instant, Now};
 use wire::{EntityName, EntityType};
 
 impl<S: Storage> Mon<S> {
-    /// The monitors as far as this one knows: its own state's, or those of its configuration.
+    /// The monitors known to this one: from its own state, or else from its configuration.
     pub(super) fn known_monmap(&self) -> &maps::MonMap {
         let map = &self.log.state().monmap;
         if map.mons.is_empty() { &self.config.monmap } else { map }
@@ -55,7 +55,7 @@ impl<S: Storage> Mon<S> {
         conn.0 & ConnId::ACCEPTED == 0 && !is_proxy(conn)
     }
 
-    /// Another monitor has answered.
+    /// An outgoing connection is ready.
     pub(super) fn link_ready(&mut self, conn: ConnId, out: &mut Vec<Out>) {
         let hello = peer::MonHello {
             fsid: self.config.monmap.fsid,
@@ -113,7 +113,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// A monitor says who it is.
+    /// Handles the introduction of another monitor.
     pub(super) fn greeted(&mut self, conn: ConnId, m: peer::MonHello, out: &mut Vec<Out>) {
         if m.fsid != self.config.monmap.fsid {
             let text = format!("mon.{} is of cluster {}: check its `fsid`", m.name, m.fsid);
@@ -121,7 +121,7 @@ impl<S: Storage> Mon<S> {
             self.sessions.remove(conn);
             return out.push(Output::Close { conn });
         }
-        // Answers that its earlier connection had under way are lost, and only we know the questions.
+        // Answers in flight on its earlier connection are lost; the requests must be sent again.
         self.requests_lost(&m.name);
         let hello = Hello { name: m.name, store: VoterId(m.store), is_blank: m.empty, metadata: m.metadata };
         self.links.greeted(conn, hello);
@@ -177,12 +177,12 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// The monitor at the other end of an accepted connection lives.
+    /// Notes that the monitor at the other end of an accepted connection is alive.
     pub(super) fn heard(&mut self, conn: ConnId) {
         self.links.heard(conn);
     }
 
-    /// By how much another monitor's clock differs, from an answer that says what time it is there.
+    /// Computes another monitor's clock skew from an answer that carries its time.
     fn compare_clocks(&mut self, now: Now, conn: ConnId, sent: u64, wall_ns: u64) {
         let Some(hello) = self.links.speaker(conn).filter(|_| sent != 0 && sent <= now.mono.0) else {
             return;

@@ -27,8 +27,8 @@ impl Session {
 }
 
 impl Sessions {
-    /// The sessions that have the OSD map of `epoch` from other OSDs. All others are sent it by this monitor:
-    /// of those that share maps `at_once`, which change with each epoch, and some that wait for it.
+    /// The sessions that get the OSD map of `epoch` from other OSDs. This monitor sends it to all others: of
+    /// those that share maps to `at_once`, which rotate with each epoch, and to some that wait for it.
     pub(crate) fn told_by_others(&self, epoch: Epoch, at_once: usize) -> BTreeSet<ConnId> {
         let shares = |conn: &ConnId| self.get(*conn).is_some_and(Session::shares_maps);
         let sharing: Vec<ConnId> = self.conns().into_iter().filter(shares).collect();

@@ -30,7 +30,7 @@ impl<S: Storage> Mon<S> {
         words.iter().all(|empty| *empty) && words.len() + 1 > map.ranks.len() / 2
     }
 
-    /// The leader's care for the set of voters.
+    /// Maintains the set of voters; leader only.
     pub(super) fn maintain_members(&mut self, now: Now) {
         if !self.log.leads() {
             return;

@@ -31,7 +31,7 @@ impl<S: Storage> Mon<S> {
         may
     }
 
-    /// An OSD asks to be marked up.
+    /// Handles an OSD's request to be marked up.
     pub(super) fn osd_boot(&mut self, now: Now, conn: ConnId, m: Box<peer::OsdBoot>, out: &mut Vec<Out>) {
         let refuse = |why: String, out: &mut Vec<Out>| {
             out.push(Output::Event(Event::new(Level::Warn, "osd_boot_refused", why)));
@@ -57,7 +57,7 @@ impl<S: Storage> Mon<S> {
         }
         let up_as_asked = map.osd(m.osd).is_some_and(|o| o.is_up() && o.client_addrs == m.addrs);
         if up_as_asked {
-            // Asked again before it saw the map: send what it lacks.
+            // It asked again before it saw the map: send what it lacks.
             let bodies = osdmaps_since(self.log.state(), m.epoch.next());
             out.extend(bodies.into_iter().map(|b| Self::send(conn, 0, b)));
             return;
@@ -66,7 +66,7 @@ impl<S: Storage> Mon<S> {
         self.volatile.pending.add_boot(now.mono, m);
     }
 
-    /// A primary needs to be known alive in a newer epoch before its PGs go active.
+    /// Records that a primary is alive in a newer epoch (`up_thru`), without which its PGs do not go active.
     pub(super) fn osd_alive(&mut self, now: Now, conn: ConnId, m: &peer::OsdAlive, out: &mut Vec<Out>) {
         let map = self.log.tail().osdmap();
         if !self.may_report(conn, m.osd, "sign of life", out) || map.is_down(m.osd) || m.want > map.epoch {
@@ -76,7 +76,7 @@ impl<S: Storage> Mon<S> {
         self.volatile.pending.want_up_thru(m.osd, m.want);
     }
 
-    /// A sign of life.
+    /// Handles a beacon.
     pub(super) fn osd_beacon(&mut self, now: Now, conn: ConnId, m: &peer::OsdBeacon, out: &mut Vec<Out>) {
         if self.may_report(conn, m.osd, "beacon", out) {
             self.volatile.osds.heard(now.mono, m.osd);
@@ -96,7 +96,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// A primary asks for temporary acting sets.
+    /// Handles a primary's request for temporary acting sets.
     pub(super) fn osd_pg_temp(&mut self, conn: ConnId, m: peer::OsdPgTemp, out: &mut Vec<Out>) {
         if self.may_report(conn, m.osd, "acting sets", out) && self.log.tail().osdmap().is_up(m.osd) {
             self.volatile.pending.want_pg_temp(m.pg_temp);
@@ -111,7 +111,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// Proposes the next OSD map if OSDs wait for one and none is on its way.
+    /// Proposes the next OSD map if OSDs wait for one and no proposal is in progress.
     pub(super) fn apply_pending_osd_changes(&mut self, now: Now) {
         // Requests that arrive meanwhile share the next map.
         if self.log.is_proposing() {

@@ -28,7 +28,7 @@ impl<S: Storage> Mon<S> {
             self.want_ids(now, out);
         }
         self.publish_unasked(now.mono, out);
-        // Before anything can be agreed on again: that may need who is to have one.
+        // Done without a leader too: agreement may need the very voter that waits for a snapshot.
         self.give_up_late_snapshots(now.mono);
         if !self.log.leads() {
             return;
@@ -89,7 +89,7 @@ impl<S: Storage> Mon<S> {
         }
     }
 
-    /// Takes back mutes whose time or reason is over.
+    /// Removes mutes that have expired or whose finding is gone.
     fn end_mutes(&mut self, now: Now, health: &crate::health::Health) {
         let ended = health.ended_mutes(now.wall.split().0);
         if ended.is_empty() {

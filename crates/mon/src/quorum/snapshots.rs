@@ -9,7 +9,7 @@ use stdx::Instant;
 
 /// Bytes of one part.
 const PART_BYTES: usize = 1 << 20;
-/// A receiver that asks for nothing for this long is given up. It starts over when it is heard again.
+/// A receiver that asks for nothing for this long is given up. It starts over once it is heard again.
 const RECEIVER_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A part to send.
@@ -56,7 +56,7 @@ struct Receiving {
 }
 
 impl Snapshots {
-    /// Begins to send a state.
+    /// Begins to send a snapshot.
     pub fn begin(&mut self, now: Instant, to: VoterId, base: Position, rows: Rows) {
         let mut parts = vec![Rows::new()];
         let mut bytes = 0;
@@ -79,8 +79,8 @@ impl Snapshots {
         Some(Part { base: sending.base, is_last: part as usize + 1 == sending.parts.len(), rows })
     }
 
-    /// A receiver asks for part `next` of the snapshot at `index`. Returns false for a snapshot that is not
-    /// being sent, and true with the receiver forgotten if it has all parts.
+    /// Notes that a receiver asks for part `next` of the snapshot at `index`. Returns false if that snapshot
+    /// is not being sent. A receiver that has all parts is forgotten.
     pub fn asked(&mut self, to: VoterId, index: u64, next: u32) -> Option<bool> {
         let sending = self.sending.get(&to).filter(|s| s.base.index == index)?;
         let has_all = next as usize >= sending.parts.len();
@@ -98,7 +98,7 @@ impl Snapshots {
         late
     }
 
-    /// A receiver is gone.
+    /// Forgets a receiver.
     pub fn forget(&mut self, to: VoterId) {
         self.sending.remove(&to);
     }

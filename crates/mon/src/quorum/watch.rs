@@ -7,7 +7,7 @@ use node::Body;
 /// A message's statement about its sender.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Seen {
-    /// It leads a term, and sent this at `sent` of its clock.
+    /// It leads a term, and sent the message at `sent` by its own clock.
     Leads {
         /// Term that it leads.
         term: u64,
@@ -25,12 +25,12 @@ pub enum Seen {
         /// `sent` of the leader's message.
         sent: u64,
     },
-    /// It led a term, and leads it no more.
+    /// It led a term and no longer does.
     Resigns {
         /// Term that it resigns.
         term: u64,
     },
-    /// It hands a client's message on to the leader.
+    /// It forwards a client's message to the leader.
     HandsOn {
         /// The message's number.
         tid: u64,

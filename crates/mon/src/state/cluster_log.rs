@@ -37,15 +37,15 @@ impl ClusterLog {
         self.segments.last_key_value().map_or(0, |(n, s)| n * SEGMENT + s.lines.len() as u64)
     }
 
-    /// Appends a line. Gives the segment that it is in.
+    /// Appends a line and returns the number of its segment.
     pub fn push(&mut self, line: LogEntry) -> u64 {
         let segment = self.total() / SEGMENT;
         Arc::make_mut(self.segments.entry(segment).or_default()).push(line);
         segment
     }
 
-    /// The number of the oldest line to keep, where at most `lines` and `bytes` are to be kept. Whole
-    /// segments are dropped, never the last one.
+    /// The number of the oldest line to keep if at most `lines` and `bytes` are kept. Whole segments are
+    /// dropped, never the last one.
     pub fn keep_from(&self, lines: u64, bytes: usize) -> u64 {
         let (total, mut sum) = (self.total(), 0);
         let mut first = total + 1;
@@ -59,8 +59,7 @@ impl ClusterLog {
         first
     }
 
-    /// Drops the segments whose lines all come before number `first`, but for the last one. Gives their
-    /// numbers.
+    /// Drops segments whose lines all precede number `first`, except the last one. Returns their numbers.
     pub fn trim(&mut self, first: u64) -> Vec<u64> {
         let last = self.segments.keys().next_back().copied().unwrap_or(0);
         let end = (first.saturating_sub(1) / SEGMENT).min(last);
@@ -74,7 +73,7 @@ impl ClusterLog {
         self.segments.values().rev().flat_map(|s| s.lines.iter().rev())
     }
 
-    /// The lines from number `first` on that are at least as loud as `prio`, as far as they are kept.
+    /// The lines from number `first` on with at least level `prio`, as far as they are kept.
     pub fn since(&self, first: u64, prio: u16) -> Vec<LogEntry> {
         let first = first.max(1);
         let segments = self.segments.range((first - 1) / SEGMENT..);
@@ -82,7 +81,7 @@ impl ClusterLog {
         numbered.filter(|(n, l)| *n >= first && l.prio >= prio).map(|(_, l)| l.clone()).collect()
     }
 
-    /// The last `n` lines of a channel (`*` for all) that are at least as loud as `prio`.
+    /// The last `n` lines of a channel (`*` for all) with at least level `prio`.
     pub fn last(&self, n: usize, prio: u16, channel: &str) -> Vec<&LogEntry> {
         let wanted = |l: &&LogEntry| l.prio >= prio && (channel == "*" || l.channel == channel);
         let mut out: Vec<_> = self.newest().filter(wanted).take(n).collect();
@@ -100,7 +99,7 @@ impl ClusterLog {
         Some(Writer::encode(&self.segments.get(&n)?.lines))
     }
 
-    /// Takes a stored segment. All of them are checked together by [`Self::check`].
+    /// Loads a stored segment. [`Self::check`] checks all of them together.
     pub fn load(&mut self, n: u64, value: &[u8]) -> Result<(), DecodeError> {
         let lines: Vec<LogEntry> = Decode::decode(&mut Reader::new(value))?;
         let mut segment = Segment::default();

@@ -19,13 +19,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use wire::{DecodeError, EntityName, EntityType, Errno};
 
-/// Commands whose being done is remembered.
+/// Number of completed commands that are remembered.
 const DONE: usize = 1024;
 
-/// Commands whose being refused is remembered.
+/// Number of refused commands that are remembered.
 const REFUSED: usize = 128;
 
-/// A command that was refused: client's global id and tid; errno (positive) and why.
+/// A refused command: the client's global id and tid; errno (positive) and reason.
 pub type Refused = ((u64, u64), (Errno, String));
 
 /// Metadata that a daemon reports about itself and its host.
@@ -40,9 +40,9 @@ pub struct State {
     pub term: u64,
     /// The voting stores, with the names of their monitors; empty in stores that predate several monitors.
     pub voters: Arc<BTreeMap<u64, String>>,
-    /// The last commands that were carried out and may change something: client's global id and tid.
+    /// The last completed commands that may have changed something: the client's global id and tid.
     pub done: Arc<VecDeque<(u64, u64)>>,
-    /// The last ones that were refused.
+    /// The last refused commands.
     pub refused: Arc<VecDeque<Refused>>,
     /// The monitor map.
     pub monmap: Arc<MonMap>,
@@ -50,8 +50,8 @@ pub struct State {
     pub osd: OsdMaps,
     /// The map of file systems.
     pub fsmap: Arc<FsMap>,
-    /// The last map of each file system in which an MDS took clients back. A client that was away then must
-    /// see it before any later one: it claims what it holds only on such a map (ADR 0007).
+    /// The last map of each file system in which an MDS let clients reconnect. A client that was away must
+    /// see that map before any later one, because it claims its capabilities only on such a map (ADR 0007).
     pub reconnect_maps: Arc<BTreeMap<Fscid, MdsMap>>,
     /// The keys of all entities.
     pub auth: Arc<BTreeMap<EntityName, EntityAuth>>,
@@ -80,7 +80,7 @@ impl State {
         self.version == 0
     }
 
-    /// Applies the next entry, and says which rows of the stored snapshot it changed.
+    /// Applies the next entry and returns the rows of the stored snapshot that it changed.
     pub fn apply(&mut self, entry: &LogEntry) -> Result<Vec<Row>, DecodeError> {
         assert_eq!(entry.index, self.version + 1, "entries are applied in order");
         let mut rows = Vec::new();
@@ -183,7 +183,7 @@ impl State {
     }
 }
 
-/// Adds the newest to what is remembered, of which there are at most `most`.
+/// Remembers `new`, and at most `most` in all.
 fn remember<T: Clone>(all: &mut Arc<VecDeque<T>>, new: T, most: usize) {
     let all = Arc::make_mut(all);
     all.push_back(new);

@@ -9,7 +9,7 @@ use wire::{DecodeError, Reader, Writer};
 
 /// Epochs kept; an OSD or client that is further behind gets a full map.
 const KEEP: usize = 500;
-/// Trimmed in steps, because each step makes a full map again.
+/// Epochs dropped at a time, because each trim rebuilds a full map.
 const TRIM_STEP: usize = 64;
 
 /// All OSD maps that can be served.
@@ -29,7 +29,7 @@ impl OsdMaps {
         &self.map
     }
 
-    /// Our own map as it is with the newest; its epoch is that of its last change.
+    /// Nacre's own map that accompanies the newest; its epoch is that of its last change.
     pub fn nacre(&self) -> &Arc<NacreMap> {
         &self.nacre
     }
@@ -79,7 +79,7 @@ impl OsdMaps {
     /// Applies the next incremental.
     pub fn apply(&mut self, inc: &[u8], nacre: &NacreMap) -> Result<(), DecodeError> {
         apply(Arc::make_mut(&mut self.map), inc)?;
-        // It is sent in full, so it is a new one only where something in it is new.
+        // It is sent in full, so it counts as new only if its content changed.
         let same = NacreMap { epoch: self.nacre.epoch, ..nacre.clone() } == *self.nacre;
         if !same || self.nacre.epoch == Epoch(0) {
             self.nacre = Arc::new(NacreMap { epoch: self.map.epoch, ..nacre.clone() });

@@ -3,7 +3,8 @@
 use maps::{Epoch, Fscid};
 use wire::{DecodeError, EntityName, EntityType, Reader, Writer};
 
-/// Names a row. Its key is a tag byte and the encoded name: rows of one kind lie together, in order.
+/// Name of a row. The row's key is a tag byte and the encoded name: rows of one kind are adjacent and in
+/// order.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Row {
     /// Index of the last entry applied.
@@ -32,13 +33,13 @@ pub enum Row {
     Kv(String),
     /// Metadata of a daemon.
     Metadata(EntityName),
-    /// The map in which a file system last took clients back.
+    /// The map in which a file system last let clients reconnect.
     ReconnectMap(Fscid),
     /// The voting stores.
     Voters,
     /// Term of the last entry applied.
     Term,
-    /// The last commands.
+    /// The last completed commands.
     Done,
     /// The last commands that were refused.
     Refused,

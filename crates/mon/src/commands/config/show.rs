@@ -147,8 +147,8 @@ fn is_daemon(view: &View<'_>, name: &EntityName) -> bool {
     }
 }
 
-/// Options of a daemon by name: value and where it comes from. Of other daemons than this monitor only what
-/// is set centrally is known: their files are shown by `ceph tell NAME config show`.
+/// Options of a daemon by name: value and source. For daemons other than this monitor only central settings
+/// are known; `ceph tell NAME config show` shows their files.
 fn shown(view: &View<'_>, who: &str, defaults: bool) -> Vec<(String, String, &'static str)> {
     let target = crate::options::target_of(view.state, who);
     let set = resolve(&view.state.config, &target);

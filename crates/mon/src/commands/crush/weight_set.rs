@@ -128,8 +128,8 @@ fn reweight_item(edit: &mut Edit<'_>, pool: i64, args: &Args) -> Outcome {
     keep(edit, crush, "")
 }
 
-/// Sets an item's weights in every bucket that holds it, shadows too; the sums above follow. Whether any
-/// does.
+/// Sets an item's weights in every bucket that holds it, including shadow buckets, and adjusts the sums
+/// above. Returns true if any bucket holds it.
 fn adjust(crush: &CrushMap, set: &mut ChooseArgMap, item: i32, weights: &[u32]) -> bool {
     let mut found = false;
     for bucket in crush.buckets.iter().flatten().filter(|b| b.items.contains(&item)) {

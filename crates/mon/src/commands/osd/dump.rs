@@ -28,7 +28,7 @@ pub fn flag_names(map: &OsdMap) -> Vec<&'static str> {
     maps::osd_flags::NAMES.iter().filter(|(bit, _)| map.has_flag(*bit)).map(|(_, n)| *n).collect()
 }
 
-/// The oldest release that can read what the map uses.
+/// The oldest client release that can read the map.
 fn min_compat(map: &OsdMap) -> &'static str {
     if map.pg_upmap_items.is_empty() && map.pg_upmap.is_empty() { "jewel" } else { "luminous" }
 }

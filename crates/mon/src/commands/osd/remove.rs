@@ -37,7 +37,7 @@ pub fn doomed(edit: &Edit<'_>, args: &Args, force: bool) -> Result<OsdId, Outcom
     Ok(osd)
 }
 
-/// Forgets an OSD's key and store; its number and place stay for the next disk.
+/// Deletes an OSD's key and store id; its number and place stay for the next disk.
 pub fn destroy(edit: &mut Edit<'_>, args: &Args, _: &[u8]) -> Outcome {
     let osd = match doomed(edit, args, args.flag("force")) {
         Ok(osd) => osd,
@@ -101,7 +101,7 @@ fn forget(edit: &mut Edit<'_>, osd: OsdId, with_key: bool) -> Result<(), Failure
         ));
     }
     let state = entry.state;
-    // Turning EXISTS over takes the number away with everything that belongs to it.
+    // XORing EXISTS removes the number with everything that belongs to it.
     edit.osd().new_state.insert(osd, state);
     if with_key {
         let mut crush = edit.crush();

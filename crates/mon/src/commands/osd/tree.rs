@@ -182,7 +182,7 @@ pub fn tree_from(view: &View<'_>, args: &Args) -> Outcome {
     answer(args, json, || tree_text(&map, &below, &[]))
 }
 
-/// The items that have an OSD in one of the states that are asked for.
+/// The items with an OSD in one of the requested states.
 fn filtered(map: &OsdMap, args: &Args, all: Vec<Node>) -> Vec<Node> {
     let states = args.list("states");
     let keep = |id: i32| crush_edit::devices(&map.crush, id).iter().any(|d| wanted(map, OsdId(*d), &states));

@@ -11,7 +11,7 @@ use wire::{EntityType, Errno};
 /// Scrub orders by OSD.
 pub(crate) type Orders = BTreeMap<OsdId, peer::OsdScrub>;
 
-/// The order's last word, as it is said.
+/// The last word of the answer.
 fn verb(cmd: Cmd) -> &'static str {
     match cmd {
         Cmd::PgRepair | Cmd::OsdRepair => "repair",
@@ -25,7 +25,7 @@ fn order(cmd: Cmd, pgs: Vec<PgId>) -> peer::OsdScrub {
     peer::OsdScrub { pgs, deep: what != "scrub", repair: what == "repair" }
 }
 
-/// OSDs with a session here, at whatever monitor.
+/// OSDs with a session at any monitor.
 fn connected(view: &View<'_>) -> BTreeSet<OsdId> {
     let osds = view.sessions.iter().filter(|s| s.is(EntityType::OSD));
     osds.filter_map(|s| s.name().id.parse().ok().map(OsdId)).collect()

@@ -66,8 +66,8 @@ pub fn set(pool: &Pool) -> Vec<(&'static str, Value)> {
     ALL.iter().filter_map(|(name, key, kind)| Some((*name, value(*kind, pool.opts.get(key)?)))).collect()
 }
 
-/// A setting's number and the value that `text` means; no value takes the setting away, as 0 and the empty
-/// text do.
+/// Parses a setting into its number and value; without a value the setting is removed, as by 0 and empty
+/// text.
 pub fn parse(name: &str, text: &str) -> Result<(i32, Option<PoolOpt>), Failure> {
     let (_, key, kind) = ALL.iter().find(|(n, _, _)| *n == name).expect("the caller knows that it exists");
     let text = text.trim();
