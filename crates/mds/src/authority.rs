@@ -1,5 +1,5 @@
 //! The authority over directory fragments: which rank may change an entry, and answers for it (the paper's
-//! section 4.3). Every read of an operation asks; with one rank the answer is always [`Auth::Here`].
+//! section 4.2). Every read of an operation asks; with one rank the answer is always [`Auth::Here`].
 
 use crate::cache::Cache;
 use crate::types::Need;
@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 /// The authority over a fragment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Auth {
-    /// This rank.
+    /// This rank has the authority.
     Here,
-    /// Another rank.
+    /// Another rank has it.
     Rank(MdsRank),
     /// Nobody for the moment: a migration is not decided.
     Frozen,

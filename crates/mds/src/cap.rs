@@ -1,15 +1,15 @@
-//! One holder's capability on one inode: the bits that it was told, may still hold and wants
+//! A holder's capability on an inode: the bits that were issued, may still be held, and are wanted
 //! (docs/protocol.md 6.5).
 //!
-//! Each message about a cap carries the next `seq`. Until the client has confirmed a message, it may hold
-//! what any message since the last confirmed one gave it; so a revocation is complete only when its `seq` is
+//! Each message about a cap carries the next `seq`. Until the client confirms a message, it may hold the bits
+//! of any message since the last confirmed one. A revocation is therefore complete only when its `seq` is
 //! confirmed.
 
 use msgs::cap;
 use std::collections::VecDeque;
 use stdx::Instant;
 
-/// A capability.
+/// The capability of one holder.
 #[derive(Clone, Debug)]
 pub struct Cap {
     /// Its number, new for each grant to a client that had none.
@@ -22,9 +22,9 @@ pub struct Cap {
     pub seq: u32,
     /// `seq` of the last reply that carried the cap.
     pub issue_seq: u32,
-    /// What was given before, oldest first, each with its `seq`: possibly still held.
+    /// Bits of earlier messages, oldest first, each with its `seq`: the holder may still have them.
     history: VecDeque<(u32, u32)>,
-    /// When the oldest revocation that is not confirmed was sent.
+    /// Send time of the oldest unconfirmed revocation.
     pub revoked_at: Option<Instant>,
     /// Counts moves of the authority that issues it; filled by migration of subtrees.
     pub migrate_seq: u32,
@@ -48,12 +48,12 @@ impl Cap {
         }
     }
 
-    /// What a client that has not come back yet may hold, and want.
+    /// Bits that a client which has not reconnected yet may hold and want.
     pub fn presumed(bits: u32) -> Self {
         Self { pending: bits, wanted: bits, is_presumed: true, ..Self::new(0) }
     }
 
-    /// A cap that a client claims after a restart of ours. Its counters begin anew at both ends.
+    /// A cap that a client claims after this daemon restarted. Its counters restart at both ends.
     pub fn claimed(id: u64, held: u32, wanted: u32) -> Self {
         Self { pending: held, wanted, ..Self::new(id) }
     }
@@ -63,7 +63,7 @@ impl Cap {
         self.history.iter().fold(self.pending, |all, (_, bits)| all | bits)
     }
 
-    /// Whether bits were revoked that it may still hold.
+    /// True if the holder may still have revoked bits.
     pub fn is_revoking(&self) -> bool {
         self.held() & !self.pending != 0
     }
@@ -160,9 +160,9 @@ pub const LONER: u32 = cap::PIN
     | cap::FILE_WR
     | cap::FILE_BUFFER
     | cap::FILE_LAZYIO;
-/// What all may have of a file that nobody changes.
+/// Bits that all may have of a file that nobody changes.
 pub const SHARED: u32 = cap::PIN | cap::ANY_RD | cap::FILE_LAZYIO;
-/// What all may have of a file that several have open and one may change.
+/// Bits that all may have of a file that several have open and one may change.
 pub const MIXED: u32 = cap::PIN
     | cap::AUTH_SHARED
     | cap::LINK_SHARED
@@ -170,7 +170,7 @@ pub const MIXED: u32 = cap::PIN
     | cap::FILE_RD
     | cap::FILE_WR
     | cap::FILE_LAZYIO;
-/// What all may have of a directory: its entries and attributes stay what they are until revoked.
+/// Bits that all may have of a directory: its entries and attributes do not change until revoked.
 pub const DIRECTORY: u32 = cap::PIN | cap::ANY_SHARED;
 /// Wanting one of these is having the file open.
 const OPEN_WRITE: u32 = cap::FILE_WR | cap::FILE_BUFFER;

@@ -22,7 +22,7 @@ pub struct MdsConfig {
     pub hostname: String,
     /// The answer to `ceph mds metadata`.
     pub metadata: BTreeMap<String, String>,
-    /// Limits.
+    /// Limits and intervals.
     pub options: MdsOptions,
 }
 
@@ -47,7 +47,7 @@ pub struct RankConfig {
     pub map_epoch: Epoch,
     /// True if the cluster is full: nothing new is made.
     pub full: bool,
-    /// Limits.
+    /// Limits and intervals.
     pub options: MdsOptions,
 }
 

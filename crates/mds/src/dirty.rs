@@ -64,7 +64,7 @@ impl<K: Ord + Copy> DirtyIndex<K> {
         self.since.is_empty()
     }
 
-    /// Forgets everything.
+    /// Removes all entries.
     pub fn clear(&mut self) {
         self.since.clear();
         self.by_segment.clear();

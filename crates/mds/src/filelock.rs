@@ -4,10 +4,10 @@
 use crate::types::ClientId;
 use msgs::FileLock;
 
-/// Who holds a lock: client, owner within it, process.
+/// Holder of a lock: client, owner within the client, and process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Owner {
-    /// The client.
+    /// The client that locks.
     pub client: ClientId,
     /// Within the client.
     pub owner: u64,
@@ -28,7 +28,7 @@ impl Owner {
 
 /// An exclusive lock, in the protocol's numbers; 1 is a shared one.
 pub const EXCLUSIVE: u8 = 2;
-/// None.
+/// Code that releases a lock.
 pub const UNLOCK: u8 = 4;
 
 /// A range: first byte, and the last one.
@@ -46,22 +46,22 @@ pub struct LockSet {
     held: Vec<Held>,
 }
 
-/// Both kinds.
+/// The POSIX and flock locks of a file.
 #[derive(Clone, Default, Debug)]
 pub struct FileLocks {
-    /// fcntl.
+    /// Locks set by fcntl.
     pub posix: LockSet,
-    /// flock.
+    /// Locks set by flock.
     pub flock: LockSet,
 }
 
 impl FileLocks {
-    /// Whether nobody holds anything.
+    /// True if nobody holds a lock.
     pub fn is_empty(&self) -> bool {
         self.posix.held.is_empty() && self.flock.held.is_empty()
     }
 
-    /// Whether a client holds anything.
+    /// True if a client holds a lock.
     pub fn has_client(&self, client: ClientId) -> bool {
         [&self.posix, &self.flock].iter().any(|set| set.held.iter().any(|h| h.owner.client == client))
     }

@@ -1,4 +1,4 @@
-//! The journal's write side (the paper's section 4.2): events join a batch, one batch is in flight, an event
+//! The journal's write side (the paper's section 4.1): events join a batch, one batch is in flight, an event
 //! is durable when its batch is.
 //!
 //! An object of the journal is a segment. A segment expires when everything that its events changed is stored

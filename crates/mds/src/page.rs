@@ -5,7 +5,7 @@ use fsfmt::{DentryKey, DirFrag};
 /// A part of a directory fragment that is in the cache without gaps, as of an operation's run.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// The fragment.
+    /// The directory fragment.
     pub dir: DirFrag,
     /// It begins behind this omap key …
     pub after: Vec<u8>,

@@ -16,7 +16,7 @@ stdx::ids! {
 /// Another rank of the file system, as a message of it comes in.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct RankPeer {
-    /// Its number.
+    /// Number of the rank.
     pub rank: MdsRank,
     /// Counts the servers that have had it.
     pub incarnation: i32,
@@ -27,13 +27,13 @@ pub type Lsn = u64;
 /// The number of a journal object.
 pub type Segment = u64;
 
-/// Where a dentry is: the directory's fragment, and the key in it.
+/// Place of a dentry: the directory's fragment, and the key in it.
 pub type Place = (DirFrag, DentryKey);
 
 /// A holder of a capability: a client, or a rank that keeps a replica of the inode.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Holder {
-    /// A client.
+    /// A client's session.
     Client(ClientId),
     /// A rank; there is none yet that keeps replicas.
     Rank(MdsRank),
@@ -78,11 +78,11 @@ pub enum Need {
     Inode(InodeKey),
     /// All holders but one must give cap bits of an inode back.
     Revoke {
-        /// The inode.
+        /// The inode concerned.
         ino: InodeKey,
         /// The holder that may keep them.
         except: Option<Holder>,
-        /// The bits.
+        /// Bits to be given back.
         mask: u32,
     },
     /// The truncation of a file's objects must end.
@@ -103,7 +103,7 @@ pub enum Need {
 pub enum Stop {
     /// It lacks something.
     Need(Vec<Need>),
-    /// It fails.
+    /// The operation fails.
     Fail(Errno),
 }
 

@@ -44,9 +44,9 @@ pub struct Osd {
     pub(crate) asked_up_thru: Epoch,
     pub(crate) reported: BTreeMap<PgId, u64>,
     pub(crate) stopped: bool,
-    /// A command was to end it.
+    /// A command asked it to end.
     pub(crate) asked_to_end: bool,
-    /// It was asked to end and only brings its store to rest.
+    /// It was asked to end and only shuts its store down.
     closing: bool,
     pub(crate) settings: decl::Settings,
     recovered_last: PgId,
@@ -322,7 +322,7 @@ impl Node for Osd {
         self.settle();
         self.core.drain(out);
         if std::mem::take(&mut self.asked_to_end) {
-            out.push(Out::WindUp);
+            out.push(Out::ShutDown);
         }
     }
 
@@ -340,7 +340,7 @@ impl Node for Osd {
     }
 
     /// Takes part no more, so that others take over, and leaves a store that needs no replay.
-    fn wind_up(&mut self, now: Now, out: &mut Vec<Out>) {
+    fn shut_down(&mut self, now: Now, out: &mut Vec<Out>) {
         self.core.begin_input(now);
         if self.stopped || !self.core.io().is_open() {
             self.stopped = true;

@@ -22,8 +22,8 @@ struct Link {
     ends: [Option<End>; 2],
     target: Option<HostId>,
     lossless: bool,
-    /// The latest arrival so far, at the opener and at the acceptor. No message arrives earlier than the one
-    /// before.
+    /// Latest arrival so far, at the opener and at the acceptor. No message may arrive earlier than the
+    /// previous one.
     latest: [Instant; 2],
     /// Sent before the link was established.
     pending: Vec<Msg>,
@@ -165,7 +165,7 @@ impl<Req, Rep> World<Req, Rep> {
         self.links.forget(number);
     }
 
-    /// Closes a node's end: messages that it sent still arrive, then the other end is told.
+    /// Closes a node's end. Messages already sent still arrive, then the other end is closed as well.
     pub(crate) fn close(&mut self, host: HostId, conn: ConnId) {
         let Some(&(number, side)) = self.links.by_end.get(&(host, conn)) else { return };
         let other = self.links.links[&number].ends[1 - side];
@@ -178,7 +178,7 @@ impl<Req, Rep> World<Req, Rep> {
         self.links.forget(number);
     }
 
-    /// Ends the links of a dead node: its peers are told at once after a kill, and later after a power loss.
+    /// Ends the links of a dead node: at once after a kill, later after a power loss.
     pub(crate) fn end_links_of(&mut self, host: HostId, how: Crash) {
         let numbers: Vec<(usize, usize)> =
             self.links.by_end.range((host, ConnId(0))..=(host, ConnId(u64::MAX))).map(|(_, v)| *v).collect();

@@ -31,7 +31,7 @@ const DATA: i64 = 3;
 /// Statistics of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Answered calls.
+    /// Number of answered calls.
     pub calls: u64,
     /// Histories that were checked for linearizability.
     pub histories: u64,
@@ -41,7 +41,7 @@ pub struct Stats {
     pub faults: BTreeMap<&'static str, u64>,
     /// Inputs of all nodes.
     pub events: u64,
-    /// Simulated time.
+    /// Simulated time that the run took.
     pub simulated: Duration,
     /// The trace's hash, equal for equal runs.
     pub hash: u64,
@@ -56,7 +56,7 @@ pub struct Failure {
     pub profile: Profile,
     /// Name of the checker.
     pub checker: &'static str,
-    /// The violation.
+    /// Description of the violation.
     pub what: String,
     /// The trace's last lines, if text was asked for.
     pub trace: Vec<String>,
@@ -155,8 +155,8 @@ fn parts(seed: u64, decays: bool, usual: &osd::OsdOptions) -> (u64, u64) {
     }
 }
 
-/// How many OSDs each monitor tells of a new map: in every other cluster only one, so that the others have it from one another. It has
-/// a random stream of its own too.
+/// Number of OSDs to which each monitor sends a new map. In every other cluster it is 1, so that the others
+/// get the map from one another. The choice has a random stream of its own.
 fn told_at_once(seed: u64) -> u64 {
     let mut rng = Rng::from_seed(seed ^ 0x0074_6f6c_6400_0000);
     if rng.chance(1, 2) { 1 } else { 16 }

@@ -6,7 +6,7 @@ use fsfmt::{BackPointer, Dentry, DirFrag, Event, InodeData, InodeKey, Link, Upda
 use maps::SnapId;
 use std::cell::Cell;
 
-/// What an event changed that others than the cache keep.
+/// Changes of an event that concern owners other than the cache.
 #[derive(Default, Debug)]
 pub struct Applied {
     /// Inodes that it changed.

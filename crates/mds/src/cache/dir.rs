@@ -6,7 +6,7 @@ use maps::SnapId;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a cached entry leads to.
+/// Target of a cached entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SlotLink {
     /// There is no such name.
@@ -17,7 +17,7 @@ pub enum SlotLink {
     Remote {
         /// To which inode.
         ino: Ino,
-        /// Its type.
+        /// Directory-entry type (`DT_*`) of the inode.
         dtype: u8,
     },
 }
@@ -36,7 +36,7 @@ impl SlotLink {
 /// A cached entry.
 #[derive(Clone, Debug)]
 pub struct Slot {
-    /// What it leads to.
+    /// Target of the entry.
     pub link: SlotLink,
     /// The first snapshot that the entry is in.
     pub first: SnapId,
@@ -62,7 +62,7 @@ pub struct Commit {
 pub struct Dir {
     /// Entries, names known to be absent included.
     pub slots: BTreeMap<DentryKey, Slot>,
-    /// Whether `slots` has every existing entry.
+    /// True if `slots` has every existing entry.
     pub complete: bool,
     /// Entries that are not written back.
     pub dirty: BTreeSet<DentryKey>,
@@ -77,12 +77,12 @@ pub struct Dir {
 }
 
 impl Dir {
-    /// Whether nothing of it must stay.
+    /// True if the fragment may leave the cache.
     pub fn is_idle(&self) -> bool {
         self.slots.is_empty() && self.dirty.is_empty() && self.commit.is_none()
     }
 
-    /// Whether an entry is not safely stored.
+    /// True if an entry is not safely stored yet.
     pub fn is_dirty(&self, key: &DentryKey) -> bool {
         self.dirty.contains(key) || self.commit.as_ref().is_some_and(|c| c.keys.contains(key))
     }

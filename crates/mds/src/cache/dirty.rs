@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 /// The changed entries of a fragment, as its write-back begins.
 pub struct DirtyEntries {
-    /// Their keys.
+    /// Keys of the changed entries.
     pub keys: BTreeSet<DentryKey>,
     /// The last event that changed one.
     pub lsn: Lsn,

@@ -46,7 +46,7 @@ impl Holders {
         self.caps.iter().map(|(holder, cap)| (*holder, cap))
     }
 
-    /// All capabilities.
+    /// The capabilities of all holders.
     pub fn values(&self) -> impl Iterator<Item = &Cap> {
         self.caps.values()
     }

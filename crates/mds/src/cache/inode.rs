@@ -13,26 +13,26 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Revocation {
     /// The holder that may keep them.
     pub except: Option<Holder>,
-    /// The bits.
+    /// Bits to be given back.
     pub mask: u32,
 }
 
 /// An inode with what clients hold of it.
 #[derive(Debug)]
 pub struct Inode {
-    /// What is stored.
+    /// The stored part of the inode.
     pub data: InodeData,
     /// Its primary entry; none for base inodes.
     pub place: Option<Place>,
     /// The event that changed it last; 0 for one that was loaded.
     pub lsn: Lsn,
-    /// Capabilities.
+    /// Capabilities on it, by holder.
     pub caps: Holders,
     /// Revocations by operations under way.
     pub revocations: BTreeMap<OpId, Vec<Revocation>>,
     /// Operations that wait for caps to come back, or for its truncation or lock.
     pub waiters: BTreeSet<OpId>,
-    /// File locks.
+    /// POSIX and flock locks, if any.
     pub locks: Option<Box<FileLocks>>,
     /// Data objects are being removed or shortened.
     pub data_work: Option<DataWork>,
@@ -47,7 +47,7 @@ pub enum DataWork {
         next: u64,
         /// The first that is not to be touched.
         end: u64,
-        /// In flight.
+        /// Number of requests in flight.
         in_flight: u32,
     },
     /// Removing all, because the last name and the last cap are gone.
@@ -56,7 +56,7 @@ pub enum DataWork {
         next: u64,
         /// The first that is not to be touched.
         end: u64,
-        /// In flight.
+        /// Number of requests in flight.
         in_flight: u32,
     },
 }
@@ -107,7 +107,7 @@ impl Inode {
         bits | cap::PIN
     }
 
-    /// Whether it is recorded that `client` may hold write and exclusive bits.
+    /// True if the inode records that `client` may hold write and exclusive bits.
     pub fn is_recorded(&self, client: ClientId) -> bool {
         self.data.ranges.get(&client.0).is_some_and(|r| r.max_size > 0)
     }
@@ -123,7 +123,7 @@ impl Inode {
         if self.is_recorded(client) { bits } else { bits & !STRONG }
     }
 
-    /// Whether nothing in memory depends on it.
+    /// True if nothing else in memory depends on it.
     pub fn is_idle(&self) -> bool {
         self.caps.is_empty()
             && self.revocations.is_empty()

@@ -8,7 +8,7 @@ use msgs::cap;
 use std::ops::Bound;
 
 impl Cache {
-    /// An inode.
+    /// Looks up an inode; marks its entry as used.
     pub fn inode(&self, ino: InodeKey) -> Result<&Inode, Need> {
         let inode = self.inodes.get(&ino).ok_or(Need::Inode(ino))?;
         if let Some((dir, key)) = &inode.place {
@@ -22,7 +22,7 @@ impl Cache {
         Ok(self.inode(dir.head())?.data.frag_of(hash))
     }
 
-    /// Where a name leads, and the event that made it so.
+    /// Looks up a name: its target, and the event that last changed it.
     pub fn entry(&self, dir: DirFrag, key: &DentryKey) -> Result<(SlotLink, Lsn), Need> {
         if let Some(d) = self.dirs.get(&dir) {
             if let Some(slot) = d.slots.get(key) {
@@ -89,7 +89,7 @@ impl Cache {
         Ok((at == Ino::ROOT.head()).then(|| names.join(&b'/')))
     }
 
-    /// The revocation that is needed so that nobody but `except` holds bits of `mask`; none where that is so.
+    /// The revocation after which nobody but `except` holds bits of `mask`; `None` if that is already so.
     pub fn revocation(&self, ino: InodeKey, except: Option<Holder>, mask: u32) -> Option<Need> {
         let mask = mask & !cap::PIN;
         let held = self.inodes.get(&ino)?.held_by_others(except);

@@ -5,10 +5,10 @@ use super::{Cache, SlotLink};
 use crate::types::Place;
 use fsfmt::DirFrag;
 
-/// How full the cache is.
+/// Size of the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
-    /// Inodes.
+    /// Number of inodes.
     pub inodes: usize,
     /// Entries, names known to be absent included.
     pub entries: usize,
@@ -17,7 +17,7 @@ pub struct Stats {
 }
 
 impl Cache {
-    /// How full it is.
+    /// Current size.
     pub fn stats(&self) -> Stats {
         Stats { inodes: self.inodes.len(), entries: self.entries, dirs: self.dirs.len() }
     }

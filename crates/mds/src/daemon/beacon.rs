@@ -10,7 +10,7 @@ use wire::Reader;
 
 /// Between two beacons.
 const BEACON_INTERVAL: Duration = Duration::from_secs(4);
-/// What Ceph 16's metadata servers claim, less what we do not do.
+/// Feature bits of Ceph 16's metadata servers, without those that we do not implement.
 const FEATURES: u64 = 0x3f01_cfbd_7ffd_ffff;
 
 impl Mds {
@@ -79,7 +79,7 @@ impl Mds {
         self.follow_map(now, out);
     }
 
-    /// Whether there is no room for the file system.
+    /// True if a pool of the file system is full.
     pub(super) fn is_full(&self) -> bool {
         let osdmap = self.cluster.engine().map();
         let data = self.map.data_pools.first();

@@ -32,7 +32,7 @@ pub struct Mds {
     config: MdsConfig,
     cluster: Cluster,
     map: Arc<MdsMap>,
-    /// What the monitors are told: the state that we are in, or want.
+    /// State reported to the monitors: the present or the desired one.
     state: MdsState,
     beacon_seq: u64,
     next_beacon: Instant,
@@ -166,7 +166,7 @@ impl Mds {
         if self.cluster.owns(conn) {
             self.with_cluster(|cluster, outs| cluster.closed(now, conn, reason, outs));
         } else if self.peers.remove(&conn).is_some() {
-            // What a rank knows of another depends on the map, not on a connection.
+            // The state shared with another rank depends on the map, not on a connection.
         } else if let Some(client) = self.conns.remove(&conn)
             && self.clients.get(&client) == Some(&conn)
         {

@@ -44,7 +44,7 @@ fn op(op: ObjOp) -> Op {
     }
 }
 
-/// What a completion says, in the rank's terms.
+/// Translates a completion into the rank's terms.
 pub(super) fn result(completion: &Completion) -> IoResult {
     if let Some(errno) = Errno::from_result_code(completion.result) {
         return Err(errno);
@@ -55,7 +55,7 @@ pub(super) fn result(completion: &Completion) -> IoResult {
 fn reply(r: &msgs::OpResult) -> Result<ObjReply, Errno> {
     use msgs::OpCode as C;
     let bytes = r.data.to_vec();
-    // What an OSD returns is as untrusted as anything: what does not decode is an I/O error.
+    // An OSD's answer is untrusted too: if it does not decode, that is an I/O error.
     let bad = |_| Errno::EIO;
     Ok(match r.raw.code {
         C::READ => ObjReply::Data(bytes),

@@ -49,7 +49,7 @@ pub(super) fn set(cx: &Cx<'_>) -> Result<Plan, Stop> {
     cx.finish(Plan { local: draft.finish(), lock: Some(lock), ..Plan::default() })
 }
 
-/// A client that has not come back after a restart of ours may hold a lock that it has not claimed yet.
+/// A client that has not reconnected after our restart may hold a lock that it has not claimed yet.
 fn wait_for_missing(cx: &Cx<'_>, ino: InodeKey) -> Result<(), Stop> {
     if cx.inode(ino)?.caps.values().any(|c| c.is_presumed) {
         return Err(Need::Lock(ino).into());

@@ -27,7 +27,7 @@ use msgs::MdsOp;
 use std::collections::BTreeMap;
 use wire::Errno;
 
-/// What an operation will do.
+/// The changes and the answer of an operation.
 #[derive(Default, Debug)]
 pub struct Plan {
     /// This rank's changes, journaled as one event.
@@ -37,7 +37,7 @@ pub struct Plan {
     pub remote: BTreeMap<MdsRank, Vec<Update>>,
     /// The inode that it makes, or 0.
     pub created: Ino,
-    /// The answer.
+    /// The client's answer.
     pub reply: Reply,
     /// Inodes whose caps are to be looked at again.
     pub touched: Vec<InodeKey>,
@@ -45,7 +45,7 @@ pub struct Plan {
     pub lock: Option<LockChange>,
 }
 
-/// What to answer.
+/// The content of an answer.
 #[derive(Default, Debug)]
 pub struct Reply {
     /// 0, or a negative errno that comes with a trace.
@@ -56,23 +56,23 @@ pub struct Reply {
     pub target: Option<InodeKey>,
     /// Cap bits that it wants of the target from now on.
     pub want: u32,
-    /// The rest.
+    /// Further content that depends on the operation.
     pub extra: Extra,
 }
 
 /// The part of an answer that depends on the operation.
 #[derive(Default, Debug)]
 pub enum Extra {
-    /// Nothing.
+    /// No further content.
     #[default]
     None,
     /// The inode that was made.
     Created(Ino),
-    /// Encoded already.
+    /// Content that is already encoded.
     Bytes(Vec<u8>),
     /// Entries of a directory.
     Listing {
-        /// The fragment.
+        /// The listed fragment.
         frag: Frag,
         /// Names and inodes.
         entries: Vec<(Vec<u8>, InodeKey)>,
@@ -86,7 +86,7 @@ pub enum Extra {
 /// A file lock that is set or freed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LockChange {
-    /// On which file.
+    /// The file concerned.
     pub ino: InodeKey,
     /// fcntl rather than flock.
     pub posix: bool,
@@ -94,9 +94,9 @@ pub struct LockChange {
     pub kind: u8,
     /// Within the client.
     pub owner: u64,
-    /// Process.
+    /// Process that locks.
     pub pid: u64,
-    /// First byte.
+    /// First byte of the range.
     pub start: u64,
     /// Bytes; 0 to the end.
     pub length: u64,
@@ -135,8 +135,8 @@ pub fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
     }
 }
 
-/// A request that comes again after it was carried out, because its answer was lost with a former life of
-/// ours: the answer is made from what is there now, which others may have changed since. It never fails.
+/// Answers a request that was executed before, but whose answer was lost with an earlier incarnation. The
+/// answer describes the present state, which others may have changed since. It never fails.
 fn replayed(cx: &Cx<'_>, created: Ino) -> Result<Plan, Stop> {
     let mut reply = match what_is_left(cx, created) {
         Err(Stop::Fail(_)) => Reply::default(),
@@ -148,7 +148,7 @@ fn replayed(cx: &Cx<'_>, created: Ino) -> Result<Plan, Stop> {
     Ok(Plan { reply, ..Plan::default() })
 }
 
-/// What a request that was carried out has made or changed, and its name as far as that still leads there.
+/// The inode that an executed request made or changed, and its name if that still leads there.
 fn what_is_left(cx: &Cx<'_>, created: Ino) -> Result<Reply, Stop> {
     let op = cx.request.op;
     let mut reply = Reply::default();

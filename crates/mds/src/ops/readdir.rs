@@ -8,9 +8,9 @@ use msgs::ReaddirArgs;
 use msgs::readdir_flag::{FRAG_COMPLETE, FRAG_END, HASH_ORDER, OFFSET_HASH};
 use std::ops::Bound;
 
-/// Entries of a page where the client has no limit.
+/// Entries of a page if the client sets no limit.
 const MOST: usize = 1024;
-/// Bytes of a page where the client has no limit.
+/// Bytes of a page if the client sets no limit.
 const MOST_BYTES: usize = 512 << 10;
 
 /// Names and inodes.
@@ -62,7 +62,7 @@ fn start_of(cx: &Cx<'_>, args: &ReaddirArgs) -> Bound<DentryKey> {
 fn page(cx: &Cx<'_>, dir: DirFrag, start: &Bound<DentryKey>, most: usize) -> Result<(Listed, bool), Stop> {
     let cached = cx.fragment(dir)?;
     let complete = cached.is_some_and(|d| d.complete);
-    // What is known to be here without gaps: up to `known`, or to the end.
+    // Known without gaps up to `known`, or to the end.
     let known = if complete { None } else { Some(reach(cx, dir, start)?) };
     let until = known.flatten();
     let mut entries = Vec::new();
@@ -88,8 +88,8 @@ fn page(cx: &Cx<'_>, dir: DirFrag, start: &Bound<DentryKey>, most: usize) -> Res
     Ok((entries, until.is_none()))
 }
 
-/// How far behind `start` the cache has no gaps: to an entry, or to the end; a page is fetched where it has
-/// none.
+/// How far after `start` the cache has no gaps: up to an entry, or to the end. If it knows nothing there, a
+/// page is fetched.
 fn reach(cx: &Cx<'_>, dir: DirFrag, start: &Bound<DentryKey>) -> Result<Option<DentryKey>, Stop> {
     let after = match start {
         Bound::Unbounded => Vec::new(),

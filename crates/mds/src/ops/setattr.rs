@@ -33,7 +33,7 @@ pub(super) fn truncate(cx: &Cx<'_>, draft: &mut Draft<'_>, ino: InodeKey, size: 
     if size < old {
         data.truncate_seq += 1;
         data.truncate_size = size;
-        // Writers may have written, and died, up to where they were allowed to.
+        // Writers may have written up to the size that they were granted, and died.
         data.truncate_from = old.max(data.max_size().min(data.max_size_ever));
     }
     if size != old {

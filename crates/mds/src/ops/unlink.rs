@@ -35,7 +35,7 @@ fn stray_place(cx: &Cx<'_>, inode: InodeKey) -> Result<Place, Stop> {
     cx.place(Ino::stray(cx.cfg.rank).head(), format!("{:x}", inode.ino.0).as_bytes())
 }
 
-/// Whether an inode may be removed by an operation that expects a directory, or anything else.
+/// Checks that an operation may remove an inode: one that expects a directory (`as_dir`), or anything else.
 pub(super) fn check_removable(cx: &Cx<'_>, ino: InodeKey, as_dir: bool) -> Result<(), Stop> {
     let data = &cx.inode(ino)?.data;
     match (data.is_dir(), as_dir) {

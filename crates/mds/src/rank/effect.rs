@@ -18,7 +18,7 @@ pub enum Stage {
     Reconnecting,
     /// No longer waits for clients.
     Rejoined,
-    /// Serves.
+    /// Serves clients.
     Active,
 }
 

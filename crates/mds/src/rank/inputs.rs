@@ -39,7 +39,7 @@ impl Rank {
         }
     }
 
-    /// Time passes.
+    /// Handles the passage of time.
     pub fn timer(&mut self, now: Now) {
         self.env.set_now(now);
         if now.mono >= self.next_second {
@@ -70,7 +70,7 @@ impl Rank {
         self.reconnect.deadline().map_or(self.next_second, |at| at.min(self.next_second))
     }
 
-    /// A message of another rank. A file system has one so far, so none is expected.
+    /// Handles a message of another rank. A file system has only one rank so far, so none is expected.
     pub(crate) fn peer_message(&mut self, now: Now, from: RankPeer, body: &peer::Body) {
         self.env.set_now(now);
         let RankPeer { rank, incarnation } = from;

@@ -48,10 +48,10 @@ use write_back::WriteBack;
 
 /// Entries that trimming looks at once a second, in some milliseconds.
 const TRIM_LOOKS: usize = 20_000;
-/// In debug builds, every so many inputs the owners are also checked by walks over all that they have.
+/// In debug builds the owners are also checked by walks over all their state, once in this many inputs.
 const INPUTS_PER_WALK: u64 = 64;
 
-/// A rank.
+/// A rank of the metadata server.
 pub struct Rank {
     env: Env,
     cache: Cache,

@@ -150,7 +150,7 @@ fn running() -> (Mon<Store>, Disk) {
 fn closed() -> Disk {
     let (mut mon, mut disk) = running();
     let mut out = Vec::new();
-    mon.wind_up(now(3), &mut out);
+    mon.shut_down(now(3), &mut out);
     assert_eq!(answer(&mut mon, &mut disk, now(3), out), Some(Ok(())));
     disk
 }

@@ -394,7 +394,7 @@ impl<S: Storage> Node for Mon<S> {
         self.route_answers(now.mono, start, out);
     }
 
-    fn wind_up(&mut self, now: Now, out: &mut Vec<Out>) {
+    fn shut_down(&mut self, now: Now, out: &mut Vec<Out>) {
         match self.takes_part() {
             true => self.close(now, out),
             false => out.push(Output::Stop(Ok(()))),

@@ -105,7 +105,7 @@ impl<S: Storage> Mon<S> {
             && !self.log.raft().is_some_and(|r| r.is_leader() || r.is_voter())
     }
 
-    /// Sends everybody away, then brings the store to rest.
+    /// Closes all connections, then shuts the store down.
     pub(super) fn close(&mut self, now: Now, out: &mut Vec<Out>) {
         self.phase = Phase::Closing;
         let mut events = Vec::new();

@@ -24,7 +24,7 @@ const IOV_MAX: usize = 1024;
 pub struct FileDisk {
     device: Arc<Device>,
     engine: Engine,
-    /// For what a ring can't do.
+    /// Threads for operations that the ring does not support.
     pool: DiskPool,
 }
 

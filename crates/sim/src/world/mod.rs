@@ -41,7 +41,7 @@ stdx::ids! {
 pub struct Boot {
     /// Address, with a nonce that no earlier start had.
     pub addr: EntityAddr,
-    /// Disks.
+    /// Its disks.
     pub disks: Vec<DiskInfo>,
     /// Source of randomness.
     pub rng: Rng,
@@ -137,7 +137,7 @@ pub enum Seen<'a> {
     Took(&'a Msg),
     /// The node sends a message.
     Sent(&'a Msg),
-    /// The node was told that the connection is closed, or closes it.
+    /// The connection is closed, by the node or at its other end.
     Ended,
 }
 
@@ -248,7 +248,7 @@ impl<Req, Rep> World<Req, Rep> {
         }
     }
 
-    /// Simulated time.
+    /// The simulated time.
     pub fn now(&self) -> Instant {
         self.now
     }

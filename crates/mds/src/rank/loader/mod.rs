@@ -162,7 +162,7 @@ impl Loader {
         }
     }
 
-    /// A load is over; what waited for it goes on.
+    /// Ends a load; operations that waited for it go on.
     fn finish(&mut self, env: &mut Env, cache: &mut Cache, need: &Need) {
         self.finish_with(env, cache, need, None);
     }

@@ -83,7 +83,8 @@ fn take_page(
         let Some(key) = DentryKey::from_omap(&key) else { continue };
         take_entry(env, cache, dir, &key, Some(Reader::new(&value).get()?));
     }
-    // What is not stored yet belongs to it, and could be stored and leave before it is looked at.
+    // The page includes changes not stored yet, which could be stored and evicted before the operation reads
+    // them.
     cache.touch_page(dir, after, last.as_ref());
     if after.is_empty() && last.is_none() {
         cache.dirs.entry(dir).or_default().complete = true;

@@ -12,7 +12,7 @@ pub(super) struct Op {
     pub client: ClientId,
     pub tid: u64,
     pub request: ClientRequest,
-    /// What it waits for.
+    /// Needs that it waits for.
     pub needs: BTreeSet<Need>,
     /// Inodes that it revokes bits of or waits on.
     pub touched: BTreeSet<InodeKey>,
@@ -42,7 +42,7 @@ impl Op {
         }
     }
 
-    /// True if what it has loaded so far must stay in the cache.
+    /// True if entries loaded for it must stay in the cache.
     pub fn waits_for_loads(&self) -> bool {
         self.needs.iter().any(|n| matches!(n, Need::Dentry(..) | Need::Page(..) | Need::Inode(_)))
     }

@@ -1,4 +1,4 @@
-//! What reconnecting clients claim, and how they are served again.
+//! Claims of reconnecting clients, and the return to normal service.
 
 use super::{Reconnect, Said, release_presumed};
 use crate::cache::Cache;
@@ -13,7 +13,7 @@ use fsfmt::{Ino, InodeKey};
 use msgs::{CapBody, CapPeer, CapReconnect, ClientCaps, ClientReconnect, ClientSession, cap_op, session_op};
 use node::Level;
 
-/// No rank gives out as many capabilities; a claim of a higher number was made up.
+/// Upper bound of capability ids: no rank gives out as many, so a higher number in a claim is forged.
 const CAP_IDS_END: u64 = 1 << 62;
 
 impl Reconnect {
@@ -115,9 +115,9 @@ impl Reconnect {
         (absent.said, release_presumed(cache, sessions, client))
     }
 
-    /// Revokes what a client that came late can't hold any more, because the inode has changed without it.
-    /// Write and exclusive bits were kept for it. What was revoked between its claims and now it is told now.
-    /// If an earlier rank went on without it, anything may have changed.
+    /// Revokes bits that a late client can no longer hold because the inode has changed without it. Its write
+    /// and exclusive bits were kept. Revocations since its claims are sent now. If an earlier incarnation of
+    /// the rank went on without the client, anything may have changed.
     fn revoke_outdated(
         &self,
         env: &mut Env,

@@ -1,10 +1,10 @@
-//! Clients of the predecessor that have not reconnected (ADR 0007). The rank goes on without them after a
-//! short wait; what they may hold stays theirs until they come, or are evicted.
+//! Clients of the predecessor that have not reconnected (ADR 0007). After a short wait the rank goes on
+//! without them; their capabilities stay reserved until they return or are evicted.
 //!
-//! The record of what they may hold is in the inodes: a client that has a [`fsfmt::ClientRange`] there may
-//! hold write and exclusive bits, or a lock. Such an inode gets a presumed capability as soon as it is in the
-//! cache, so that whatever conflicts waits as for any holder. Shared bits are not recorded: a client that
-//! comes late loses them on all that has changed meanwhile.
+//! The inodes record those capabilities: a client with a [`fsfmt::ClientRange`] may hold write and exclusive
+//! bits, or a lock. Such an inode gets a presumed capability as soon as it is cached, so that conflicting
+//! operations wait as for any holder. Shared bits are not recorded: a late client loses them on every inode
+//! that has changed meanwhile.
 
 mod claims;
 mod window;
@@ -48,7 +48,7 @@ pub(super) struct AbsentClient {
 #[derive(Default)]
 pub(super) struct Reconnect {
     absent: BTreeMap<ClientId, AbsentClient>,
-    /// Time at which the rank goes on without the absent ones.
+    /// Time at which the rank goes on without absent clients.
     go_on: Option<Instant>,
     /// Time at which those that are left are evicted.
     until: Option<Instant>,

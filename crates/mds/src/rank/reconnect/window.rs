@@ -1,5 +1,4 @@
-//! How long the rank waits for its predecessor's clients, and what it records of those that it went on
-//! without.
+//! The reconnect window: the wait for the predecessor's clients, and the record of those that did not come.
 
 use super::Reconnect;
 use crate::cache::Cache;
@@ -15,8 +14,8 @@ use stdx::Instant;
 
 /// The time that clients have to reconnect after a restart: Ceph's `mds_reconnect_timeout`.
 const RECONNECT_WINDOW: Duration = Duration::from_secs(45);
-/// The time for which the rank waits for all of them before it goes on with those that came. Clients that see
-/// the monitors' map at once are there within milliseconds; what is waited for here delays everybody.
+/// The rank waits this long for all of them before it goes on with those that came. Clients that get the
+/// monitors' map at once reconnect within milliseconds; any further wait delays everybody.
 const GRACE: Duration = Duration::from_millis(500);
 
 impl Reconnect {
@@ -26,7 +25,7 @@ impl Reconnect {
         self.until = Some(now + RECONNECT_WINDOW);
     }
 
-    /// The time at which the rank goes on without absent clients.
+    /// The end of the reconnect window.
     pub fn deadline(&self) -> Option<Instant> {
         self.go_on
     }

@@ -1,9 +1,10 @@
-//! Reads a journal object by object, and gives its events in order.
+//! Reads a journal object by object, and returns its events in order.
 //!
-//! The reader keeps one object back: a write of a predecessor may have landed after its successor had read
-//! that object and gone on in the next, so events that the next object numbers again never happened. The
-//! events of an object are given out when the next one is read, or found not to exist. A reader that has come
-//! to the end can go on from there: it reads its last object again, from which it gives out only what is new.
+//! The reader holds one object back. A late write of a predecessor may land in an object after its successor
+//! has read that object and gone on in the next one; events that the next object numbers again never
+//! happened. The events of an object are therefore returned when the next one has been read, or is found
+//! missing. At the end of the journal a reader can continue: it reads its last object again and returns only
+//! the new events.
 
 use crate::types::{Lsn, Segment};
 use fsfmt::Event;
@@ -85,7 +86,7 @@ impl JournalReader {
         self.last
     }
 
-    /// Events given out so far.
+    /// Number of events returned so far.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -115,7 +116,7 @@ impl JournalReader {
         }
     }
 
-    /// The objects that were read, for the journal that goes on behind them.
+    /// The objects that were read, as segments of the journal that continues after them.
     pub fn into_segments(mut self) -> BTreeMap<Segment, (u64, Lsn)> {
         if self.segments.is_empty() {
             self.segments.insert(self.next.saturating_sub(1), (0, self.last + 1));

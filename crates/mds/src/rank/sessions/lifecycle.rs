@@ -1,4 +1,4 @@
-//! The life of a session: opened, renewed, stale, evicted or closed (docs/protocol.md 6.2).
+//! Lifecycle of a session: opened, renewed, stale, evicted or closed (docs/protocol.md 6.2).
 
 use super::{ClientPeer, FEATURES, Session, SessionState, Sessions};
 use crate::cache::Cache;
