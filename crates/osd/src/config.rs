@@ -1,4 +1,4 @@
-//! What an OSD is started with.
+//! Configuration of an OSD.
 
 use crate::ops::Limits;
 use maps::OsdId;
@@ -9,35 +9,35 @@ use wire::{AddrVec, EntityAddr, Uuid};
 /// Identity, addresses and options of one OSD process.
 #[derive(Clone, Debug)]
 pub struct OsdConfig {
-    /// Its number.
+    /// Number of the OSD.
     pub id: OsdId,
     /// Of its store; a blank one is given it, another one's is refused.
     pub uuid: Uuid,
-    /// Of the cluster.
+    /// Id of the cluster.
     pub fsid: Uuid,
-    /// Where clients, other OSDs and heartbeats reach it; the nonce is new at each start.
+    /// Addresses for clients, other OSDs and heartbeats; the nonce is new at each start.
     pub addrs: AddrVec,
-    /// How it proves who it is: its name (`osd.ID`) and key; no key for the method `none`.
+    /// Its name (`osd.ID`) and key; no key for the method `none`.
     pub credentials: auth::Credentials,
     /// Authentication methods that it accepts, the preferred one first.
     pub methods: Vec<auth::Method>,
-    /// Where monitors may be.
+    /// Addresses of the monitors.
     pub monitors: Vec<EntityAddr>,
-    /// For the monitor's log.
+    /// Name of this host, for the monitor's log.
     pub hostname: String,
     /// CRUSH weight to be added with, in 1/65536 (TiB); 0 to derive it from the device's size.
     pub crush_weight: u32,
-    /// Where to be put in the CRUSH tree: type to name.
+    /// Its location in the CRUSH tree: type to name.
     pub crush_location: BTreeMap<String, String>,
     /// `hdd`, `ssd`, `nvme`; empty where unknown.
     pub device_class: String,
-    /// What `ceph osd metadata` tells.
+    /// Metadata that `ceph osd metadata` shows.
     pub metadata: BTreeMap<String, String>,
-    /// Tunables.
+    /// Tunable options.
     pub options: OsdOptions,
 }
 
-/// What this version understands. 2: PGs are merged. 3: data of updates goes ahead. 4: log entries undo
+/// Feature level of this version. 2: merges of PGs. 3: pre-shipped data of updates. 4: log entries that undo
 /// others.
 const FEATURE_LEVEL: u32 = 4;
 
@@ -69,9 +69,9 @@ pub struct OsdOptions {
     pub update_whole: u64,
     /// Bytes of one part of them.
     pub update_part: u64,
-    /// What it says that it understands; less where an older version is to be imitated.
+    /// Feature level that it reports; lower to imitate an older version.
     pub feature_level: u32,
-    /// PGs that one OSD recovers at a time as primary, and as many whose copy it has is filled
+    /// PGs that one OSD recovers at a time as primary, and again as many that are backfilled here
     /// (`osd_max_backfills`).
     pub max_backfills: usize,
     /// Before an object is sent again to an OSD that was out of space for it.
@@ -82,7 +82,7 @@ pub struct OsdOptions {
     pub maps_kept: u32,
     /// Limits of operations.
     pub limits: Limits,
-    /// When and how PGs are scrubbed.
+    /// Schedule and limits of scrubs.
     pub scrub: crate::scrub_options::ScrubOptions,
     /// Memory for the store's cache of its index, bytes.
     pub store_cache: u64,
@@ -93,8 +93,7 @@ pub struct OsdOptions {
     pub memory_shares: u64,
 }
 
-/// What an OSD takes about beside the store's caches: changes that are not in their places yet, logs of PGs,
-/// connections.
+/// Typical memory of an OSD beside the store's caches: changes not yet in the index, PG logs, connections.
 const BESIDE_CACHES: u64 = 32 << 20;
 /// Less memory than this is not aimed at.
 const LEAST_MEMORY: u64 = 16 << 20;

@@ -1,9 +1,9 @@
-//! How well the device does: what the monitors compare with other OSDs' to find one that is half dead.
+//! Measures the device, so that the monitors can compare OSDs and find a failing one.
 
 use std::time::Duration;
 use stdx::Instant;
 
-/// So long one measurement takes.
+/// Length of one measurement.
 const WINDOW: Duration = Duration::from_secs(30);
 
 /// Measures how long transactions take to be durable, and counts errors.
@@ -12,7 +12,7 @@ pub struct DiskHealth {
     /// Commits of this window by the binary logarithm of their microseconds.
     took: [u32; 40],
     began: Instant,
-    /// Of the window before.
+    /// Result of the previous window.
     last: Commits,
     /// Reads that the device refused, since the start.
     errors: u32,
@@ -21,7 +21,7 @@ pub struct DiskHealth {
 /// The commits of some time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Commits {
-    /// How many.
+    /// Number of transactions.
     pub count: u32,
     /// Half of them took about as long or longer, at most by half more.
     pub median: Duration,

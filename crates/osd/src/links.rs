@@ -14,12 +14,12 @@ use crate::outbox::{Out, Outbox};
 /// Our share of the node's connection numbers, beside the session's to the monitors.
 const SPACE: u8 = 2;
 
-/// What a connection is for.
+/// Purpose of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Purpose {
     /// Replication, peering, recovery.
     Data,
-    /// Heartbeats.
+    /// Heartbeats only.
     Ping,
 }
 
@@ -42,7 +42,7 @@ pub struct Links {
 }
 
 impl Links {
-    /// None yet.
+    /// Creates an owner without connections.
     pub fn new(retry_delay: Duration) -> Self {
         Self {
             conns: ConnSpace::new(SPACE),
@@ -52,7 +52,7 @@ impl Links {
         }
     }
 
-    /// Whether a connection is one of these.
+    /// True if a connection is one of these.
     pub fn owns(&self, conn: ConnId) -> bool {
         self.conns.owns(conn)
     }
@@ -155,24 +155,24 @@ impl Links {
         }
     }
 
-    /// When a connection that something waits for may be tried again.
+    /// Time at which a connection with queued messages may be retried.
     pub fn deadline(&self) -> Option<Instant> {
         self.by_osd.values().filter(|l| l.conn.is_none() && !l.queue.is_empty()).map(|l| l.retry_at).min()
     }
 }
 
-/// What making connections needs.
+/// Context for opening connections.
 pub struct LinkCtx<'a> {
-    /// Time.
+    /// The current time.
     pub now: Instant,
-    /// Addresses.
+    /// The map, for addresses.
     pub map: &'a OsdMap,
-    /// Tickets.
+    /// The session to the monitor, for tickets.
     pub monc: &'a Monc,
-    /// Whether there are tickets, or none are needed.
+    /// True if there are tickets, or none are needed.
     pub may_connect: bool,
-    /// Who we are.
+    /// Number of this OSD.
     pub id: OsdId,
-    /// Of the cluster.
+    /// Id of the cluster.
     pub fsid: Uuid,
 }

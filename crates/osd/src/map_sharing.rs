@@ -1,9 +1,8 @@
-//! How OSDs spread new maps among themselves (section 5.1 of the paper): the incrementals that one passes on,
-//! what it knows of the others' maps, and how long it waits for a map that another has.
+//! Sharing of new maps among OSDs (section 5.1 of the paper): the incrementals to pass on, the known epochs
+//! of others, and the wait for a map that another OSD has.
 //!
-//! Monitors tell a few OSDs of a new map. An OSD that has a newer map than the one it talks to sends the
-//! incrementals ahead of its message, on the same connection; heartbeats make it known to those who exchange
-//! nothing else.
+//! Monitors send a new map to a few OSDs. An OSD with a newer map than its peer sends the incrementals ahead
+//! of its message, on the same connection. Heartbeats announce the map to OSDs that exchange nothing else.
 
 use maps::{Epoch, OsdId};
 use std::collections::BTreeMap;
@@ -17,8 +16,8 @@ const MAX_SHARED_BYTES: usize = 512 << 10;
 /// An OSD of which nothing was heard is taken to lack this many epochs: it is a peer since one of the last
 /// maps.
 const ASSUMED_LAG: u32 = 4;
-/// What was sent is not sent again within this time, whatever the receiver says that it has: that may have
-/// crossed it.
+/// Maps are not sent again within this time, whatever epoch the receiver reports: its report may have crossed
+/// them.
 const RESEND_AFTER: Duration = Duration::from_secs(1);
 
 /// The newest incrementals, up to the map that this OSD has.
@@ -52,13 +51,13 @@ impl RecentMaps {
 #[derive(Clone, Copy, Debug)]
 struct Known {
     has: Epoch,
-    /// When we last sent it maps.
+    /// Time at which we last sent it maps.
     sent_at: Option<Instant>,
 }
 
-/// The newest map that each other OSD has, as far as its messages say and as we have sent.
+/// The newest map of each other OSD, according to its messages and to maps that we sent.
 ///
-/// An epoch here may be too high, after a connection broke or an OSD started anew: the receiver then waits in
+/// An epoch here may be too high after a connection broke or an OSD restarted. The receiver then waits in
 /// vain and asks a monitor ([`AwaitedMap`]).
 #[derive(Debug, Default)]
 pub struct PeerEpochs {
@@ -81,7 +80,7 @@ impl PeerEpochs {
         }
     }
 
-    /// A connection to an OSD broke, or it has started anew: what was sent may not have arrived.
+    /// Forgets an OSD's epoch after a broken connection or a restart: maps sent may not have arrived.
     pub fn forget(&mut self, osd: OsdId) {
         self.known.remove(&osd);
     }
@@ -115,7 +114,7 @@ impl PeerEpochs {
 #[derive(Debug, Default)]
 pub struct AwaitedMap {
     newest: Epoch,
-    /// When a monitor is asked for it, if it has not come by then.
+    /// Time at which a monitor is asked for the map if it has not come.
     ask_at: Option<Instant>,
 }
 
@@ -145,7 +144,7 @@ impl AwaitedMap {
         due
     }
 
-    /// When [`Self::is_due`].
+    /// Time of the next [`Self::is_due`].
     pub fn deadline(&self) -> Option<Instant> {
         self.ask_at
     }

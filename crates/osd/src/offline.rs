@@ -1,5 +1,5 @@
-//! What tools need to know of the store of an OSD that is stopped: which objects are what, and how a copy of
-//! a PG goes on at another OSD.
+//! Knowledge for tools about the store of a stopped OSD: the meaning of its objects, and how a PG's copy
+//! continues at another OSD.
 
 use crate::object::{INFO_ATTR, ObjectInfo};
 use crate::pg::info::{Info, add_past};
@@ -12,10 +12,10 @@ use maps::{Epoch, OsdMap, PgId, SnapId};
 use store::{ObjectKey, TxnOp};
 use wire::{Decode, DecodeError, Reader, Uuid, Writer};
 
-/// Whose a store is, and which maps are in it.
+/// Owner of a store, and the maps in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Owner {
-    /// The cluster.
+    /// Id of the cluster.
     pub fsid: Uuid,
     /// The OSD's number.
     pub osd: i32,
@@ -31,7 +31,7 @@ impl Owner {
         (ObjectKey::private(crate::superblock::SUPER_POOL, SUPERBLOCK), SUPERBLOCK_KEY.to_vec())
     }
 
-    /// From what is stored.
+    /// Parses the stored superblock.
     pub fn parse(bytes: &[u8]) -> Result<Self, DecodeError> {
         let found: Superblock = Reader::new(bytes).get()?;
         Ok(Self { fsid: found.fsid, osd: found.id, oldest: found.oldest, newest: found.newest })
@@ -48,7 +48,7 @@ pub fn records_of(pgid: PgId) -> ObjectKey {
     meta_key(pgid)
 }
 
-/// Where those objects are: from, to.
+/// The key range of PGs' records.
 pub fn all_records() -> (ObjectKey, ObjectKey) {
     let bound = |pool| ObjectKey::first_at(pool, i8::MIN, 0);
     (bound(META_POOL), bound(META_POOL + 1))
@@ -71,13 +71,13 @@ pub fn importing(pgid: PgId) -> TxnOp {
     TxnOp::OmapSet(meta_key(pgid), entries.map(|(key, value)| (key.to_vec(), value.to_vec())).into())
 }
 
-/// Whether that has not ended.
+/// True if an import of the PG is unfinished.
 pub fn is_importing(records: &[(Vec<u8>, Vec<u8>)]) -> bool {
     records.iter().any(|(key, _)| key == IMPORTING)
 }
 
-/// What the OSD is to know of a PG whose objects are here, in pieces of some bytes; each may be a transaction
-/// of its own, the last one ends the import.
+/// The records of a PG whose objects are here, in pieces of about `bytes` bytes. Each may be a transaction of
+/// its own; the last one completes the import.
 pub fn imported(pgid: PgId, records: &[(Vec<u8>, Vec<u8>)], bytes: usize) -> Vec<Vec<TxnOp>> {
     let (info, others): (Vec<_>, Vec<_>) = records.iter().cloned().partition(|(key, _)| key == INFO);
     let mut pieces = Vec::new();

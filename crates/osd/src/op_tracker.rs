@@ -1,5 +1,4 @@
-//! The op tracker: the slowest requests of late with the time that they spent in each stage, and the mean
-//! latency of writes.
+//! The op tracker: the slowest recent requests with their time in each stage, and the mean latency of writes.
 
 use serde_json::{Value, json};
 use std::collections::VecDeque;

@@ -50,12 +50,12 @@ pub struct Osd {
     closing: bool,
     pub(crate) settings: decl::Settings,
     recovered_last: PgId,
-    /// When it is looked next whether a PG is due for scrub.
+    /// Time of the next search for PGs that are due for scrub.
     pub(crate) scrub_look_at: Instant,
 }
 
 impl Osd {
-    /// An OSD on a disk, which is made one where it is blank. Its first input is [`Input::Start`].
+    /// An OSD on a disk, which is formatted if it is blank. Its first input is [`Input::Start`].
     pub fn new(config: OsdConfig, disk: DiskInfo, mut rng: Rng) -> Self {
         let monc = MoncConfig {
             credentials: config.credentials.clone(),

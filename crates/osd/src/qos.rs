@@ -1,20 +1,20 @@
-//! Quality of service: background work (recovery, scrub, snapshot trimming and the rest) goes as fast as
-//! clients do not notice.
+//! Quality of service: background work (recovery, scrub, snapshot trimming and the rest) runs as fast as it
+//! can without clients noticing.
 //!
-//! What clients see is how long their writes take to be durable. The reference is how long that took while
-//! nothing ran in the background, neither here nor, as far as messages tell, at those who have copies of the
-//! same PGs. Where it is more than half again as long, the background goes slower, and the more so the longer
-//! it is; where not and some of it waits, faster. Some share is never taken away, and that share grows with
-//! how long recovery has been at work: the longer objects lack copies, the more likely it is that another
-//! disk fails meanwhile. Without clients there is no limit.
+//! The measure is the commit latency of clients' writes. Its reference is the latency while no background
+//! work ran, neither here nor, as far as messages tell, at OSDs with copies of the same PGs. If latency
+//! exceeds 1.5 times the reference, background work slows down, the more the higher it is; otherwise it
+//! speeds up if something waits. A minimum rate is always kept. It grows with the time that recovery has been
+//! running: the longer objects lack copies, the more likely another disk fails. Without clients there is no
+//! limit.
 //!
-//! A state machine of its own: time and latencies come in, permissions go out.
+//! A state machine of its own: time and latencies in, permissions out.
 
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use stdx::Instant;
 
-/// Whose work it is.
+/// Class of background work.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Class {
     /// Objects that copies lack.
@@ -51,8 +51,8 @@ const RATE_PERIOD: Duration = Duration::from_millis(250);
 const MIN_SAMPLES: usize = 8;
 /// Clients count as gone if none was answered for this long.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(1);
-/// Slowdown of clients that is answered, as a fraction: 1.5 times the idle latency. The bound that is wanted
-/// is 2.
+/// Slowdown of clients that triggers throttling, as a fraction: 1.5 times the idle latency. The goal is to
+/// stay below 2.
 const SLOWDOWN_BOUND: (u32, u32) = (3, 2);
 /// The idle latency rises towards a longer one, seen without background work, by this part of the difference.
 const IDLE_DECAY_DIV: u32 = 8;
@@ -72,7 +72,7 @@ const DEBT_HORIZON: Duration = Duration::from_secs(8);
 /// Longest wait before the next question.
 const MAX_WAIT: Duration = Duration::from_millis(500);
 
-/// How long the slow ones among clients' writes take (the 99th percentile of a period).
+/// Latency of the slow ones among clients' writes (the 99th percentile of a period).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Reference {
     slow: Duration,
@@ -80,7 +80,7 @@ struct Reference {
     alone: bool,
 }
 
-/// What an object was charged when its recovery began, bytes, to be made right once its size is known.
+/// Bytes charged for an object when its recovery began, to be corrected once its size is known.
 #[must_use]
 #[derive(Default, Debug)]
 pub struct Charge(u64);
@@ -89,7 +89,7 @@ pub struct Charge(u64);
 #[derive(Debug)]
 pub struct Qos {
     rate: u64,
-    /// Bytes that may go at once; less than nothing where a step was larger than what was left.
+    /// Bytes that may be spent at once; negative if a step cost more than was left.
     credit: i64,
     credited: Instant,
     /// Latencies of clients' writes in this period.
@@ -99,12 +99,12 @@ pub struct Qos {
     worked: bool,
     /// Some of it had to wait in this period.
     refused: bool,
-    /// What objects that were recovered lately had, bytes: what one is charged before it is known.
+    /// Typical size of recently recovered objects in bytes: the charge for an object of unknown size.
     usual: u64,
     last_client: Option<Instant>,
     /// The first and the last step of recovery without a pause between them.
     recovery: Option<(Instant, Instant)>,
-    /// What clients' writes take without background work.
+    /// Latency of clients' writes without background work.
     idle: Option<Reference>,
     /// Steps of each class.
     done: [u64; 4],
@@ -137,7 +137,7 @@ impl Qos {
         self.seen.push(took);
     }
 
-    /// Whether a step of a class may start; otherwise after how long to ask again.
+    /// `None` if a step of a class may start; else the time to wait before asking again.
     pub fn may_start(&mut self, class: Class, now: Instant) -> Option<Duration> {
         let wait = self.wait_before_next(now);
         if wait.is_none() {
@@ -146,8 +146,7 @@ impl Qos {
         wait
     }
 
-    /// Whether anything may start, of which is said then what it costs; otherwise after how long to ask
-    /// again.
+    /// `None` if work may start whose cost is reported later; else the time to wait before asking again.
     pub fn wait_before_next(&mut self, now: Instant) -> Option<Duration> {
         self.turn(now);
         if self.has_no_clients(now) || self.credit >= 0 {
@@ -164,7 +163,7 @@ impl Qos {
         Charge(self.step(Class::Recovery, self.usual.max(MIN_STEP_COST_BYTES), now))
     }
 
-    /// An object that is being recovered has so many bytes of data.
+    /// Reports the real size of a recovering object, and refunds the over-estimate so that another may start.
     pub fn object_has(&mut self, bytes: u64, charged: &mut Charge, now: Instant) {
         self.turn(now);
         let back = std::mem::take(&mut charged.0);
@@ -174,7 +173,7 @@ impl Qos {
         self.usual = if bytes > self.usual { bytes } else { self.usual - (self.usual - bytes) / 8 };
     }
 
-    /// Recovery moves so many bytes besides objects' data.
+    /// Charges bytes of recovery other than objects' data.
     pub fn moved(&mut self, bytes: u64, now: Instant) {
         self.turn(now);
         self.spend(bytes, now);
@@ -185,7 +184,7 @@ impl Qos {
         self.step(Class::Recovery, MIN_STEP_COST_BYTES, now);
     }
 
-    /// How many objects, of at most so many, may be kept from clients at once.
+    /// Number of objects, at most `most`, that may be blocked for clients at once.
     pub fn objects_held(&self, most: usize, now: Instant) -> usize {
         if self.has_no_clients(now) {
             return most;
@@ -199,7 +198,7 @@ impl Qos {
         self.worked = true;
     }
 
-    /// A step that costs so many bytes of recovery; gives what was taken for it.
+    /// Charges a step that costs `bytes` of recovery; returns the amount charged.
     fn step(&mut self, class: Class, bytes: u64, now: Instant) -> u64 {
         self.turn(now);
         self.worked = true;
@@ -221,7 +220,7 @@ impl Qos {
         taken
     }
 
-    /// Owes so much that nothing in the background gets its turn while clients are there.
+    /// Creates a debt so large that no background work runs while there are clients.
     #[cfg(test)]
     pub(crate) fn owe(&mut self, bytes: u32, now: Instant) {
         self.turn(now);
@@ -253,7 +252,7 @@ impl Qos {
         self.last_client.is_none_or(|last| now.since(last) > CLIENT_TIMEOUT)
     }
 
-    /// Since when recovery is at work, if it is.
+    /// Start of the present recovery, if one is running.
     fn recovering_since(&self, now: Instant) -> Option<Instant> {
         self.recovery.filter(|(_, last)| now.since(*last) < RECOVERY_IDLE).map(|(first, _)| first)
     }
@@ -334,7 +333,7 @@ impl Reference {
     }
 }
 
-/// What comes in a time, at so many bytes a second.
+/// Bytes that accrue in `time` at `rate` bytes a second.
 fn part_of(rate: u64, time: Duration) -> i64 {
     (u128::from(rate) * time.as_nanos() / 1_000_000_000).min(1 << 40) as i64
 }
@@ -390,7 +389,7 @@ mod tests {
         wait
     }
 
-    /// Clients alone.
+    /// Runs clients without background work.
     fn idle(qos: &mut Qos, from: Instant, seconds: u32) -> Instant {
         let mut now = from;
         for _ in 0..seconds * 200 {
@@ -558,7 +557,7 @@ mod tests {
         let mut begun: Vec<Charge> = (0..10).map(|_| qos.object_begins(now)).collect();
         begun.iter_mut().for_each(|charge| qos.object_has(8 << 20, charge, now));
         assert_eq!(before - qos.credit, 10 * (8 << 20));
-        // What has no data has entries.
+        // An object without data has omap entries.
         qos.moved(1 << 20, now);
         assert_eq!(before - qos.credit, 81 << 20);
     }

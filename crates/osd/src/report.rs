@@ -1,4 +1,4 @@
-//! What the monitor is told, and what it tells.
+//! Reports to the monitor, and its answers.
 
 use crate::config::OsdConfig;
 use crate::core::Out;
@@ -20,7 +20,7 @@ const FEATURES: u64 = 0x3f01_cfbd_7ffd_ffff;
 const WEIGHT_SHIFT: u32 = 40 - 16;
 
 impl OsdConfig {
-    /// How it asks to be marked up: with the newest map that it has, and the epoch in which it was last up.
+    /// The request to be marked up: with the newest map that it has, and the epoch in which it was last up.
     pub fn boot(&self, epoch: Epoch, last_up: Epoch) -> peer::OsdBoot {
         peer::OsdBoot {
             osd: self.id,
@@ -52,7 +52,7 @@ impl Osd {
                 self.pgs.values_mut().for_each(Pg::report_again);
                 self.core.report_soon();
                 self.asked_up_thru = Epoch(0);
-                // What the monitor before was told of them may be lost.
+                // Reports sent to the previous monitor may be lost.
                 self.report_silent(true);
                 self.announce();
             }
@@ -86,7 +86,8 @@ impl Osd {
         }
     }
 
-    /// From now on clients may connect with tickets under these keys, or without where that is allowed.
+    /// Publishes the keys with which clients may connect from now on; none are needed where the method is
+    /// `none`.
     pub(crate) fn publish_keys(&mut self, rotating: Option<RotatingKeys>) {
         let mut keys = ServerKeys::new(EntityType::OSD, self.core.config().methods.clone());
         keys.rotating.extend(rotating.map(|r| (EntityType::OSD, r)));
@@ -136,7 +137,7 @@ impl Osd {
         let body = peer::OsdAlive { osd: self.core.id(), want, epoch: self.core.epoch() };
         self.monc.send(peer::Body::from(body), &mut self.monc_out);
         self.expect_map();
-        // What the session said while we were settling is carried out with this input too.
+        // Events of the session during settle are handled with this input too.
         for event in std::mem::take(&mut self.monc_out) {
             self.monc_event(event);
         }
@@ -156,7 +157,7 @@ impl Osd {
         }
     }
 
-    /// Tells the monitor of PGs and space when it is time, and repeats what it has not granted.
+    /// Sends periodic statistics of PGs and space, and repeats requests that the monitor has not granted.
     pub(crate) fn report(&mut self) {
         let now = self.core.now().mono;
         if !self.core.is_up() && now >= self.report_at {

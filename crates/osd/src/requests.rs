@@ -20,9 +20,9 @@ use node::{Body, ConnId, Level, Msg};
 use std::time::Duration;
 use stdx::Hold;
 
-/// What names a newer map than ours is kept for so long, if a client has sent it: the epoch is its word
-/// alone, the memory is everybody's. A client that is right connects and asks again; by then we have the map,
-/// or wait for it once more.
+/// A client's message with a newer map than ours is kept for this long: the epoch is only the client's claim,
+/// and the memory is shared by all. An honest client reconnects and asks again; by then we have the map, or
+/// wait once more.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The outcome of the checks before a client's request is served.
@@ -36,7 +36,7 @@ enum Admission {
 }
 
 impl Osd {
-    /// A map has come: what waited goes on.
+    /// Handles messages that waited for a map.
     pub(crate) fn go_on_waiting(&mut self) {
         for held in self.waiting.take() {
             if self.must_wait(held.conn, held.epoch) {
@@ -74,7 +74,7 @@ impl Osd {
         }
     }
 
-    /// Whether a message waits for a newer map.
+    /// True if a message waits for a newer map.
     #[cfg(test)]
     pub(crate) fn waits_for_map(&self) -> bool {
         !self.waiting.is_empty()
@@ -106,7 +106,7 @@ impl Osd {
             msgs::Body::OsdOpReply(reply) if self.core.links().of(conn).is_some() => {
                 self.copy_answer(tid, &reply)
             }
-            // What came before it on the connection was sent before the client knew.
+            // Earlier messages of the connection were sent before the client knew.
             msgs::Body::OsdBackoff(m) if self.must_wait(conn, m.epoch) => {
                 self.hold(m.epoch, conn, Msg::new(tid, msgs::Body::OsdBackoff(m)));
             }
@@ -194,7 +194,7 @@ impl Osd {
         let balanced = |pg: &Pg| may_be_balanced(op) && pg.members().acting.contains(&self.core.id());
         let serves = self.pgs.get(&pgid).is_some_and(|pg| pg.is_primary(&self.core) || balanced(pg));
         if !serves || !is_pg_op && placed != pgid {
-            // Who may ask any member does not ask again as long as we are one by its map.
+            // A client that may ask any member does not ask again while its map shows us as one.
             return if may_be_balanced(op) { Admission::Refuse(EAGAIN) } else { Admission::Drop };
         }
         let target = OsdTarget {
@@ -224,7 +224,7 @@ impl Osd {
         }
     }
 
-    /// The OSD at the other end of a connection, where there is one.
+    /// The OSD at the other end of a connection, if it is one.
     pub(crate) fn sender(&self, conn: ConnId) -> Option<OsdId> {
         self.core.osd_at(conn)
     }
@@ -328,7 +328,7 @@ fn calls(op: &OsdOp) -> Result<Vec<auth::ClassCall<'_>>, i32> {
     known.collect()
 }
 
-/// Whether a request writes otherwise than by methods, which are checked one by one.
+/// True if a request writes other than by class methods, which are checked one by one.
 fn writes(op: &OsdOp) -> bool {
     op.ops.iter().any(|sub| match &sub.op {
         Op::Watch { op: watch_op::PING, .. } => false,
@@ -357,8 +357,8 @@ fn bad_snapshot(op: &OsdOp) -> Option<i32> {
     (writes_badly || lists && op.snapid != SnapId::DIR).then_some(EINVAL)
 }
 
-/// Whether a message is of recovery or scrub, which make clients' writes take longer at whoever sends and
-/// gets it.
+/// True for messages of recovery and scrub, which raise the latency of clients' writes at sender and
+/// receiver.
 fn is_background(body: &peer::Body) -> bool {
     matches!(
         body,

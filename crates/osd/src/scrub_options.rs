@@ -1,8 +1,8 @@
-//! When and how PGs are scrubbed.
+//! Schedule and limits of scrubs.
 
 use std::time::Duration;
 
-/// When and how PGs are scrubbed; names of options are Ceph's.
+/// Schedule and limits of scrubs; names of options are Ceph's.
 #[derive(Clone, Debug)]
 pub struct ScrubOptions {
     /// PGs at once (`osd_max_scrubs`).

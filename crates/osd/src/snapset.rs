@@ -1,16 +1,14 @@
-//! The snapshots of one object: which clones there are, which snapshots each of them shows, and what they
-//! share.
+//! The snapshots of one object: its clones, the snapshots that each shows, and the extents that they share.
 //!
-//! A snapshot costs nothing until the object is changed: then its state of before is kept as a clone, an
-//! object of its own under the same name, whose id is the newest snapshot that the writer knew of. The set is
-//! kept with the head, which stays as a *whiteout*, invisible to clients, where the object is deleted while
-//! it has clones.
+//! A snapshot costs nothing until the object changes. Then its previous state is kept as a clone, an object
+//! of its own under the same name, whose id is the newest snapshot that the writer knew. The set is stored
+//! with the head. A head that is deleted while it has clones stays as a *whiteout*, invisible to clients.
 
 use maps::{EVersion, IntervalSet, SnapId};
 use wire::wire_structs;
 
 wire_structs! {
-    /// One clone.
+    /// A clone of the object.
     #[derive(Eq)]
     pub struct CloneEntry[plain] {
         /// Its id, which is the snapshot id of its key.
@@ -19,7 +17,7 @@ wire_structs! {
         pub version: EVersion,
         /// The snapshots that it shows, ascending; those that were removed are taken out.
         pub snaps: Vec<SnapId>,
-        /// Bytes.
+        /// Size in bytes.
         pub size: u64,
         /// Ranges that it shares with the next newer clone, the newest one with the head.
         pub overlap: IntervalSet,
@@ -30,7 +28,7 @@ wire_structs! {
     pub struct SnapSet[v 1/1] {
         /// The newest snapshot that a writer knew of: what is older and shown by no clone did not exist then.
         pub seq: SnapId,
-        /// Ascending.
+        /// Clones in ascending order.
         pub clones: Vec<CloneEntry>,
     }
 }
@@ -45,7 +43,7 @@ pub struct SnapContext {
 }
 
 impl SnapContext {
-    /// Whether it is one: ids in order, none above the newest.
+    /// True if the context is well-formed: ids in order, none above the newest.
     pub fn is_valid(&self) -> bool {
         let descending = self.snaps.windows(2).all(|pair| pair[0] > pair[1]);
         let bounded = self.snaps.first().is_none_or(|newest| *newest <= self.seq);
@@ -53,18 +51,18 @@ impl SnapContext {
     }
 }
 
-/// What shows an object as it was at a snapshot.
+/// The state that shows an object at a snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shown {
-    /// The head: it has not changed since.
+    /// The head: unchanged since.
     Head,
-    /// A clone.
+    /// A clone of this id.
     Clone(SnapId),
     /// There was no such object.
     Nothing,
 }
 
-/// What is left of a clone after snapshots were removed.
+/// Remainder of a clone after snapshots were removed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Trimmed {
     /// It shows none of the snapshots removed, or there is no such clone.
@@ -76,7 +74,7 @@ pub enum Trimmed {
 }
 
 impl SnapSet {
-    /// What shows the object at `snap`.
+    /// The state that shows the object at `snap`.
     pub fn at(&self, snap: SnapId) -> Shown {
         if snap > self.seq {
             return Shown::Head;
@@ -97,7 +95,7 @@ impl SnapSet {
         self.clones.iter().find(|c| c.id == id).map_or(Shown::Nothing, |c| Shown::Clone(c.id))
     }
 
-    /// Whether a change under this context must keep the head's state, if there is any.
+    /// True if a change under this context must preserve the head's state, if there is any.
     pub fn is_behind(&self, context: &SnapContext) -> bool {
         context.snaps.first().is_some_and(|newest| *newest > self.seq)
     }
@@ -119,7 +117,7 @@ impl SnapSet {
         }
     }
 
-    /// What the head shares with a clone, going from one to the next.
+    /// Ranges that the head shares with a clone, through all clones between them.
     pub fn shared_with_head(&self, id: SnapId) -> IntervalSet {
         let mut newer = self.clones.iter().filter(|c| c.id >= id);
         let mut shared = newer.next().map(|c| c.overlap.clone()).unwrap_or_default();

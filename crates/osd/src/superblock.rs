@@ -10,14 +10,14 @@ pub(crate) const SUPERBLOCK: &str = "superblock";
 pub(crate) const SUPERBLOCK_KEY: &[u8] = b"superblock";
 
 wire_structs! {
-    /// Whose the store is, and which maps are in it.
+    /// Owner of the store, and the maps in it.
     #[derive(Eq)]
     pub struct Superblock[v 1/1] {
-        /// Of the cluster.
+        /// Id of the cluster.
         pub fsid: Uuid,
-        /// Of the OSD.
+        /// Number of the OSD.
         pub id: i32,
-        /// Of the store.
+        /// Id of the store.
         pub uuid: Uuid,
         /// The oldest map stored; 0 for none.
         pub oldest: Epoch,

@@ -12,9 +12,9 @@ pub struct Held {
     pub epoch: Epoch,
     /// The connection that it came on.
     pub conn: ConnId,
-    /// The message.
+    /// The waiting message.
     pub msg: Msg,
-    /// When it is given up, if a client has sent it. OSDs name no maps that do not exist.
+    /// Time at which a client's message is given up. OSDs name no maps that do not exist.
     pub until: Option<Instant>,
 }
 
@@ -62,7 +62,7 @@ impl Waiting {
         first.until.is_some_and(|until| until <= now).then_some(first)
     }
 
-    /// When [`Self::overdue`] has something to say.
+    /// Time at which [`Self::overdue`] has a result.
     pub fn deadline(&self) -> Option<Instant> {
         self.held.iter().find_map(|held| held.until)
     }

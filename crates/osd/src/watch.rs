@@ -17,7 +17,7 @@ use wire::{EntityAddr, EntityId, Reader, Writer, wire_structs};
 
 /// The store's xattr that holds an object's watches.
 pub const WATCH_ATTR: &[u8] = b"watch";
-/// How long a watch lives unheard of, and a notification waits, where the client does not say
+/// Timeout of a silent watch, and of a notification, in seconds, if the client sets none
 /// (`osd_client_watch_timeout`, `osd_default_notify_timeout`).
 pub const DEFAULT_TIMEOUT: u32 = 30;
 /// The version of a watch notification's form.
@@ -32,17 +32,17 @@ wire_structs! {
     pub struct StoredWatch[v 1/1] {
         /// The client's number for it.
         pub cookie: u64,
-        /// The client.
+        /// The watching client.
         pub client: EntityId,
         /// Seconds that it lives unheard of.
         pub timeout: u32,
-        /// Where the client was when it began.
+        /// Address of the client when the watch began.
         pub addr: EntityAddr,
     }
 }
 
 impl StoredWatch {
-    /// Whose it is.
+    /// Identity of the watcher.
     pub fn watcher(&self) -> Watcher {
         (self.cookie, self.client)
     }
@@ -51,7 +51,7 @@ impl StoredWatch {
 /// An object's watches by their owners.
 pub type Stored = BTreeMap<Watcher, StoredWatch>;
 
-/// Reads the xattr; `None` where it is damaged.
+/// Parses the xattr; `None` if it is damaged.
 pub fn parse(bytes: &[u8]) -> Option<Stored> {
     let all: Vec<StoredWatch> = Reader::new(bytes).get().ok()?;
     Some(all.into_iter().map(|w| (w.watcher(), w)).collect())
@@ -62,7 +62,7 @@ pub fn to_bytes(stored: &Stored) -> Vec<u8> {
     Writer::encode(&stored.values().cloned().collect::<Vec<_>>())
 }
 
-/// What an executed vector means for watches, once what it saw and did is durable.
+/// Effects of an executed vector on watches, once what it saw and did is durable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// The watch is the requester's connection's from now on; with `pings` it dies unless they come.
@@ -84,7 +84,7 @@ pub type Told = (ConnId, WatchNotify);
 struct Watch {
     timeout: Duration,
     conn: Option<ConnId>,
-    /// Where its client is, once known.
+    /// Address of its client, once known.
     addr: Option<EntityAddr>,
     pings: bool,
     /// `None` for a watcher that is connected and need not ping.
@@ -99,7 +99,7 @@ struct Watch {
 struct Notice {
     object: ObjectKey,
     conn: Option<ConnId>,
-    /// The notifier.
+    /// Id of the notifying client.
     client: u64,
     cookie: u64,
     version: u64,
@@ -124,7 +124,7 @@ impl Watches {
         *self = Self::default();
     }
 
-    /// A new interval under the same primary: clients notify anew.
+    /// Begins a new interval under the same primary: clients notify again.
     pub fn new_interval(&mut self) {
         self.notices.clear();
         self.objects.values_mut().flat_map(BTreeMap::values_mut).for_each(|w| w.notices.clear());
@@ -161,7 +161,7 @@ impl Watches {
         any
     }
 
-    /// Where the client of a watch is.
+    /// Records the address of a watch's client.
     pub fn is_at(&mut self, object: &ObjectKey, watcher: Watcher, addr: EntityAddr) {
         if let Some(watch) = self.watch(object, watcher) {
             watch.addr = Some(addr);
@@ -177,7 +177,7 @@ impl Watches {
         }
     }
 
-    /// Whether a watch is reached by a connection.
+    /// True if a watch has a connection.
     pub fn is_connected(&self, object: &ObjectKey, watcher: Watcher) -> bool {
         self.objects.get(object).and_then(|w| w.get(&watcher)).is_some_and(|w| w.conn.is_some())
     }
@@ -363,7 +363,7 @@ impl Watches {
         }
     }
 
-    /// When something may be due.
+    /// Time at which something may be due.
     pub fn deadline(&self) -> Option<Instant> {
         self.due
     }
@@ -396,13 +396,13 @@ impl Watches {
         gone
     }
 
-    /// Whether a watch whose end was wanted has been heard of since.
+    /// True if the client of a watch that was to be ended has returned since.
     pub fn has_returned(&self, now: Instant, object: &ObjectKey, watcher: Watcher) -> bool {
         let watch = self.objects.get(object).and_then(|w| w.get(&watcher));
         watch.is_some_and(|w| w.expires.is_none_or(|at| at > now))
     }
 
-    /// The end of a watch was not ordered: it counts anew.
+    /// Keeps a watch whose end was not ordered: its timeout starts over.
     pub fn keep(&mut self, now: Instant, object: &ObjectKey, watcher: Watcher) {
         let Some(watch) = self.watch(object, watcher) else { return };
         watch.ending = false;

@@ -6,7 +6,7 @@ use crate::pg::meta::Loader;
 use maps::PgId;
 use std::collections::{BTreeMap, VecDeque};
 
-/// How far the start has come.
+/// Progress of the start.
 #[derive(Debug, Default)]
 pub struct Boot {
     running: bool,

@@ -29,7 +29,7 @@ impl Osd {
         }
     }
 
-    /// The store is open: makes sure that it is ours, and reads the superblock.
+    /// The store is open: checks that it is ours, and reads the superblock.
     pub(crate) fn store_opened(&mut self) {
         let found = self.core.io().identity();
         let (label, uuid) = (self.label(), self.core.config().uuid);

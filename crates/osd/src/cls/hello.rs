@@ -26,7 +26,7 @@ impl Class for Hello {
     }
 }
 
-/// As much of a greeting as is read again.
+/// Bytes of a greeting that a replay reads.
 const GREETING: u64 = 1100;
 
 fn greeting(to: &[u8]) -> Result<Vec<u8>, i32> {

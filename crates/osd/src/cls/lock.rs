@@ -27,7 +27,7 @@ impl Class for Lock {
     }
 }
 
-/// What the names of the xattrs begin with.
+/// Prefix of the locks' xattrs.
 const PREFIX: &[u8] = b"lock.";
 
 /// Kinds of locks.
@@ -48,28 +48,28 @@ const MAY_RENEW: u8 = 1;
 const MUST_RENEW: u8 = 2;
 
 wire_structs! {
-    /// Who has a lock.
+    /// Holder of a lock.
     #[derive(Eq, PartialOrd, Ord)]
     pub struct LockerId[v 1/1] {
-        /// The client.
+        /// The client that holds it.
         pub client: EntityId,
         /// And its name for it.
         pub cookie: Vec<u8>,
     }
 
-    /// What is known of who has a lock.
+    /// What a lock records about a holder.
     pub struct Locker[v 1/1] {
-        /// Until when; zero for ever.
+        /// Time at which it expires; zero for never.
         pub expiration: Utime,
-        /// Where the client was.
+        /// Address of the client.
         pub addr: EntityAddr,
-        /// What it said.
+        /// Description given by the client.
         pub description: Vec<u8>,
     }
 
     /// A lock; also what `get_info` gives.
     pub struct LockInfo[v 1/1] {
-        /// Who has it.
+        /// The holders of the lock.
         pub lockers: BTreeMap<LockerId, Locker>,
         /// One of [`kind`].
         pub kind: u8,

@@ -16,7 +16,7 @@ impl Class for Log {
     }
 }
 
-/// What the keys of entries begin with.
+/// Prefix of the entries' keys.
 const PREFIX: &[u8] = b"1_";
 /// Entries of one answer.
 const MAX_ENTRIES: usize = 1000;
@@ -27,11 +27,11 @@ wire_structs! {
         pub name: Vec<u8>,
         pub timestamp: Utime,
         pub data: Vec<u8>,
-        /// Its key.
+        /// Key of the entry.
         pub id: Vec<u8> = since 2,
     }
 
-    /// In the omap's header.
+    /// Content of the omap's header.
     struct Header[v 1/1] {
         pub max_marker: Vec<u8>,
         pub max_time: Utime,

@@ -1,12 +1,13 @@
 //! Object classes: methods that run beside the object, as one operation of a vector (paper, 2: "intelligent
 //! OSDs").
 //!
-//! A class is a [`Class`]: a name and its [`Method`]s. A method is a function from the object as it is
-//! ([`Object`]) and its input to an output; what it changes becomes part of the vector's transaction. It need
-//! not say beforehand what it reads: asked for something that is not loaded, [`Object`] notes the need and
-//! fails, the vector is put aside until the store has answered, and is executed anew. So a method must fail
-//! with what a read gave it (`?` does), and must not depend on anything but what [`Object`] tells it: no
-//! clock, no entropy. Several keys that are known together are best asked for together
+//! A class is a [`Class`]: a name and its [`Method`]s. A method is a function from the object ([`Object`])
+//! and its input to an output; its changes become part of the vector's transaction. It need not declare what
+//! it reads. If it asks for something that is not loaded, [`Object`] records the need and fails; the vector
+//! waits for the store and is executed again from the start.
+//!
+//! A method must therefore pass on the error of a read (`?` does), and must depend on nothing but [`Object`]:
+//! no clock, no entropy. Several keys that are known together should be read together
 //! ([`Object::omap_values`]).
 
 mod hello;
@@ -22,28 +23,28 @@ pub use object::{Cached, Need, Object};
 use msgs::errno::{EINVAL, EOPNOTSUPP, EPERM};
 use wire::{Decode, Reader};
 
-/// What a method gives: its return value, which is not negative, and its output; or a positive errno.
+/// Result of a method: its return value, which is not negative, and its output; or a positive errno.
 pub type MethodResult = Result<(i32, Vec<u8>), i32>;
 
 /// A method of a class.
 #[derive(Debug)]
 pub struct Method {
-    /// What clients call.
+    /// Name by which clients call it.
     pub name: &'static str,
     /// It may look at the object. One that does not fails with EIO if it does; whether an object exists all
     /// may ask.
     pub reads: bool,
     /// It may change the object; the same.
     pub writes: bool,
-    /// What it does.
+    /// Its implementation.
     pub run: fn(&mut Object<'_, '_>, &[u8]) -> MethodResult,
 }
 
 /// An object class.
 pub trait Class: Sync {
-    /// What clients call it.
+    /// Name by which clients call it.
     fn name(&self) -> &'static str;
-    /// What it offers.
+    /// The methods that it offers.
     fn methods(&self) -> &'static [Method];
 }
 
@@ -96,7 +97,7 @@ fn input<T: Decode>(bytes: &[u8]) -> Result<T, i32> {
     Reader::new(bytes).get().map_err(|_| EINVAL)
 }
 
-/// No output.
+/// A result without output.
 fn done() -> MethodResult {
     Ok((0, Vec::new()))
 }

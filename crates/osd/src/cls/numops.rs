@@ -43,7 +43,7 @@ fn number(text: &[u8]) -> Option<f64> {
     }
 }
 
-/// As C prints with `%.10g`.
+/// Prints as C does with `%.10g`.
 fn decimal(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return if value.is_nan() { "nan".into() } else { format!("{value}") };

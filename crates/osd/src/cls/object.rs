@@ -18,7 +18,7 @@ const NEEDS: i32 = i32::MAX;
 pub enum Need {
     /// Values of omap keys.
     Values(Vec<Vec<u8>>),
-    /// Omap entries behind a key, with a prefix, at most so many.
+    /// Omap entries after a key, with a prefix, at most `max`.
     Range { after: Vec<u8>, prefix: Vec<u8>, max: usize },
     /// The omap header.
     Header,
@@ -26,7 +26,7 @@ pub enum Need {
     Data(u64, u64),
 }
 
-/// What was loaded for methods.
+/// Data loaded for methods.
 #[derive(Clone, Debug, Default)]
 pub struct Cached {
     /// Omap values by key; `None` for keys that are not there.
@@ -52,12 +52,12 @@ impl<'e, 'a> Object<'e, 'a> {
         Self { exec, method, op }
     }
 
-    /// Who calls, and from where.
+    /// The calling client and its address.
     pub fn caller(&self) -> (EntityId, EntityAddr) {
         (self.exec.caller.who, self.exec.caller.addr)
     }
 
-    /// When the vector is executed.
+    /// Time at which the vector is executed.
     pub fn now(&self) -> Utime {
         self.exec.caller.now.into()
     }
@@ -73,7 +73,7 @@ impl<'e, 'a> Object<'e, 'a> {
         self.op
     }
 
-    /// Whether there is an object.
+    /// True if the object exists.
     pub fn exists(&self) -> bool {
         self.exec.exists
     }
@@ -95,7 +95,7 @@ impl<'e, 'a> Object<'e, 'a> {
         Err(NEEDS)
     }
 
-    /// An xattr.
+    /// Value of an xattr.
     pub fn xattr(&self, name: &[u8]) -> Result<Option<&'a [u8]>, i32> {
         self.may_read()?;
         Ok(self.exec.loaded.attrs.get(name).map(Vec::as_slice))
@@ -168,7 +168,7 @@ impl<'e, 'a> Object<'e, 'a> {
         }
     }
 
-    /// Deletes it.
+    /// Deletes the object.
     pub fn remove(&mut self) -> Result<(), i32> {
         self.may_write()?;
         self.exec.delete().map(|_| ())

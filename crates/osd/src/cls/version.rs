@@ -24,7 +24,7 @@ impl Class for Version {
     }
 }
 
-/// The xattr.
+/// The xattr that holds the counter.
 const ATTR: &[u8] = b"ceph.objclass.version";
 
 wire_structs! {
@@ -36,7 +36,7 @@ wire_structs! {
 
     struct Condition[v 1/1] {
         pub than: Counter,
-        /// What must hold; unknown ones do.
+        /// The comparison; unknown ones are true.
         pub kind: u32,
     }
 
@@ -52,7 +52,7 @@ wire_structs! {
     }
 }
 
-/// The counter; `None` where there is none yet.
+/// The counter; `None` if there is none yet.
 fn load(o: &Object<'_, '_>) -> Result<Option<Counter>, i32> {
     let stored = o.xattr(ATTR)?;
     stored.map(|bytes| Reader::new(bytes).get().map_err(|_| EIO)).transpose()

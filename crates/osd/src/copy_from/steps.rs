@@ -1,4 +1,4 @@
-//! What an OSD does to read the sources of copies.
+//! The OSD's steps in reading sources of copies.
 
 use super::{CHUNK, CopyResult, RESTARTS, SourceRead};
 use crate::core::CopyFor;
@@ -106,7 +106,7 @@ impl Osd {
         match copy.asked {
             Some(osd) if osd == self.core.id() => self.ask_ourselves(tid, pgid, request),
             Some(osd) => self.core.send_osd(osd, tid, msgs::Body::from(request)),
-            // Nobody has it now. With a later map it begins anew; meanwhile others get its memory.
+            // No OSD has it now. It starts over with a later map; meanwhile others get its memory.
             None => copy.begin(),
         }
         self.copies.asked.insert(tid, copy);
@@ -154,7 +154,7 @@ impl Osd {
         self.copy_done(copy.wanted, Ok((copy.so_far, memory)));
     }
 
-    /// Whether what is known of an object by now fits into memory beside the others that are read.
+    /// True if the object's known size fits into memory beside the other reads.
     fn copy_fits(&self, copy: &mut SourceRead) -> bool {
         copy.wants = copy.wants.max(copy.so_far.bytes());
         let Some(memory) = &mut copy.memory else { return false };

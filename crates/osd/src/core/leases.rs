@@ -9,7 +9,7 @@ use stdx::Instant;
 /// `until`.
 #[derive(Clone, Copy, Debug)]
 pub struct Lease {
-    /// On our clock.
+    /// End of the promise on our clock.
     pub until: Instant,
     /// Its map when it promised.
     pub epoch: Epoch,

@@ -1,4 +1,4 @@
-//! What PGs want the monitors to put into the map.
+//! Changes that PGs request from the monitors for the next map.
 
 use maps::{Epoch, OsdId, PgId};
 use std::collections::BTreeMap;

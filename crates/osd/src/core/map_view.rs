@@ -24,7 +24,7 @@ impl MapView {
         &self.map
     }
 
-    /// Its epoch.
+    /// Epoch of the newest map.
     pub fn epoch(&self) -> Epoch {
         self.map.epoch
     }

@@ -1,5 +1,5 @@
-//! What all PGs of an OSD share, behind one method a purpose: the map, the store, the other OSDs, budgets,
-//! and what goes out.
+//! State that all PGs of an OSD share, one method for each purpose: the map, the store, other OSDs, budgets,
+//! and outputs.
 //!
 //! Each owner below has its own file and private fields; a PG changes them only through the methods of
 //! [`Core`].
@@ -50,11 +50,11 @@ use std::time::Duration;
 use stdx::{Hold, Instant, Now};
 use store::{Read, Refusal, Transaction, TxnId, Usage};
 
-/// What all PGs share.
+/// State that all PGs share.
 #[derive(Debug)]
 pub struct Core {
     config: OsdConfig,
-    /// When the present input was taken.
+    /// Time of the present input.
     now: Now,
     view: MapView,
     io: StoreIo,
@@ -63,7 +63,7 @@ pub struct Core {
     peer_epochs: PeerEpochs,
     /// Connections from others.
     sessions: Sessions,
-    /// What clients were asked to hold back.
+    /// Backoffs sent to clients.
     backoffs: Backoffs,
     outbox: Outbox,
     due: DueQueue,
@@ -80,7 +80,7 @@ pub struct Core {
 }
 
 impl Core {
-    /// With no map and a closed store.
+    /// A core without a map, on a closed store.
     pub fn new(config: OsdConfig, io: StoreIo) -> Self {
         Self {
             links: Links::new(config.options.reconnect_delay),
@@ -110,7 +110,7 @@ impl Core {
         self.now = now;
     }
 
-    /// When the present input was taken.
+    /// Time of the present input.
     pub fn now(&self) -> Now {
         self.now
     }
@@ -161,7 +161,7 @@ impl Core {
         self.view.map()
     }
 
-    /// Its epoch.
+    /// Epoch of the newest map.
     pub fn epoch(&self) -> Epoch {
         self.view.epoch()
     }
@@ -251,7 +251,7 @@ impl Core {
         }
     }
 
-    /// See [`StoreIo::would_refuse`].
+    /// Wraps [`StoreIo::would_refuse`].
     pub fn would_refuse(&self, txn: &Transaction, beside: usize, left: u64) -> Option<Refusal> {
         self.io.would_refuse(txn, beside, left)
     }
@@ -261,7 +261,7 @@ impl Core {
         self.io.usage()
     }
 
-    /// True if so much of the store is used that no copy may be filled here.
+    /// True if the store is too full to grant backfill here.
     pub fn is_backfill_full(&self) -> bool {
         let (usage, ratio) = (self.io.usage(), f64::from(self.map().backfillfull_ratio));
         ratio > 0.0 && usage.total.saturating_sub(usage.available) as f64 >= ratio * usage.total as f64
@@ -277,7 +277,7 @@ impl Core {
         self.io.committed(self.now, txn)
     }
 
-    /// How long transactions took of late to be durable.
+    /// Commit times of recent transactions.
     pub fn commits(&mut self) -> Commits {
         self.io.commits(self.now)
     }
@@ -310,7 +310,7 @@ impl Core {
         self.outbox.event(level, name, detail);
     }
 
-    /// Counts only.
+    /// Increments a counter without an event.
     pub fn count(&mut self, name: &'static str, by: u64) {
         self.outbox.count(name, by);
     }
@@ -335,7 +335,7 @@ impl Core {
         self.own_requests.want(wanted, source);
     }
 
-    /// Takes the objects that are wanted.
+    /// Takes the sources that PGs asked for.
     pub fn take_wanted_copies(&mut self) -> Vec<(CopyFor, CopySource)> {
         self.own_requests.take_wanted()
     }
@@ -388,7 +388,7 @@ impl Core {
 
 /// Backoffs.
 impl Core {
-    /// What clients were asked to hold back.
+    /// Backoffs sent to clients.
     pub fn backoffs(&self) -> &Backoffs {
         &self.backoffs
     }

@@ -17,7 +17,7 @@ pub struct CopyFor {
     pub at: usize,
 }
 
-/// What waits to be asked, and what was answered and not looked at.
+/// Requests not sent yet, and answers not handled yet.
 #[derive(Debug, Default)]
 pub struct OwnRequests {
     wanted: Vec<(CopyFor, CopySource)>,
@@ -35,7 +35,7 @@ impl OwnRequests {
         self.answers.push((tid, Box::new(reply)));
     }
 
-    /// Takes the objects that are wanted.
+    /// Takes the sources that PGs asked for.
     pub fn take_wanted(&mut self) -> Vec<(CopyFor, CopySource)> {
         std::mem::take(&mut self.wanted)
     }

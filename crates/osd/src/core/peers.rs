@@ -68,8 +68,8 @@ impl Core {
         self.peer_epochs.has_at_least(osd, epoch);
     }
 
-    /// Forgets which maps those OSDs have that have another incarnation than `before`: a start goes on with
-    /// the newest map that was stored, perhaps not with the newest that was sent.
+    /// Forgets the maps of OSDs with another incarnation than in `before`: a restarted OSD continues from its
+    /// newest stored map, which may be older than the newest one sent.
     pub fn forget_old_incarnations(&mut self, before: &OsdMap) {
         for (osd, entry) in self.view.map().existing() {
             if before.osd(osd).is_none_or(|old| old.info.up_from != entry.info.up_from) {

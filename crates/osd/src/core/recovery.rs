@@ -166,7 +166,7 @@ impl Core {
         self.budget.may_start(class, self.now.mono)
     }
 
-    /// How many objects, `most` at most, a comparison may keep from clients at once.
+    /// Number of objects, at most `most`, that a comparison may block for clients at once.
     pub fn objects_held(&self, most: usize) -> usize {
         self.budget.objects_held(most, self.now.mono)
     }
@@ -186,8 +186,8 @@ impl Core {
         self.budget.is_out_of_space(osd)
     }
 
-    /// Time has passed: recovery goes on if its pace allows. Returns true if OSDs that had no space may be
-    /// tried again.
+    /// Handles the passage of time: recovery continues if its pace allows. Returns true if OSDs without space
+    /// may be tried again.
     pub fn budget_due(&mut self) -> bool {
         if self.budget.pace_is_due(self.now.mono) {
             self.due.push(Due::Recovery);
@@ -195,12 +195,12 @@ impl Core {
         self.budget.space_retry_is_due(self.now.mono)
     }
 
-    /// When [`Core::budget_due`] has something to do.
+    /// Time at which [`Core::budget_due`] has something to do.
     pub fn budget_deadline(&self) -> Option<Instant> {
         self.budget.deadline()
     }
 
-    /// How fast background work may go beside clients, for people.
+    /// The pace of background work, for people.
     pub fn dump_qos(&self) -> Value {
         self.budget.dump()
     }

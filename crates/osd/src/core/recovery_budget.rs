@@ -1,5 +1,5 @@
-//! How much background work goes on at once, and how fast: transfers of objects, reservations of PGs, the
-//! pace beside clients, and the OSDs that are out of space.
+//! Limits of background work: transfers of objects, reservations of PGs, the pace beside clients, and OSDs
+//! without space.
 
 use super::reservations::Reservations;
 use crate::qos::{Charge, Class, Qos};
@@ -16,7 +16,7 @@ pub struct RecoveryBudget {
     transfers: usize,
     /// Of PGs that we are primary of and that recover.
     own: Reservations,
-    /// Of PGs whose copy here is filled.
+    /// Slots of PGs that are backfilled here.
     filled: Reservations,
     qos: Qos,
     /// Recovery waits for its pace until then.
@@ -144,7 +144,7 @@ impl RecoveryBudget {
         self.qos.may_start(class, now)
     }
 
-    /// How many objects, `most` at most, a comparison may keep from clients at once.
+    /// Number of objects, at most `most`, that a comparison may block for clients at once.
     pub fn objects_held(&self, most: usize, now: Instant) -> usize {
         self.qos.objects_held(most, now)
     }
@@ -160,7 +160,7 @@ impl RecoveryBudget {
         self.qos.owe(bytes, now);
     }
 
-    /// How the pace is now, for people.
+    /// The present pace, for people.
     pub fn dump(&self) -> Value {
         self.qos.dump()
     }
@@ -185,7 +185,7 @@ impl RecoveryBudget {
         self.out_of_space.len() < before
     }
 
-    /// When [`Self::pace_is_due`] or [`Self::space_retry_is_due`].
+    /// Time of the next [`Self::pace_is_due`] or [`Self::space_retry_is_due`].
     pub fn deadline(&self) -> Option<Instant> {
         self.out_of_space.values().min().copied().into_iter().chain(self.paced_until).min()
     }

@@ -1,5 +1,5 @@
-//! How many PGs one OSD recovers or backfills at a time (`osd_max_backfills`). The most urgent PGs are first,
-//! and of those the one that asked first.
+//! Slots that limit how many PGs one OSD recovers or backfills at a time (`osd_max_backfills`). The most
+//! urgent PGs come first, and among those the earliest.
 
 use maps::PgId;
 use std::cmp::Reverse;
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default)]
 pub struct Reservations {
     held: BTreeSet<PgId>,
-    /// By urgency, then by arrival.
+    /// Waiting PGs by urgency, then by arrival.
     waiting: BTreeMap<(Reverse<u8>, u64), PgId>,
     arrivals: u64,
 }

@@ -1,4 +1,4 @@
-//! How many PGs of this OSD trim snapshots or are scrubbed at once.
+//! Share of PGs that may trim snapshots or be scrubbed at once.
 
 /// PGs that do one kind of background work.
 #[derive(Debug, Default)]

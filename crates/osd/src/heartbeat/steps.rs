@@ -1,4 +1,4 @@
-//! What an OSD does with heartbeats: pings, reports, promises.
+//! The OSD's steps for heartbeats: pings, reports, promises.
 
 use super::Beat;
 use crate::core::Lease;
@@ -86,8 +86,7 @@ impl Osd {
         }
     }
 
-    /// Reports who is silent; those that were reported before too where it is time to repeat it: the monitor
-    /// may be another one.
+    /// Reports silent peers. With `again`, repeats earlier reports, because the monitor may be another one.
     pub(crate) fn report_silent(&mut self, again: bool) {
         let (now, grace) = (self.core.now().mono, self.core.options().heartbeat_grace);
         let (mut silent, mut next) = (Vec::new(), None);

@@ -17,17 +17,17 @@ struct Untouched {
     members: Members,
 }
 
-/// What is known of maps beside the newest one.
+/// State of the map log beside the newest map.
 #[derive(Debug, Default)]
 pub struct MapLog {
-    /// As it is stored.
+    /// The superblock as stored.
     superblock: Superblock,
     /// The newest epoch that the monitor has spoken of.
     newest_known: Epoch,
     awaited: AwaitedMap,
     /// Steps that store the maps of this input.
     unsaved: Vec<TxnOp>,
-    /// How long those maps are together, in bytes.
+    /// Total size of those maps in bytes.
     unsaved_len: usize,
     untouched: BTreeMap<PgId, Untouched>,
 }

@@ -40,7 +40,7 @@ impl Osd {
             return self.stop(text);
         }
         if !self.apply_maps(msg) && self.maps.newest_known > self.core.epoch() {
-            // What came does not follow on what we have.
+            // The received maps do not follow ours.
             self.ask_monitor_for_maps();
         }
     }
@@ -129,7 +129,7 @@ impl Osd {
         }
     }
 
-    /// When [`Self::awaited_map_due`] has something to do.
+    /// Time at which [`Self::awaited_map_due`] has something to do.
     pub(crate) fn awaited_map_deadline(&self) -> Option<Instant> {
         self.maps.awaited.deadline()
     }
@@ -140,7 +140,7 @@ impl Osd {
         self.expect_map();
     }
 
-    /// A newer map is due, because somebody has it or because of what the monitor was told.
+    /// Expects a newer map: somebody has it, or a report to the monitor should lead to one.
     pub(crate) fn expect_map(&mut self) {
         self.monc.expect(self.core.now(), "osdmap");
     }
@@ -248,7 +248,7 @@ impl Osd {
         }
         self.maps.untouched.retain(|pgid, pg| {
             let Some(next) = Members::of(*pgid, map) else { return false };
-            // What was merged was active.
+            // A merged PG was active.
             let merged = next.bits() < pg.members.bits();
             !merged && pg.members.advance(next, old).is_none_or(|ended| !ended.maybe_rw)
         });
@@ -264,8 +264,8 @@ impl Osd {
         }
     }
 
-    /// Pools that have fewer PGs now: those of ours that are parts of others from now on end. The monitors
-    /// are told anew of all that are left, as what was said before was of smaller ones.
+    /// Ends PGs of ours that became parts of others when a pool shrank. All remaining PGs of the pool are
+    /// reported again, because earlier reports described smaller ones.
     fn end_merged(&mut self, old: &OsdMap, map: &OsdMap, merged: Vec<PgId>, began: &mut Vec<PgId>) {
         for pgid in merged {
             if let Some(pg) = self.pgs.get_mut(&pgid) {
@@ -369,7 +369,8 @@ impl Osd {
         }
     }
 
-    /// All PGs have reached the newest map: rounds of peering begin, and what waited for the map goes on.
+    /// Concludes a new map once all PGs have processed it: rounds of peering begin, and messages that waited
+    /// for it go on.
     fn acted_on(&mut self, before: &OsdMap, mut began: Vec<PgId>) {
         let map = self.core.map().clone();
         self.monc.got("osdmap", u64::from(map.epoch.0));
@@ -407,8 +408,8 @@ impl Osd {
         self.go_on_waiting();
     }
 
-    /// Maps, and what they mean for PGs, become durable together: a start goes on from the newest map stored,
-    /// and would never see again what an earlier one meant.
+    /// Stores maps together with their effects on PGs. A restart continues from the newest stored map, and
+    /// would never see the effects of earlier ones.
     fn save_acted_on(&mut self, began: &[PgId]) {
         self.maps.unsaved_len = 0;
         let mut ops = std::mem::take(&mut self.maps.unsaved);
@@ -421,9 +422,9 @@ impl Osd {
         self.core.submit_own(Transaction { ops }, CommitFor::Nothing);
     }
 
-    /// Clients that wait for an answer of an OSD that fell silent hear nothing of it: their connection to it
-    /// does not break, and their monitor may be on the same host. Those that have shown us their map are told
-    /// by all who had PGs with it.
+    /// Sends the map to clients when an OSD is marked down. A client that waits for a silent OSD hears
+    /// nothing of it: its connection does not break, and its monitor may be on the same host. Every OSD that
+    /// shared PGs with the lost one informs the clients whose epoch it knows.
     fn notify_clients_of_down_osds(&mut self, before: &OsdMap, map: &OsdMap) {
         let beats = &self.heartbeats;
         if before.existing().any(|(id, osd)| osd.is_up() && !map.is_up(id) && beats.knows(id)) {

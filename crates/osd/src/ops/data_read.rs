@@ -28,7 +28,7 @@ impl Exec<'_> {
         (e.off, if e.len == 0 { left } else { e.len.min(left) })
     }
 
-    /// The data loaded for operation `i`, cut to `len` bytes; shorter where the object was.
+    /// The data loaded for operation `i`, at most `len` bytes; shorter if the object was.
     fn loaded_data(&self, i: usize, len: u64) -> Bufs {
         let data = self.loaded.data.get(&i).cloned().unwrap_or_default();
         let len = usize::try_from(len).unwrap_or(usize::MAX).min(data.len());
@@ -83,7 +83,7 @@ impl Exec<'_> {
         }
         let have = self.loaded_data(i, self.clip(e).1).to_buf();
         let want = data.to_buf();
-        // What lies beyond the object's end compares as zeros.
+        // Bytes beyond the object's end compare as zeros.
         let differs = |at: &usize| want[*at] != have.get(*at).copied().unwrap_or(0);
         match (0..want.len()).find(differs) {
             Some(at) => Err(MAX_ERRNO + i32::try_from(at).map_err(|_| EINVAL)?),

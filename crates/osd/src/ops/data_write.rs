@@ -77,8 +77,7 @@ impl Exec<'_> {
         self.check_range(0, e.len)?;
         self.ensure_exists();
         if self.size > 0 {
-            // Nothing of what was there is kept, so that an object that can't be read any more is whole when
-            // it is written anew.
+            // No old byte is kept, so that rewriting an unreadable object repairs it.
             self.set_size(0);
         }
         self.put(0, data.clone());

@@ -1,4 +1,4 @@
-//! What a vector looks at, and what the store answered.
+//! The reads that a vector needs, and their results.
 
 use super::{Copied, Limits, Source, input};
 use crate::cls::{Cached, Need};
@@ -14,18 +14,18 @@ use store::{ObjectKey, ObjectView, OmapRange, Read, ReadReply};
 /// operation each.
 #[derive(Debug)]
 pub struct Loads {
-    /// What to ask the store for, with what it is for.
+    /// Reads for the store, with their purposes.
     pub reads: Vec<(For, Read)>,
-    /// Which operation each data range of the first read belongs to.
+    /// Operation that each data range of the first read belongs to.
     ranges: Vec<usize>,
 }
 
-/// What a read is for.
+/// Purpose of a read.
 #[derive(Clone, Debug)]
 pub enum For {
-    /// All operations.
+    /// For all operations.
     Vector,
-    /// One.
+    /// For one operation.
     Op(usize),
     /// Methods of classes.
     Called(Need),
@@ -34,19 +34,19 @@ pub enum For {
 /// The state of an object as far as a vector needs it.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
-    /// Whether there is one for clients.
+    /// True if clients see an object.
     pub exists: bool,
-    /// Whether there is one in the store; clients do not see whiteouts.
+    /// True if the store has one; clients do not see whiteouts.
     pub stored: bool,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Versions and truncation.
     pub info: ObjectInfo,
-    /// Clients' xattrs.
+    /// Xattrs set by clients.
     pub attrs: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Watches.
+    /// Watches on the object.
     pub watches: watch::Stored,
-    /// Omap header.
+    /// Header of the omap.
     pub omap_header: Vec<u8>,
     /// Data, by operation.
     pub data: BTreeMap<usize, Bufs>,
@@ -54,11 +54,11 @@ pub struct Loaded {
     pub extents: BTreeMap<usize, Vec<(u64, u64)>>,
     /// Omap entries, by operation, and whether more follow.
     pub omap: BTreeMap<usize, (Vec<OmapEntry>, bool)>,
-    /// What methods of classes asked for.
+    /// Data that methods of classes asked for.
     pub called: Cached,
     /// Objects that are to be copied, by operation.
     pub copies: BTreeMap<usize, Result<Copied, i32>>,
-    /// What a ROLLBACK goes back to, by operation.
+    /// Target of each ROLLBACK, by operation.
     pub sources: BTreeMap<usize, Source>,
 }
 
@@ -66,7 +66,7 @@ pub struct Loaded {
 pub(crate) type OmapEntry = (Vec<u8>, Vec<u8>);
 
 impl Loads {
-    /// What `request` needs of the object `key`.
+    /// The reads that `request` needs of the object `key`.
     pub fn of(request: &OsdOp, key: &ObjectKey, limits: &Limits) -> Self {
         let (mut data, mut ranges, mut more) = (Vec::new(), Vec::new(), Vec::new());
         let mut omap_header = false;
@@ -98,7 +98,7 @@ impl Loads {
         Self { reads, ranges }
     }
 
-    /// What methods of classes asked for.
+    /// The reads that methods of classes asked for.
     pub fn called(needs: Vec<Need>, key: &ObjectKey, limits: &Limits) -> Self {
         let reads = needs.into_iter().map(|need| {
             let read = called_read(&need, key, limits);

@@ -1,4 +1,4 @@
-//! OMAP operations.
+//! The OMAP operations.
 
 use super::{Exec, OpError, OpOutput, done, input, output};
 use msgs::errno::{ECANCELED, EINVAL};

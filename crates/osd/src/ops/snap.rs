@@ -8,7 +8,7 @@ use maps::{EVersion, IntervalSet, SnapId};
 use msgs::op::input::{CloneInfo, ListSnapsReply};
 use store::{ObjectKey, TxnOp};
 
-/// What a ROLLBACK goes back to.
+/// Target of a ROLLBACK.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// The object has not changed since.
@@ -19,7 +19,7 @@ pub enum Source {
     Nothing,
 }
 
-/// What making a vector's changes means beside them.
+/// Changes to snapshots that accompany a vector's changes.
 #[derive(Debug, Default)]
 pub struct Preserved {
     /// The clone that was made: its id, and the snapshots that it shows.
@@ -69,7 +69,7 @@ impl Exec<'_> {
 }
 
 impl Source {
-    /// What shows the object at `snap`.
+    /// The state that shows the object at `snap`.
     pub fn of(set: &SnapSet, snap: SnapId) -> Self {
         match set.at(snap) {
             Shown::Head => Self::Head,
@@ -80,8 +80,8 @@ impl Source {
 }
 
 impl Outcome {
-    /// Keeps the state of before as a clone where the context has snapshots that the object does not know of;
-    /// notes what the clones do not share with the head any more; and lets a deleted head with clones stay as
+    /// Keeps the previous state as a clone if the context has snapshots that the object does not know;
+    /// records which ranges the clones no longer share with the head; and keeps a deleted head with clones as
     /// a whiteout.
     pub fn preserve(
         &mut self,
@@ -129,7 +129,7 @@ impl Outcome {
         made
     }
 
-    /// Whether anything of the object is stored afterwards.
+    /// True if the store holds anything of the object afterwards.
     pub fn stored(&self) -> bool {
         self.exists || self.info.whiteout
     }

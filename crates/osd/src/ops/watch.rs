@@ -51,7 +51,7 @@ impl Exec<'_> {
         });
     }
 
-    /// The object is deleted: its watchers are told.
+    /// Ends all watches of a deleted object and informs the watchers.
     pub(super) fn end_watches(&mut self) {
         let ended = std::mem::take(&mut self.watches).into_keys();
         self.effects.extend(ended.map(|watcher| Effect::End { watcher, tell: true }));

@@ -88,8 +88,8 @@ fn number(text: &[u8]) -> u64 {
     }
 }
 
-/// Whether `order`, of the wanted value against the stored one, satisfies the operator: EQ, GT and so on read
-/// "the value given is … the value stored".
+/// True if `order`, of the given value relative to the stored one, satisfies the operator: EQ, GT and so on
+/// read "the given value is … the stored value".
 pub(super) fn compare(op: u8, order: Ordering) -> Result<bool, OpError> {
     Ok(match op {
         cmp_op::EQ => order.is_eq(),

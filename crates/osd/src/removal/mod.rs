@@ -1,5 +1,5 @@
-//! PGs that go: of a pool that was deleted, or copies that their primary needs no more. Their objects go
-//! piece by piece, their knowledge last, so that a restart goes on with it.
+//! Removal of PGs: those of deleted pools, and copies that their primary no longer needs. Objects are removed
+//! piece by piece and the PG's records last, so that a restart continues.
 
 mod steps;
 
@@ -16,7 +16,7 @@ pub struct Removal {
     round: Option<u64>,
     emptied: bool,
     gone: bool,
-    /// Not before: clients come first.
+    /// End of the pause: clients come first.
     pause: Option<Instant>,
 }
 
@@ -31,7 +31,7 @@ impl Removal {
         Self::of((ObjectKey::first_at(pgid.pool, -1, 0), ObjectKey::first_at(pgid.pool, 0, 0)))
     }
 
-    /// When it goes on, if it pauses.
+    /// End of the pause, if it pauses.
     pub fn deadline(&self) -> Option<Instant> {
         self.pause
     }

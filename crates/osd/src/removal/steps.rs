@@ -43,8 +43,8 @@ impl Osd {
         self.removal_step(pgid);
     }
 
-    /// Whether a removal is to go on. That of a copy ends where the copy is needed again; what is left of it
-    /// is compared.
+    /// True if a removal should continue. The removal of a copy ends when the copy is needed again; the
+    /// remaining objects are then compared.
     fn is_removal_due(&mut self, pgid: PgId) -> bool {
         let Some(removal) = self.removals.get(&pgid) else { return false };
         let still =
@@ -98,7 +98,7 @@ impl Osd {
         }
         let Some(removal) = self.removals.get_mut(&pgid) else { return };
         let Ok(ReadReply::List(keys)) = result else {
-            // What can't be listed can't be removed; the next start tries again.
+            // A PG that can't be listed can't be removed; the next start tries again.
             self.removals.remove(&pgid);
             return self.event(Level::Warn, "pg_removal_failed", pgid.to_string());
         };
