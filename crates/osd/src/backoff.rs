@@ -10,7 +10,7 @@ use maps::{HObject, PgId};
 use node::ConnId;
 use std::collections::BTreeMap;
 
-/// Bits of whoever understands backoffs.
+/// Feature bits of peers that understand backoffs.
 const FEATURE: u64 = 1 << 21 | 1 << 57;
 
 /// True if a peer with these features understands backoffs.
@@ -18,12 +18,12 @@ pub fn are_understood(features: u64) -> bool {
     features & FEATURE == FEATURE
 }
 
-/// Objects of one PG: those from the first to the second, exclusive, or the one that both are.
+/// Objects of one PG: from the first, inclusive, to the second, exclusive, or the single one that both name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Range {
     /// First object of the range.
     pub begin: HObject,
-    /// Behind the last.
+    /// End of the range, exclusive.
     pub end: HObject,
 }
 
@@ -68,7 +68,7 @@ impl Backoffs {
         self.told.is_empty()
     }
 
-    /// One begins: gives its number.
+    /// Starts a backoff and returns its number.
     pub fn begin(&mut self, pgid: PgId, conn: ConnId, range: Range) -> u64 {
         self.last += 1;
         let backoff = Backoff { id: self.last, range, acknowledged: false, ended: false };
@@ -76,14 +76,14 @@ impl Backoffs {
         self.last
     }
 
-    /// A client has understood.
+    /// Notes that a client has acknowledged a backoff.
     pub fn acknowledged(&mut self, pgid: PgId, conn: ConnId, id: u64) {
         let told = self.told.get_mut(&(pgid, conn)).into_iter().flatten();
         told.filter(|b| b.id == id).for_each(|b| b.acknowledged = true);
         self.tidy(pgid, conn);
     }
 
-    /// Those of a PG end, or only that of one object: whom to tell of which.
+    /// Ends the backoffs of a PG, or of one object: returns the connections to inform.
     pub fn end(&mut self, pgid: PgId, object: Option<&HObject>) -> Vec<(ConnId, u64, Range)> {
         let (first, last) = ((pgid, ConnId(0)), (pgid, ConnId(u64::MAX)));
         let mut over = Vec::new();
@@ -100,7 +100,7 @@ impl Backoffs {
         over
     }
 
-    /// A connection is gone, and all that was said on it.
+    /// Forgets a closed connection.
     pub fn forget(&mut self, conn: ConnId) {
         self.told.retain(|(_, c), _| *c != conn);
     }

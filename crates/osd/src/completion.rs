@@ -17,7 +17,7 @@ pub enum CommitFor {
         /// The message to send.
         msg: Box<Msg>,
     },
-    /// As primary: count our own copy of an update that we ordered.
+    /// As primary: counts our own copy of an update that we ordered.
     Update {
         /// The PG concerned.
         pgid: PgId,
@@ -33,7 +33,7 @@ pub enum CommitFor {
         /// The round of peering that ended with it.
         round: u64,
     },
-    /// Count a part of an object that we pulled.
+    /// Counts a part of an object that we pulled.
     Pulled {
         /// The PG concerned.
         pgid: PgId,
@@ -49,7 +49,7 @@ pub enum CommitFor {
         /// The round of peering in which it ran.
         round: u64,
     },
-    /// Remove the next objects of a PG that goes.
+    /// Removes the next objects of a PG that is being removed.
     Removed {
         /// The PG concerned.
         pgid: PgId,
@@ -129,7 +129,7 @@ pub enum ReadFor {
         /// The object concerned.
         key: Box<ObjectKey>,
     },
-    /// Keys of a PG that goes.
+    /// Keys of a PG that is being removed.
     Removal {
         /// The PG concerned.
         pgid: PgId,
@@ -149,6 +149,6 @@ pub enum ReadFor {
     Pgs,
     /// A page of one PG's stored records.
     PgMeta(PgId),
-    /// Objects that were only partly here.
+    /// Partly received objects of an earlier start.
     Temps,
 }

@@ -11,10 +11,10 @@ use stdx::{Buf, Instant};
 
 /// Incrementals kept in memory for clients and other OSDs.
 const RECENT: usize = 64;
-/// The most bytes of incrementals that another OSD is sent at once. One that lacks more asks a monitor.
+/// Maximum bytes of incrementals sent to another OSD at once. An OSD that lacks more asks a monitor.
 const MAX_SHARED_BYTES: usize = 512 << 10;
-/// An OSD of which nothing was heard is taken to lack this many epochs: it is a peer since one of the last
-/// maps.
+/// An OSD with an unknown epoch is assumed to lack this many epochs, because it became a peer with one of the
+/// last maps.
 const ASSUMED_LAG: u32 = 4;
 /// Maps are not sent again within this time, whatever epoch the receiver reports: its report may have crossed
 /// them.
@@ -65,13 +65,13 @@ pub struct PeerEpochs {
 }
 
 impl PeerEpochs {
-    /// A message about a PG has named a map that its sender has; it may have a newer one.
+    /// Notes that a message about a PG named a map that its sender has; it may have a newer one.
     pub fn has_at_least(&mut self, osd: OsdId, epoch: Epoch) {
         let known = self.known.entry(osd).or_insert(Known { has: epoch, sent_at: None });
         known.has = known.has.max(epoch);
     }
 
-    /// An OSD has said which map is its newest.
+    /// Notes the newest map of an OSD.
     pub fn heard(&mut self, osd: OsdId, epoch: Epoch, now: Instant) {
         let known = self.known.entry(osd).or_insert(Known { has: epoch, sent_at: None });
         let may_have_crossed = known.sent_at.is_some_and(|at| now.since(at) < RESEND_AFTER);
@@ -85,8 +85,8 @@ impl PeerEpochs {
         self.known.remove(&osd);
     }
 
-    /// The incrementals that an OSD lacks of `newest`, which are taken to be sent now. `None` if it has that
-    /// map, or lacks more than is shared.
+    /// The incrementals up to `newest` that an OSD lacks; they count as sent now. `None` if it has that map,
+    /// or lacks more than is shared.
     pub fn take_lacking(
         &mut self,
         osd: OsdId,
@@ -119,7 +119,7 @@ pub struct AwaitedMap {
 }
 
 impl AwaitedMap {
-    /// Somebody has map `epoch`, and we have `ours`: it should come within `patience`.
+    /// Notes that somebody has map `epoch` while we have `ours`: it should come within `patience`.
     pub fn heard_of(&mut self, epoch: Epoch, ours: Epoch, patience: Duration, now: Instant) {
         if epoch > ours {
             self.newest = self.newest.max(epoch);
@@ -128,14 +128,14 @@ impl AwaitedMap {
         }
     }
 
-    /// Map `epoch` is here.
+    /// Notes that map `epoch` is here.
     pub fn have(&mut self, epoch: Epoch) {
         if epoch >= self.newest {
             self.ask_at = None;
         }
     }
 
-    /// True if a monitor is to be asked now; the next time it is so after another `again`.
+    /// True if a monitor should be asked now; becomes true again after `again`.
     pub fn is_due(&mut self, again: Duration, now: Instant) -> bool {
         let due = self.ask_at.is_some_and(|at| at <= now);
         if due {

@@ -25,7 +25,7 @@ wire_structs! {
         pub truncate_size: u64,
         /// Heads only: the clones.
         pub snapset: SnapSet = since 2,
-        /// Of a head: it was deleted and is here for its clones' sake only.
+        /// Heads only: it was deleted and remains for its clones.
         pub whiteout: bool = since 2,
         /// Clones only: the snapshots that it shows, ascending.
         pub snaps: Vec<SnapId> = since 2,
@@ -63,7 +63,7 @@ pub fn client_attr(stored: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// The store's key of an object that the wire names so.
+/// The store's key of an object with this name on the wire.
 pub fn key_of(object: &HObject) -> ObjectKey {
     ObjectKey {
         snap: object.snap.0,
@@ -81,7 +81,7 @@ pub fn at_snap(key: &ObjectKey, snap: u64) -> ObjectKey {
     ObjectKey { snap, ..key.clone() }
 }
 
-/// A key before those of all clones of the object; its head is the last. [`head_of`] it is that head.
+/// A key before those of all clones of the object, whose head is the last. [`head_of`] it is that head.
 pub fn first_of(key: &ObjectKey) -> ObjectKey {
     at_snap(key, 0)
 }

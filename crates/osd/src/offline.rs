@@ -21,12 +21,12 @@ pub struct Owner {
     pub osd: i32,
     /// The oldest map stored.
     pub oldest: Epoch,
-    /// The newest map that its PGs have acted on.
+    /// The newest map that its PGs have processed.
     pub newest: Epoch,
 }
 
 impl Owner {
-    /// The object and the omap key of which [`Self::parse`] takes the value.
+    /// The object and the omap key that hold the value for [`Self::parse`].
     pub fn place() -> (ObjectKey, Vec<u8>) {
         (ObjectKey::private(crate::superblock::SUPER_POOL, SUPERBLOCK), SUPERBLOCK_KEY.to_vec())
     }
@@ -43,7 +43,7 @@ pub fn map_object(epoch: Epoch) -> ObjectKey {
     map_key(epoch)
 }
 
-/// The object whose omap is what the OSD knows of a PG.
+/// The object whose omap holds the records of a PG.
 pub fn records_of(pgid: PgId) -> ObjectKey {
     meta_key(pgid)
 }
@@ -54,18 +54,18 @@ pub fn all_records() -> (ObjectKey, ObjectKey) {
     (bound(META_POOL), bound(META_POOL + 1))
 }
 
-/// The PG that such an object tells of.
+/// The PG whose records an object holds.
 pub fn pg_of_records(key: &ObjectKey) -> Option<PgId> {
     meta_pgid(key)
 }
 
-/// A PG's objects: from, to.
+/// The key range of a PG's objects.
 pub fn range_of(pgid: PgId, pg_num: u32) -> (ObjectKey, ObjectKey) {
     objects_of(pgid, pg_num)
 }
 
-/// The step that says that a copy of a PG is being put here: until [`imported`] the OSD does not start. The
-/// empty description keeps programs from it that do not know this mark.
+/// The step that marks a PG as being imported: until [`imported`] the OSD does not start. The empty record
+/// stops programs that do not know this mark.
 pub fn importing(pgid: PgId) -> TxnOp {
     let entries = [(IMPORTING, &b"1"[..]), (INFO, b"")];
     TxnOp::OmapSet(meta_key(pgid), entries.map(|(key, value)| (key.to_vec(), value.to_vec())).into())
@@ -102,8 +102,8 @@ pub fn forgotten(pgid: PgId) -> TxnOp {
     TxnOp::Remove(meta_key(pgid))
 }
 
-/// The step that enters an object with these xattrs, if it is a clone, into the index by which it is found
-/// when its snapshots are removed.
+/// The step that indexes an object with these xattrs, if it is a clone, so that it is found when its
+/// snapshots are removed.
 pub fn index_of(object: &ObjectKey, attrs: &[(Vec<u8>, Vec<u8>)]) -> Option<TxnOp> {
     if object.snap == SnapId::HEAD.0 {
         return None;
@@ -112,9 +112,8 @@ pub fn index_of(object: &ObjectKey, attrs: &[(Vec<u8>, Vec<u8>)]) -> Option<TxnO
     Some(index_clone(object, &info.snaps))
 }
 
-/// Brings what an OSD knew of a PG at the first of `maps` up to the last, as if it had been there: the
-/// intervals that have ended meanwhile are noted, so that their members are asked before the copy is believed
-/// to be the newest.
+/// Advances a PG's records from the first of `maps` to the last, as if the OSD had been there: intervals that
+/// ended meanwhile are recorded, so that their members are asked before the copy counts as the newest.
 pub fn carry_on(pgid: PgId, records: &mut [(Vec<u8>, Vec<u8>)], maps: &[OsdMap]) -> Result<(), String> {
     fn get<T: Decode>(records: &[(Vec<u8>, Vec<u8>)], key: &[u8]) -> Result<T, String> {
         let found = records.iter().find(|(k, _)| k == key).ok_or("a record is missing")?;

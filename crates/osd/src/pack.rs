@@ -5,10 +5,10 @@ use stdx::{Buf, Bufs};
 use store::{Transaction, TxnOp};
 use wire::{DecodeError, Reader, Writer};
 
-/// Most packed steps fit.
+/// Initial buffer size, enough for most packed steps.
 const ROOM: usize = 512;
 
-/// A transaction on its way.
+/// A packed transaction.
 #[derive(Clone, Debug, Default)]
 pub struct Packed {
     /// The encoded steps.

@@ -17,13 +17,13 @@ use stdx::Instant;
 /// Class of background work.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Class {
-    /// Objects that copies lack.
+    /// Recovery of missing objects.
     Recovery,
-    /// Reads to compare copies.
+    /// Reads that compare copies.
     Scrub,
-    /// Clones of removed snapshots.
+    /// Trimming of removed snapshots' clones.
     SnapTrim,
-    /// Everything that nobody waits for: removing copies that are not needed.
+    /// Work that nobody waits for: removal of unneeded copies.
     BestEffort,
 }
 
@@ -76,7 +76,7 @@ const MAX_WAIT: Duration = Duration::from_millis(500);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Reference {
     slow: Duration,
-    /// It was seen without background work; otherwise it is the least that was seen.
+    /// Seen without background work; otherwise it is the minimum seen.
     alone: bool,
 }
 
@@ -95,7 +95,7 @@ pub struct Qos {
     /// Latencies of clients' writes in this period.
     seen: Vec<Duration>,
     period_began: Instant,
-    /// Background work was done in this period, or waited.
+    /// Background work ran or waited in this period.
     worked: bool,
     /// Some of it had to wait in this period.
     refused: bool,
@@ -106,7 +106,7 @@ pub struct Qos {
     recovery: Option<(Instant, Instant)>,
     /// Latency of clients' writes without background work.
     idle: Option<Reference>,
-    /// Steps of each class.
+    /// Number of steps of each class.
     done: [u64; 4],
 }
 
@@ -130,7 +130,7 @@ impl Default for Qos {
 }
 
 impl Qos {
-    /// A write of a client is durable everywhere, after this time.
+    /// Notes that a client's write is durable everywhere, after this time.
     pub fn client_wrote(&mut self, took: Duration, now: Instant) {
         self.turn(now);
         self.last_client = Some(now);
@@ -157,8 +157,8 @@ impl Qos {
         Some(Duration::from_nanos(missing.max(1_000_000) + 1000).min(MAX_WAIT))
     }
 
-    /// An object is being recovered, whether that was allowed or a client waits for it. How large it is will
-    /// be said.
+    /// Charges an object whose recovery begins, allowed by the pace or required by a client. Its size is
+    /// reported later.
     pub fn object_begins(&mut self, now: Instant) -> Charge {
         Charge(self.step(Class::Recovery, self.usual.max(MIN_STEP_COST_BYTES), now))
     }
@@ -169,7 +169,7 @@ impl Qos {
         let back = std::mem::take(&mut charged.0);
         self.credit = self.credit.saturating_add_unsigned(back).min(self.most_credit());
         self.spend(bytes.max(MIN_STEP_COST_BYTES), now);
-        // A large one is reckoned with at once.
+        // A large one counts at once.
         self.usual = if bytes > self.usual { bytes } else { self.usual - (self.usual - bytes) / 8 };
     }
 
@@ -179,7 +179,7 @@ impl Qos {
         self.spend(bytes, now);
     }
 
-    /// An object is removed from a copy.
+    /// Charges the removal of an object from a copy.
     pub fn object_goes(&mut self, now: Instant) {
         self.step(Class::Recovery, MIN_STEP_COST_BYTES, now);
     }
@@ -192,7 +192,7 @@ impl Qos {
         usize::try_from(MAX_BLOCKED_BYTES / self.usual.max(1)).unwrap_or(most).clamp(1, most)
     }
 
-    /// Background work is done here that another OSD began, or that was begun before.
+    /// Notes background work for another OSD, or started earlier.
     pub fn helped(&mut self, now: Instant) {
         self.turn(now);
         self.worked = true;
@@ -227,13 +227,13 @@ impl Qos {
         self.credit = -i64::from(bytes);
     }
 
-    /// The most that may be saved up.
+    /// Maximum credit that may be saved up.
     fn most_credit(&self) -> i64 {
         part_of(self.rate, MAX_CREDIT_TIME)
     }
 
-    /// For whoever looks: what the background may move beside clients, how slow clients' slow writes are
-    /// without it, and how often work of each class was done.
+    /// State for people: the rate of background work beside clients, the latency of slow writes without it,
+    /// and the steps of each class.
     pub fn dump(&self) -> Value {
         let names = [
             (Class::Recovery, "recovery"),
@@ -257,17 +257,17 @@ impl Qos {
         self.recovery.filter(|(_, last)| now.since(*last) < RECOVERY_IDLE).map(|(first, _)| first)
     }
 
-    /// The share that clients never take, in bytes a second.
+    /// The minimum rate, in bytes a second, that clients never take.
     fn least(&self, now: Instant) -> u64 {
         let lasted = self.recovering_since(now).map_or(Duration::ZERO, |first| now.since(first));
         MIN_RATE << ((lasted.as_secs() / FLOOR_DOUBLING_PERIOD.as_secs()) as u32).min(MAX_FLOOR_DOUBLINGS)
     }
 
-    /// Lets time pass.
+    /// Accounts for the passage of time.
     fn turn(&mut self, now: Instant) {
         let passed = now.since(self.credited);
         self.credited = now;
-        // Until the debt is paid, what was begun may be under way.
+        // Until the debt is paid, started work may still be running.
         self.worked |= self.credit < 0;
         self.credit = self.credit.saturating_add(part_of(self.rate, passed)).min(self.most_credit());
         if now.since(self.period_began) < RATE_PERIOD {
@@ -284,7 +284,7 @@ impl Qos {
         }
     }
 
-    /// A period is over: learns from its latencies, and corrects the rate.
+    /// Ends a period: learns from its latencies, and corrects the rate.
     fn correct_rate(&mut self, now: Instant) {
         self.seen.sort_unstable();
         let slow = self.seen[(self.seen.len() * 99).div_ceil(100) - 1];
@@ -312,13 +312,13 @@ impl Qos {
 }
 
 impl Reference {
-    /// A period without background work.
+    /// Learns from a period without background work.
     fn learn(&mut self, slow: Duration) {
         if !self.alone {
-            // Without the work it takes no longer than it was seen to take with it.
+            // Without background work latency cannot exceed what was seen with it.
             *self = Self { slow: slow.min(self.slow), alone: true };
         } else if slow > self.slow {
-            // Disks and load change: a longer time is believed slowly, a shorter one soon.
+            // Disks and load change: a higher latency is adopted slowly, a lower one quickly.
             self.slow += ((slow - self.slow) / IDLE_DECAY_DIV)
                 .min((self.slow / RATE_RISE_DIV).max(Duration::from_micros(1)));
         } else {
@@ -326,7 +326,7 @@ impl Reference {
         }
     }
 
-    /// A period with background work: it would be no longer without it.
+    /// Learns from a period with background work: latency would be no higher without it.
     fn lower(&mut self, slow: Duration) {
         let less = self.slow.saturating_sub(slow);
         self.slow -= if self.alone { less / BUSY_DECAY_DIV } else { less };
@@ -344,9 +344,9 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// A disk on which clients' writes take longer the more the background does: `idle_ms` and as much again
-    /// for each `capacity` bytes a second. Gives what the background moved in the last second, and how slow
-    /// clients were then.
+    /// Simulates a disk on which clients' writes slow down with background work: `idle_ms`, and as much again
+    /// for each `capacity` bytes a second. Returns the bytes moved in the last second, and the latency of
+    /// clients then.
     fn run(
         qos: &mut Qos,
         from: Instant,
@@ -358,7 +358,7 @@ mod tests {
         for tick in 0..seconds * 1000 {
             now = now + MS;
             let last = tick >= (seconds - 1) * 1000;
-            // As many steps of 64 KiB as it lets us, at most 64 at once.
+            // As many steps of 64 KiB as are allowed, at most 64 at once.
             let mut steps = 0;
             while steps < 64 && may_start(qos, Class::Recovery, now).is_none() {
                 steps += 1;
@@ -376,7 +376,7 @@ mod tests {
         (now, in_last, latency)
     }
 
-    /// A step of a class, of recovery with an object of 4 KiB.
+    /// Starts a step of a class, recovery with an object of 4 KiB.
     fn may_start(qos: &mut Qos, class: Class, now: Instant) -> Option<Duration> {
         if class != Class::Recovery {
             return qos.may_start(class, now);
@@ -477,7 +477,7 @@ mod tests {
         for ms in 0..10_000u64 {
             now = now + MS;
             if ms % 10 == 0 {
-                // So slow that the background gets the least.
+                // So slow that background work gets the minimum.
                 qos.client_wrote(20 * MS, now);
             }
             while qos.wait_before_next(now).is_none() {
@@ -509,13 +509,12 @@ mod tests {
         assert!(alone(&qos) < 2 * MS + MS / 10, "{:?}", alone(&qos));
         for _ in 0..2000 {
             now = now + 5 * MS;
-            // Another OSD fills a copy here.
+            // Another OSD backfills a copy here.
             qos.helped(now);
             qos.client_wrote(20 * MS, now);
         }
         assert!(alone(&qos) < 2 * MS + MS / 10, "{:?}", alone(&qos));
-        // It began without anybody being there, and its transfers are still under way while nothing may
-        // begin.
+        // It began without clients, and its transfers are still running while nothing may start.
         qos.owe(u32::MAX, now);
         for _ in 0..2000 {
             now = now + 5 * MS;
@@ -545,7 +544,7 @@ mod tests {
     fn a_charge_is_given_back_as_it_was_taken_whatever_objects_turn_out_to_be() {
         let mut qos = Qos::default();
         let mut now = idle(&mut qos, Instant(1_000_000_000), 1);
-        // Clients wait for all of these: they begin though nothing may. One large one, then small ones.
+        // Clients wait for all of these: they start although nothing may. One large one, then small ones.
         let mut begun: Vec<Charge> = (0..100).map(|_| qos.object_begins(now)).collect();
         begun.iter_mut().for_each(|charge| qos.object_has(4096, charge, now));
         let small = 100 * MIN_STEP_COST_BYTES as i64;

@@ -42,7 +42,7 @@ impl OsdConfig {
 }
 
 impl Osd {
-    /// Carries out what the session to the monitor wants.
+    /// Carries out an event of the monitor session.
     pub(crate) fn monc_event(&mut self, event: MoncOut) {
         match event {
             MoncOut::Net(net) => self.core.push(Out::from(net)),
@@ -98,13 +98,13 @@ impl Osd {
         if !self.core.take_nacre(map) {
             return;
         }
-        // A mark of death may be what an activation waits for.
+        // An activation may wait for a mark of death.
         for pg in self.pgs.values_mut() {
             pg.check_activated(&mut self.core);
         }
     }
 
-    /// Asks to be marked up, once the newest map is here and does not say so.
+    /// Asks to be marked up, once the newest map is here and does not have us up.
     pub(crate) fn announce(&mut self) {
         let caught_up = self.core.epoch() >= self.maps.newest_known() && self.core.epoch() != Epoch(0);
         if self.core.is_up() {
@@ -126,7 +126,7 @@ impl Osd {
         self.expect_map();
     }
 
-    /// Asks the monitor to record that we are up, where a PG waits for it.
+    /// Asks the monitor to record us as up (`up_thru`), if a PG waits for it.
     pub(crate) fn ask_up_thru(&mut self) {
         let want = self.core.needed_up_thru();
         let have = self.core.map().osd(self.core.id()).map_or(Epoch(0), |o| o.info.up_thru);
@@ -143,7 +143,7 @@ impl Osd {
         }
     }
 
-    /// Asks the monitor for temporary acting sets, and to end them.
+    /// Requests temporary acting sets, and their end.
     pub(crate) fn ask_pg_temp(&mut self) {
         if !self.monc.is_open() {
             return;
@@ -174,7 +174,7 @@ impl Osd {
         self.asked_up_thru = Epoch(0);
         for (pgid, pg) in &self.pgs {
             pg.follow_acting(&mut self.core);
-            // The primary may have missed that we have a copy, or we that it is needed no more.
+            // The primary may have missed that we have a copy, or we that it is no longer needed.
             if pg.state() == State::Stray && !self.removals.contains_key(pgid) {
                 pg.notify_primary(&mut self.core);
             }

@@ -1,4 +1,4 @@
-//! Messages that arrive: whose they are, whether they may be served, whether our map is new enough to tell.
+//! Incoming messages: their senders, permissions, and the map that they need.
 
 use crate::cls;
 use crate::core::Core;
@@ -28,10 +28,10 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// The outcome of the checks before a client's request is served.
 enum Admission {
     Serve,
-    /// The client will ask again, or another OSD.
+    /// The client will ask again, or ask another OSD.
     Drop,
     Refuse(i32),
-    /// Its key does not allow it.
+    /// The client's key does not allow it.
     Deny,
 }
 
@@ -40,7 +40,7 @@ impl Osd {
     pub(crate) fn go_on_waiting(&mut self) {
         for held in self.waiting.take() {
             if self.must_wait(held.conn, held.epoch) {
-                // For no longer than it would have without this map.
+                // It waits no longer than it would have without this map.
                 self.await_map(held.epoch);
                 self.waiting.keep(held);
                 continue;
@@ -53,7 +53,7 @@ impl Osd {
         }
     }
 
-    /// Clients whose requests have waited too long for the map that they name lose their connections.
+    /// Closes connections of clients whose requests have waited too long for the map that they name.
     pub(crate) fn waiting_due(&mut self) {
         let now = self.core.now().mono;
         while let Some(first) = self.waiting.overdue(now) {
@@ -88,14 +88,14 @@ impl Osd {
         let until = match self.core.session(conn) {
             Some(session) => (!session.is_osd()).then_some(self.core.now().mono + PATIENCE),
             None if self.core.links().owns(conn) => None,
-            // Sent before its sender knew that we have closed the connection.
+            // Sent before its sender knew that we closed the connection.
             None => return self.core.count("messages_ignored", 1),
         };
         self.waiting.keep(Held { epoch, conn, msg, until });
         self.await_map(epoch);
     }
 
-    /// A message of the client protocol.
+    /// Handles a message of the client protocol.
     pub(crate) fn client_message(&mut self, conn: ConnId, tid: u64, body: msgs::Body, hold: Hold) {
         match body {
             msgs::Body::OsdOp(op) if self.must_wait(conn, op.epoch) => {
@@ -117,7 +117,7 @@ impl Osd {
         }
     }
 
-    /// `hold` is for the answer.
+    /// Handles a client's operation; `hold` is the memory for the answer.
     fn client_op(&mut self, conn: ConnId, tid: u64, op: Box<OsdOp>, hold: Hold) {
         let admission = self.admit(conn, &op);
         self.share_maps(conn, op.epoch);
@@ -149,7 +149,7 @@ impl Osd {
         }
     }
 
-    /// A client has understood that it is to hold back.
+    /// Handles a client's acknowledgement of a backoff.
     fn backoff_message(&mut self, conn: ConnId, m: &OsdBackoff) {
         if m.op == backoff_op::ACK_BLOCK {
             self.core.backoff_acknowledged(m.pgid.pgid, conn, m.id);
@@ -161,7 +161,7 @@ impl Osd {
         self.core.send(conn, tid, msgs::Body::from(reply));
     }
 
-    /// Counts it, and says once for each session who asked for what from where.
+    /// Counts a denied request, and logs the first of each session with its sender.
     fn note_denied(&mut self, conn: ConnId, op: &OsdOp) {
         let core = &mut self.core;
         let level = if core.refuse(conn) { Level::Info } else { Level::Debug };
@@ -190,7 +190,7 @@ impl Osd {
         };
         let is_pg_op = op.flags & osd_flag::PGOP != 0 || op.ops.iter().any(|o| o.op.code().is_pg_op());
         let placed = pool.raw_pg_to_pg(PgId::new(pgid.pool, op.hash));
-        // Another member says itself whether it can.
+        // Another member decides itself if it can answer.
         let balanced = |pg: &Pg| may_be_balanced(op) && pg.members().acting.contains(&self.core.id());
         let serves = self.pgs.get(&pgid).is_some_and(|pg| pg.is_primary(&self.core) || balanced(pg));
         if !serves || !is_pg_op && placed != pgid {
@@ -229,7 +229,7 @@ impl Osd {
         self.core.osd_at(conn)
     }
 
-    /// A message between daemons.
+    /// Handles a message of another daemon.
     pub(crate) fn peer_message(&mut self, conn: ConnId, tid: u64, body: peer::Body) {
         let from = match self.core.links().of(conn) {
             Some((_, osd)) => Some(osd),
@@ -296,12 +296,12 @@ impl Osd {
         }
     }
 
-    /// A former member may be asked about a PG that it has nothing of: it says so.
+    /// Answers a former member's question about a PG of which nothing is here.
     fn no_such_pg(&mut self, conn: ConnId, tid: u64, body: peer::Body) {
         let peer::Body::PgQuery(query) = body else { return };
         let PgId { pool, seed } = query.head.pgid.pgid;
         if self.core.map().pools.get(&pool).is_some_and(|pool| seed >= pool.pg_num) {
-            // It was merged, and who asks will learn; what we had of it we still have.
+            // It was merged, and the asker will learn that; our copy remains.
             return;
         }
         let feature_level = self.core.options().feature_level;
@@ -315,7 +315,7 @@ impl Osd {
     }
 }
 
-/// The methods that a request calls, or why one can't be called.
+/// The methods that a request calls, or the error if one can't be called.
 fn calls(op: &OsdOp) -> Result<Vec<auth::ClassCall<'_>>, i32> {
     let calls = op.ops.iter().filter_map(|sub| match &sub.op {
         Op::Call { class, method, .. } => Some((class, method)),
@@ -348,8 +348,8 @@ fn limits(core: &Core, op: &OsdOp) -> Option<i32> {
     (data > limits.write_size).then_some(EMSGSIZE)
 }
 
-/// Snapshots do not change, a context is in order, and an object's snapshots are listed at its directory of
-/// them.
+/// Rejects writes to snapshots, contexts out of order, and listings of snapshots anywhere but at their
+/// directory.
 fn bad_snapshot(op: &OsdOp) -> Option<i32> {
     let context = SnapContext { seq: op.snap_seq, snaps: op.snaps.clone() };
     let writes_badly = may_write(op) && (op.snapid != SnapId::HEAD || !context.is_valid());

@@ -13,7 +13,7 @@ wire_structs! {
     pub struct CloneEntry[plain] {
         /// Its id, which is the snapshot id of its key.
         pub id: SnapId,
-        /// The PG's version of the change that it was made for; clones never change.
+        /// The PG's version of the change that created it; clones never change.
         pub version: EVersion,
         /// The snapshots that it shows, ascending; those that were removed are taken out.
         pub snaps: Vec<SnapId>,
@@ -26,19 +26,19 @@ wire_structs! {
     /// All clones of an object.
     #[derive(Eq)]
     pub struct SnapSet[v 1/1] {
-        /// The newest snapshot that a writer knew of: what is older and shown by no clone did not exist then.
+        /// The newest snapshot that a writer knew: older ones that no clone shows did not exist then.
         pub seq: SnapId,
         /// Clones in ascending order.
         pub clones: Vec<CloneEntry>,
     }
 }
 
-/// The snapshots that a write must preserve the object's state for.
+/// The snapshots for which a write must preserve the object's state.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SnapContext {
-    /// The newest that there was.
+    /// The newest snapshot that existed.
     pub seq: SnapId,
-    /// Those that exist, descending.
+    /// Existing snapshots, descending.
     pub snaps: Vec<SnapId>,
 }
 
@@ -80,14 +80,14 @@ impl SnapSet {
             return Shown::Head;
         }
         match self.clones.iter().find(|c| c.id >= snap) {
-            // The first one behind may have been made for later snapshots only: then the object was not there
-            // yet.
+            // The first clone after it may have been created for later snapshots only: then the object did
+            // not exist yet.
             Some(clone) if clone.snaps.first().is_some_and(|first| *first <= snap) => Shown::Clone(clone.id),
             _ => Shown::Nothing,
         }
     }
 
-    /// As [`Self::at`] for somebody who names a clone by its own id (MAP_SNAP_CLONE).
+    /// Like [`Self::at`], for a clone named by its own id (MAP_SNAP_CLONE).
     pub fn at_clone(&self, id: SnapId) -> Shown {
         if id > self.seq {
             return Shown::Head;
@@ -100,7 +100,7 @@ impl SnapSet {
         context.snaps.first().is_some_and(|newest| *newest > self.seq)
     }
 
-    /// Notes that the head, of this size, was cloned for the context's new snapshots. Gives the clone.
+    /// Records that the head, of this size, was cloned for the context's new snapshots. Returns the clone.
     pub fn add_clone(&mut self, context: &SnapContext, version: EVersion, size: u64) -> &CloneEntry {
         let new = context.snaps.iter().rev().filter(|snap| **snap > self.seq);
         let mut overlap = IntervalSet::new();
@@ -110,7 +110,7 @@ impl SnapSet {
         self.clones.last().expect("just added")
     }
 
-    /// Notes that these ranges of the head have changed.
+    /// Records that these ranges of the head have changed.
     pub fn head_changed(&mut self, ranges: &IntervalSet) {
         if let Some(newest) = self.clones.last_mut() {
             newest.overlap.subtract(ranges);
@@ -125,7 +125,7 @@ impl SnapSet {
         shared
     }
 
-    /// Takes snapshots out of a clone, and the clone out of the set where it shows none any more.
+    /// Removes snapshots from a clone, and the clone from the set if it shows none any more.
     pub fn trim(&mut self, id: SnapId, is_removed: impl Fn(SnapId) -> bool) -> Trimmed {
         let Some(at) = self.clones.iter().position(|c| c.id == id) else { return Trimmed::Untouched };
         let left: Vec<SnapId> = self.clones[at].snaps.iter().copied().filter(|s| !is_removed(*s)).collect();
@@ -137,20 +137,20 @@ impl SnapSet {
             return Trimmed::Shows(left);
         }
         let gone = self.clones.remove(at);
-        // The clone before it now borders on the one behind it.
+        // The previous clone now borders on the next one.
         if at > 0 {
             intersect(&mut self.clones[at - 1].overlap, &gone.overlap);
         }
         Trimmed::Removed
     }
 
-    /// Bytes that the clones hold beside what they share.
+    /// Bytes that the clones hold beyond shared ones.
     pub fn bytes(&self) -> u64 {
         self.clones.iter().map(|c| c.size.saturating_sub(c.overlap.size())).sum()
     }
 }
 
-/// Leaves in `set` what is in `other` too.
+/// Intersects `set` with `other`.
 fn intersect(set: &mut IntervalSet, other: &IntervalSet) {
     let mut rest = set.clone();
     rest.subtract(other);

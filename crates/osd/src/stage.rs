@@ -1,10 +1,10 @@
-//! The stages of a request, and how long it has been in each.
+//! The stages of a request, and the time spent in each.
 
 use serde_json::{Value, json};
 use std::time::Duration;
 use stdx::Instant;
 
-/// The stage of a request: what it waits for.
+/// The stage of a request, named after what it waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
     /// Its turn, the PG, or the recovery of its object.

@@ -1,4 +1,4 @@
-//! The store, and what waits for its answers.
+//! The store, and the owners of its pending operations.
 
 use crate::completion::{CommitFor, ReadFor};
 use crate::config::OsdOptions;
@@ -18,7 +18,7 @@ pub struct StoreIo {
     commits: VecDeque<(TxnId, Instant, CommitFor)>,
     /// Latency and errors of the device.
     health: DiskHealth,
-    /// Damaged objects of ours that were replaced by copies of others.
+    /// Number of damaged objects of ours that were replaced by copies of others.
     repaired: u32,
 }
 
@@ -29,7 +29,7 @@ impl std::fmt::Debug for StoreIo {
 }
 
 impl StoreIo {
-    /// A store that is not open.
+    /// Creates a store that is not open.
     pub fn new(options: &OsdOptions, disk: DiskInfo, rng: Rng) -> Self {
         let config = Config {
             cache_bytes: options.store_cache as usize,
@@ -47,7 +47,7 @@ impl StoreIo {
         self.store.set_caches(options.store_cache as usize, options.data_cache as usize);
     }
 
-    /// Opens it, or makes one on a blank device.
+    /// Opens the store, or formats a blank device.
     pub fn open(&mut self, mkfs: MkfsInfo) {
         self.store.open(Some(mkfs), &mut self.events);
     }
@@ -72,7 +72,7 @@ impl StoreIo {
         self.store.identity()
     }
 
-    /// A disk operation has ended.
+    /// Handles a completed disk operation.
     pub fn disk_done(&mut self, id: DiskOpId, result: DiskResult) {
         if result.is_err() {
             self.health.refused();
@@ -98,7 +98,7 @@ impl StoreIo {
         Ok(())
     }
 
-    /// Asks for a read.
+    /// Starts a read.
     pub fn read(&mut self, read: Read, then: ReadFor) {
         let id = self.store.read_as(class_of(&then), read, &mut self.events);
         self.reads.insert(id, then);
@@ -137,17 +137,17 @@ impl StoreIo {
         self.health.errors()
     }
 
-    /// Damaged objects of ours that were replaced by copies of others.
+    /// Number of damaged objects of ours that were replaced by copies of others.
     pub fn repaired(&self) -> u32 {
         self.repaired
     }
 
-    /// One more object was.
+    /// Counts a replaced object.
     pub fn object_repaired(&mut self) {
         self.repaired += 1;
     }
 
-    /// Sets their number, as an administrator has asked.
+    /// Sets that number, for an administrator.
     pub fn set_repaired(&mut self, count: u32) {
         self.repaired = count;
     }

@@ -1,4 +1,4 @@
-//! The superblock: whose a store is, and which maps are in it.
+//! The superblock: owner of the store, and the maps in it.
 
 use maps::Epoch;
 use store::{ObjectKey, TxnOp};
@@ -21,7 +21,7 @@ wire_structs! {
         pub uuid: Uuid,
         /// The oldest map stored; 0 for none.
         pub oldest: Epoch,
-        /// The newest map that all PGs have acted on; 0 for none.
+        /// The newest map that all PGs have processed; 0 for none.
         pub newest: Epoch,
         /// The newest map in which it was up.
         pub last_up: Epoch,

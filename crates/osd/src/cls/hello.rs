@@ -82,12 +82,12 @@ fn turn_it_to_11(o: &mut Object<'_, '_>, input: &[u8]) -> MethodResult {
     sign(o, b"amplified_by")
 }
 
-/// May only write and reads.
+/// Declared as a writer, but reads.
 fn bad_reader(o: &mut Object<'_, '_>, _: &[u8]) -> MethodResult {
     Ok((0, o.read(0, 100)?.to_vec()))
 }
 
-/// May only read and writes.
+/// Declared as a reader, but writes.
 fn bad_writer(o: &mut Object<'_, '_>, input: &[u8]) -> MethodResult {
     o.write_full(input.to_vec())?;
     done()

@@ -34,7 +34,7 @@ const PREFIX: &[u8] = b"lock.";
 mod kind {
     pub const EXCLUSIVE: u8 = 1;
     pub const SHARED: u8 = 2;
-    /// Exclusive, and the object goes with the lock.
+    /// Exclusive; the object is deleted with the lock.
     pub const EPHEMERAL: u8 = 3;
 
     pub fn is_known(kind: u8) -> bool {
@@ -42,9 +42,9 @@ mod kind {
     }
 }
 
-/// Whoever has the lock takes it again.
+/// The holder may take the lock again.
 const MAY_RENEW: u8 = 1;
-/// Nobody else takes it.
+/// Only the holder may take the lock again.
 const MUST_RENEW: u8 = 2;
 
 wire_structs! {
@@ -53,7 +53,7 @@ wire_structs! {
     pub struct LockerId[v 1/1] {
         /// The client that holds it.
         pub client: EntityId,
-        /// And its name for it.
+        /// The client's name for the lock.
         pub cookie: Vec<u8>,
     }
 
@@ -73,7 +73,7 @@ wire_structs! {
         pub lockers: BTreeMap<LockerId, Locker>,
         /// One of [`kind`].
         pub kind: u8,
-        /// Only who knows it shares the lock.
+        /// A shared lock is shared only by those who give this tag.
         pub tag: Vec<u8>,
     }
 
@@ -126,7 +126,7 @@ fn attr_of(name: &[u8]) -> Vec<u8> {
     [PREFIX, name].concat()
 }
 
-/// The lock, without those whose time is over.
+/// Loads the lock without its expired holders.
 fn load(o: &Object<'_, '_>, name: &[u8]) -> Result<LockInfo, i32> {
     let Some(stored) = o.xattr(&attr_of(name))? else { return Ok(LockInfo::default()) };
     let mut lock: LockInfo = Reader::new(stored).get().map_err(|_| EIO)?;
@@ -160,7 +160,7 @@ fn lock(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
     if !info.lockers.is_empty() && (op.kind != kind::SHARED || info.kind != op.kind) {
         return Err(EBUSY);
     }
-    // Which of its addresses a client shows depends on whom it talks to; the oldest form fits all.
+    // The address that a client shows depends on its peer; the oldest form fits all.
     addr.ty = AddrType::LEGACY;
     let expiration = if op.duration == Utime::default() { op.duration } else { sum(o.now(), op.duration) };
     (info.kind, info.tag) = (op.kind, op.tag);
@@ -205,7 +205,7 @@ fn list_locks(o: &mut Object<'_, '_>, _: &[u8]) -> MethodResult {
     output(&ListLocksReply { locks: locks.collect() })
 }
 
-/// The lock, if the caller has it just so.
+/// The lock, if the caller holds it exactly as stated.
 fn held(o: &Object<'_, '_>, op: &AssertOp) -> Result<(LockInfo, LockerId), i32> {
     if !kind::is_known(op.kind) || op.name.is_empty() {
         return Err(EINVAL);

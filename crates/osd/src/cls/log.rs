@@ -39,7 +39,7 @@ wire_structs! {
 
     struct AddOp[v 2/1] {
         pub entries: Vec<LogEntry>,
-        /// No entry is older than those before it.
+        /// If set, no entry may be older than those before it.
         pub monotonic: bool = since 2,
     }
 
@@ -125,7 +125,7 @@ fn list(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
 fn trim(o: &mut Object<'_, '_>, bytes: &[u8]) -> MethodResult {
     let op: TrimOp = input(bytes)?;
     let from = if op.from_marker.is_empty() { time_key(op.from) } else { op.from_marker };
-    // Behind the last key to go: entries of the very last moment go too.
+    // After the last key to remove: entries of the very last moment are removed too.
     let to = match op.to_marker.is_empty() {
         true => time_key(just_behind(op.to)),
         false => [&op.to_marker[..], &[0]].concat(),

@@ -31,10 +31,10 @@ pub type MethodResult = Result<(i32, Vec<u8>), i32>;
 pub struct Method {
     /// Name by which clients call it.
     pub name: &'static str,
-    /// It may look at the object. One that does not fails with EIO if it does; whether an object exists all
-    /// may ask.
+    /// The method may read the object. One that reads without declaring it fails with EIO; every method may
+    /// ask if the object exists.
     pub reads: bool,
-    /// It may change the object; the same.
+    /// The method may change the object, under the same rule.
     pub writes: bool,
     /// Its implementation.
     pub run: fn(&mut Object<'_, '_>, &[u8]) -> MethodResult,
@@ -51,7 +51,7 @@ pub trait Class: Sync {
 static CLASSES: &[&dyn Class] =
     &[&hello::Hello, &lock::Lock, &log::Log, &numops::NumOps, &refcount::RefCount, &version::Version];
 
-/// Classes that Ceph's OSDs load and these do not have.
+/// Classes that Ceph's OSDs load and this one does not implement.
 const NOT_HERE: &[&str] = &[
     "2pc_queue",
     "cas",
@@ -68,8 +68,8 @@ const NOT_HERE: &[&str] = &[
     "user",
 ];
 
-/// The method of this name; or EOPNOTSUPP where it, or its class, is not here; or EPERM for a class that
-/// Ceph's OSDs refuse to load.
+/// The method of this name. EOPNOTSUPP if it, or its class, is not implemented; EPERM for a class that Ceph's
+/// OSDs refuse to load.
 pub fn find(class: &str, method: &str) -> Result<&'static Method, i32> {
     let Some(known) = CLASSES.iter().find(|c| c.name() == class) else {
         return Err(if NOT_HERE.contains(&class) { EOPNOTSUPP } else { EPERM });
@@ -77,22 +77,22 @@ pub fn find(class: &str, method: &str) -> Result<&'static Method, i32> {
     known.methods().iter().find(|m| m.name == method).ok_or(EOPNOTSUPP)
 }
 
-/// A method that looks at the object.
+/// A method that reads the object.
 const fn reader(name: &'static str, run: fn(&mut Object<'_, '_>, &[u8]) -> MethodResult) -> Method {
     Method { name, reads: true, writes: false, run }
 }
 
-/// A method that looks at the object and changes it.
+/// A method that reads and changes the object.
 const fn updater(name: &'static str, run: fn(&mut Object<'_, '_>, &[u8]) -> MethodResult) -> Method {
     Method { name, reads: true, writes: true, run }
 }
 
-/// A method that changes the object without looking at it.
+/// A method that changes the object without reading it.
 const fn writer(name: &'static str, run: fn(&mut Object<'_, '_>, &[u8]) -> MethodResult) -> Method {
     Method { name, reads: false, writes: true, run }
 }
 
-/// Decodes a method's input. What follows it is a newer client's.
+/// Decodes a method's input. Bytes that follow are from a newer client and ignored.
 fn input<T: Decode>(bytes: &[u8]) -> Result<T, i32> {
     Reader::new(bytes).get().map_err(|_| EINVAL)
 }

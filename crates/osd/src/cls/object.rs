@@ -1,4 +1,4 @@
-//! The object as a method of a class sees and changes it.
+//! A method's view of its object.
 
 use super::Method;
 use crate::ops::{Exec, OmapEntry};
@@ -10,10 +10,10 @@ use stdx::Bufs;
 use store::TxnOp;
 use wire::{EntityAddr, EntityId, Utime};
 
-/// Fails a method that has to wait for the store; never leaves the execution.
+/// Internal error of a method that must wait for the store; it never leaves the execution.
 const NEEDS: i32 = i32::MAX;
 
-/// Something that a method asked for and that is not loaded.
+/// Data that a method asked for and that is not loaded.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Need {
     /// Values of omap keys.
@@ -29,9 +29,9 @@ pub enum Need {
 /// Data loaded for methods.
 #[derive(Clone, Debug, Default)]
 pub struct Cached {
-    /// Omap values by key; `None` for keys that are not there.
+    /// Omap values by key; `None` for missing keys.
     pub values: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
-    /// Omap entries, and whether more follow, by the need.
+    /// Omap entries by the need, and whether more follow.
     pub ranges: BTreeMap<Need, (Vec<OmapEntry>, bool)>,
     /// The omap header.
     pub header: Option<Vec<u8>>,
@@ -47,7 +47,7 @@ pub struct Object<'e, 'a> {
 }
 
 impl<'e, 'a> Object<'e, 'a> {
-    /// For a method that is operation number `op` of its vector.
+    /// An object for a method that is operation number `op` of its vector.
     pub fn new(exec: &'e mut Exec<'a>, method: &'static Method, op: usize) -> Self {
         Self { exec, method, op }
     }
@@ -62,8 +62,7 @@ impl<'e, 'a> Object<'e, 'a> {
         self.exec.caller.now.into()
     }
 
-    /// The version that the object gets if the vector changes it; no other change of any object of the PG has
-    /// it.
+    /// The version that the object gets if the vector changes it; no other change in the PG has it.
     pub fn next_version(&self) -> EVersion {
         self.exec.caller.version
     }
@@ -107,7 +106,7 @@ impl<'e, 'a> Object<'e, 'a> {
         Ok(self.exec.loaded.attrs.keys().map(Vec::as_slice))
     }
 
-    /// Data, cut off at the object's end.
+    /// Reads data up to the object's end.
     pub fn read(&mut self, off: u64, len: u64) -> Result<Bufs, i32> {
         self.may_read()?;
         if !self.exec.loaded.exists {
@@ -124,7 +123,7 @@ impl<'e, 'a> Object<'e, 'a> {
         Ok(self.omap_values(&[key.to_vec()])?.remove(key))
     }
 
-    /// The values of those keys that there are.
+    /// The values of those keys that exist.
     pub fn omap_values(&mut self, keys: &[Vec<u8>]) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, i32> {
         self.may_read()?;
         if !self.exec.loaded.exists {
@@ -138,7 +137,7 @@ impl<'e, 'a> Object<'e, 'a> {
         Ok(keys.iter().filter_map(|k| Some((k.clone(), cached.get(k)?.clone()?))).collect())
     }
 
-    /// Omap entries behind `after` with a prefix, at most `max`, and whether more follow.
+    /// Omap entries after `after` with a prefix, at most `max`, and whether more follow.
     pub fn omap_range(
         &mut self,
         after: &[u8],
@@ -194,7 +193,7 @@ impl<'e, 'a> Object<'e, 'a> {
         Ok(())
     }
 
-    /// Removes omap keys from the first to before the second.
+    /// Removes omap keys from the first, inclusive, to the second, exclusive.
     pub fn omap_remove_range(&mut self, from: Vec<u8>, to: Vec<u8>) -> Result<(), i32> {
         self.may_write()?;
         self.exec.ensure_exists();

@@ -1,4 +1,4 @@
-//! `refcount`: an object that goes with the last of those who refer to it.
+//! `refcount`: an object that is deleted with its last reference.
 
 use super::{Class, Method, MethodResult, Object, done, input, output, reader, updater};
 use msgs::errno::{EINVAL, EIO, ENOENT};

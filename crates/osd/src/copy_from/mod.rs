@@ -24,7 +24,7 @@ use stdx::{Budget, Hold, Reservation};
 const CHUNK: u64 = 4 << 20;
 /// Memory for all objects that are copied at once.
 const MEMORY: u64 = 16 << 20;
-/// An object that is changed so often while it is read is not copied.
+/// An object that changes this many times while it is read is not copied.
 const RESTARTS: u32 = 20;
 
 /// The copied object with its memory reservation, or an errno.
@@ -115,7 +115,8 @@ impl SourceRead {
                 Op::OmapGetHeader => self.so_far.omap_header = result.data.to_vec(),
                 Op::Read(_) => {
                     let short = result.data.is_empty() && (self.so_far.data.len() as u64) < self.so_far.size;
-                    // It is counted here from now on, not as a message: those wait for one another.
+                    // The part is counted here from now on, and not as a message, because messages wait for
+                    // one another.
                     self.so_far.data.append(result.data.settled());
                     if short {
                         return None;

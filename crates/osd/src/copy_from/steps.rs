@@ -13,7 +13,7 @@ use stdx::Hold;
 use wire::{EntityId, EntityType};
 
 impl Osd {
-    /// Begins to read what requests want to copy, and takes answers of PGs of our own.
+    /// Starts to read the sources that requests asked for, and takes answers of our own PGs.
     pub(crate) fn copies_settle(&mut self) -> bool {
         let wanted = self.core.take_wanted_copies();
         let answers = self.core.take_own_answers();
@@ -31,7 +31,7 @@ impl Osd {
         self.begin_copies() || busy
     }
 
-    /// Begins with those that there is memory for, in their order. Whether there was one.
+    /// Starts the waiting reads for which there is memory, in order. Returns true if there was one.
     fn begin_copies(&mut self) -> bool {
         let mut any = false;
         while let Some(copy) = self.copies.waiting.front()
@@ -45,14 +45,14 @@ impl Osd {
         any
     }
 
-    /// A new map: whoever was asked may not be the one to ask any more.
+    /// Repeats all questions after a new map: another OSD may have to be asked.
     pub(crate) fn ask_copies_again(&mut self) {
         for copy in std::mem::take(&mut self.copies.asked).into_values() {
             self.ask_copy(copy);
         }
     }
 
-    /// A connection to an OSD is gone, and what was asked on it.
+    /// Handles the loss of a connection to an OSD, and of the questions sent on it.
     pub(crate) fn copies_link_lost(&mut self, osd: OsdId) {
         let lost: Vec<u64> =
             self.copies.asked.iter().filter(|(_, c)| c.asked == Some(osd)).map(|(tid, _)| *tid).collect();
@@ -69,7 +69,7 @@ impl Osd {
         }
     }
 
-    /// Asks for the next part of one that has its memory.
+    /// Asks for the next part of a read that has its memory.
     fn ask_copy(&mut self, mut copy: SourceRead) {
         // Nobody waits for it any more.
         let waits = |pg: &crate::pg::Pg| pg.waits_for_copy(copy.wanted.op, copy.wanted.attempt);
@@ -126,7 +126,7 @@ impl Osd {
         }
     }
 
-    /// A part has come.
+    /// Handles the answer to a question.
     pub(crate) fn copy_answer(&mut self, tid: u64, reply: &OsdOpReply) {
         let Some(mut copy) = self.copies.asked.remove(&tid) else { return };
         if reply.result < 0 {

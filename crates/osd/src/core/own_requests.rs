@@ -25,12 +25,12 @@ pub struct OwnRequests {
 }
 
 impl OwnRequests {
-    /// A request needs the contents of an object.
+    /// Notes that a request needs the contents of an object.
     pub fn want(&mut self, wanted: CopyFor, source: CopySource) {
         self.wanted.push((wanted, source));
     }
 
-    /// A PG of ours has answered a question of our own.
+    /// Takes the answer of our own PG to our own question.
     pub fn answered(&mut self, tid: u64, reply: OsdOpReply) {
         self.answers.push((tid, Box::new(reply)));
     }

@@ -15,7 +15,7 @@ pub struct Reservations {
 }
 
 impl Reservations {
-    /// A PG asks for one. Asking again changes nothing.
+    /// Requests a slot for a PG. A repeated request changes nothing.
     pub fn ask(&mut self, pgid: PgId, urgency: u8) {
         if !self.held.contains(&pgid) && !self.waiting.values().any(|waits| *waits == pgid) {
             self.arrivals += 1;
@@ -23,14 +23,13 @@ impl Reservations {
         }
     }
 
-    /// A PG gives up its reservation, or the wait for it. Returns true if it held one, which another may have
-    /// now.
+    /// Releases a PG's slot or request. Returns true if it held a slot, which another may have now.
     pub fn release(&mut self, pgid: PgId) -> bool {
         self.waiting.retain(|_, waits| *waits != pgid);
         self.held.remove(&pgid)
     }
 
-    /// Grants free reservations, of `count` in all; gives the PGs that have one now.
+    /// Grants free slots, of `count` in all; returns the PGs that got one.
     pub fn grant(&mut self, count: usize) -> Vec<PgId> {
         let mut granted = Vec::new();
         while self.held.len() < count

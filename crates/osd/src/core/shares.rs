@@ -19,7 +19,7 @@ impl Share {
         self.busy < limit
     }
 
-    /// A PG works no more.
+    /// Ends a PG's work.
     pub fn end(&mut self) {
         assert!(self.busy > 0, "a PG ends work that none does");
         self.busy -= 1;

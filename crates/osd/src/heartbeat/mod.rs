@@ -27,7 +27,7 @@ struct Beat {
 }
 
 impl Beat {
-    /// From when on it counts as silent, if nothing comes before.
+    /// Time at which it counts as silent, if no message comes before.
     fn silent_at(&self, grace: Duration) -> Option<Instant> {
         self.asked.map(|asked| (self.heard + grace).max(asked + grace / 2))
     }
@@ -41,13 +41,12 @@ pub struct Heartbeats {
     /// Earliest time at which a peer may count as silent.
     look_at: Option<Instant>,
     peers: BTreeMap<OsdId, Beat>,
-    /// Pings of OSDs with a newer map than ours, which were answered without a promise. They get it with that
-    /// map.
+    /// Pings with a newer map than ours, answered without a promise. Their senders get it with that map.
     unpromised: BTreeMap<ConnId, peer::OsdPing>,
 }
 
 impl Heartbeats {
-    /// All of them.
+    /// All heartbeat peers.
     pub fn peers(&self) -> Vec<OsdId> {
         self.peers.keys().copied().collect()
     }
@@ -57,7 +56,7 @@ impl Heartbeats {
         self.look_at.map_or(self.next_at, |at| at.min(self.next_at))
     }
 
-    /// Begins to ping now.
+    /// Starts to ping now.
     pub fn begin(&mut self, now: Instant) {
         self.next_at = now;
     }
@@ -67,7 +66,7 @@ impl Heartbeats {
         self.peers.contains_key(&osd)
     }
 
-    /// A connection is gone.
+    /// Forgets a closed connection.
     pub fn forget(&mut self, conn: ConnId) {
         self.unpromised.remove(&conn);
     }

@@ -13,7 +13,7 @@ use stdx::Instant;
 const DRIFT: (u64, u64) = (19, 20);
 
 impl Osd {
-    /// After a map or a change of PGs: with whom we share PGs.
+    /// Recomputes the OSDs that share PGs with us, after a map or a change of PGs.
     pub(crate) fn heartbeat_peers_changed(&mut self) {
         let (map, now, us) = (self.core.map().clone(), self.core.now().mono, self.core.id());
         let shared = self.pgs.values().flat_map(|pg| pg.members().acting.iter().chain(&pg.members().up));
@@ -43,11 +43,11 @@ impl Osd {
         self.promise_late();
     }
 
-    /// Pings all when it is time, reports those that are silent.
+    /// Pings all peers when it is time, and reports silent ones.
     pub(crate) fn beat(&mut self) {
         let (now, interval) = (self.core.now().mono, self.core.options().heartbeat_interval);
         if now.since(self.heartbeats.deadline()) >= interval {
-            // It was us who stood still: answers may lie unread.
+            // This OSD was paused itself: answers may be unread.
             self.heartbeats.peers.values_mut().for_each(|beat| beat.asked = beat.asked.map(|_| now));
         }
         let due = now >= self.heartbeats.next_at;
@@ -104,7 +104,7 @@ impl Osd {
         silent.into_iter().for_each(|(osd, time)| self.report_failure(osd, false, false, time));
     }
 
-    /// An OSD has said something, whatever it was.
+    /// Notes a message from an OSD, whatever it was.
     pub(crate) fn heard_from(&mut self, osd: OsdId) {
         let now = self.core.now().mono;
         let Some(beat) = self.heartbeats.peers.get_mut(&osd) else { return };
@@ -130,14 +130,14 @@ impl Osd {
         self.expect_map();
     }
 
-    /// A connection to an OSD could not be made, or broke.
+    /// Handles a connection to an OSD that failed or broke.
     pub(crate) fn link_failed(&mut self, osd: OsdId, reason: CloseReason) {
         let (now, interval) = (self.core.now().mono, self.core.options().heartbeat_interval);
         if reason != CloseReason::Refused || !self.core.is_up() {
             return;
         }
         let due = match self.heartbeats.peers.get_mut(&osd) {
-            // Heartbeat and data connections are both refused: one report is enough for a while.
+            // Heartbeat and data connections are both refused; one report suffices for a while.
             Some(beat) => {
                 let due = beat.refused_at.is_none_or(|at| now.since(at) >= interval);
                 if due {
@@ -152,7 +152,7 @@ impl Osd {
         }
     }
 
-    /// A heartbeat connection is there.
+    /// Handles an opened heartbeat connection.
     pub(crate) fn link_made(&mut self, conn: ConnId) {
         if let Some((_, osd)) = self.core.links().of(conn)
             && let Some(beat) = self.heartbeats.peers.get_mut(&osd)
@@ -161,14 +161,14 @@ impl Osd {
         }
     }
 
-    /// A ping or its answer.
+    /// Handles a ping or its answer.
     pub(crate) fn ping_message(&mut self, conn: ConnId, msg: &peer::OsdPing) {
         if msg.fsid != self.core.config().fsid {
             return;
         }
         if let Some(osd) = self.sender(conn).filter(|osd| *osd == msg.from) {
             self.heard_of_map(osd, msg.epoch);
-            // A peer that pings us is shown our map by our own pings; whoever is no peer of ours, by its own.
+            // A peer that pings us learns our map from our own pings; any other OSD learns it here.
             if msg.op == ping_op::REPLY || !self.heartbeats.knows(osd) {
                 self.core.share_maps_on(conn);
             }
@@ -190,8 +190,8 @@ impl Osd {
         }
     }
 
-    /// Our map is newer. Who pinged us with it before we had it need not wait for its promise until it pings
-    /// again; it counts from that ping. And promises that others made with it hold from now on.
+    /// Handles a newer map. OSDs that pinged with it before we had it get their promise now instead of at the
+    /// next ping; it counts from that ping. Promises that others made with this map hold from now on.
     fn promise_late(&mut self) {
         for (conn, ping) in std::mem::take(&mut self.heartbeats.unpromised) {
             self.answer_ping(conn, &ping);
@@ -209,7 +209,7 @@ impl Osd {
         self.leases_changed(msg.from);
     }
 
-    /// Requests that waited for this OSD's promise go on.
+    /// Resumes requests that waited for this OSD's promise.
     fn leases_changed(&mut self, osd: OsdId) {
         for pg in self.pgs.values_mut().filter(|pg| pg.members().acting.contains(&osd)) {
             pg.on_lease(&mut self.core);

@@ -16,23 +16,23 @@ use stdx::Instant;
 use store::{Transaction, TxnOp};
 use wire::{Reader, Writer};
 
-/// Maps are stored once they are together as long as this part of the device, or a MiB, before more of them
-/// are looked at: a store takes only a quarter of its log in one transaction, and its log is a 32nd of the
-/// device or less.
+/// Maps are stored once they reach this part of the device, or a MiB, before more are processed: a store
+/// takes only a quarter of its log in one transaction, and its log is a 32nd of the device or less.
 const SAVE_AT: (u64, usize) = (512, 1 << 20);
-/// Longer ones do not go through the log.
+/// Longer maps do not go through the store's log.
 const LOGGED: usize = 64 << 10;
-/// A message that names a newer map has it ahead of itself if its sender is an OSD, and another OSD brings it
-/// soon if it is a client; if the map has not come after this time, a monitor is asked.
+/// Wait for a map that a message names, before a monitor is asked. An OSD sends the map ahead of its message;
+/// for a client's message another OSD brings it soon.
 const MAP_PATIENCE: Duration = Duration::from_millis(100);
-/// A map of which only a heartbeat has told comes with the next ones, which go each second to all peers.
+/// Wait for a map that only a heartbeat has named: it comes with the next heartbeats, which are sent to all
+/// peers each second.
 const HEARTBEAT_PATIENCE: Duration = Duration::from_millis(1500);
-/// New maps are announced at once to this many peers, by heartbeats: those who lack it show that in their
-/// answers.
+/// Number of peers to which a new map is announced at once, by heartbeats; their answers show if they lack
+/// it.
 const TOLD_AT_ONCE: usize = 3;
 
 impl Osd {
-    /// Maps from the monitor.
+    /// Handles maps from the monitor.
     pub(crate) fn take_maps(&mut self, msg: &msgs::OsdMap) {
         if msg.fsid != self.core.config().fsid {
             let text =
@@ -45,7 +45,7 @@ impl Osd {
         }
     }
 
-    /// Applies all maps of a message that follow on ours; `true` if there were any.
+    /// Applies all maps of a message that follow ours; `true` if there were any.
     fn apply_maps(&mut self, msg: &msgs::OsdMap) -> bool {
         self.maps.newest_known = self.maps.newest_known.max(msg.newest);
         let ours = self.core.epoch();
@@ -73,7 +73,7 @@ impl Osd {
         self.core.epoch() > ours
     }
 
-    /// The map of a message that follows on ours: by the next incremental, or else the newest in full.
+    /// The map of a message that follows ours: by the next incremental, or else the newest in full.
     fn next_in(&mut self, msg: &msgs::OsdMap) -> Result<Option<OsdMap>, String> {
         let next = self.core.epoch().next();
         let (epoch, map) = if let Some(bytes) = msg.incrementals.get(&next) {
@@ -95,7 +95,7 @@ impl Osd {
         Ok(Some(map))
     }
 
-    /// Maps from another OSD, which has seen that we lack them.
+    /// Handles maps from another OSD, which has noticed that we lack them.
     pub(crate) fn take_shared_maps(&mut self, msg: &msgs::OsdMap) {
         let is_news = msg.fsid == self.core.config().fsid && msg.newest > self.core.epoch();
         if !is_news || !self.boot.is_running() {
@@ -108,13 +108,13 @@ impl Osd {
         }
     }
 
-    /// A message that waits for it has named a newer map.
+    /// Notes that a waiting message names a newer map.
     pub(crate) fn await_map(&mut self, epoch: Epoch) {
         let (ours, now) = (self.core.epoch(), self.core.now().mono);
         self.maps.awaited.heard_of(epoch, ours, MAP_PATIENCE, now);
     }
 
-    /// A heartbeat has named the map that its sender has.
+    /// Notes the map that a heartbeat names.
     pub(crate) fn heard_of_map(&mut self, osd: OsdId, epoch: Epoch) {
         let (ours, now) = (self.core.epoch(), self.core.now().mono);
         self.core.heard_epoch(osd, epoch);
@@ -134,7 +134,7 @@ impl Osd {
         self.maps.awaited.deadline()
     }
 
-    /// Asks the monitor for all that follows on the map that we have.
+    /// Asks the monitor for all maps after ours.
     fn ask_monitor_for_maps(&mut self) {
         self.monc.ask_again("osdmap", u64::from(self.core.epoch().0) + 1, &mut self.monc_out);
         self.expect_map();
@@ -145,8 +145,8 @@ impl Osd {
         self.monc.expect(self.core.now(), "osdmap");
     }
 
-    /// One map. Where PGs split or are merged, all that came before is acted on first, and what the map asks
-    /// for at once: the marks of those PGs speak of the newest stored map.
+    /// Processes one map. If PGs split or merge with it, all earlier maps are processed first, and the splits
+    /// and merges at once, because the marks of those PGs refer to the newest stored map.
     fn next_map(&mut self, map: OsdMap, before: &mut Arc<OsdMap>, began: &mut Vec<PgId>) {
         let old = self.core.map().clone();
         let changes = |(id, pool): (&i64, &maps::Pool)| {
@@ -163,8 +163,7 @@ impl Osd {
         *before = self.core.map().clone();
     }
 
-    /// One map: stored, and every PG's membership moved on. PGs that begin a new interval are noted in
-    /// `began`.
+    /// Stores one map and advances every PG's membership. PGs that begin a new interval are added to `began`.
     fn advance(&mut self, map: OsdMap, began: &mut Vec<PgId>) {
         let old = self.core.map().clone();
         let map = Arc::new(map);
@@ -195,7 +194,7 @@ impl Osd {
         self.new_pgs(&old, &map, began);
     }
 
-    /// Epochs that we can't have any more: what happened in them others must tell us.
+    /// Handles epochs that can no longer be had: other OSDs must tell what happened in them.
     fn maps_skipped(&mut self, old: &OsdMap, new: &OsdMap) {
         self.event(Level::Info, "maps_skipped", format!("{} to {}", old.epoch, new.epoch));
         for pg in self.pgs.values_mut() {
@@ -220,7 +219,7 @@ impl Osd {
         let bytes = Writer::encode(map);
         self.maps.unsaved_len += if bytes.len() < LOGGED { bytes.len() } else { 0 };
         let mut ops = vec![TxnOp::Write(map_key(map.epoch), 0, bytes.into())];
-        // As far back as a PG may need them, and no further than a bound.
+        // As far back as a PG may need them, within a bound.
         let limit =
             Epoch(needed.0.min(map.epoch.0.saturating_sub(kept)).max(map.epoch.0.saturating_sub(4 * kept)));
         while superblock.oldest < limit {
@@ -230,15 +229,15 @@ impl Osd {
         self.maps.unsaved.append(&mut ops);
     }
 
-    /// Keeps track of the PGs that nobody can have written to: only of those may a member believe that it
-    /// knows all.
+    /// Tracks the PGs to which nobody can have written: only of those may a member assume that it knows
+    /// everything.
     fn follow_untouched(&mut self, old: &OsdMap, map: &OsdMap) {
         let nobody_was_active = map.existing().all(|(_, o)| o.info.up_thru == Epoch(0));
         let all_are_new = old.epoch == Epoch(0) && nobody_was_active;
         let follows = old.epoch != Epoch(0) && map.epoch == old.epoch.next();
         for (id, pool) in &map.pools {
             for seed in old.pools.get(id).map_or(0, |old| old.pg_num).max(1)..pool.pg_num {
-                // A part of what nobody has written to.
+                // A child of an untouched PG.
                 if let Some(whole) =
                     parent(old, PgId::new(*id, seed)).and_then(|p| self.maps.untouched.get(&p))
                 {
@@ -282,8 +281,8 @@ impl Osd {
         }
     }
 
-    /// PGs that this OSD is a member of and has nothing of. Those that PGs of ours are about to become are
-    /// made then.
+    /// Creates PGs of which this OSD is a member without any copy. Children of our own PGs are created when
+    /// those split.
     fn new_pgs(&mut self, old: &OsdMap, map: &OsdMap, began: &mut Vec<PgId>) {
         for (id, pool) in &map.pools {
             for pgid in pool.pgs(*id).filter(|pgid| !self.pgs.contains_key(pgid)).collect::<Vec<_>>() {
@@ -309,7 +308,7 @@ impl Osd {
         }
     }
 
-    /// Splits PGs that were marked when the newest map was stored, or before the start. Gives the new ones.
+    /// Splits PGs that were marked when the newest map was stored, or before the start. Returns the new ones.
     pub(crate) fn split_pgs(&mut self) -> Vec<PgId> {
         let mut children = Vec::new();
         let map = self.core.map().clone();
@@ -332,8 +331,7 @@ impl Osd {
         made
     }
 
-    /// Merges PGs that were marked when the newest map was stored, or before the start. Gives what they have
-    /// become.
+    /// Merges PGs that were marked when the newest map was stored, or before the start. Returns the results.
     pub(crate) fn merge_pgs(&mut self) -> Vec<PgId> {
         let map = self.core.map().clone();
         let mut merges: BTreeMap<PgId, Vec<PgId>> = BTreeMap::new();
@@ -432,7 +430,7 @@ impl Osd {
         }
     }
 
-    /// Tells a few peers at once that there is a new map. All others see it in the next heartbeat.
+    /// Announces a new map to a few peers at once. All others see it in the next heartbeat.
     fn announce_map(&mut self) {
         let peers = self.heartbeats.peers();
         let first = (self.core.epoch().0 as usize).wrapping_mul(TOLD_AT_ONCE);
@@ -451,7 +449,7 @@ impl Osd {
     }
 }
 
-/// The PG of `old` that a new PG of the same pool is a part of.
+/// The PG of `old` of which a new PG of the same pool is a part.
 fn parent(old: &OsdMap, pgid: PgId) -> Option<PgId> {
     let pool = old.pools.get(&pgid.pool).filter(|pool| pgid.seed >= pool.pg_num)?;
     Some(PgId::new(pgid.pool, stable_mod(pgid.seed, pool.pg_num, stable_mod_mask(pool.pg_num))))

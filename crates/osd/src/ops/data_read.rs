@@ -14,8 +14,7 @@ const XXHASH64: u8 = 1;
 const CRC32C: u8 = 2;
 
 impl Exec<'_> {
-    /// The size that a read sees: a truncation that the client knows of and that has not come here yet
-    /// counts.
+    /// The size that a read sees, including a truncation that the client knows and that has not arrived here.
     fn visible_size(&self, e: &Extent) -> u64 {
         let (seq, size) = e.truncation();
         if seq > self.info.truncate_seq { self.size.min(size) } else { self.size }
@@ -40,7 +39,7 @@ impl Exec<'_> {
         Ok((0, self.loaded_data(i, len)))
     }
 
-    /// The written extents within the range. Unlike in READ, no bytes are none, as in Ceph.
+    /// The written extents within the range. Unlike in READ, a length of 0 means none, as in Ceph.
     fn extents(&self, i: usize, e: &Extent) -> BTreeMap<u64, u64> {
         if e.len == 0 {
             return BTreeMap::new();

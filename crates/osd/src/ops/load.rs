@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use stdx::Bufs;
 use store::{ObjectKey, ObjectView, OmapRange, Read, ReadReply};
 
-/// The reads of one vector: the first one gives existence, xattrs and plain data, further ones belong to one
-/// operation each.
+/// The reads of one vector. The first returns existence, xattrs and plain data; each further one belongs to
+/// one operation.
 #[derive(Debug)]
 pub struct Loads {
     /// Reads for the store, with their purposes.
@@ -27,7 +27,7 @@ pub enum For {
     Vector,
     /// For one operation.
     Op(usize),
-    /// Methods of classes.
+    /// For methods of classes.
     Called(Need),
 }
 
@@ -107,12 +107,12 @@ impl Loads {
         Self { reads: reads.collect(), ranges: Vec::new() }
     }
 
-    /// Only existence and metadata: what tells which clone is to be read.
+    /// Reads only existence and metadata, which tell which clone to read.
     pub fn of_head(key: &ObjectKey) -> Self {
         Self { reads: vec![(For::Vector, Read::attrs_of(key))], ranges: Vec::new() }
     }
 
-    /// Takes the answer to the read number `at`. `false` where the object's own metadata is damaged.
+    /// Takes the answer to read number `at`. `false` if the object's own metadata is damaged.
     #[must_use]
     pub fn take(&self, at: usize, reply: ReadReply, into: &mut Loaded) -> bool {
         match (&self.reads[at].0, reply) {

@@ -73,8 +73,8 @@ impl Default for Limits {
     }
 }
 
-/// Bytes that one operation of a vector that writes may return (`osd_max_write_op_reply_len`): they are
-/// logged, so that a repetition is answered the same.
+/// Maximum bytes that an operation of a writing vector may return (`osd_max_write_op_reply_len`): they are
+/// logged, so that a repetition gets the same answer.
 pub const MAX_WRITE_OUTPUT: usize = 64;
 
 /// Error of an operation: a positive errno.
@@ -89,13 +89,13 @@ pub struct Caller<'a> {
     pub who: EntityId,
     /// Address of the client.
     pub addr: EntityAddr,
-    /// Nobody asks: the client's watch has not been heard of for too long.
+    /// True for a request of the OSD itself, which ends a watch whose client was silent for too long.
     pub expired: bool,
     /// Time of execution.
     pub now: Wall,
-    /// The version of the change, if it is one.
+    /// Version of the change, if it is one.
     pub version: EVersion,
-    /// The number of a notification that the first operation makes; those of the others follow.
+    /// Id of a notification by the first operation; those of later operations follow.
     pub notify_id: u64,
     /// Watches of the object's PG.
     pub watches: &'a Watches,
@@ -116,9 +116,9 @@ pub fn may_write(request: &OsdOp) -> bool {
 pub struct Outcome {
     /// 0, or the negative errno of the operation that failed.
     pub result: i32,
-    /// One for each operation.
+    /// Result of each operation.
     pub ops: Vec<OpResult>,
-    /// Changes to the object, without its [`ObjectInfo`]; empty where the vector failed or changed nothing.
+    /// Changes to the object, without its [`ObjectInfo`]; empty if the vector failed or changed nothing.
     pub txn: Vec<TxnOp>,
     /// True if it changed the object, even by a step without effect, such as CREATE of an existing object.
     pub modified: bool,
@@ -128,15 +128,15 @@ pub struct Outcome {
     pub exists: bool,
     /// Its size afterwards.
     pub size: u64,
-    /// Its info afterwards; versions and mtime are the caller's to set.
+    /// Its info afterwards; the caller sets versions and mtime.
     pub info: ObjectInfo,
     /// Effects on watches, to be carried out once all this is durable.
     pub effects: Vec<Effect>,
     /// If not empty, this outcome is void: the vector is executed again once these are loaded.
     pub needs: Vec<Need>,
-    /// The same: objects that are to be read for an operation.
+    /// Likewise: objects to be read for an operation.
     pub copies: Vec<(usize, CopySource)>,
-    /// It is a copy of an object of this version and time.
+    /// Set for a copy: version and time of the source.
     pub copied: Option<(u64, Utime)>,
 }
 
@@ -227,7 +227,7 @@ fn is_visible(op: &Op) -> bool {
 }
 
 impl Outcome {
-    /// Nothing was done.
+    /// The outcome of a refused vector.
     pub fn refused(request: &OsdOp, loaded: &Loaded, errno: i32) -> Self {
         let op = |sub: &SubOp| OpResult { raw: sub.op.to_raw(sub.flags).0, ..OpResult::default() };
         Self {
@@ -346,7 +346,7 @@ impl Exec<'_> {
     }
 }
 
-/// Decodes an operation's input; a bad one is the operation's error, not the connection's.
+/// Decodes an operation's input; an invalid one fails the operation, not the connection.
 fn input<T: wire::Decode>(data: &Bufs) -> Result<T, OpError> {
     msgs::op::input::read(data).map_err(|_| EINVAL)
 }

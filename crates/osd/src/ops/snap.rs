@@ -1,4 +1,4 @@
-//! LIST_SNAPS and ROLLBACK; and what a vector means for an object's clones.
+//! LIST_SNAPS and ROLLBACK, and the effects of a vector on an object's clones.
 
 use super::{Exec, Loaded, OpError, OpOutput, Outcome, done, output};
 use crate::object::{INFO_ATTR, ObjectInfo, at_snap};
@@ -22,14 +22,14 @@ pub enum Source {
 /// Changes to snapshots that accompany a vector's changes.
 #[derive(Debug, Default)]
 pub struct Preserved {
-    /// The clone that was made: its id, and the snapshots that it shows.
+    /// The new clone: its id, and the snapshots that it shows.
     pub clone: Option<(SnapId, Vec<SnapId>)>,
-    /// Bytes that clones hold beside what they share, afterwards less before.
+    /// Change of the bytes that clones hold beyond shared ones.
     pub bytes: i64,
 }
 
 impl Exec<'_> {
-    /// Clones oldest first, then the head, unless it was deleted.
+    /// Lists clones from the oldest on, then the head, unless it was deleted.
     pub(super) fn list_snaps(&mut self) -> Result<OpOutput, OpError> {
         if !self.loaded.stored {
             return Err(msgs::errno::ENOENT);
@@ -46,7 +46,7 @@ impl Exec<'_> {
         output(&ListSnapsReply { clones, seq: set.seq })
     }
 
-    /// Makes the object what it was at a snapshot.
+    /// Restores the object's state at a snapshot.
     pub(super) fn rollback(&mut self, i: usize) -> Result<OpOutput, OpError> {
         match self.loaded.sources.get(&i) {
             Some(Source::Head) => self.modified |= self.exists,
@@ -56,7 +56,7 @@ impl Exec<'_> {
                 self.txn.push(TxnOp::Clone(at_snap(self.key, id.0), self.key.clone()));
                 self.modified = true;
                 if !self.watches.is_empty() {
-                    // They are of the head, not of what it holds.
+                    // Watches belong to the head, not to its content.
                     self.store_watches();
                 }
             }
@@ -140,7 +140,7 @@ pub fn info_op(key: ObjectKey, info: &ObjectInfo) -> TxnOp {
     TxnOp::SetAttr(key, INFO_ATTR.to_vec(), info.to_bytes())
 }
 
-/// The ranges of the head's bytes that a transaction changes; what is behind its end counts for nothing.
+/// The ranges of the head that a transaction changes; bytes after its end do not count.
 fn changed_ranges(txn: &[TxnOp], key: &ObjectKey, size: u64, set: &SnapSet) -> IntervalSet {
     let (mut changed, mut size) = (IntervalSet::new(), size);
     for op in txn {

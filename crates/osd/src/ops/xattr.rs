@@ -20,8 +20,7 @@ impl Exec<'_> {
         output(&self.loaded.attrs)
     }
 
-    /// A missing xattr compares as an empty one; that of an object that was not there before the vector does
-    /// not compare.
+    /// A missing xattr compares as an empty one; that of an object created by the vector does not compare.
     pub(super) fn cmp_xattr(
         &mut self,
         name: &[u8],
@@ -71,8 +70,8 @@ impl Exec<'_> {
     }
 }
 
-/// The number that a text begins with, as C's `strtoull` reads it: too large a one is the largest, a negative
-/// one counts from the end, and none is 0.
+/// The number at the start of a text, as C's `strtoull` reads it: an overflow gives the maximum, a negative
+/// number wraps around, and no digits give 0.
 fn number(text: &[u8]) -> u64 {
     let text = text.trim_ascii_start();
     let (negative, digits) = match text {

@@ -7,12 +7,12 @@ use maps::PgId;
 use stdx::Instant;
 use store::ObjectKey;
 
-/// A PG that goes.
+/// A PG that is being removed.
 #[derive(Debug)]
 pub struct Removal {
     from: ObjectKey,
     to: ObjectKey,
-    /// The pool is there, only our copy goes, unless another round of peering begins before.
+    /// Set if only our copy is removed and the pool remains; a new round of peering ends the removal.
     round: Option<u64>,
     emptied: bool,
     gone: bool,
@@ -26,7 +26,7 @@ impl Removal {
         Self { from: range.0, to: range.1, round: None, emptied: false, gone: false, pause: None }
     }
 
-    /// Of a PG whose pool is not known any more: all that is left of the pool goes with it.
+    /// A PG of an unknown pool: everything left of the pool is removed with it.
     pub fn whole_pool_part(pgid: PgId) -> Self {
         Self::of((ObjectKey::first_at(pgid.pool, -1, 0), ObjectKey::first_at(pgid.pool, 0, 0)))
     }
