@@ -1,5 +1,5 @@
-//! POSIX and flock locks on one file. Each owner holds at most one mode on a byte; what it sets replaces what
-//! it had.
+//! POSIX and flock locks on one file. An owner holds at most one mode on each byte; a new lock replaces its
+//! old ones.
 
 use crate::types::ClientId;
 use msgs::FileLock;
@@ -9,10 +9,9 @@ use msgs::FileLock;
 pub struct Owner {
     /// The client that locks.
     pub client: ClientId,
-    /// Within the client.
+    /// Its number within the client.
     pub owner: u64,
-    /// Process; told to others, and part of the identity only where `owner` is of the old kind (top bit
-    /// clear).
+    /// Its process, shown to others; part of the identity only if `owner` is of the old kind (top bit clear).
     pub pid: u64,
 }
 
@@ -31,7 +30,7 @@ pub const EXCLUSIVE: u8 = 2;
 /// Code that releases a lock.
 pub const UNLOCK: u8 = 4;
 
-/// A range: first byte, and the last one.
+/// A byte range: first and last byte, inclusive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Held {
     first: u64,
@@ -66,7 +65,7 @@ impl FileLocks {
         [&self.posix, &self.flock].iter().any(|set| set.held.iter().any(|h| h.owner.client == client))
     }
 
-    /// Removes what a client holds.
+    /// Removes all locks of a client.
     pub fn drop_client(&mut self, client: ClientId) {
         for set in [&mut self.posix, &mut self.flock] {
             set.held.retain(|h| h.owner.client != client);
@@ -80,7 +79,7 @@ fn ends(start: u64, length: u64) -> (u64, u64) {
 }
 
 impl LockSet {
-    /// The lock that stands in the way, if any.
+    /// The conflicting lock, if any.
     pub fn conflict(&self, owner: &Owner, kind: u8, start: u64, length: u64) -> Option<FileLock> {
         let (first, last) = ends(start, length);
         let clash = |h: &&Held| {
@@ -99,7 +98,7 @@ impl LockSet {
         })
     }
 
-    /// Sets a range of `owner`, or frees it.
+    /// Sets or frees a range of `owner`.
     pub fn set(&mut self, owner: Owner, kind: u8, start: u64, length: u64) {
         let (first, last) = ends(start, length);
         let mut next = Vec::with_capacity(self.held.len() + 2);
@@ -122,7 +121,7 @@ impl LockSet {
         self.held = next;
     }
 
-    /// Takes over locks that a client claims.
+    /// Restores locks that a client claims.
     pub fn claim(&mut self, client: ClientId, locks: &[FileLock]) {
         for l in locks {
             self.set(Owner { client, owner: l.owner, pid: l.pid }, l.kind, l.start, l.length);

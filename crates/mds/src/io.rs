@@ -19,9 +19,9 @@ pub struct ObjectId {
 /// One operation of a vector.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ObjOp {
-    /// Make it if it is not there.
+    /// Create it if it does not exist.
     Create,
-    /// Read bytes; all where `len` is 0.
+    /// Read bytes; all if `len` is 0.
     Read {
         /// Offset to read from.
         offset: u64,
@@ -41,14 +41,14 @@ pub enum ObjOp {
     Truncate(u64),
     /// Remove the object.
     Delete,
-    /// Omap entries behind a key.
+    /// List omap entries after a key.
     OmapList {
         /// The key before the first.
         after: Vec<u8>,
         /// Maximum number of entries.
         max: u64,
     },
-    /// Omap entries of these keys.
+    /// Get the omap entries of these keys.
     OmapGet(Vec<Vec<u8>>),
     /// Set omap entries.
     OmapSet(BTreeMap<Vec<u8>, Vec<u8>>),

@@ -18,7 +18,7 @@ stdx::ids! {
 pub struct RankPeer {
     /// Number of the rank.
     pub rank: MdsRank,
-    /// Counts the servers that have had it.
+    /// Number of servers that have held it.
     pub incarnation: i32,
 }
 
@@ -67,16 +67,16 @@ impl From<&ClientId> for Holder {
     }
 }
 
-/// Something that an operation lacks before it can be decided.
+/// Something that an operation lacks for its decision.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Need {
     /// One entry of a fragment.
     Dentry(DirFrag, DentryKey),
-    /// The entries of a fragment behind an omap key.
+    /// The entries of a fragment after an omap key.
     Page(DirFrag, Vec<u8>),
     /// An inode, found through the inode index.
     Inode(InodeKey),
-    /// All holders but one must give cap bits of an inode back.
+    /// All holders but one must give up cap bits of an inode.
     Revoke {
         /// The inode concerned.
         ino: InodeKey,

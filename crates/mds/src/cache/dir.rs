@@ -15,7 +15,7 @@ pub enum SlotLink {
     Primary(InodeKey),
     /// A further hard link.
     Remote {
-        /// To which inode.
+        /// Number of the inode.
         ino: Ino,
         /// Directory-entry type (`DT_*`) of the inode.
         dtype: u8,
@@ -40,7 +40,7 @@ pub struct Slot {
     pub link: SlotLink,
     /// The first snapshot that the entry is in.
     pub first: SnapId,
-    /// The event that changed it last; 0 for one that was loaded.
+    /// The event that changed it last; 0 if it was loaded.
     pub lsn: Lsn,
     /// The run that used it last.
     pub used: Cell<u64>,
@@ -51,7 +51,7 @@ pub struct Slot {
 pub struct Commit {
     /// The entries that it contains.
     pub keys: BTreeSet<DentryKey>,
-    /// The oldest event that is lost without it.
+    /// Oldest event that needs it.
     pub since: Segment,
     /// Operations in flight.
     pub parts: usize,
@@ -66,13 +66,13 @@ pub struct Dir {
     pub complete: bool,
     /// Entries that are not written back.
     pub dirty: BTreeSet<DentryKey>,
-    /// The oldest event that is lost without them.
+    /// Oldest event that needs their write-back.
     pub dirty_since: Segment,
     /// The last event that changed an entry.
     pub lsn: Lsn,
     /// The write-back in flight.
     pub commit: Option<Commit>,
-    /// Counts write-backs since the directory was loaded.
+    /// Number of write-backs since the directory was loaded.
     pub version: u64,
 }
 
@@ -87,7 +87,7 @@ impl Dir {
         self.dirty.contains(key) || self.commit.as_ref().is_some_and(|c| c.keys.contains(key))
     }
 
-    /// The oldest event that is lost without its write-back.
+    /// Oldest event that needs its write-back.
     pub fn since(&self) -> Option<Segment> {
         let dirty = (!self.dirty.is_empty()).then_some(self.dirty_since);
         let commit = self.commit.as_ref().map(|c| c.since);

@@ -1,4 +1,4 @@
-//! Reading the cache: what is not there is a [`Need`].
+//! Lookups in the cache: a missing item is a [`Need`].
 
 use super::{Cache, Inode, SlotLink};
 use crate::types::{Holder, Lsn, Need, Place};
@@ -36,8 +36,8 @@ impl Cache {
         Err(Need::Dentry(dir, key.clone()))
     }
 
-    /// The entry under a name as it is with this link: one that led to the same inode stays in the snapshots
-    /// that it is in.
+    /// The entry for a name with this link; if the name led to the same inode before, the entry stays in its
+    /// snapshots.
     pub fn dentry(&self, place: &Place, link: Link) -> Box<Dentry> {
         let slot = self.dirs.get(&place.0).and_then(|d| d.slots.get(&place.1));
         let same = slot.filter(|s| s.link.inode().is_some_and(|inode| inode.ino == link.ino()));
@@ -51,8 +51,7 @@ impl Cache {
         }
     }
 
-    /// Marks all entries of a part of a directory, behind an omap key up to an entry or to the end, as used
-    /// in this run.
+    /// Marks a part of a directory, after an omap key up to an entry or to the end, as used in this run.
     pub fn touch_page(&self, dir: DirFrag, after: &[u8], last: Option<&DentryKey>) {
         let Some(d) = self.dirs.get(&dir) else { return };
         let start = DentryKey::from_omap(after).map_or(Bound::Unbounded, Bound::Included);

@@ -36,9 +36,9 @@ pub struct IndexChange {
 
 /// The cached part of the name space.
 pub struct Cache {
-    /// The authority over what is cached, and over the rest.
+    /// The authority over all fragments.
     pub subtrees: SubtreeMap,
-    /// An inode with a snapshot realm of its own has been here.
+    /// True if an inode with a snapshot realm of its own was ever cached.
     pub may_have_realms: bool,
     /// Inodes by number and snapshot.
     pub inodes: FastMap<InodeKey, Inode>,
@@ -53,13 +53,13 @@ pub struct Cache {
     dirty_index: DirtyIndex<Ino>,
     /// Entries of all fragments that are not written back.
     dirty_entries: usize,
-    /// Counts runs: the age of entries.
+    /// Number of runs so far: the clock of entries' ages.
     pub tick: u64,
-    /// Entries in the order in which they came or were last passed over by trimming.
+    /// Entries in the order of arrival, or of the last time that trimming passed them over.
     queue: VecDeque<(u64, Place)>,
     /// Entries of all directories.
     entries: usize,
-    /// Entries that have come since the last trimming.
+    /// Entries added since the last trimming.
     fresh: usize,
 }
 

@@ -16,7 +16,7 @@ pub(super) fn request(io: IoRequest) -> Request {
     if !writes {
         return Request::read(pool, ns, io.object.name, ops);
     }
-    // Also in a full cluster: nobody could remove anything otherwise. The rank makes nothing new then.
+    // Also in a full cluster, in which nothing could be removed otherwise; the rank creates nothing new then.
     Request::write(pool, ns, io.object.name, ops).with_flags(osd_flag::FULL_FORCE)
 }
 

@@ -75,7 +75,7 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// With the session's rights, and what is known of an earlier run of the same request.
+    /// Adds the session's rights, and the result of an earlier execution of the same request.
     pub fn with_session(mut self, auth: &'a MdsCap, done: Option<Ino>) -> Self {
         self.auth = Some(auth);
         self.done = done;
@@ -90,7 +90,7 @@ impl<'a> Cx<'a> {
         self
     }
 
-    /// The newest event that this run has seen: its answer must wait for it.
+    /// The newest event that this run depends on: its answer must wait for it.
     pub fn seen(&self) -> Lsn {
         self.seen.get()
     }
@@ -177,17 +177,17 @@ impl<'a> Cx<'a> {
         Ok(Target { ino, place: Some((dir, key)) })
     }
 
-    /// Asks that nobody but `except` holds bits of `mask` on an inode when the operation is carried out.
+    /// Requires that nobody but `except` holds bits of `mask` on an inode when the operation is carried out.
     pub fn revoke(&self, ino: InodeKey, except: Option<Holder>, mask: u32) {
         self.revokes.borrow_mut().extend(self.cache.revocation(ino, except, mask));
     }
 
-    /// The same of everybody else.
+    /// Like [`Self::revoke`], for all holders but the asking client.
     pub fn revoke_others(&self, ino: InodeKey, mask: u32) {
         self.revoke(ino, Some(self.client.into()), mask);
     }
 
-    /// Ends a run: the plan, if nothing must be revoked before.
+    /// Ends a run: returns the plan, unless bits must be revoked first.
     pub fn finish(&self, plan: super::Plan) -> Result<super::Plan, Stop> {
         let revokes = self.revokes.take();
         if revokes.is_empty() { Ok(plan) } else { Err(Stop::Need(revokes)) }
@@ -203,7 +203,7 @@ impl<'a> Cx<'a> {
         self.request.flags & msgs::request_flag::WANT_DENTRY != 0
     }
 
-    /// The parts of a directory that are cached without gaps since the last run.
+    /// The parts of a directory that have been cached without gaps since the last run.
     pub fn pages(&self, dir: DirFrag) -> impl Iterator<Item = &'a Page> {
         self.pages.iter().filter(move |p| p.dir == dir)
     }
@@ -243,7 +243,7 @@ impl<'a> Cx<'a> {
     }
 }
 
-/// The inode where a path begins.
+/// The inode at which a path starts.
 pub fn base(path: &FilePath) -> InodeKey {
     if path.ino == 0 { Ino::ROOT.head() } else { Ino(path.ino).head() }
 }

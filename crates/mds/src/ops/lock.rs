@@ -19,7 +19,7 @@ fn parts<'a>(cx: &Cx<'a>) -> Result<(InodeKey, FileLockArgs, Owner, Option<&'a L
     let set = match args.rule {
         POSIX => locks.map(|l| &l.posix),
         FLOCK => locks.map(|l| &l.flock),
-        // Interrupts are dealt with before an operation begins.
+        // Interrupts are handled before an operation begins.
         _ => return Err(Errno::EINVAL.into()),
     };
     Ok((target.ino, args, owner, set))
@@ -43,7 +43,7 @@ pub(super) fn set(cx: &Cx<'_>) -> Result<Plan, Stop> {
         LockChange { ino, posix: args.rule == POSIX, kind, owner: args.owner, pid: args.pid, start, length };
     let mut draft = Draft::new(cx.cache, cx.now);
     if kind != UNLOCK && !cx.inode(ino)?.data.ranges.contains_key(&cx.client.0) {
-        // Recorded like a writer, so that a restart of ours gives the lock to nobody else.
+        // Recorded like a writer, so that the lock survives our restart.
         draft.inode(ino)?.ranges.insert(cx.client.0, ClientRange::default());
     }
     cx.finish(Plan { local: draft.finish(), lock: Some(lock), ..Plan::default() })

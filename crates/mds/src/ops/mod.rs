@@ -1,5 +1,5 @@
-//! The metadata operations, one file each. `prepare` reads and decides; it changes nothing and may be started
-//! again any number of times. What it decides is a [`Plan`]: after-images for one journal event, and what to
+//! The metadata operations, one file each. `prepare` reads and decides; it changes nothing and may be
+//! restarted any number of times. Its result is a [`Plan`]: after-images for one journal event, and the
 //! answer.
 
 mod context;
@@ -32,14 +32,14 @@ use wire::Errno;
 pub struct Plan {
     /// This rank's changes, journaled as one event.
     pub local: Vec<Update>,
-    /// Changes of what other ranks have the authority over. With some, the operation becomes a transaction of
-    /// all of them; with one rank there are none.
+    /// Changes under other ranks' authority. With any, the operation becomes a transaction of all of them;
+    /// with one rank there are none.
     pub remote: BTreeMap<MdsRank, Vec<Update>>,
-    /// The inode that it makes, or 0.
+    /// The inode that it creates, or 0.
     pub created: Ino,
     /// The client's answer.
     pub reply: Reply,
-    /// Inodes whose caps are to be looked at again.
+    /// Inodes whose caps must be evaluated again.
     pub touched: Vec<InodeKey>,
     /// A file lock to set.
     pub lock: Option<LockChange>,
@@ -54,7 +54,7 @@ pub struct Reply {
     pub dentry: Option<Place>,
     /// Inode that it learns of.
     pub target: Option<InodeKey>,
-    /// Cap bits that it wants of the target from now on.
+    /// Cap bits of the target that it wants from now on.
     pub want: u32,
     /// Further content that depends on the operation.
     pub extra: Extra,
@@ -66,7 +66,7 @@ pub enum Extra {
     /// No further content.
     #[default]
     None,
-    /// The inode that was made.
+    /// The created inode.
     Created(Ino),
     /// Content that is already encoded.
     Bytes(Vec<u8>),
@@ -88,11 +88,11 @@ pub enum Extra {
 pub struct LockChange {
     /// The file concerned.
     pub ino: InodeKey,
-    /// fcntl rather than flock.
+    /// True for fcntl, false for flock.
     pub posix: bool,
     /// Shared, exclusive or free.
     pub kind: u8,
-    /// Within the client.
+    /// Its number within the client.
     pub owner: u64,
     /// Process that locks.
     pub pid: u64,
@@ -104,7 +104,7 @@ pub struct LockChange {
 
 /// Decides an operation.
 pub fn prepare(cx: &Cx<'_>) -> Result<Plan, Stop> {
-    // Locks are not in the journal: one that is asked for again is set again.
+    // Locks are not in the journal: a lock requested again is set again.
     if let Some(created) = cx.done.filter(|_| cx.request.op != MdsOp::SETFILELOCK) {
         return replayed(cx, created);
     }
@@ -165,7 +165,7 @@ fn what_is_left(cx: &Cx<'_>, created: Ino) -> Result<Reply, Stop> {
             reply.target = made;
         }
         match named(cx) {
-            // Whoever has the name now: what was removed or renamed may have a successor.
+            // The name may lead to a successor of what was removed or renamed.
             Ok((place, found)) if made.is_none() || made == found => {
                 (reply.dentry, reply.target) = (Some(place), found);
             }

@@ -1,5 +1,5 @@
-//! READDIR: a page of a directory in order of hash and name. A page is a range of the omap, merged with what
-//! is cached.
+//! READDIR: a page of a directory in order of hash and name. A page is a range of the omap, merged with the
+//! cache.
 
 use super::{Cx, Extra, Plan, Reply};
 use crate::types::{Need, Stop};
@@ -58,7 +58,7 @@ fn start_of(cx: &Cx<'_>, args: &ReaddirArgs) -> Bound<DentryKey> {
     }
 }
 
-/// Names and inodes behind `start`, and whether these are all.
+/// Names and inodes after `start`, and whether these are all.
 fn page(cx: &Cx<'_>, dir: DirFrag, start: &Bound<DentryKey>, most: usize) -> Result<(Listed, bool), Stop> {
     let cached = cx.fragment(dir)?;
     let complete = cached.is_some_and(|d| d.complete);
@@ -82,7 +82,7 @@ fn page(cx: &Cx<'_>, dir: DirFrag, start: &Bound<DentryKey>, most: usize) -> Res
     if entries.is_empty()
         && let Some(last) = until
     {
-        // A page of nothing but removed names: go on behind it.
+        // All names of the page are removed: continue after it.
         return page(cx, dir, &Bound::Excluded(last), most);
     }
     Ok((entries, until.is_none()))

@@ -7,8 +7,8 @@ use fsfmt::{Ino, InodeKey};
 use msgs::{MdsOp, cap};
 use wire::Errno;
 
-/// Takes a name away from what it leads to. An inode that loses its primary name becomes a stray: until the
-/// last cap on it is gone, or for as long as other names lead to it.
+/// Removes a name from its inode. An inode without a primary name becomes a stray: until the last cap on it
+/// is gone, or as long as other names lead to it.
 pub(super) fn drop_name(
     cx: &Cx<'_>,
     draft: &mut Draft<'_>,
@@ -26,7 +26,7 @@ pub(super) fn drop_name(
         draft.put(stray_place(cx, ino)?, ino);
     }
     draft.dir_changed(place.0, -i64::from(!is_dir), -i64::from(is_dir))?;
-    // Also from who asks: the answer does not tell it the new count.
+    // Also from the asking client: the answer does not carry the new count.
     cx.revoke(ino, None, cap::LINK_SHARED | cap::LINK_EXCL);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Taking in what was loaded: bytes from objects become entries and inodes of the cache.
+//! Loaded bytes become entries and inodes of the cache.
 
 use super::{Loader, Step};
 use crate::cache::Cache;
@@ -69,7 +69,7 @@ fn take_entry(env: &mut Env, cache: &mut Cache, dir: DirFrag, key: &DentryKey, v
     }
 }
 
-/// Takes in a page; gives its last entry, or none if it reaches the end.
+/// Adds a page; returns its last entry, or `None` if it reaches the end.
 fn take_page(
     env: &mut Env,
     cache: &mut Cache,

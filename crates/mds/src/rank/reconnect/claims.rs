@@ -17,7 +17,7 @@ use node::Level;
 const CAP_IDS_END: u64 = 1 << 62;
 
 impl Reconnect {
-    /// A client says what it holds.
+    /// Handles a client's claims.
     pub fn client_reconnect(
         &mut self,
         env: &mut Env,
@@ -60,7 +60,7 @@ impl Reconnect {
         }
     }
 
-    /// An inode was loaded, or does not exist: decides the claims on it.
+    /// Decides the claims on an inode that was loaded, or does not exist.
     pub fn resume_claims(
         &mut self,
         env: &mut Env,
@@ -87,8 +87,8 @@ impl Reconnect {
         self.reconnected.pop_front()
     }
 
-    /// Serves a client again that has claimed everything: gives what it has said, which is to be handled now,
-    /// and the inodes that it held until now, which others may wait for.
+    /// Resumes a client that has claimed everything. Returns its kept messages, to be handled now, and the
+    /// inodes that it held until now, for which others may wait.
     pub fn resume(
         &mut self,
         env: &mut Env,
@@ -100,7 +100,7 @@ impl Reconnect {
             return Default::default();
         };
         sessions.reopen(env, client);
-        // Before it may believe anything again.
+        // Before it may rely on its cache again.
         if env.stage() == Stage::Active || was_absent {
             self.revoke_outdated(env, cache, sessions, client, was_absent);
         }
