@@ -79,7 +79,7 @@ impl RecoveryBudget {
 
 /// Pace of background work.
 impl RecoveryBudget {
-    /// True if another object may be recovered now; if not, [`Self::pace_deadline`] tells when to ask again.
+    /// True if another object may be recovered now; if not, [`Self::deadline`] tells when to ask again.
     pub fn may_recover(&mut self, now: Instant) -> bool {
         let wait = self.qos.wait_before_next(now);
         self.pace(wait, now)
