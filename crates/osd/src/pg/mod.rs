@@ -59,26 +59,26 @@ use store::{ObjectKey, Transaction, TxnOp};
 /// One placement group.
 #[derive(Debug)]
 pub struct Pg {
-    /// Which.
+    /// Id of the PG.
     id: PgId,
     /// Its objects' keys, from the first to the second, exclusive.
     range: (ObjectKey, ObjectKey),
-    /// Where it stands.
+    /// Its state.
     state: State,
-    /// Since when.
+    /// Time at which it entered the state.
     state_since: Wall,
-    /// Our copy.
+    /// Info of our copy.
     info: Info,
-    /// Who serves it.
+    /// Membership of the PG.
     members: Members,
-    /// Our log.
+    /// Log of our copy.
     log: PgLog,
-    /// What our copy lacks.
+    /// Missing objects of our copy.
     missing: Missing,
-    /// Whether anything of it is stored.
+    /// True if any record of it is stored.
     stored: bool,
-    /// It is to be split or merged, and had so many PGs in its pool before; range, log and the rest are still
-    /// from then.
+    /// Set if the PG is to be split or merged: the number of PGs that its pool had before. Range, log and all
+    /// else still date from then.
     pg_num_before: Option<u32>,
     /// This round of peering.
     round: PeeringRound,
@@ -90,11 +90,11 @@ pub struct Pg {
     replication: Replication,
     /// Client requests that are not answered.
     requests: RequestQueues,
-    /// Of our objects, while we are primary.
+    /// Watches on its objects, while we are primary.
     watches: Watches,
     /// Objects on their way.
     recovery: Recovery,
-    /// Whose turn it is to recover.
+    /// Slots for recovery.
     reservations: Reservations,
     /// Removed snapshots being trimmed.
     trim: trim::SnapTrim,
@@ -192,17 +192,17 @@ impl Pg {
         self.members.acting.first().copied()
     }
 
-    /// Whether that is us.
+    /// True if we are the primary.
     pub fn is_primary(&self, core: &Core) -> bool {
         self.primary() == Some(core.id())
     }
 
-    /// Whether an OSD takes part: it serves the PG, or is to and is being filled while others serve it.
+    /// True if an OSD takes part: it serves the PG, or is to serve it and is backfilled meanwhile.
     pub fn takes_part(&self, osd: OsdId) -> bool {
         self.members.acting.contains(&osd) || self.members.up.contains(&osd)
     }
 
-    /// What is known of the copies of the others that take part.
+    /// Copies of the others that take part.
     fn members_copies(&self) -> impl Iterator<Item = (OsdId, &PeerCopy)> {
         self.round.copies().filter(|(osd, _)| self.takes_part(*osd))
     }
@@ -214,12 +214,12 @@ impl Pg {
         acting.iter().chain(to_fill).copied().filter(|o| *o != core.id()).collect()
     }
 
-    /// How many members have a complete log and so count for `min_size`.
+    /// Number of members with a complete log, which count for `min_size`.
     fn full_members(&self) -> usize {
         self.members.acting.iter().filter(|osd| !self.backfill.is_filling(**osd)).count()
     }
 
-    /// Whether clients are served.
+    /// True if clients are served.
     pub fn is_serving(&self) -> bool {
         self.state.is_active()
             && self.full_members() >= usize::from(self.members.min_size)
@@ -246,7 +246,7 @@ impl Pg {
         self.backfill.check();
     }
 
-    /// What we tell the primary.
+    /// Our report to the primary.
     pub fn notice(&self, core: &Core) -> Notice {
         Notice {
             info: self.info.clone(),
@@ -261,7 +261,7 @@ impl Pg {
         self.leases.left(core, &self.members.acting)
     }
 
-    /// Whether we may serve reads: every other member has promised within its lease that it knows of no newer
+    /// True if we may serve reads: every other member has promised within its lease that it knows of no newer
     /// interval.
     pub fn has_lease(&self, core: &Core) -> bool {
         self.members.acting.iter().all(|o| *o == core.id() || core.lease_from(*o))
@@ -294,10 +294,10 @@ impl Pg {
     }
 }
 
-/// How many bits of an object's hash tell that it is in the PG `seed` of `pg_num`.
+/// Number of bits of an object's hash that place it in the PG `seed` of `pg_num`.
 pub fn bits_of(seed: u32, pg_num: u32) -> u32 {
     let bits = pg_num.max(1).next_power_of_two().trailing_zeros();
-    // Where the number of PGs is no power of two, some have not split yet at the last bit.
+    // If the number of PGs is no power of two, some have not split yet at the last bit.
     if bits > 0 && seed < 1 << (bits - 1) && seed + (1 << (bits - 1)) >= pg_num { bits - 1 } else { bits }
 }
 

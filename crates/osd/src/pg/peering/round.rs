@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use stdx::Instant;
 use store::ObjectKey;
 
-/// What the primary knows of another OSD's copy, in one round of peering.
+/// The primary's knowledge of another OSD's copy, in one round of peering.
 #[derive(Debug, Default)]
 pub struct PeerCopy {
     /// It has one.
@@ -116,17 +116,17 @@ impl PeeringRound {
         Self { number, ..Self::default() }
     }
 
-    /// Its number.
+    /// Number of the round.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// What is known of the other copies.
+    /// The known copies of other OSDs.
     pub fn copies(&self) -> impl Iterator<Item = (OsdId, &PeerCopy)> {
         self.copies.iter().map(|(osd, copy)| (*osd, copy))
     }
 
-    /// What is known of one copy.
+    /// A known copy of another OSD.
     pub fn copy(&self, osd: OsdId) -> Option<&PeerCopy> {
         self.copies.get(&osd)
     }
@@ -198,7 +198,7 @@ impl PeeringRound {
         self.strays.insert(osd);
     }
 
-    /// The strays, which are told to remove their copies.
+    /// Takes the strays, which are told to remove their copies.
     pub fn take_strays(&mut self) -> BTreeSet<OsdId> {
         std::mem::take(&mut self.strays)
     }

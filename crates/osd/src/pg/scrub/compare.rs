@@ -1,9 +1,7 @@
-//! What copies of the same objects tell when they are laid side by side: which are damaged, and which one is
-//! right.
+//! Comparison of copies of the same objects: finds the damaged ones and the right one.
 //!
-//! A copy whose own checksums fail is never right. Of those that can be read, the newest version is, and
-//! among copies of that version the content that most of them have. Where there is no such majority nobody is
-//! right: a person has to decide.
+//! A copy whose own checksums fail is never right. Of the readable ones the newest version wins, and among
+//! its copies the content that most have. Without such a majority none is right, and a person has to decide.
 
 use crate::object::{INFO_ATTR, ObjectInfo, head_of};
 use crate::pg::scrub::map::Scanned;
@@ -12,7 +10,7 @@ use msgs::op::scrub::{object_error, shard_error, snapset_error};
 use std::collections::{BTreeMap, BTreeSet};
 use store::ObjectKey;
 
-/// What each copy has.
+/// Content of each copy.
 pub type Maps = BTreeMap<OsdId, Vec<Scanned>>;
 
 /// One copy of an object.
@@ -20,29 +18,29 @@ pub type Maps = BTreeMap<OsdId, Vec<Scanned>>;
 pub struct Shard {
     /// Bits of [`shard_error`].
     pub errors: u64,
-    /// What it has; `None` where it has nothing.
+    /// Its object; `None` if it has none.
     pub object: Option<Scanned>,
 }
 
 /// An object whose copies differ, or are damaged.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// Which.
+    /// The object concerned.
     pub key: ObjectKey,
     /// Bits of [`object_error`].
     pub errors: u64,
-    /// By OSD.
+    /// Copies by OSD.
     pub shards: BTreeMap<OsdId, Shard>,
     /// Copies that are right; none where nobody knows.
     pub good: BTreeSet<OsdId>,
-    /// Of those.
+    /// Version of the good copies.
     pub version: EVersion,
 }
 
 /// A set of clones that is not as its head says.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SnapFinding {
-    /// The head.
+    /// Head of the object.
     pub head: ObjectKey,
     /// Bits of [`snapset_error`].
     pub errors: u64,
@@ -58,7 +56,7 @@ impl Finding {
         self.shards.keys().filter(|osd| !self.good.contains(osd)).copied().collect()
     }
 
-    /// Whether there is a right copy.
+    /// True if there is a right copy.
     pub fn can_be_mended(&self) -> bool {
         !self.good.is_empty()
     }
@@ -80,7 +78,7 @@ impl Finding {
     }
 }
 
-/// What makes two copies the same.
+/// The fields in which equal copies agree.
 type Content<'a> = (u64, &'a [(Vec<u8>, Vec<u8>)], Option<u32>, Option<u32>);
 
 fn content(object: &Scanned) -> Content<'_> {
@@ -177,7 +175,7 @@ fn compare_one<'a>(
     (Some(Finding { key: key.clone(), errors: differs, shards, good, version }), model)
 }
 
-/// How a copy differs from the one that is believed, as bits of [`object_error`] and of [`shard_error`].
+/// Differences of a copy from the trusted one, as bits of [`object_error`] and of [`shard_error`].
 fn difference(object: &Scanned, model: &Scanned) -> (u64, u64) {
     let info =
         |o: &Scanned| o.attrs.iter().find(|(name, _)| name == INFO_ATTR).map(|(_, value)| value.clone());

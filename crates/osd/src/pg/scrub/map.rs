@@ -1,6 +1,6 @@
-//! What a copy has between two keys, for scrub: an OSD looks at one object of its own after the other. A
-//! light look takes size, xattrs and versions; a deep one reads data and omap from the device, past all
-//! caches, and gives their checksums.
+//! The content of a copy between two keys, for scrub: an OSD reads its own objects one after the other. A
+//! light scrub reads size, xattrs and versions; a deep one also reads data and omap from the device, past all
+//! caches, and computes their checksums.
 
 use crate::completion::ReadFor;
 use crate::core::Core;
@@ -25,15 +25,15 @@ wire_structs! {
     /// A head or clone as one copy has it.
     #[derive(Eq)]
     pub struct Scanned[v 1/1] {
-        /// Which.
+        /// Key of the object.
         pub key: ObjectKey,
-        /// What could not be read: bits of [`shard_error`].
+        /// Read errors: bits of [`shard_error`].
         pub errors: u64,
-        /// Bytes.
+        /// Size in bytes.
         pub size: u64,
         /// Xattrs in the order of names.
         pub attrs: Vec<(Vec<u8>, Vec<u8>)>,
-        /// Of a deep look.
+        /// Checksum of the data; deep scrubs only.
         pub data_digest: Option<u32>,
         /// The same of omap, header included.
         pub omap_digest: Option<u32>,
@@ -41,18 +41,18 @@ wire_structs! {
 }
 
 impl Scanned {
-    /// Its versions; `None` where there are none or they can't be decoded.
+    /// Its versions; `None` if there are none or they can't be decoded.
     pub fn info(&self) -> Option<ObjectInfo> {
         self.attrs.iter().find(|(name, _)| name == INFO_ATTR).and_then(|(_, value)| ObjectInfo::parse(value))
     }
 }
 
-/// Who wants to know.
+/// Recipient of the result.
 #[derive(Clone, Copy, Debug)]
 pub enum Asker {
     /// We as primary, in the check of this number.
     Ourselves(u64),
-    /// The primary.
+    /// The primary, by connection and number of its question.
     Primary(ConnId, u64),
 }
 
@@ -74,14 +74,14 @@ struct Reading {
     omap_after: Option<Vec<u8>>,
     data: u32,
     omap: u32,
-    /// Whether size and xattrs are known.
+    /// True if size and xattrs are known.
     known: bool,
     /// Something could not be read: only size and xattrs are looked at, whatever can be had of them.
     broken: bool,
 }
 
 impl Scan {
-    /// Whether it is for this check of our own.
+    /// True if it belongs to this check of our own.
     pub fn is_for(&self, check: u64) -> bool {
         matches!(self.asker, Asker::Ourselves(tid) if tid == check)
     }
